@@ -1,0 +1,74 @@
+# Every target makes and fills .venv when it has to. PYTHON=/path/to/python overrides the search for an interpreter.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench soak system docs
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := $(VENV)/.filled-for-run
+DEV := $(VENV)/.filled-for-development
+PATHWAY := .venv-pathway/.filled
+PIP := -m pip --disable-pip-version-check --quiet
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(DEV) ## make .venv, install everything, compile the kernels once
+
+demo: $(RUN) ## a recursive view follows its base data, change by change
+	@$(BIN)/upshot demo
+
+test: $(DEV) ## every suite, one after another, with its budget and its time
+	@$(BIN)/python tests/run_suites.py
+
+check: $(DEV) ## format, lint, types, layers, fast tests; under two minutes
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	@$(BIN)/python tests/run_suites.py --fast
+
+bench: $(DEV) $(PATHWAY) ## Upshot and its peers on the same data in the same run
+	@$(BIN)/python -m bench $(BENCH)
+
+soak: $(DEV) ## the same suites with large counts and a random seed, which is printed
+	@$(BIN)/python tests/run_suites.py --soak
+
+system: ## the system packages that the suites need
+	@echo "system packages: none needed by the suites of this version"
+
+docs: $(DEV) ## check every link, run every example of the documentation
+	@$(BIN)/python tests/run_suites.py docs docstrings
+
+# ---- environments --------------------------------------------------------------------------------
+
+$(BIN)/python:
+	@found=""; \
+	for candidate in $(PYTHON) python3.11 python3.12 python3.13 python3.14 python3; do \
+	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then found="$$candidate"; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	  echo "Upshot needs Python 3.11 or newer; found: $$(python3 --version 2>&1 || echo none)." >&2; \
+	  echo "Install one, or name it: make setup PYTHON=/path/to/python3.11" >&2; exit 1; \
+	fi; \
+	echo "making $(VENV) with $$($$found --version)"; "$$found" -m venv $(VENV)
+
+$(RUN): pyproject.toml | $(BIN)/python
+	@echo "installing Upshot into $(VENV)"
+	@$(BIN)/python $(PIP) install --editable .
+	@echo "compiling the kernels, once"
+	@$(BIN)/python -m upshot.engine.local.warm
+	@touch $@
+
+$(DEV): $(RUN)
+	@echo "installing the tools of development"
+	@$(BIN)/python $(PIP) install --editable '.[dev,bench]'
+	@touch $@
+
+# Pathway pins other versions of packages that Upshot uses, so it lives in its own environment; without it the benchmark
+# says "not installed" in its place.
+$(PATHWAY): bench/pathway-requirements.txt | $(BIN)/python
+	@echo "installing Pathway into .venv-pathway"
+	@$(BIN)/python -m venv .venv-pathway
+	@.venv-pathway/bin/python $(PIP) install -r $< && touch $@ || echo "Pathway could not be installed: it is left out"

@@ -1,0 +1,57 @@
+"""`python -m bench [NAME…] [--quick] [--large]`: exit code 0 when every answer was right, 1 when one was wrong."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.benches import BENCHES
+from bench.process import Runner
+from bench.report import Scale, show
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main(argv: list[str]) -> int:
+    options = _options(argv)
+    console = Console(width=None if sys.stdout.isatty() else 130)
+    progress = Console(stderr=True)
+    results = RESULTS / time.strftime("%Y%m%d-%H%M%S.jsonl", time.gmtime())
+    runner = Runner(results, lambda words: progress.print(f"[dim]… {words}[/]", highlight=False))
+    console.print(f"{os.cpu_count()} cores, {_memory()} GiB, {platform.system()}, Python {platform.python_version()}\n")
+    scale = Scale(quick=options.quick, large=options.large)
+    wrong = 0
+    for name in options.names or BENCHES:
+        report = BENCHES[name](runner, scale)
+        show(report, console)
+        wrong += len(report.wrong)
+    console.print(f"every single answer: {os.path.relpath(results)}", highlight=False)
+    if wrong:
+        console.print(f"[bold red]{wrong} wrong or failed[/]")
+    return 1 if wrong else 0
+
+
+def _options(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Upshot and its peers on the same data.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which ones: {', '.join(BENCHES)} (default: all)")
+    parser.add_argument("--quick", action="store_true", help="small inputs: a minute or two")
+    parser.add_argument("--large", action="store_true", help="also the largest inputs (B8 with ten million items)")
+    options = parser.parse_args(argv)
+    unknown = [name for name in options.names if name not in BENCHES]
+    if unknown:
+        parser.error(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(BENCHES)}")
+    return options
+
+
+def _memory() -> int:
+    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,21 @@
+"""The benchmarks by name, in the order they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from bench.benches.changes import changes_follow_the_change, changes_small
+from bench.benches.inventory import inventory
+from bench.benches.load import closure, same_generation
+from bench.benches.memory import ten_million
+from bench.process import Runner
+from bench.report import Report, Scale
+
+BENCHES: Mapping[str, Callable[[Runner, Scale], Report]] = {
+    "b1": closure,
+    "b2": same_generation,
+    "b3": changes_small,
+    "b4": changes_follow_the_change,
+    "b8": inventory,
+    "mem": ten_million,
+}

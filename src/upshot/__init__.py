@@ -1,0 +1,81 @@
+"""Upshot tells what a change to your tables means, exactly, for every view derived from them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from upshot.core.errors import (
+    ConstraintError,
+    DataError,
+    EngineError,
+    Error,
+    LimitError,
+    OverflowError_,
+    ProgramError,
+    UsageError,
+    VerifyError,
+)
+
+if TYPE_CHECKING:
+    from upshot.core.rows import Rows
+    from upshot.database.changes import Changes, ChangeSet, Definition
+    from upshot.database.connect import connect
+    from upshot.database.database import Database
+    from upshot.database.explain import Explanation
+    from upshot.database.transaction import Transaction
+    from upshot.database.watch import Event, Subscription
+    from upshot.database.what_if import WhatIf
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ChangeSet",
+    "Changes",
+    "ConstraintError",
+    "DataError",
+    "Database",
+    "Definition",
+    "EngineError",
+    "Error",
+    "Event",
+    "Explanation",
+    "LimitError",
+    "OverflowError_",
+    "ProgramError",
+    "Rows",
+    "Subscription",
+    "Transaction",
+    "UsageError",
+    "VerifyError",
+    "WhatIf",
+    "__version__",
+    "connect",
+]
+
+# Loaded on first use: `upshot --help` and `import upshot.syntax` need neither engine nor database.
+_HOMES = {
+    "ChangeSet": "upshot.database.changes",
+    "Changes": "upshot.database.changes",
+    "Database": "upshot.database.database",
+    "Definition": "upshot.database.changes",
+    "Event": "upshot.database.watch",
+    "Explanation": "upshot.database.explain",
+    "Rows": "upshot.core.rows",
+    "Subscription": "upshot.database.watch",
+    "Transaction": "upshot.database.transaction",
+    "WhatIf": "upshot.database.what_if",
+    "connect": "upshot.database.connect",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'upshot' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

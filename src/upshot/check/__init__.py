@@ -1,0 +1,20 @@
+"""Programs resolved, typed, safe and stratified; all diagnostics at once."""
+
+from upshot.check.checking import check
+from upshot.check.printing import print_checked, print_clause
+from upshot.check.program import CheckedProgram, Clause, Constraint, Literal, ViewOptions
+from upshot.check.query import check_query
+from upshot.check.strata import stratify
+
+__all__ = [
+    "CheckedProgram",
+    "Clause",
+    "Constraint",
+    "Literal",
+    "ViewOptions",
+    "check",
+    "check_query",
+    "print_checked",
+    "print_clause",
+    "stratify",
+]

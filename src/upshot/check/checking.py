@@ -1,0 +1,225 @@
+"""From a parsed program to a checked one: every stage of checking in its order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from upshot.check.active_rules import refuse_active_rules
+from upshot.check.clauses import ClauseMaker
+from upshot.check.constraints import constraint_clauses
+from upshot.check.facts import fact, ground_clause
+from upshot.check.findings import Findings
+from upshot.check.names import NameCheck, warn_of_singletons
+from upshot.check.options import check_directives, constraint_policies, view_options
+from upshot.check.program import CheckedProgram, Clause
+from upshot.check.relations import Relations, relations
+from upshot.check.strata import Components, Need, needs, order, unstratified, view_names
+from upshot.check.type_names import type_names
+from upshot.check.variables import fresh_name
+from upshot.core.schema import Role, Schema
+from upshot.syntax.ast import (
+    ActiveRule,
+    Aggregate,
+    Atom,
+    Declaration,
+    Deny,
+    DenyPolicy,
+    Directive,
+    Ignored,
+    Item,
+    Program,
+    Rule,
+    TypeDeclaration,
+    Variable,
+    ViewDirective,
+    subterms,
+)
+
+
+def check(program: Program) -> CheckedProgram:
+    """The program resolved, typed, safe and stratified; raises `ProgramError` with all that is wrong with it."""
+    findings = Findings()
+    sorted_items = _Items.of(program.items)
+    _note_ignored(sorted_items.ignored, findings)
+    types = type_names(sorted_items.types, findings)
+    known = relations(sorted_items.declarations, types, findings)
+    _assign_roles(known, sorted_items.rules)
+    input_part = _input_parts(known, sorted_items.directives)
+    maker = ClauseMaker(known.schemas, known.vague, types, findings)
+    names = NameCheck(known.schemas, frozenset(d.head.relation for d in sorted_items.denies), findings)
+    clauses, facts = _rules(sorted_items.rules, maker, names)
+    clauses += [_load_clause(known.schemas[view], part) for view, part in input_part.items()]
+    constraints = constraint_clauses(sorted_items.denies, maker, names)
+    schemas = {**known.schemas, **constraints.schemas}
+    check_directives(sorted_items.directives, schemas, findings)
+    refuse_active_rules(sorted_items.active, names, findings)
+    checked = CheckedProgram(
+        schemas=schemas,
+        clauses=(*clauses, *constraints.clauses),
+        facts={name: tuple(rows) for name, rows in facts.items()},
+        strata=_strata(schemas, sorted_items, findings),
+        options=view_options(sorted_items.views, schemas, findings),
+        constraints=constraint_policies(constraints.names, sorted_items.policies, findings),
+        directives=tuple(sorted_items.directives),
+        input_part=input_part,
+    )
+    findings.raise_errors()
+    return replace(checked, warnings=findings.sorted_warnings())
+
+
+@dataclass(frozen=True, slots=True)
+class _Items:
+    """The items of a program by kind, each in the order of the text."""
+
+    types: list[TypeDeclaration]
+    declarations: list[Declaration]
+    rules: list[Rule]
+    denies: list[Deny]
+    policies: list[DenyPolicy]
+    directives: list[Directive]
+    views: list[ViewDirective]
+    active: list[ActiveRule]
+    ignored: list[Ignored]
+
+    @staticmethod
+    def of(items: Iterable[Item]) -> _Items:
+        result = _Items([], [], [], [], [], [], [], [], [])
+        for item in items:
+            match item:
+                case TypeDeclaration():
+                    result.types.append(item)
+                case Declaration():
+                    result.declarations.append(item)
+                case Rule():
+                    result.rules.append(item)
+                case Deny():
+                    result.denies.append(item)
+                case DenyPolicy():
+                    result.policies.append(item)
+                case Directive():
+                    result.directives.append(item)
+                case ViewDirective():
+                    result.views.append(item)
+                case ActiveRule():
+                    result.active.append(item)
+                case Ignored():
+                    result.ignored.append(item)
+        return result
+
+
+def _note_ignored(ignored: Iterable[Ignored], findings: Findings) -> None:
+    for item in ignored:
+        word = item.text.split(maxsplit=1)[0] if item.text.split() else item.text
+        findings.note(
+            "ignored-directive",
+            f"`{word}` has no effect in Upshot",
+            item.span,
+            label="kept, not used",
+            help="it tunes Soufflé; the line may stay",
+        )
+
+
+def _is_fact(rule: Rule) -> bool:
+    """Whether the rule states values; a fact with an aggregate in it is a rule without literals."""
+    return rule.body is None and not any(
+        isinstance(t, Aggregate) for head in rule.heads for a in head.args for t in subterms(a)
+    )
+
+
+def _assign_roles(known: Relations, rules: Iterable[Rule]) -> None:
+    for rule in rules:
+        if not _is_fact(rule):
+            for head in rule.heads:
+                schema = known.schemas.get(head.relation)
+                if schema is not None and schema.role is Role.BASE:
+                    known.schemas[head.relation] = replace(schema, role=Role.VIEW)
+
+
+def _input_parts(known: Relations, directives: Iterable[Directive]) -> dict[str, str]:
+    """A hidden base relation for every view that is also read from a file."""
+    parts: dict[str, str] = {}
+    for directive in directives:
+        schema = known.schemas.get(directive.relation)
+        if directive.kind == "input" and schema is not None and schema.role is Role.VIEW and schema.name not in parts:
+            name = fresh_name(f"{schema.name}_input", known.schemas)
+            known.schemas[name] = replace(schema, name=name, role=Role.BASE)
+            if schema.name in known.vague:
+                known.vague.add(name)
+            parts[schema.name] = name
+    return parts
+
+
+def _load_clause(schema: Schema, part: str) -> Clause:
+    args = tuple(Variable(f"X{i}", span=schema.span) for i in range(1, schema.arity + 1))
+    types = {a.name: c.type for a, c in zip(args, schema.columns, strict=True)}
+    head = Atom(schema.name, args, span=schema.span)
+    return Clause(head, (Atom(part, args, span=schema.span),), types, schema.span)
+
+
+def _rules(
+    rules: Sequence[Rule], maker: ClauseMaker, names: NameCheck
+) -> tuple[list[Clause], dict[str, list[tuple[object, ...]]]]:
+    """The clauses of all views and the facts of all base relations."""
+    clauses: list[Clause] = []
+    facts: dict[str, list[tuple[object, ...]]] = {}
+    for rule in rules:
+        if _is_fact(rule):
+            for head in rule.heads:
+                _fact(head, rule, maker, names, clauses, facts)
+        else:
+            clauses += _rule(rule, maker, names)
+    return clauses, facts
+
+
+def _fact(
+    head: Atom,
+    rule: Rule,
+    maker: ClauseMaker,
+    names: NameCheck,
+    clauses: list[Clause],
+    facts: dict[str, list[tuple[object, ...]]],
+) -> None:
+    schema = maker.schemas.get(head.relation)
+    if schema is not None and schema.role is Role.BASE and schema.arity == len(head.args):
+        values = fact(head, maker)
+        if values is not None:
+            facts.setdefault(head.relation, []).append(values)
+            return
+    if names.head(head) and schema is not None and schema.role is not Role.BASE:
+        clause = ground_clause(head, rule.span or head.span, maker)
+        if clause is not None:
+            clauses.append(clause)
+
+
+def _rule(rule: Rule, maker: ClauseMaker, names: NameCheck) -> list[Clause]:
+    findings = maker.findings
+    shallow = all([names.head(head) for head in rule.heads])
+    shallow = (rule.body is None or names.formula(rule.body)) and shallow
+    if not shallow:
+        return []
+    before = len(findings.errors)
+    made = maker.rule(rule.heads, rule.body, rule.span)
+    blamed = {e.span.start for e in findings.errors[before:] if e.span is not None and e.slug == "unsafe-variable"}
+    body = [] if rule.body is None else [rule.body]
+    warn_of_singletons([*rule.heads, *body], findings, blamed)
+    return [inferred.clause for inferred in made]
+
+
+def _strata(
+    schemas: Mapping[str, Schema],
+    items: _Items,
+    findings: Findings,
+) -> Components:
+    """The strata by the text itself, so that circles are shown also where rules have other mistakes."""
+    found: list[Need] = []
+    for rule in items.rules:
+        body = [] if rule.body is None else [rule.body]
+        for head in rule.heads:
+            found.extend(needs(head.relation, [*body, *head.args]))
+    for deny in items.denies:
+        found.extend(needs(deny.head.relation, [deny.body, *deny.head.args]))
+    components = order(view_names(schemas, ()), found)
+    for wrong in unstratified(components, found):
+        findings.include(wrong)
+    return components

@@ -1,0 +1,99 @@
+"""Constants as values of the type their place has."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import Any
+
+from upshot.check.findings import Findings
+from upshot.check.type_names import MOST_DIGITS
+from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
+from upshot.syntax.ast import Constant
+
+_EXACT_FLOAT_DIGITS = 15
+"""A float literal of at most this many digits is recovered from the float as it was written."""
+
+
+def fit(value: Any, type: Type) -> tuple[Any, str]:
+    """The value as the type holds it, and why it does not fit (empty when it does).
+
+    >>> from upshot.core.types import FLOAT, UNSIGNED
+    >>> fit(3, FLOAT), fit(-1, UNSIGNED)
+    ((3.0, ''), (-1, 'is negative'))
+    """
+    if value is None:
+        return None, ""
+    match type.kind:
+        case Kind.NUMBER:
+            return value, "" if value in NUMBER_RANGE else "does not fit into 64 bits"
+        case Kind.UNSIGNED:
+            return value, "is negative" if value < 0 else "" if value in UNSIGNED_RANGE else "does not fit into 64 bits"
+        case Kind.FLOAT:
+            return _fit_float(value)
+        case Kind.DECIMAL:
+            return _fit_decimal(value, type)
+        case Kind.TIMESTAMP if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+            return value.astimezone(datetime.UTC), ""
+        case _:
+            return value, ""
+
+
+def _fit_float(value: Any) -> tuple[Any, str]:
+    try:
+        # Adding 0.0 makes -0.0 the one zero.
+        return float(value) + 0.0, ""
+    except OverflowError:
+        return value, "is too large for a float"
+
+
+def _fit_decimal(value: Any, type: Type) -> tuple[Any, str]:
+    number = value if isinstance(value, Decimal) else Decimal(repr(value))
+    if not number.is_finite():
+        return value, "is not a decimal number"
+    if isinstance(value, float) and len(number.as_tuple().digits) > _EXACT_FLOAT_DIGITS:
+        return value, 'has too many digits for a float literal: write `decimal("…")`'
+    if abs(number) >= Decimal(10) ** (type.precision - type.scale):
+        return value, f"has more than {type.precision - type.scale} digits before the point"
+    rounded = number.quantize(Decimal(1).scaleb(-type.scale))
+    if rounded != number:
+        return value, f"has more than {type.scale} digits after the point"
+    return (rounded if rounded else abs(rounded)), ""
+
+
+def natural_type(value: Any, kind: Kind) -> Type:
+    """The type of a constant that stands among operands: a decimal keeps its own number of decimals."""
+    if kind is not Kind.DECIMAL:
+        return Type(kind)
+    number = value if isinstance(value, Decimal) else Decimal(repr(value or 0))
+    exponent = number.as_tuple().exponent
+    scale = max(0, -exponent) if isinstance(exponent, int) else 0
+    return Type(kind, precision=MOST_DIGITS, scale=min(scale, MOST_DIGITS))
+
+
+def convert(constant: Constant, type: Type, findings: Findings) -> Constant:
+    """The constant as a value of the type; one that does not fit is reported and left as it is."""
+    value, problem = fit(constant.value, type)
+    if problem:
+        shown = str(constant.value)
+        shown = shown if len(shown) <= 40 else shown[:37] + "…"
+        findings.error(
+            "constant-out-of-range",
+            f"constant `{shown}` {problem}",
+            constant.span,
+            label=f"not a value of type `{type}`",
+            help=_range_in_words(type),
+        )
+    return Constant(value, type.optional() if value is None else type.required(), span=constant.span)
+
+
+def _range_in_words(type: Type) -> str:
+    match type.kind:
+        case Kind.NUMBER:
+            return "a `number` lies between -2^63 and 2^63 - 1"
+        case Kind.UNSIGNED:
+            return "an `unsigned` lies between 0 and 2^64 - 1"
+        case Kind.DECIMAL:
+            return f"a `decimal({type.precision},{type.scale})` has {type.precision} digits, {type.scale} after the point"
+        case _:
+            return f"write a value of type `{type}`"

@@ -1,0 +1,126 @@
+"""`.deny` constraints as clauses of relations whose columns are inferred."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from upshot.check.clauses import ClauseMaker, Inferred
+from upshot.check.findings import Findings
+from upshot.check.names import NameCheck, warn_of_singletons
+from upshot.check.program import Clause
+from upshot.check.variables import fresh_name
+from upshot.core.schema import Column, Role, Schema
+from upshot.core.span import Span
+from upshot.core.types import NUMBER, Type
+from upshot.syntax.ast import Atom, Constant, Deny, Variable
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """`names` holds every constraint, also those whose rule is wrong."""
+
+    names: tuple[str, ...]
+    schemas: dict[str, Schema]
+    clauses: tuple[Clause, ...]
+
+
+def constraint_clauses(denies: Sequence[Deny], maker: ClauseMaker, names: NameCheck) -> Constraints:
+    """The clauses of all constraints; several `.deny` of one name are one constraint with several rules."""
+    inferred: dict[str, list[Inferred]] = {}
+    first: dict[str, Deny] = {}
+    for deny in denies:
+        name = deny.head.relation
+        if name in maker.schemas:
+            _clash(deny, maker.schemas[name].span, maker.findings)
+            continue
+        earlier = first.setdefault(name, deny)
+        if len(earlier.head.args) != len(deny.head.args):
+            _arities(deny, earlier, maker.findings)
+            continue
+        inferred.setdefault(name, []).extend(_clauses(deny, maker, names))
+    schemas: dict[str, Schema] = {}
+    clauses: list[Clause] = []
+    for name, deny in first.items():
+        schema = _schema(deny.head, inferred[name], maker.findings)
+        if schema is None:
+            continue
+        schemas[name] = schema
+        clauses += [_retyped(i.clause, schema) for i in inferred[name]]
+    return Constraints(tuple(first), schemas, tuple(clauses))
+
+
+def _clauses(deny: Deny, maker: ClauseMaker, names: NameCheck) -> list[Inferred]:
+    findings = maker.findings
+    shallow = names.head(deny.head, declared=False)
+    shallow = names.formula(deny.body) and shallow
+    if not shallow:
+        return []
+    before = len(findings.errors)
+    made = maker.rule((deny.head,), deny.body, deny.span, infer=True)
+    blamed = {e.span.start for e in findings.errors[before:] if e.span is not None and e.slug == "unsafe-variable"}
+    warn_of_singletons([deny.head, deny.body], findings, blamed)
+    return made
+
+
+def _schema(head: Atom, made: Sequence[Inferred], findings: Findings) -> Schema | None:
+    """The columns: named by the variables of the first head, wide enough for what every rule gives."""
+    taken: set[str] = set()
+    columns: list[Column] = []
+    for position, argument in enumerate(head.args):
+        base = argument.name if isinstance(argument, Variable) else f"column_{position + 1}"
+        column = fresh_name(base, taken)
+        taken.add(column)
+        types = [inferred.head_types[position] for inferred in made]
+        type = _common(types, column, head, findings) if types else None
+        if types and type is None:
+            return None
+        columns.append(Column(column, type or NUMBER))
+    return Schema(head.relation, tuple(columns), Role.CONSTRAINT, (), head.span)
+
+
+def _common(types: Sequence[Type], column: str, head: Atom, findings: Findings) -> Type | None:
+    first = types[0]
+    for other in types[1:]:
+        if (other.kind, other.scale) != (first.kind, first.scale):
+            findings.error(
+                "type-mismatch",
+                f"column `{column}` of constraint `{head.relation}` is `{first}` in one rule and `{other}` in another",
+                head.span,
+                label="two types in one column",
+                help="give the two constraints different names",
+            )
+            return None
+    name = first.name if all(t.name == first.name for t in types) else ""
+    return replace(first, name=name, nullable=any(t.nullable for t in types), precision=max(t.precision for t in types))
+
+
+def _retyped(clause: Clause, schema: Schema) -> Clause:
+    """The clause with the constants of its head in the types of the columns."""
+    args = tuple(
+        replace(a, type=c.type if a.value is None else c.type.required()) if isinstance(a, Constant) else a
+        for a, c in zip(clause.head.args, schema.columns, strict=True)
+    )
+    return replace(clause, head=replace(clause.head, args=args))
+
+
+def _clash(deny: Deny, declared: Span | None, findings: Findings) -> None:
+    findings.error(
+        "name-clash",
+        f"constraint `{deny.head.relation}` has the name of a relation",
+        deny.head.span or deny.span,
+        label="already a relation",
+        help="give the constraint a name of its own; its columns need no declaration",
+        notes=((declared, "the relation is declared here"),) if declared is not None else (),
+    )
+
+
+def _arities(deny: Deny, earlier: Deny, findings: Findings) -> None:
+    findings.error(
+        "wrong-arity",
+        f"constraint `{deny.head.relation}` has {len(earlier.head.args)} columns above, but {len(deny.head.args)} here",
+        deny.head.span or deny.span,
+        label="another number of columns",
+        help="give the constraint a name of its own",
+        notes=((earlier.head.span, "first written here"),) if earlier.head.span is not None else (),
+    )

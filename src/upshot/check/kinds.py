@@ -1,0 +1,273 @@
+"""The kind of every term of a clause, found by joining the places a value must be equal in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from upshot.check.clause_form import Conjunction, RawLiteral
+from upshot.check.findings import Findings
+from upshot.check.signatures import AGGREGATES, ANY, FUNCTIONS, NUMERIC, TESTS, KindSet, only, preferred, spell
+from upshot.check.variables import fold
+from upshot.core.schema import Schema
+from upshot.core.span import Span
+from upshot.core.types import Kind
+from upshot.syntax.ast import (
+    Aggregate,
+    And,
+    Atom,
+    Call,
+    Comparison,
+    Constant,
+    Not,
+    Term,
+    Test,
+    Variable,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A term with the class of its kind; `parts` are the arguments of a call."""
+
+    term: Term
+    node: int
+    parts: tuple[Typed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TypedAggregate:
+    target: Typed | None
+    body: tuple[TypedLiteral, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TypedLiteral:
+    """A literal with its terms typed; `aggregate` belongs to `Variable = aggregate`, whose only term is the variable."""
+
+    literal: RawLiteral
+    terms: tuple[Typed, ...]
+    aggregate: TypedAggregate | None = None
+
+
+class Kinds:
+    """Classes of terms that must be of one kind, as a union–find; linear in the size of the clause."""
+
+    def __init__(self, schemas: Mapping[str, Schema], vague: set[str], findings: Findings) -> None:
+        self._schemas = schemas
+        self._vague = vague
+        self._findings = findings
+        self._parent: list[int] = []
+        self._kinds: list[KindSet] = []
+        self._why: list[tuple[Span | None, str]] = []
+        self._variables: dict[str, int] = {}
+        self.failed = False
+
+    def kind(self, node: int) -> Kind:
+        """The kind of a class; where several remain possible, the customary one."""
+        return preferred(self._kinds[self._find(node)])
+
+    def kind_of_variable(self, name: str) -> Kind:
+        return self.kind(self._variables[name])
+
+    def atom(self, atom: Atom) -> tuple[Typed, ...]:
+        """The arguments, held to the columns of the relation."""
+        typed = tuple(self.term(a) for a in atom.args)
+        schema = self._schemas.get(atom.relation)
+        if schema is None or schema.arity != len(atom.args) or atom.relation in self._vague:
+            return typed
+        for argument, column in zip(typed, schema.columns, strict=True):
+            words = f"column `{column.name}` of `{atom.relation}` is `{column.type.kind.value}`"
+            self._hold(argument, only(column.type.kind), words)
+        return typed
+
+    def body(self, body: Conjunction) -> tuple[TypedLiteral, ...]:
+        return tuple(self._literal(literal) for literal in body)
+
+    def _literal(self, literal: RawLiteral) -> TypedLiteral:
+        plain = literal.body if isinstance(literal, Not) else literal
+        match plain:
+            case Atom():
+                return TypedLiteral(literal, self.atom(plain))
+            case Comparison(right=Aggregate() as aggregate):
+                return self._aggregate(literal, plain, aggregate)
+            case Comparison():
+                left, right = self.term(plain.left), self.term(plain.right)
+                self._join(left, right, plain.span)
+                return TypedLiteral(literal, (left, right))
+            case Test():
+                typed = tuple(self.term(a) for a in plain.args)
+                for i, (argument, kinds) in enumerate(zip(typed, TESTS.get(plain.name, ()), strict=False)):
+                    self._hold(argument, kinds, f"argument {i + 1} of `{plain.name}` must be {spell(kinds)}")
+                return TypedLiteral(literal, typed)
+            case _:
+                raise TypeError(f"not a literal: {literal!r}")
+
+    def _aggregate(self, literal: RawLiteral, plain: Comparison, aggregate: Aggregate) -> TypedLiteral:
+        variable = self.term(plain.left)
+        assert isinstance(aggregate.body, And)
+        body = tuple(self._literal(part) for part in aggregate.body.parts)  # type: ignore[arg-type]
+        target = None if aggregate.target is None else self.term(aggregate.target)
+        signature = AGGREGATES.get(aggregate.function)
+        if signature is not None:
+            words = f"`{aggregate.function}` gives {spell(signature.result)}"
+            if target is not None and signature.arguments:
+                kinds = signature.arguments[0]
+                self._hold(target, kinds, f"`{aggregate.function}` works on {spell(kinds)}")
+            if signature.uniform and target is not None:
+                self._join(variable, target, aggregate.span)
+            else:
+                self._hold(variable, signature.result, words, span=aggregate.span)
+        return TypedLiteral(literal, (variable,), TypedAggregate(target, body))
+
+    def term(self, term: Term) -> Typed:
+        return fold(term, self._visit)
+
+    def _visit(self, term: Term, parts: tuple[Typed, ...]) -> Typed:
+        match term:
+            case Variable(name):
+                node = self._variables.get(name)
+                if node is None:
+                    node = self._variables[name] = self._node(ANY, term.span, "")
+                return Typed(term, node)
+            case Constant():
+                kinds = kinds_of_constant(term)
+                return Typed(term, self._node(kinds, term.span, f"it is written as {spell(kinds)}"))
+            case Call():
+                return self._call(term, parts)
+            case _:
+                return Typed(term, self._node(ANY, term.span, ""))
+
+    def _call(self, call: Call, parts: tuple[Typed, ...]) -> Typed:
+        signature = FUNCTIONS.get(call.function)
+        if signature is None:
+            return Typed(call, self._node(ANY, call.span, ""), parts)
+        name = _spelled(call.function)
+        typed = Typed(call, self._node(signature.result, call.span, f"`{name}` gives {spell(signature.result)}"), parts)
+        for i, part in enumerate(parts):
+            kinds = signature.argument(i)
+            if kinds != ANY:
+                words = f"`{name}` works on {spell(kinds)}" if signature.uniform else (
+                    f"argument {i + 1} of `{name}` must be {spell(kinds)}"
+                )
+                self._hold(part, kinds, words)
+            if signature.uniform and len(parts) > i:
+                self._join(typed, part, part.term.span or call.span, operator=name)
+        return typed
+
+    # ---- classes ------------------------------------------------------------------------------
+
+    def _node(self, kinds: KindSet, span: Span | None, why: str) -> int:
+        node = len(self._parent)
+        self._parent.append(node)
+        self._kinds.append(kinds)
+        self._why.append((span, why))
+        return node
+
+    def _find(self, node: int) -> int:
+        parent = self._parent
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    def _hold(self, typed: Typed, kinds: KindSet, words: str, *, span: Span | None = None) -> None:
+        """Narrow the class of a term to `kinds`, for the reason in `words`."""
+        root = self._find(typed.node)
+        have = self._kinds[root]
+        both = have & kinds
+        if not both:
+            self._conflict(typed, have, words, span or typed.term.span, root)
+        elif both != have:
+            self._kinds[root] = both
+            self._why[root] = (span or typed.term.span, words)
+
+    def _join(self, left: Typed, right: Typed, span: Span | None, *, operator: str = "") -> None:
+        """Make two terms one class."""
+        a, b = self._find(left.node), self._find(right.node)
+        if a == b:
+            return
+        both = self._kinds[a] & self._kinds[b]
+        if not both:
+            other = f"the other operands of `{operator}` are" if operator else f"{_subject(left.term)} is"
+            self._conflict(right, self._kinds[b], f"{other} {spell(self._kinds[a])}", span, b, a)
+            return
+        keep, drop = (a, b) if self._kinds[a] == both else (b, a)
+        self._parent[drop] = keep
+        if self._kinds[keep] != both:
+            self._why[keep] = (span, f"it must be {spell(both)}")
+        self._kinds[keep] = both
+
+    def _conflict(self, typed: Typed, have: KindSet, words: str, span: Span | None, *roots: int) -> None:
+        self.failed = True
+        subject = _subject(typed.term)
+        notes = []
+        for root in roots:
+            where, why = self._why[root]
+            if why and where is not None and where != span:
+                notes.append((where, f"{spell(self._kinds[root])} because {why}"))
+        self._findings.error(
+            "type-mismatch",
+            f"{subject} is {spell(have)}, but {words}",
+            span,
+            label=_advice_label(have),
+            help=_advice(typed.term, have, words),
+            notes=tuple(notes),
+        )
+
+
+def kinds_of_constant(constant: Constant) -> KindSet:
+    """The kinds a literal can take: an integer fits every numeric kind, a NULL all of them."""
+    value: Any = constant.value
+    if constant.type is not None:
+        kind = constant.type.kind
+        return only(Kind.FLOAT, Kind.DECIMAL) if kind is Kind.FLOAT else only(kind)
+    if value is None:
+        return ANY
+    if isinstance(value, bool):
+        return only(Kind.BOOLEAN)
+    if isinstance(value, int):
+        return NUMERIC
+    if isinstance(value, float):
+        return only(Kind.FLOAT, Kind.DECIMAL)
+    return only(_KIND_OF_CLASS.get(type(value).__name__, Kind.SYMBOL))
+
+
+_KIND_OF_CLASS = {
+    "str": Kind.SYMBOL,
+    "Decimal": Kind.DECIMAL,
+    "datetime": Kind.TIMESTAMP,
+    "date": Kind.DATE,
+}
+
+
+def _subject(term: Term) -> str:
+    match term:
+        case Variable(name):
+            return f"`{name}`"
+        case Constant(value) if isinstance(value, int | float | str) and len(repr(value)) < 40:
+            shown = str(value).lower() if isinstance(value, bool) else value
+            return f'`"{shown}"`' if isinstance(value, str) else f"`{shown}`"
+        case _:
+            return "this value"
+
+
+def _spelled(function: str) -> str:
+    return "-" if function == "neg" else function
+
+
+def _advice_label(have: KindSet) -> str:
+    return f"{spell(have)} here"
+
+
+def _advice(term: Term, have: KindSet, words: str) -> str:
+    if isinstance(term, Constant) and isinstance(term.value, str):
+        for kind in ("date", "timestamp", "decimal"):
+            if f"`{kind}`" in words:
+                return f'write `{kind}("{term.value[:40]}")`'
+    if have == only(Kind.SYMBOL) and "`number`" in words:
+        return "use `to_number` if the text holds a number"
+    if "`symbol`" in words and have & only(Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT):
+        return "use `to_string` to make it text"
+    return "values of different types never meet; use one type in both places"

@@ -1,0 +1,96 @@
+"""Checked programs as text that parses and checks again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from upshot.check.program import CheckedProgram, Clause, ViewOptions
+from upshot.core.schema import Role, Schema
+from upshot.core.types import Kind, Type
+from upshot.syntax import ast
+from upshot.syntax.printing import print_atom, print_formula, print_item
+
+
+def print_clause(clause: Clause) -> str:
+    """The clause as one line of program text.
+
+    >>> x = ast.Variable("X")
+    >>> print_clause(Clause(ast.Atom("p", (x,)), (ast.Atom("q", (x,)),), {}))
+    'p(X) :- q(X).'
+    """
+    head = print_atom(clause.head)
+    if not clause.body:
+        return f"{head}."
+    return f"{head} :- {', '.join(print_formula(literal) for literal in clause.body)}."
+
+
+def print_checked(program: CheckedProgram) -> str:
+    """The whole program as text: declarations, directives, facts, rules, constraints.
+
+    Columns are declared with built-in types: what subtypes promised is proven by now. A view that is also read from files
+    is printed with the hidden relation that takes what is read.
+    """
+    lines = [print_item(_declaration(s)) for s in program.schemas.values() if s.role is not Role.CONSTRAINT]
+    lines += [print_item(_directive(d, program)) for d in program.directives]
+    lines += [print_item(_view(name, options)) for name, options in program.options.items()]
+    lines += _facts(program)
+    lines += _clauses(program)
+    for constraint in program.constraints.values():
+        if constraint.on_violation != "reject":
+            options = (("on_violation", constraint.on_violation),)
+            lines.append(print_item(ast.DenyPolicy(constraint.name, options)))
+    return "".join(line + "\n" for line in lines)
+
+
+def _declaration(schema: Schema) -> ast.Declaration:
+    attributes = tuple(ast.Attribute(c.name, _type_name(c.type)) for c in schema.columns)
+    keys = tuple(tuple(schema.columns[i].name for i in key) for key in schema.keys)
+    return ast.Declaration(schema.name, attributes, keys)
+
+
+def _type_name(type: Type) -> ast.TypeName:
+    arguments = (type.precision, type.scale) if type.kind is Kind.DECIMAL else ()
+    return ast.TypeName(type.kind.value, arguments, type.nullable)
+
+
+def _directive(directive: ast.Directive, program: CheckedProgram) -> ast.Directive:
+    part = program.input_part.get(directive.relation) if directive.kind == "input" else None
+    if part is None:
+        return directive
+    parameters = directive.parameters
+    if not any(key == "filename" for key, _ in parameters):
+        parameters = (("filename", f"{directive.relation}.facts"), *parameters)
+    return ast.Directive(directive.kind, part, parameters)
+
+
+def _view(name: str, options: ViewOptions) -> ast.ViewDirective:
+    written = [("strategy", options.strategy)]
+    if options.materialized is not None:
+        written.append(("materialized", "true" if options.materialized else "false"))
+    written.append(("policy", options.policy))
+    return ast.ViewDirective(name, tuple(written))
+
+
+def _facts(program: CheckedProgram) -> Iterator[str]:
+    for name, rows in program.facts.items():
+        types = program.schemas[name].types
+        for row in rows:
+            args = tuple(
+                ast.Constant(value, type if value is None else type.required())
+                for value, type in zip(row, types, strict=True)
+            )
+            yield f"{print_atom(ast.Atom(name, args))}."
+
+
+def _clauses(program: CheckedProgram) -> Iterator[str]:
+    # A relation with facts only would be read back as a base relation.
+    ruled = {clause.head.relation for clause in program.clauses if clause.body}
+    for clause in program.clauses:
+        name = clause.head.relation
+        schema = program.schemas.get(name)
+        denied = schema is not None and schema.role is Role.CONSTRAINT
+        if not clause.body and (denied or name not in ruled):
+            text = f"{print_atom(clause.head)} :- true."
+        else:
+            text = print_clause(clause)
+        yield f".deny {text}" if denied else text

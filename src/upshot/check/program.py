@@ -1,0 +1,66 @@
+"""The checked program: every rule in clause form, every name resolved, every term typed, strata in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from upshot.core.diagnostic import Diagnostic
+from upshot.core.schema import Schema
+from upshot.core.span import Span
+from upshot.core.types import Type
+from upshot.syntax.ast import Atom, Comparison, Directive, Not, Test
+
+Literal = Atom | Not | Comparison | Test
+"""One conjunct of a clause. A `Not` holds an `Atom` or a `Test` (negated comparisons are turned round by check)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """`head :- body.` with one head and a conjunction; disjunctions and several heads were split.
+
+    Every `Constant` is typed and converted, every variable has an entry in `types`. Aggregates stay as terms on one side
+    of a `=` comparison (check moves any other aggregate there, onto a fresh variable). Head arguments are variables,
+    constants or calls. Wildcards occur only in atoms. `origin` leads back to the user's text.
+    """
+
+    head: Atom
+    body: tuple[Literal, ...]
+    types: Mapping[str, Type] = field(hash=False)
+    origin: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewOptions:
+    strategy: str = "auto"
+    materialized: bool | None = None
+    policy: str = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """`on_violation` is reject or warn. The relation of the same name holds the witnesses."""
+
+    name: str
+    on_violation: str = "reject"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedProgram:
+    """`strata`: the views (constraints included) in evaluation order; each inner tuple is one strongly connected
+    component of the dependency graph, so a component is recursive when it has two views or one that uses itself.
+
+    `facts`: the bodiless ground clauses of *base* relations, as tuples of Python values. A bodiless clause of a view is an
+    ordinary `Clause` with an empty body. A relation with rules that is also `.input` or `input_part`'s key keeps its
+    loaded facts in the hidden base relation named by `input_part` (with a clause `r(X…) :- r_input(X…).` added).
+    """
+
+    schemas: Mapping[str, Schema]
+    clauses: tuple[Clause, ...]
+    facts: Mapping[str, tuple[tuple[object, ...], ...]]
+    strata: tuple[tuple[str, ...], ...]
+    options: Mapping[str, ViewOptions] = field(default_factory=dict)
+    constraints: Mapping[str, Constraint] = field(default_factory=dict)
+    directives: tuple[Directive, ...] = ()
+    input_part: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[Diagnostic, ...] = ()

@@ -1,0 +1,128 @@
+"""What functors, tests and aggregates take and give, as sets of kinds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from upshot.core.types import Kind
+
+KindSet = int
+"""A set of kinds as bits: inference intersects these millions of times."""
+
+_BIT = {kind: 1 << i for i, kind in enumerate(Kind)}
+# Where several kinds remain possible, the first of these is taken: `X = 1` makes X a number.
+_PREFERRED = (
+    Kind.NUMBER,
+    Kind.FLOAT,
+    Kind.UNSIGNED,
+    Kind.DECIMAL,
+    Kind.SYMBOL,
+    Kind.BOOLEAN,
+    Kind.DATE,
+    Kind.TIMESTAMP,
+)
+
+
+def only(*kinds: Kind) -> KindSet:
+    """The set of these kinds."""
+    return sum(_BIT[k] for k in kinds)
+
+
+def preferred(kinds: KindSet) -> Kind:
+    """The kind to take when several are possible."""
+    return next(k for k in _PREFERRED if _BIT[k] & kinds)
+
+
+def spell(kinds: KindSet) -> str:
+    """The kinds in words.
+
+    >>> spell(only(Kind.NUMBER, Kind.FLOAT))
+    '`number` or `float`'
+    """
+    names = [f"`{k.value}`" for k in Kind if _BIT[k] & kinds]
+    if len(names) == len(Kind):
+        return "of any type"
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " or " + names[-1]
+
+
+ANY = only(*Kind)
+INTEGER = only(Kind.NUMBER, Kind.UNSIGNED)
+NUMERIC = only(Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.DECIMAL)
+_SYMBOL = only(Kind.SYMBOL)
+_NUMBER = only(Kind.NUMBER)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """`arguments` and `result` are kind sets; `uniform` means that all arguments and the result are of one kind.
+
+    `most` is None where any number of arguments from `least` on is taken; the last of `arguments` then repeats.
+    """
+
+    arguments: tuple[KindSet, ...]
+    result: KindSet
+    uniform: bool = False
+    least: int = 0
+    most: int | None = 0
+
+    def argument(self, position: int) -> KindSet:
+        return self.arguments[min(position, len(self.arguments) - 1)]
+
+    def arity_in_words(self) -> str:
+        if self.most is None:
+            return f"at least {self.least} arguments"
+        return "1 argument" if self.least == 1 else f"{self.least} arguments"
+
+
+def _same(kinds: KindSet, arity: int) -> Signature:
+    return Signature((kinds,), kinds, True, arity, arity)
+
+
+def _fixed(result: KindSet, *arguments: KindSet) -> Signature:
+    return Signature(arguments, result, False, len(arguments), len(arguments))
+
+
+_DIVISIBLE = only(Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT)
+
+FUNCTIONS: dict[str, Signature] = {
+    "+": _same(NUMERIC, 2),
+    "-": _same(NUMERIC, 2),
+    "*": _same(NUMERIC, 2),
+    "/": _same(_DIVISIBLE, 2),
+    "%": _same(INTEGER, 2),
+    "^": _same(_DIVISIBLE, 2),
+    "neg": _same(only(Kind.NUMBER, Kind.FLOAT, Kind.DECIMAL), 1),
+    "band": _same(INTEGER, 2),
+    "bor": _same(INTEGER, 2),
+    "bxor": _same(INTEGER, 2),
+    "bnot": _same(INTEGER, 1),
+    "bshl": _same(INTEGER, 2),
+    "bshr": _same(INTEGER, 2),
+    "max": Signature((ANY,), ANY, True, 2, None),
+    "min": Signature((ANY,), ANY, True, 2, None),
+    "cat": Signature((_SYMBOL,), _SYMBOL, True, 2, None),
+    "strlen": _fixed(_NUMBER, _SYMBOL),
+    "substr": _fixed(_SYMBOL, _SYMBOL, _NUMBER, _NUMBER),
+    "ord": _fixed(_NUMBER, _SYMBOL),
+    "to_number": _fixed(_NUMBER, _SYMBOL),
+    "to_string": _fixed(_SYMBOL, _DIVISIBLE),
+}
+
+INFIX = frozenset({"+", "-", "*", "/", "%", "^", "neg", "band", "bor", "bxor", "bnot", "bshl", "bshr"})
+
+TESTS: dict[str, tuple[KindSet, ...]] = {
+    "contains": (_SYMBOL, _SYMBOL),
+    "match": (_SYMBOL, _SYMBOL),
+    "is_null": (ANY,),
+    "true": (),
+    "false": (),
+}
+
+AGGREGATES: dict[str, Signature] = {
+    "count": Signature((), INTEGER),
+    "sum": _same(NUMERIC, 1),
+    "min": _same(ANY, 1),
+    "max": _same(ANY, 1),
+    "mean": _fixed(only(Kind.FLOAT), NUMERIC),
+}
+"""A count is a number, or unsigned where its place says so."""

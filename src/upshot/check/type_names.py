@@ -1,0 +1,242 @@
+"""The declared types: what each name stands for, and which values may flow where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from upshot.check.findings import Findings
+from upshot.core.types import Kind, Type
+from upshot.syntax.ast import TypeDeclaration, TypeName
+
+BUILT_IN = {kind.value: kind for kind in Kind}
+MOST_DIGITS = 18
+
+Names = frozenset[str]
+"""The possible types of a value: one name, or several where unions overlap in more than one type."""
+
+
+def name_of(type: Type) -> str:
+    return type.name or type.kind.value
+
+
+@dataclass(slots=True)
+class TypeNames:
+    """The types a program declares. `parents` are the declared supertypes, `parts` the members of a union.
+
+    Without declarations (`known` false) all types of one kind may be mixed; queries are checked that way, since only
+    schemas are left by then.
+    """
+
+    types: dict[str, Type] = field(default_factory=dict)
+    parents: dict[str, list[str]] = field(default_factory=dict)
+    parts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    known: bool = True
+    _up: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def is_subtype(self, low: str, high: str) -> bool:
+        """Whether every value of `low` may stand where `high` is declared."""
+        return low == high or not self.known or high in self._above(low)
+
+    def flows(self, names: Names, high: str) -> bool:
+        return all(self.is_subtype(n, high) for n in names)
+
+    def meet(self, left: Names, right: Names) -> Names:
+        """The widest types whose values are in both; empty when the two have nothing in common."""
+        if not self.known or all(self.flows(left, r) for r in right):
+            return left
+        if all(self.flows(right, left_name) for left_name in left):
+            return right
+        common = [n for n in self._below(left) if any(self.is_subtype(n, r) for r in right)]
+        return frozenset(
+            n for n in common if not any(n != m and self.is_subtype(n, m) and not self.is_subtype(m, n) for m in common)
+        )
+
+    def _below(self, names: Names) -> list[str]:
+        every = [*self.types, *(k for k in BUILT_IN if k not in self.types)]
+        return [n for n in every if any(self.is_subtype(n, high) for high in names)]
+
+    def _above(self, name: str) -> frozenset[str]:
+        found = self._up.get(name)
+        if found is None:
+            found = self._up[name] = self._climb(name)
+        return found
+
+    def _climb(self, name: str) -> frozenset[str]:
+        above = self._ancestors(name)
+        # A union lies below whatever lies above all its members.
+        members = self._members(name)
+        if members:
+            above |= set.intersection(*(self._ancestors(m) for m in members))
+        if name in self.types:
+            above.add(self.types[name].kind.value)
+        return frozenset(above)
+
+    def _ancestors(self, name: str) -> set[str]:
+        above: set[str] = set()
+        pending = [name]
+        while pending:
+            current = pending.pop()
+            if current not in above:
+                above.add(current)
+                pending.extend(self.parents.get(current, ()))
+        return above
+
+    def _members(self, name: str) -> set[str]:
+        """The types a union is made of in the end, unions among its parts opened."""
+        members: set[str] = set()
+        seen: set[str] = set()
+        pending = list(self.parts.get(name, ()))
+        while pending:
+            current = pending.pop()
+            if current in seen:
+                continue
+            seen.add(current)
+            inner = self.parts.get(current)
+            if inner:
+                pending.extend(inner)
+            else:
+                members.add(current)
+        return members
+
+    def resolve(self, written: TypeName, findings: Findings) -> Type | None:
+        """The type that the text names, or None when a diagnostic says why not."""
+        kind = BUILT_IN.get(written.name)
+        if kind is not None:
+            type = _built_in(kind, written, findings)
+        else:
+            type = self.types.get(written.name)
+            if type is None:
+                if written.name not in self.types and written.name not in self.parents:
+                    known = [*BUILT_IN, *self.types]
+                    findings.error(
+                        "unknown-type",
+                        f"type `{written.name}` is not declared",
+                        written.span,
+                        label="not a type",
+                        help=findings.suggest(written.name, known, f"declare it: `.type {written.name} <: symbol`"),
+                    )
+                return None
+            if written.arguments:
+                _refuse(written, findings, f"type `{written.name}` takes no arguments", f"write `{written.name}`")
+                return None
+        return type.optional() if type is not None and written.nullable else type
+
+
+def _built_in(kind: Kind, written: TypeName, findings: Findings) -> Type | None:
+    if kind is not Kind.DECIMAL:
+        if written.arguments:
+            _refuse(written, findings, f"type `{kind.value}` takes no arguments", f"write `{kind.value}`")
+            return None
+        return Type(kind)
+    if len(written.arguments) != 2:
+        _refuse(
+            written, findings, "`decimal` needs its digits and its decimals", "write for example `decimal(10,2)`"
+        )
+        return None
+    precision, scale = written.arguments
+    if not 1 <= precision <= MOST_DIGITS or not 0 <= scale <= precision:
+        _refuse(
+            written,
+            findings,
+            f"`decimal({precision},{scale})` is not possible",
+            f"use 1 to {MOST_DIGITS} digits, and no more decimals than digits",
+        )
+        return None
+    return Type(kind, precision=precision, scale=scale)
+
+
+def _refuse(written: TypeName, findings: Findings, message: str, help: str) -> None:
+    findings.error("bad-type", message, written.span, label="not a usable type", help=help)
+
+
+def type_names(declarations: Iterable[TypeDeclaration], findings: Findings) -> TypeNames:
+    """The declared types, each resolved through its bases, in whatever order they are written."""
+    known = TypeNames()
+    first: dict[str, TypeDeclaration] = {}
+    for declaration in declarations:
+        if declaration.name in BUILT_IN or declaration.name in first:
+            _duplicate(declaration, first.get(declaration.name), findings)
+        else:
+            first[declaration.name] = declaration
+            known.parents[declaration.name] = []
+    order = _bases_first(first, findings)
+    for name in order:
+        _define(first[name], known, findings)
+    return known
+
+
+def _duplicate(declaration: TypeDeclaration, earlier: TypeDeclaration | None, findings: Findings) -> None:
+    what = "is declared twice" if earlier else "is built in"
+    findings.error(
+        "duplicate-declaration",
+        f"type `{declaration.name}` {what}",
+        declaration.span,
+        label="declared again here" if earlier else "a built-in type",
+        help="give it another name",
+        notes=((earlier.span, "first declared here"),) if earlier else (),
+    )
+
+
+def _bases_first(declared: Mapping[str, TypeDeclaration], findings: Findings) -> list[str]:
+    """The names so that bases stand before what is built on them; a circle is reported and left out."""
+    waiting = {n: len({b.name for b in d.bases if b.name in declared}) for n, d in declared.items()}
+    users: dict[str, list[str]] = {}
+    for name, declaration in declared.items():
+        for base in {b.name for b in declaration.bases}:
+            users.setdefault(base, []).append(name)
+    ready = [n for n, count in waiting.items() if count == 0]
+    for name in ready:
+        for user in users.get(name, ()):
+            waiting[user] -= 1
+            if waiting[user] == 0:
+                ready.append(user)
+    done = set(ready)
+    for name, declaration in declared.items():
+        if name not in done:
+            findings.error(
+                "cyclic-type",
+                f"type `{name}` is defined through itself",
+                declaration.span,
+                label="leads back to itself, or to types that do",
+                help="end the chain in a built-in type such as `symbol`",
+            )
+    return ready
+
+
+def _define(declaration: TypeDeclaration, known: TypeNames, findings: Findings) -> None:
+    name = declaration.name
+    bases: list[Type] = []
+    for written in declaration.bases:
+        if written.nullable:
+            _refuse(written, findings, f"type `{name}` cannot be nullable itself", "write `?` where a column uses it")
+            return
+        base = known.resolve(written, findings)
+        if base is None:
+            return
+        bases.append(base)
+    if not bases:
+        findings.error("bad-type", f"type `{name}` has no base", declaration.span, help=f"`.type {name} <: symbol`")
+        return
+    first = bases[0]
+    if any((b.kind, b.scale) != (first.kind, first.scale) for b in bases):
+        spelled = ", ".join(f"`{b}`" for b in bases)
+        findings.error(
+            "bad-type",
+            f"union `{name}` mixes types that have no kind in common: {spelled}",
+            declaration.span,
+            label="one kind of value only",
+            help="unite subtypes of one built-in type",
+        )
+        return
+    if declaration.equivalent and len(bases) == 1:
+        known.types[name] = first
+        return
+    widest = max(b.precision for b in bases)
+    known.types[name] = Type(first.kind, name, precision=widest, scale=first.scale)
+    if declaration.equivalent:
+        known.parts[name] = tuple(name_of(b) for b in bases)
+        for base in bases:
+            known.parents.setdefault(name_of(base), []).append(name)
+    else:
+        known.parents[name] = [name_of(b) for b in bases]

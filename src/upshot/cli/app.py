@@ -1,0 +1,257 @@
+"""The commands and their options. What a command does is imported when it runs, so that `--help` stays instant."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from upshot.cli.outcome import finish
+from upshot.cli.settings import Engine, Format, OnError
+from upshot.cli.terminal import Terminal
+
+app = typer.Typer(
+    help="What a change to your tables means, exactly, for every view derived from them.",
+    epilog="Exit codes: 0 fine, 1 the program or the data is wrong, 2 wrong usage, 3 the engine failed.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ProgramFile = Annotated[Path, typer.Argument(show_default=False, help="The program; - reads standard input.")]
+FactDir = Annotated[
+    Path | None,
+    typer.Option("--fact-dir", "-F", metavar="DIR", help="Where the files of .input relations are [default: .]."),
+]
+ChangeFile = Annotated[
+    Path,
+    typer.Option(
+        "--changes", "-c", metavar="FILE", help="Transactions, one JSON object a line; - reads standard input."
+    ),
+]
+ViewName = Annotated[str | None, typer.Option("--view", "-v", metavar="VIEW", help="Only this view.")]
+EngineOption = Annotated[Engine, typer.Option("--engine", help="Where the work is done.")]
+FormatOption = Annotated[Format, typer.Option("--format", help="How results and errors are printed.")]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code of the command line `argv` (without the program's name), by default that of this process."""
+    for stream in (sys.stdout, sys.stderr):
+        # What we print is UTF-8 whatever the locale says: the formats are.
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        app(args=None if argv is None else list(argv), prog_name="upshot")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            typer.echo(f"upshot {version('upshot')}")
+        except PackageNotFoundError:
+            typer.echo("upshot (not installed)")
+        raise typer.Exit
+
+
+@app.callback()
+def upshot(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    name: Annotated[str, typer.Argument(help="Which story to tell.")] = "dependencies",
+    list_: Annotated[bool, typer.Option("--list", help="List the stories and exit.")] = False,
+    engine: EngineOption = Engine.AUTO,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """See a recursive view follow its base data, change by change."""
+
+    def body(terminal: Terminal) -> int:
+        from upshot.cli.commands.demo import demo
+
+        return demo(terminal, name, list_only=list_)
+
+    finish(body, engine, format)
+
+
+@app.command()
+def check(file: ProgramFile, engine: EngineOption = Engine.AUTO, format: FormatOption = Format.TEXT) -> None:
+    """Find everything that is wrong with a program."""
+
+    def body(terminal: Terminal) -> int:
+        from upshot.cli.commands.check import check
+
+        return check(terminal, file)
+
+    finish(body, engine, format)
+
+
+@app.command()
+def run(
+    file: ProgramFile,
+    fact_dir: FactDir = None,
+    output_dir: Annotated[
+        Path, typer.Option("--output-dir", "-D", metavar="DIR", help="Where .output relations go; - prints them.")
+    ] = Path("."),
+    engine: EngineOption = Engine.AUTO,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Evaluate a program as Soufflé does: read facts, write results."""
+
+    def body(terminal: Terminal) -> int:
+        from upshot.cli.commands.run import run
+
+        return run(terminal, file, fact_dir, output_dir)
+
+    finish(body, engine, format)
+
+
+@app.command()
+def watch(
+    file: ProgramFile,
+    changes: ChangeFile,
+    fact_dir: FactDir = None,
+    on_error: Annotated[OnError, typer.Option("--on-error", help="What to do at a bad transaction.")] = OnError.STOP,
+    engine: EngineOption = Engine.AUTO,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Commit transactions one by one and print what each changes in the views."""
+
+    def body(terminal: Terminal) -> int:
+        from upshot.cli.commands.watch import watch
+
+        return watch(terminal, file, fact_dir, changes, on_error)
+
+    finish(body, engine, format)
+
+
+@app.command()
+def rewrite(
+    file: ProgramFile,
+    strategy: Annotated[str, typer.Option("--strategy", "-s", metavar="STRATEGY", help="maintenance or counting.")],
+    view: ViewName = None,
+    engine: EngineOption = Engine.AUTO,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Print the rules that compute the changes of views."""
+
+    def body(terminal: Terminal) -> int:
+        from upshot.cli.commands.rewrite import rewrite
+
+        return rewrite(terminal, file, strategy, view)
+
+    finish(body, engine, format)
+
+
+@app.command()
+def explain(
+    file: ProgramFile,
+    view: ViewName = None,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Draw the dependency network; - prints it.")
+    ] = None,
+    fact_dir: FactDir = None,
+    engine: EngineOption = Engine.AUTO,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Say how each view is kept up to date, and why so."""
+
+    def body(terminal: Terminal) -> int:
+        from upshot.cli.commands.explain import explain
+
+        return explain(terminal, file, fact_dir, view, svg)
+
+    finish(body, engine, format)
+
+
+@app.command("what-if")
+def what_if(
+    file: ProgramFile,
+    changes: ChangeFile,
+    fact_dir: FactDir = None,
+    engine: EngineOption = Engine.AUTO,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Print what each transaction would change, and commit nothing."""
+
+    def body(terminal: Terminal) -> int:
+        from upshot.cli.commands.what_if import what_if
+
+        return what_if(terminal, file, fact_dir, changes)
+
+    finish(body, engine, format)
+
+
+@app.command()
+def verify(
+    file: ProgramFile,
+    fact_dir: FactDir = None,
+    changes: Annotated[
+        Path | None,
+        typer.Option(
+            "--changes", "-c", metavar="FILE", help="Commit these transactions first; - reads standard input."
+        ),
+    ] = None,
+    engine: EngineOption = Engine.AUTO,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Recompute every view and compare it with what is stored."""
+
+    def body(terminal: Terminal) -> int:
+        from upshot.cli.commands.verify import verify
+
+        return verify(terminal, file, fact_dir, changes)
+
+    finish(body, engine, format)
+
+
+@app.command()
+def repl(
+    file: Annotated[Path | None, typer.Argument(show_default=False, help="A program to load.")] = None,
+    fact_dir: FactDir = None,
+    engine: EngineOption = Engine.AUTO,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Type rules, changes and queries, and see what follows."""
+
+    def body(terminal: Terminal) -> int:
+        from upshot.cli.commands.repl import repl
+
+        return repl(terminal, file, fact_dir)
+
+    finish(body, engine, format)
+
+
+_ANYTHING: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+@app.command(context_settings=_ANYTHING)
+def bench(
+    context: typer.Context,
+    engine: EngineOption = Engine.AUTO,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Run the project's benchmarks (from a checkout); other arguments are passed on."""
+
+    def body(terminal: Terminal) -> int:
+        from upshot.cli.commands.bench import bench
+
+        return bench(context.args)
+
+    finish(body, engine, format)

@@ -1,0 +1,107 @@
+"""`upshot repl`: at a terminal with prompt, history and completion; from a pipe line by line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import ModuleType
+
+from upshot.cli.repl.session import Quit, ReplSession
+from upshot.cli.repl.statements import Input
+from upshot.cli.settings import OK
+from upshot.cli.terminal import Terminal
+
+try:
+    import readline as _readline
+except ImportError:
+    readline: ModuleType | None = None
+else:
+    readline = _readline
+
+_PROMPT, _MORE = "upshot> ", "   ...> "
+_HISTORY_LENGTH = 2000
+
+
+def repl(terminal: Terminal, file: Path | None, fact_dir: Path | None) -> int:
+    """Runs until `:quit` or the end of input; errors are reported and the session goes on."""
+    session = ReplSession(terminal, fact_dir)
+    if file is not None:
+        session.load(file)
+    interactive = sys.stdin.isatty() and sys.stdout.isatty()
+    try:
+        if interactive:
+            with _line_editing(session):
+                _converse(terminal, session)
+        else:
+            _read(session)
+    except Quit:
+        pass
+    return OK
+
+
+def _read(session: ReplSession) -> None:
+    lines = Input()
+    for line in sys.stdin:
+        for statement in lines.feed(line.rstrip("\n")):
+            session.execute(statement)
+    for statement in lines.finish():
+        session.execute(statement)
+
+
+def _converse(terminal: Terminal, session: ReplSession) -> None:
+    terminal.message("Upshot: rules, +facts, -facts and ? queries; :help shows more, :quit ends.")
+    lines = Input()
+    while True:
+        try:
+            line = input(_MORE if lines.waiting else _PROMPT)
+        except EOFError:
+            terminal.message("")
+            return
+        except KeyboardInterrupt:
+            lines.forget()
+            terminal.message("")
+            continue
+        for statement in lines.feed(line):
+            try:
+                session.execute(statement)
+            except KeyboardInterrupt:
+                terminal.message("interrupted, nothing was changed")
+
+
+@contextmanager
+def _line_editing(session: ReplSession) -> Iterator[None]:
+    """History kept between sessions, and completion of commands and relation names."""
+    if readline is None:
+        yield
+        return
+    history = _history_file()
+    with suppress(OSError):
+        readline.read_history_file(history)
+    readline.set_history_length(_HISTORY_LENGTH)
+    readline.set_completer(_Completer(session))
+    readline.set_completer_delims(" \t\n(),.;!?+-")
+    readline.parse_and_bind("tab: complete")
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            history.parent.mkdir(parents=True, exist_ok=True)
+            readline.write_history_file(history)
+
+
+def _history_file() -> Path:
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "upshot" / "history"
+
+
+class _Completer:
+    def __init__(self, session: ReplSession) -> None:
+        self._session = session
+
+    def __call__(self, text: str, state: int) -> str | None:
+        words = [*(f":{name}" for name in self._session.commands), *self._session.database.schemas]
+        matching = [word for word in words if word.startswith(text)]
+        return matching[state] if state < len(matching) else None

@@ -1,0 +1,62 @@
+"""`upshot rewrite`: the rules that compute the changes of views, as text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from upshot.cli.programs import checked_file, known_view
+from upshot.cli.settings import OK
+from upshot.cli.terminal import Terminal
+from upshot.core.diagnostic import Diagnostic, did_you_mean
+from upshot.core.errors import ProgramError, UsageError
+from upshot.rewrite import counting, maintenance, normal_form, print_maintenance
+
+_HERE = ("maintenance", "counting")
+_LATER = ("rod", "epf", "differencing", "propagation", "production", "bf")
+_WITHOUT_RULES = ("recompute", "auto")
+
+
+def rewrite(terminal: Terminal, file: Path, strategy: str, view: str | None) -> int:
+    _available(strategy)
+    checked = checked_file(terminal, file)
+    view = known_view(checked.schemas, view)
+    normal = normal_form(checked)
+    generated = maintenance(normal) if strategy == "maintenance" else counting(normal)
+    text = print_maintenance(generated, view=view)
+    if terminal.json:
+        terminal.data(json.dumps({"strategy": strategy, "view": view, "rules": text}, ensure_ascii=False))
+    else:
+        terminal.data(text.rstrip("\n"))
+    return OK
+
+
+def _available(strategy: str) -> None:
+    if strategy in _HERE:
+        return
+    if strategy in _LATER:
+        raise ProgramError(
+            [
+                Diagnostic(
+                    "not-yet",
+                    f"the rules of strategy `{strategy}` are not part of this version",
+                    help="use `--strategy maintenance` or `--strategy counting`",
+                )
+            ]
+        )
+    if strategy in _WITHOUT_RULES:
+        raise ProgramError(
+            [
+                Diagnostic(
+                    "not-yet",
+                    f"strategy `{strategy}` has no rules of its own to print",
+                    help="`upshot explain` says how each view is kept",
+                )
+            ]
+        )
+    known = (*_HERE, *_LATER, *_WITHOUT_RULES)
+    raise UsageError(
+        f"there is no strategy `{strategy}`",
+        code="unknown-strategy",
+        help=did_you_mean(strategy, known) or f"strategies: {', '.join(f'`{name}`' for name in known)}",
+    )

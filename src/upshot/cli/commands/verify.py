@@ -1,0 +1,43 @@
+"""`upshot verify`: every view recomputed and compared with what is stored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from upshot.cli.changes import read_change_lines
+from upshot.cli.files import STDIN
+from upshot.cli.outcome import code_of
+from upshot.cli.session import open_session
+from upshot.cli.settings import OK
+from upshot.cli.terminal import Terminal
+from upshot.cli.transactions import at_change, commit_line
+from upshot.cli.wording import counted
+from upshot.core.errors import Error, UsageError
+
+
+def verify(terminal: Terminal, file: Path, fact_dir: Path | None, changes: Path | None) -> int:
+    """After the facts are loaded and the transactions of the change file, if one is given, are committed."""
+    if file == STDIN and changes == STDIN:
+        raise UsageError("program and changes cannot both come from standard input", code="stdin-twice")
+    database = open_session(terminal, file, fact_dir).database
+    committed = 0
+    for line in read_change_lines(changes) if changes is not None else ():
+        try:
+            commit_line(database, line)
+        except Error as error:
+            terminal.report(at_change(error, line))
+            return code_of(error)
+        committed += 1
+    with terminal.progress("recomputing every view"):
+        verified = database.verify()
+    if terminal.json:
+        fields = {"ok": True, "transactions": committed, "views": sorted(verified.views), "rows": verified.rows}
+        terminal.data(json.dumps(fields))
+    else:
+        after = f" after {counted(committed, 'transaction')}" if changes is not None else ""
+        terminal.data(
+            f"ok: {counted(len(verified.views), 'view')}, {counted(verified.rows, 'row')}, "
+            f"equal to their recomputation{after}"
+        )
+    return OK

@@ -1,0 +1,50 @@
+"""`upshot watch`: transactions in, what each means for the views out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from upshot.cli.changes import ChangeLine, read_change_lines
+from upshot.cli.deltas import changes_to_json, view_changes
+from upshot.cli.diagnostics import as_fields
+from upshot.cli.files import STDIN
+from upshot.cli.outcome import code_of
+from upshot.cli.session import open_session
+from upshot.cli.settings import OK, OnError
+from upshot.cli.terminal import Terminal
+from upshot.cli.transactions import at_change, commit_line
+from upshot.core.errors import EngineError, Error, UsageError
+from upshot.database.database import Database
+
+
+def watch(terminal: Terminal, file: Path, fact_dir: Path | None, changes: Path, on_error: OnError) -> int:
+    """One line of output for each line of input, as soon as it is committed.
+
+    A bad line changes nothing. It ends the run, or, with `--on-error continue`, its error takes the place of its
+    changes; the exit code then tells at the end that there was one. When the engine fails the run always ends.
+    """
+    if file == STDIN and changes == STDIN:
+        raise UsageError("program and changes cannot both come from standard input", code="stdin-twice")
+    database = open_session(terminal, file, fact_dir).database
+    code = OK
+    for line in read_change_lines(changes):
+        try:
+            terminal.data(_committed(terminal, database, line))
+        except Error as error:
+            found = at_change(error, line)
+            if on_error is OnError.STOP or isinstance(error, EngineError):
+                terminal.out.flush()
+                terminal.report(found)
+                return code_of(error)
+            code = code_of(error)
+            terminal.data(json.dumps({"error": as_fields(found[0])}, ensure_ascii=False))
+        terminal.out.flush()
+    return code
+
+
+def _committed(terminal: Terminal, database: Database, line: ChangeLine) -> str:
+    transaction = commit_line(database, line)
+    terminal.report(transaction.warnings)
+    changed = view_changes(transaction.changes, database.schemas)
+    return f'{{"version": {transaction.version}, "changes": {changes_to_json(changed)}}}'

@@ -1,0 +1,61 @@
+"""`upshot what-if`: what transactions would mean, with nothing committed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from upshot.cli.changes import ChangeLine, parse_change, read_change_lines
+from upshot.cli.deltas import changes_to_json, signed_lines, view_changes
+from upshot.cli.files import STDIN
+from upshot.cli.outcome import code_of
+from upshot.cli.session import open_session
+from upshot.cli.settings import OK
+from upshot.cli.terminal import Terminal
+from upshot.cli.transactions import at_change
+from upshot.cli.values import rows_to_json
+from upshot.core.diagnostic import Diagnostic, Severity
+from upshot.core.errors import Error, UsageError
+from upshot.database.constraints import fact
+from upshot.database.database import Database
+from upshot.database.what_if import WhatIf
+
+
+def what_if(terminal: Terminal, file: Path, fact_dir: Path | None, changes: Path) -> int:
+    """Each line of the change file is asked about on its own, against the loaded facts."""
+    if file == STDIN and changes == STDIN:
+        raise UsageError("program and changes cannot both come from standard input", code="stdin-twice")
+    database = open_session(terminal, file, fact_dir).database
+    for line in read_change_lines(changes):
+        try:
+            change = parse_change(line, database.schemas)
+            answer = database.what_if(insert=change.insert, delete=change.delete)
+        except Error as error:
+            terminal.out.flush()
+            terminal.report(at_change(error, line))
+            return code_of(error)
+        _tell(terminal, database, line, answer)
+        terminal.out.flush()
+    return OK
+
+
+def _tell(terminal: Terminal, database: Database, line: ChangeLine, answer: WhatIf) -> None:
+    changed = view_changes(answer, database.schemas)
+    if terminal.json:
+        violations = ", ".join(f"{json.dumps(name)}: {rows_to_json(rows)}" for name, rows in answer.violations.items())
+        terminal.data(f'{{"changes": {changes_to_json(changed)}, "violations": {{{violations}}}}}')
+        return
+    terminal.data(f"// {line.place}")
+    for text in signed_lines(changed):
+        terminal.data(text)
+    if not changed:
+        terminal.data("// no view changes")
+    terminal.report(_violation(database, line, name, list(rows)) for name, rows in answer.violations.items())
+
+
+def _violation(database: Database, line: ChangeLine, name: str, rows: list[tuple[object, ...]]) -> Diagnostic:
+    shown = ", ".join(fact(database.schemas[name], row) for row in rows[:5])
+    more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
+    return Diagnostic(
+        "would-violate", f"{line.place}: would violate `{name}`: {shown}{more}", severity=Severity.WARNING
+    )

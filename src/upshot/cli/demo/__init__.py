@@ -1,0 +1,1 @@
+"""Stories told on data: what a change means for the views above it."""

@@ -1,0 +1,230 @@
+"""The story of a package registry: advisories, upgrades, a cycle, and a change that changes nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from random import Random
+
+from upshot.cli.demo.packages import TEAMS, Registry, registry
+from upshot.cli.demo.story import Facts, Step, Story, program_text
+
+SUMMARY = "which services are exposed to a vulnerable package, while dependencies change"
+_ADVISORY = "ADV-2026-031"
+
+
+def dependencies(size: int = 3000) -> Story:
+    """Built by looking at the data as a person would: the steps name packages for which they are worth telling."""
+    world = _World(registry(size=size))
+    facts: Facts = {
+        "depends": world.depends,
+        "runs": world.runs,
+        "owner": world.owner,
+        "vulnerable": world.old_advisories(),
+    }
+    steps = tuple(_steps(world))
+    return Story(
+        name="dependencies",
+        summary=SUMMARY,
+        opening=(
+            f"{size:,} packages, {len(world.depends):,} dependencies between them, {len(world.owner)} services of "
+            f"{len(TEAMS)} teams. Which services are exposed to a vulnerable package, however deep it hides?"
+        ),
+        program=program_text("dependencies"),
+        facts=facts,
+        steps=steps,
+        shows=("exposed", "safe", "exposed_count", "cycle", "depends_on"),
+    )
+
+
+class _World:
+    """The registry as it stands between two steps."""
+
+    def __init__(self, made: Registry) -> None:
+        self.packages = made.packages
+        self.depends = made.depends
+        self.runs = made.runs
+        self.owner = made.owner
+        self.needs: dict[str, set[str]] = defaultdict(set)
+        self.needed_by: dict[str, set[str]] = defaultdict(set)
+        for package, dependency in made.depends:
+            self.link(package, dependency)
+        self.installed = {service: {p for s, p in made.runs if s == service} for service, _ in made.owner}
+
+    def link(self, package: str, dependency: str) -> None:
+        self.needs[package].add(dependency)
+        self.needed_by[dependency].add(package)
+
+    def unlink(self, package: str, dependency: str) -> None:
+        self.needs[package].discard(dependency)
+        self.needed_by[dependency].discard(package)
+
+    def above(self, package: str) -> set[str]:
+        """Everything that depends on the package, directly or not."""
+        return _reach(package, self.needed_by)
+
+    def below(self, package: str) -> set[str]:
+        return _reach(package, self.needs)
+
+    def exposed_services(self, package: str) -> list[str]:
+        users = self.above(package) | {package}
+        return [service for service, packages in self.installed.items() if packages & users]
+
+    def old_advisories(self) -> list[tuple[str, str]]:
+        """Known trouble to start with: packages that one to three services use."""
+        found: list[str] = []
+        for package in self.packages:
+            if len(self.exposed_services(package)) in (1, 2, 3) and len(self.needs[package]) > 1:
+                found.append(package)
+        return [(package, f"ADV-2026-{number:03d}") for number, package in enumerate(found[:60:6], start=1)]
+
+
+def _reach(start: str, neighbours: dict[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for other in neighbours.get(waiting.pop(), ()):
+            if other not in found:
+                found.add(other)
+                waiting.append(other)
+    return found
+
+
+def _steps(world: _World) -> Iterator[Step]:
+    weak = _weak_package(world)
+    yield Step(
+        "An advisory is published",
+        f"{_ADVISORY} names {weak}. {len(world.needed_by[weak])} packages need it directly, "
+        f"{len(world.above(weak)):,} in all. Who is affected?",
+        insert={"vulnerable": [(weak, _ADVISORY)]},
+    )
+    yield _upgrade(world, weak)
+    yield _second_path(world)
+    yield _patch(world, weak)
+    yield _deployment(world)
+    yield from _cycle(world)
+    yield _nightly(world)
+
+
+def _weak_package(world: _World) -> str:
+    """A package that about a third of the services use without knowing it."""
+    third = len(world.owner) // 3
+    candidates = [package for package in world.packages[: len(world.packages) // 4] if world.needed_by[package]]
+    return min(candidates, key=lambda package: abs(len(world.exposed_services(package)) - third))
+
+
+def _bumped(package: str, *, major: bool = False) -> str:
+    name, _, version = package.rpartition("@")
+    first, second, third = map(int, version.split("."))
+    return f"{name}@{first + 1}.0.0" if major else f"{name}@{first}.{second}.{third + 1}"
+
+
+def _upgrade(world: _World, weak: str) -> Step:
+    """One service, exposed through one installed package, moves to a version without the weak dependency."""
+    users = world.above(weak)
+    through = {service: world.installed[service] & users for service in world.exposed_services(weak)}
+    service = next(service for service, packages in sorted(through.items()) if len(packages) == 1)
+    old = through[service].pop()
+    new = _bumped(old, major=True)
+    kept = sorted(d for d in world.needs[old] if d != weak and weak not in world.below(d))
+    world.installed[service] = world.installed[service] - {old} | {new}
+    for dependency in kept:
+        world.link(new, dependency)
+    return Step(
+        f"{service} upgrades",
+        f"It moves from {old} to {new}, which has dropped the dependencies that lead to {weak}.",
+        delete={"runs": [(service, old)]},
+        insert={"runs": [(service, new)], "depends": [(new, dependency) for dependency in kept]},
+    )
+
+
+def _second_path(world: _World) -> Step:
+    """A dependency that is also reached another way, in a package that some other packages need."""
+    package, dependency, other = next(
+        (package, dependency, other)
+        for package in world.packages[len(world.packages) // 3 :]
+        if len(world.needed_by[package]) >= 3
+        for dependency in sorted(world.needs[package])
+        for other in sorted(world.needs[package] - {dependency})
+        if dependency in world.below(other)
+    )
+    world.unlink(package, dependency)
+    return Step(
+        "Two paths, one removed",
+        f"{package} no longer names {dependency} itself. It still gets it through {other}, "
+        "so nothing that anybody watches has changed, and Upshot says exactly that.",
+        delete={"depends": [(package, dependency)]},
+    )
+
+
+def _patch(world: _World, weak: str) -> Step:
+    fixed = _bumped(weak)
+    moved = sorted(world.needed_by[weak])
+    inserted = [(fixed, dependency) for dependency in sorted(world.needs[weak])]
+    for package in moved:
+        world.unlink(package, weak)
+        world.link(package, fixed)
+    for _, dependency in inserted:
+        world.link(fixed, dependency)
+    return Step(
+        "A patch is released",
+        f"{fixed} closes {_ADVISORY}, and all {len(moved)} packages that need it directly move to it "
+        "in one transaction.",
+        delete={"depends": [(package, weak) for package in moved]},
+        insert={"depends": [*((package, fixed) for package in moved), *inserted]},
+    )
+
+
+def _deployment(world: _World) -> Step:
+    weak = {package for package, _ in world.old_advisories()}
+    risky = next(p for p in world.packages[len(world.packages) // 2 :] if weak & world.below(p))
+    harmless = next(p for p in reversed(world.packages) if not weak & (world.below(p) | {p}))
+    service = "forecast-service"
+    world.installed[service] = {risky, harmless}
+    return Step(
+        f"{service} is deployed",
+        f"The data team ships it with {risky} and {harmless}. Is it safe on its first day?",
+        insert={"owner": [(service, "data")], "runs": [(service, risky), (service, harmless)]},
+    )
+
+
+def _cycle(world: _World) -> Iterator[Step]:
+    """A foundation starts to need one of the packages built on it: small enough to read, large enough to matter."""
+    low, high = next(
+        (low, high)
+        for low in world.packages[len(world.packages) // 8 :]
+        if 3 <= len(world.above(low)) <= 40
+        for high in sorted(world.needed_by[low])
+        if world.needed_by[high]
+    )
+    edge = [(low, high)]
+    yield Step(
+        "A cycle appears",
+        f"{low} now needs {high}, which needs {low}. The constraint `cycle` is set to warn, so the "
+        "transaction stands and the packages on the cycle are named.",
+        insert={"depends": edge},
+    )
+    yield Step(
+        "The cycle is broken",
+        f"{low} drops it again. In a closure with a cycle every pair seems to support itself: "
+        "exactly the pairs that came go, no more and no fewer.",
+        delete={"depends": edge},
+    )
+
+
+def _nightly(world: _World) -> Step:
+    random = Random(2)
+    changed = random.sample([p for p in world.packages[len(world.packages) // 2 :] if world.needs[p]], 60)
+    delete = [(package, sorted(world.needs[package])[0]) for package in changed]
+    insert = [(package, _unused(world, random, package)) for package in changed]
+    return Step(
+        "The nightly sync arrives",
+        f"{len(changed)} packages each swap one dependency for another: {2 * len(changed)} changes, one transaction.",
+        delete={"depends": delete},
+        insert={"depends": insert},
+    )
+
+
+def _unused(world: _World, random: Random, package: str) -> str:
+    lower: Iterable[str] = world.packages[: len(world.packages) // 2]
+    return random.choice([p for p in lower if p not in world.needs[package]])

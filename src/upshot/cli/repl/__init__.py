@@ -1,0 +1,1 @@
+"""The interactive session: statements in, what follows from them out."""

@@ -1,0 +1,202 @@
+"""One interactive session: the database, the program typed so far, and what each statement does to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import assert_never
+
+from upshot.cli.deltas import changes_to_json, view_changes
+from upshot.cli.diagnostics import of_error
+from upshot.cli.files import existing_directory, read_program
+from upshot.cli.programs import parse_source
+from upshot.cli.repl.display import show_answer, show_changes
+from upshot.cli.repl.facts import Row, fact_rows, ground_facts, row
+from upshot.cli.repl.statements import ChangeText, Command, ProgramText, Query, Statement
+from upshot.cli.session import load_facts
+from upshot.cli.terminal import Terminal
+from upshot.cli.values import rows_to_json
+from upshot.cli.wording import counted
+from upshot.core.diagnostic import did_you_mean
+from upshot.core.errors import Error, UsageError
+from upshot.core.schema import Role
+from upshot.database.changes import ChangeSet, Commit
+from upshot.database.connect import connect
+from upshot.database.definitions import merged, without
+from upshot.database.transaction import Transaction
+from upshot.syntax import parse, print_program
+from upshot.syntax.ast import Deny, Directive, Item, Program, Rule
+
+HELP = """\
+.decl edge(a: number, b: number)      declare a relation
+path(X, Y) :- edge(X, Y).             add a rule to a view; what is typed ends with a full stop
++edge(1, 2), -edge(2, 3).             change facts in one transaction and see what follows
+? path(1, X)                          ask
+:list                                 relations and their sizes
+:explain [VIEW]                       how views are kept up to date
+:stats                                the work of the last change
+:verify                               recompute every view and compare
+:load FILE                            define a program and read its .input files
+:drop NAME                            forget a view, or an empty relation
+:help  :quit"""
+
+
+class Quit(Exception):
+    """The user wants to leave."""
+
+
+class ReplSession:
+    """Executes statements; an error is reported and changes nothing."""
+
+    def __init__(self, terminal: Terminal, fact_dir: Path | None) -> None:
+        self.database = connect()
+        self._terminal = terminal
+        self._fact_dir = fact_dir
+        self._program = Program(())
+        self._last: Transaction | Commit | None = None
+        self.commands: dict[str, Callable[[str], None]] = {
+            "help": self._help,
+            "list": self._list,
+            "explain": self._explain,
+            "stats": self._stats,
+            "verify": self._verify,
+            "load": self._load,
+            "drop": self._drop,
+            "quit": self._quit,
+        }
+
+    def execute(self, statement: Statement) -> None:
+        """Does what a statement says; whatever is wrong with it is reported, never raised."""
+        try:
+            match statement:
+                case Command(name, argument):
+                    self._command(name, argument)
+                case Query(body):
+                    self._query(body)
+                case ChangeText(facts):
+                    self._change([(sign, *fact) for sign, text in facts for fact in self._rows(text)])
+                case ProgramText(text):
+                    self._define(text)
+                case _:
+                    assert_never(statement)
+        except Error as error:
+            self._terminal.out.flush()
+            self._terminal.report(of_error(error))
+
+    def _rows(self, text: str) -> list[tuple[str, Row]]:
+        return fact_rows(text, self.database.schemas)
+
+    # ---- statements -------------------------------------------------------------------------------
+
+    def _command(self, name: str, argument: str) -> None:
+        matching = [known for known in self.commands if known == name or (name and known.startswith(name))]
+        if len(matching) != 1:
+            help = did_you_mean(name, self.commands) or "`:help` lists the commands"
+            raise UsageError(f"there is no command `:{name}`", code="unknown-command", help=help)
+        self.commands[matching[0]](argument)
+
+    def _query(self, body: str) -> None:
+        rows = self.database.query(body)
+        if self._terminal.json:
+            columns = json.dumps([column.name for column in rows.schema.columns])
+            self._terminal.data(f'{{"columns": {columns}, "rows": {rows_to_json(rows.sorted())}}}')
+        else:
+            show_answer(self._terminal.console, rows)
+
+    def _change(self, facts: list[tuple[str, str, Row]]) -> None:
+        """The facts are applied in the order they were typed; only the net effect counts."""
+        with self.database.transaction() as transaction:
+            for sign, relation, values in facts:
+                if sign == "+":
+                    transaction.insert(relation, [values])
+                else:
+                    transaction.delete(relation, [values])
+        self._last = transaction
+        self._show(transaction.version, transaction.changes)
+        self._terminal.report(transaction.warnings)
+
+    def _define(self, text: str) -> None:
+        """Rules are added to those a view has. Facts of base relations are a transaction like any other."""
+        program = parse(text, "<repl>")
+        facts = ground_facts(program)
+        schemas = self.database.schemas
+        if facts and all(atom.relation in schemas and schemas[atom.relation].role is Role.BASE for atom in facts):
+            self._change([("+", atom.relation, row(atom, schemas)) for atom in facts])
+            return
+        heads = {name for item in program.items for name in _heads(item)}
+        earlier = [item for item in self._program.items if not heads.isdisjoint(_heads(item))]
+        whole = print_program(Program(tuple(earlier))) + "\n" + text if earlier else text
+        self._commit_definition(whole, "<repl>")
+
+    def _commit_definition(self, text: str, name: str) -> None:
+        definition = self.database.define(text, name=name)
+        self._program = merged(self._program, parse(text, name))
+        self._last = definition
+        self._terminal.report(definition.warnings)
+        self._show(definition.version, definition.changes, quiet=True)
+
+    def _show(self, version: int, changes: ChangeSet, *, quiet: bool = False) -> None:
+        changed = view_changes(changes, self.database.schemas)
+        if self._terminal.json:
+            self._terminal.data(f'{{"version": {version}, "changes": {changes_to_json(changed)}}}')
+        elif changed or not quiet:
+            show_changes(self._terminal.console, changed)
+
+    # ---- commands ---------------------------------------------------------------------------------
+
+    def _help(self, _: str) -> None:
+        self._terminal.data(HELP)
+
+    def _list(self, _: str) -> None:
+        for name, schema in self.database.schemas.items():
+            size = counted(len(self.database.rows(name)), "row")
+            self._terminal.data(f"{schema}  {schema.role.value}, {size}")
+
+    def _explain(self, view: str) -> None:
+        self._terminal.data(str(self.database.explain(view or None)).rstrip("\n"))
+
+    def _stats(self, _: str) -> None:
+        if self._last is None:
+            self._terminal.message("nothing has changed yet")
+            return
+        for name, value in self._last.stats.as_dict().items():
+            if isinstance(value, (int, float)) and value:
+                self._terminal.data(f"{name:<12} {value:,}" if isinstance(value, int) else f"{name:<12} {value:.6f}")
+
+    def _verify(self, _: str) -> None:
+        verified = self.database.verify()
+        self._terminal.data(f"ok: {counted(len(verified.views), 'view')}, {counted(verified.rows, 'row')}")
+
+    def _load(self, argument: str) -> None:
+        if not argument:
+            raise UsageError("`:load` needs the name of a file", code="wrong-argument", help="as in `:load graph.dl`")
+        self.load(Path(argument))
+
+    def load(self, file: Path) -> None:
+        """Defines the program of a file and reads the files of its `.input` relations."""
+        if self._fact_dir is not None:
+            existing_directory(self._fact_dir, "-F")
+        source = read_program(file)
+        program = parse_source(source)
+        self._commit_definition(source.text, source.name)
+        directives = tuple(item for item in program.items if isinstance(item, Directive))
+        folder = self._fact_dir or Path(".")
+        load_facts(self._terminal, self.database, directives, folder, optional=self._fact_dir is None)
+
+    def _drop(self, name: str) -> None:
+        self.database.drop(name)
+        self._program = without(self._program, name)
+
+    def _quit(self, _: str) -> None:
+        raise Quit
+
+
+def _heads(item: Item) -> set[str]:
+    match item:
+        case Rule(heads):
+            return {head.relation for head in heads}
+        case Deny(head):
+            return {head.relation}
+        case _:
+            return set()

@@ -1,0 +1,165 @@
+"""What was typed, cut into statements: a command, a query, a change, or a piece of program."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`:name argument`"""
+
+    name: str
+    argument: str
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """`? body`"""
+
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeText:
+    """`+edge(1, 2), -edge(2, 3).`: a sign and the text of an atom for each fact, one transaction."""
+
+    facts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramText:
+    """Declarations, rules, facts, directives."""
+
+    text: str
+
+
+Statement = Command | Query | ChangeText | ProgramText
+
+
+class Input:
+    """Collects lines until they make statements; only `:` and `?` and directives end with their line, all else with
+    a full stop."""
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    @property
+    def waiting(self) -> bool:
+        """True in the middle of a statement."""
+        return bool(_skip_blank(self._text, 0) < len(self._text))
+
+    def feed(self, line: str) -> list[Statement]:
+        """The statements this line completes."""
+        self._text += line + "\n"
+        found = []
+        while (end := _end(self._text)) is not None:
+            found.append(_statement(self._text[:end]))
+            self._text = self._text[end:]
+        return found
+
+    def finish(self) -> list[Statement]:
+        """Whatever is left when no more lines come."""
+        rest, self._text = self._text, ""
+        return [_statement(rest)] if _skip_blank(rest, 0) < len(rest) else []
+
+    def forget(self) -> None:
+        self._text = ""
+
+
+_TOKEN = re.compile(
+    r"""
+    (?P<blank>\s+|//[^\n]*(?=\n)|/\*.*?\*/)
+    |(?P<text>"(?:\\.|[^"\\\n])*")
+    |(?P<number>\d+\.\d+)
+    |(?P<open>[({\[])
+    |(?P<close>[)}\]])
+    |(?P<other>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def _tokens(text: str, start: int) -> list[tuple[str, str, int]]:
+    return [(match.lastgroup or "", match[0], match.end()) for match in _TOKEN.finditer(text, start)]
+
+
+def _skip_blank(text: str, start: int) -> int:
+    for kind, _, end in _tokens(text, start):
+        if kind != "blank":
+            break
+        start = end
+    return start
+
+
+def _end(text: str) -> int | None:
+    """Where the first statement of the text ends, None if it does not yet."""
+    start = _skip_blank(text, 0)
+    rest = text[start:]
+    if not rest:
+        return None
+    if rest.startswith(":"):
+        return _line_end(text, start)
+    if rest.startswith("?"):
+        return _balanced_line_end(text, start)
+    if re.match(r"\.(?!rule\b|deny\b)[a-z]", rest) or re.match(r"\.deny\s+\w+\s+\w+\s*=", rest):
+        return _balanced_line_end(text, start)
+    return _full_stop(text, start + rest.startswith("."))
+
+
+def _line_end(text: str, start: int) -> int | None:
+    position = text.find("\n", start)
+    return None if position < 0 else position + 1
+
+
+def _balanced_line_end(text: str, start: int) -> int | None:
+    """The end of the first line on which all brackets are closed and no comma or semicolon is left open."""
+    depth, last = 0, ""
+    for kind, token, end in _tokens(text, start):
+        depth += (kind == "open") - (kind == "close")
+        if kind == "blank" and "\n" in token and depth <= 0 and last not in (",", ";"):
+            return end
+        if kind != "blank":
+            last = token
+    return None
+
+
+def _full_stop(text: str, start: int) -> int | None:
+    """After the first full stop outside texts, numbers and comments. Brackets do not count: one that was forgotten must
+    not swallow everything typed after it."""
+    for kind, token, end in _tokens(text, start):
+        if kind == "other" and token == ".":
+            return end
+    return None
+
+
+def _statement(text: str) -> Statement:
+    rest = text[_skip_blank(text, 0) :].strip()
+    if rest.startswith(":"):
+        name, _, argument = rest[1:].strip().partition(" ")
+        return Command(name, argument.strip())
+    if rest.startswith("?"):
+        return Query(rest[1:].removeprefix("-").strip())
+    if rest.startswith(("+", "-")):
+        return ChangeText(_signed(rest.rstrip().removesuffix(".")))
+    return ProgramText(rest)
+
+
+def _signed(text: str) -> tuple[tuple[str, str], ...]:
+    """The facts of a change; one without a sign has that of the fact before it."""
+    parts, depth, current = [], 0, ""
+    for kind, token, _ in _tokens(text, 0):
+        depth += (kind == "open") - (kind == "close")
+        if kind == "other" and token == "," and depth <= 0:
+            parts.append(current)
+            current = ""
+        else:
+            current += token
+    sign, facts = "+", []
+    for part in (*parts, current):
+        atom = part.strip()
+        if atom.startswith(("+", "-")):
+            sign, atom = atom[0], atom[1:].strip()
+        facts.append((sign, atom))
+    return tuple(facts)

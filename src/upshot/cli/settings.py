@@ -1,0 +1,28 @@
+"""What every command can be told: which engine, which format."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Engine(StrEnum):
+    AUTO = "auto"
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+class Format(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+class OnError(StrEnum):
+    STOP = "stop"
+    CONTINUE = "continue"
+
+
+OK, WRONG_INPUT, WRONG_USAGE, ENGINE_FAILED = 0, 1, 2, 3
+"""Fine; the program or the data is wrong; the command was called wrongly; the engine could not go on."""
+
+INTERRUPTED, BROKEN_PIPE = 130, 141
+"""What a shell reports for a process that SIGINT or SIGPIPE ended."""

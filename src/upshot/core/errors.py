@@ -1,0 +1,83 @@
+"""The exceptions a user can meet, classified by what to do next.
+
+Error                  every error Upshot raises on purpose
+├── ProgramError       the program text is wrong: read `.diagnostics`, change the text
+├── DataError          the data do not fit: a type, a key, a file; nothing was applied
+│   └── OverflowError_ a number left its type's range during evaluation
+├── ConstraintError    a `.deny` constraint rejected the transaction; `.violations` names the witnesses
+├── UsageError         the call is wrong: an unknown name, a closed database, an option that does not exist
+├── EngineError        the engine could not go on: a limit, memory, a lost worker
+│   └── LimitError     a stated bound was reached; raise it or change the program
+└── VerifyError        a stored view differs from its definition: a bug in Upshot, please report it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from upshot.core.diagnostic import Diagnostic, render_all
+from upshot.core.span import Span
+
+
+class Error(Exception):
+    """`code` is a stable slug, `span` the place in the program if there is one, `help` what to do."""
+
+    retryable = False
+
+    def __init__(self, message: str, *, code: str, span: Span | None = None, help: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.span = span
+        self.help = help
+
+    def diagnostic(self) -> Diagnostic:
+        return Diagnostic(self.code, self.message, self.span, help=self.help)
+
+    def __str__(self) -> str:
+        return str(self.diagnostic())
+
+
+class ProgramError(Error):
+    """Carries every diagnostic of the run, not only the first."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        first = diagnostics[0]
+        super().__init__(first.message, code=first.slug, span=first.span, help=first.help)
+        self.diagnostics = tuple(diagnostics)
+
+    def __str__(self) -> str:
+        return render_all(self.diagnostics)
+
+
+class DataError(Error):
+    pass
+
+
+class OverflowError_(DataError):
+    pass
+
+
+class ConstraintError(Error):
+    def __init__(
+        self, message: str, *, code: str, violations: Mapping[str, Sequence[tuple[Any, ...]]], help: str = ""
+    ) -> None:
+        super().__init__(message, code=code, help=help)
+        self.violations = dict(violations)
+
+
+class UsageError(Error):
+    pass
+
+
+class EngineError(Error):
+    pass
+
+
+class LimitError(EngineError):
+    pass
+
+
+class VerifyError(Error):
+    pass

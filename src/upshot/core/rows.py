@@ -1,0 +1,135 @@
+"""A set of rows as users receive it: read lazily, converted to whatever table they work with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any, Protocol
+
+from upshot.core.schema import Schema
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+Row = tuple[Any, ...]
+
+
+class RowSource(Protocol):
+    """Where rows come from: an engine's own memory, or a list."""
+
+    def __len__(self) -> int: ...
+
+    def tuples(self) -> list[Row]: ...
+
+    def arrow(self) -> pyarrow.Table: ...
+
+
+class Rows:
+    """Distinct rows of one schema: iterable, sized, comparable with any set or list of tuples.
+
+    >>> from upshot.core.types import NUMBER
+    >>> from upshot.core.schema import Column
+    >>> rows = Rows.of(Schema("edge", (Column("x", NUMBER), Column("y", NUMBER))), [(2, 3), (1, 2)])
+    >>> rows, len(rows), rows == {(1, 2), (2, 3)}
+    (Rows(edge: (1, 2), (2, 3)), 2, True)
+    """
+
+    __slots__ = ("_source", "_tuples", "schema")
+
+    def __init__(self, schema: Schema, source: RowSource) -> None:
+        self.schema = schema
+        self._source = source
+        self._tuples: list[Row] | None = None
+
+    @classmethod
+    def of(cls, schema: Schema, tuples: list[Row]) -> Rows:
+        return cls(schema, _Listed(schema, tuples))
+
+    def _all(self) -> list[Row]:
+        if self._tuples is None:
+            self._tuples = self._source.tuples()
+        return self._tuples
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def __contains__(self, row: object) -> bool:
+        return row in self._all()
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Rows | AbstractSet | list | tuple):
+            return len(self) == len(other) and _as_set(self) == _as_set(other)
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def sorted(self) -> list[Row]:
+        """The rows in order, NULL first, NaN last."""
+        return sorted(self._all(), key=_order)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(str(row) for row in self.sorted()[:10])
+        more = f", … {len(self) - 10} more" if len(self) > 10 else ""
+        return f"Rows({self.schema.name}: {shown}{more})" if shown else f"Rows({self.schema.name}: none)"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.schema.columns)
+
+    def to_arrow(self) -> pyarrow.Table:
+        return self._source.arrow()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        import polars  # noqa: PLC0415 - an optional package
+
+        frame = polars.from_arrow(self.to_arrow())
+        assert isinstance(frame, polars.DataFrame)
+        return frame
+
+    def to_spark(self, session: Any) -> Any:
+        """A DataFrame of the given Spark session."""
+        return session.createDataFrame(self.to_arrow())
+
+
+class _Listed:
+    def __init__(self, schema: Schema, tuples: list[Row]) -> None:
+        self._schema, self._tuples = schema, tuples
+
+    def __len__(self) -> int:
+        return len(self._tuples)
+
+    def tuples(self) -> list[Row]:
+        return self._tuples
+
+    def arrow(self) -> pyarrow.Table:
+        import pyarrow  # noqa: PLC0415
+
+        from upshot.core.arrow_schema import arrow_schema  # noqa: PLC0415 - pyarrow only when asked for
+
+        schema = arrow_schema(self._schema)
+        columns = zip(*self._tuples, strict=True) if self._tuples else [() for _ in schema]
+        return pyarrow.table(
+            [pyarrow.array(list(values), field.type) for values, field in zip(columns, schema, strict=True)],
+            schema=schema,
+        )
+
+
+def _as_set(rows: Any) -> set[Row]:
+    return {tuple(_comparable(v) for v in row) for row in rows}
+
+
+def _comparable(value: Any) -> Any:
+    """NaN equals NaN in sets."""
+    return "NaN" if isinstance(value, float) and value != value else value
+
+
+def _order(row: Row) -> tuple[Any, ...]:
+    return tuple((0, 0) if v is None else (2, 0) if v != v else (1, v) for v in row)

@@ -1,0 +1,46 @@
+"""What is known of a relation: its columns, its keys, how it is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from upshot.core.span import Span
+from upshot.core.types import Type
+
+
+class Role(Enum):
+    BASE = "base"
+    """Stored facts; transactions change them."""
+    VIEW = "view"
+    """Defined by rules."""
+    CONSTRAINT = "constraint"
+    """A view that must stay empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A relation's name and shape; `keys` are tuples of column positions."""
+
+    name: str
+    columns: tuple[Column, ...]
+    role: Role = Role.BASE
+    keys: tuple[tuple[int, ...], ...] = ()
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def arity(self) -> int:
+        return len(self.columns)
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        return tuple(c.type for c in self.columns)
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(f'{c.name}: {c.type}' for c in self.columns)})"

@@ -1,0 +1,43 @@
+"""Where a piece of a program stands in the text it was written in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A named text; `name` is what messages print (a path, or `<text>`)."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The half-open range `[start, end)` of characters of a source."""
+
+    source: Source
+    start: int
+    end: int
+
+    @property
+    def line(self) -> int:
+        """The 1-based line of the first character."""
+        return self.source.text.count("\n", 0, self.start) + 1
+
+    @property
+    def column(self) -> int:
+        """The 1-based column of the first character."""
+        return self.start - self.source.text.rfind("\n", 0, self.start)
+
+    @property
+    def text(self) -> str:
+        return self.source.text[self.start : self.end]
+
+    def to(self, last: Span) -> Span:
+        """The range from the start of this one to the end of `last`."""
+        return Span(self.source, self.start, last.end)
+
+    def __repr__(self) -> str:
+        return f"{self.source.name}:{self.line}:{self.column}"

@@ -1,0 +1,62 @@
+"""The types of columns and of the values in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+
+class Kind(Enum):
+    """What a value is physically; subtypes and nullability are in `Type`."""
+
+    NUMBER = "number"
+    UNSIGNED = "unsigned"
+    FLOAT = "float"
+    SYMBOL = "symbol"
+    BOOLEAN = "boolean"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    DECIMAL = "decimal"
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A column type. `name` is the declared subtype (`.type City <: symbol`), or the kind's own name.
+
+    Python values: number/unsigned `int`, float `float`, symbol `str`, boolean `bool`, date `datetime.date`,
+    timestamp `datetime.datetime` (aware, UTC, microseconds), decimal `decimal.Decimal`, NULL `None`.
+
+    >>> str(Type(Kind.DECIMAL, precision=10, scale=2, nullable=True))
+    'decimal(10,2)?'
+    """
+
+    kind: Kind
+    name: str = ""
+    nullable: bool = False
+    precision: int = 0
+    scale: int = 0
+
+    def required(self) -> Type:
+        return replace(self, nullable=False)
+
+    def optional(self) -> Type:
+        return replace(self, nullable=True)
+
+    def __str__(self) -> str:
+        name = self.name or self.kind.value
+        if self.kind is Kind.DECIMAL and not self.name:
+            name = f"decimal({self.precision},{self.scale})"
+        return name + ("?" if self.nullable else "")
+
+
+NUMBER = Type(Kind.NUMBER)
+UNSIGNED = Type(Kind.UNSIGNED)
+FLOAT = Type(Kind.FLOAT)
+SYMBOL = Type(Kind.SYMBOL)
+BOOLEAN = Type(Kind.BOOLEAN)
+DATE = Type(Kind.DATE)
+TIMESTAMP = Type(Kind.TIMESTAMP)
+
+NUMBER_RANGE = range(-(2**63), 2**63)
+UNSIGNED_RANGE = range(0, 2**64)
+"""Integers are 64-bit; leaving the range is an error, never a wrap-around."""

@@ -1,0 +1,206 @@
+"""Tables of other libraries as Arrow tables whose columns are exactly those of a relation.
+
+pandas, Polars and everything that speaks Arrow's stream protocol come in here; casts that could lose something are
+refused, with the column and the cure named.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from upshot.core.diagnostic import did_you_mean
+from upshot.core.errors import DataError
+from upshot.core.schema import Column, Schema
+from upshot.core.types import Kind, Type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def is_table(value: object) -> bool:
+    """Whether this is a table with named columns rather than a sequence of rows."""
+    return _is_pandas(value) or hasattr(value, "__arrow_c_stream__") or _is_lazy_polars(value)
+
+
+def as_arrow(value: Any, schema: Schema | None = None) -> pa.Table:
+    """Any table as an Arrow table; `schema` tells apart NULL and NaN in pandas columns."""
+    import pyarrow as pa
+
+    if _is_lazy_polars(value):
+        value = value.collect()
+    if isinstance(value, pa.RecordBatchReader):
+        return value.read_all()
+    if _is_pandas(value):
+        return _from_pandas(value, schema)
+    return value if isinstance(value, pa.Table) else pa.table(value)
+
+
+def aligned(table: pa.Table, schema: Schema) -> pa.Table:
+    """The table with the relation's columns, in its order and of its types.
+
+    Columns go by name; a table whose columns are only numbered (0, 1, …) goes by position.
+    """
+    import pyarrow as pa
+
+    from upshot.core.arrow_schema import arrow_schema  # imports pyarrow
+
+    names = [column.name for column in schema.columns]
+    given = list(table.column_names)
+    if given == [str(position) for position in range(len(names))]:
+        given = names
+        table = table.rename_columns(names)
+    if sorted(given) != sorted(names):
+        raise column_mismatch(schema, given, where="the table")
+    if not names:
+        return table
+    arrays = [_cast(table.column(column.name), column, schema) for column in schema.columns]
+    return pa.table(arrays, schema=arrow_schema(schema))
+
+
+def column_type(field: pa.Field, *, nullable: bool) -> Type:
+    """The column type for an Arrow field, as `register` declares it."""
+    import pyarrow.types as at
+
+    arrow = field.type.value_type if at.is_dictionary(field.type) else field.type
+    kind: Kind | None = None
+    if at.is_unsigned_integer(arrow) and arrow.bit_width == 64:
+        kind = Kind.UNSIGNED
+    elif at.is_integer(arrow):
+        kind = Kind.NUMBER
+    elif at.is_floating(arrow):
+        kind = Kind.FLOAT
+    elif _is_text(arrow) or at.is_null(arrow):
+        kind = Kind.SYMBOL
+    elif at.is_boolean(arrow):
+        kind = Kind.BOOLEAN
+    elif at.is_date(arrow):
+        kind = Kind.DATE
+    elif at.is_timestamp(arrow):
+        kind = Kind.TIMESTAMP
+    elif at.is_decimal(arrow) and arrow.precision <= 18 and arrow.scale >= 0:
+        return Type(Kind.DECIMAL, nullable=nullable, precision=arrow.precision, scale=arrow.scale)
+    if kind is None:
+        raise DataError(
+            f"column `{field.name}` has type {arrow}, which no column type holds",
+            code="unsupported-type",
+            help="cast it to an integer, float, string, boolean, date, timestamp or decimal of at most 18 digits",
+        )
+    return Type(kind, nullable=nullable)
+
+
+def column_mismatch(schema: Schema, given: list[str], *, where: str) -> DataError:
+    """The error for columns that are not the relation's: what is unknown, what is missing, what was perhaps meant."""
+    names = [column.name for column in schema.columns]
+    unknown = [name for name in given if name not in names]
+    missing = [name for name in names if name not in given]
+    if unknown:
+        rest = [name for name in names if name not in given]
+        hint = did_you_mean(unknown[0], rest) or f"the columns are {_listed(names)}"
+        if not missing:
+            hint = f"leave {_listed(unknown)} out; the columns are {_listed(names)}"
+        message = f"`{schema.name}` has no column {_listed(unknown)}, given in {where}"
+        return DataError(message, code="unknown-column", help=hint)
+    if not missing:
+        message = f"{where} gives a column of `{schema.name}` more than once"
+        return DataError(message, code="unknown-column", help=f"the columns are {_listed(names)}")
+    message = f"{where} lacks column {_listed(missing)} of `{schema.name}`"
+    return DataError(message, code="missing-column", help=f"give every column: {_listed(names)}")
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+# ---- casts ------------------------------------------------------------------------------------
+
+
+def _cast(array: pa.ChunkedArray, column: Column, schema: Schema) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.types as at
+
+    from upshot.core.arrow_schema import arrow_type  # imports pyarrow
+
+    if at.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    target = arrow_type(column.type)
+    if array.type == target:
+        return array
+    if not (at.is_null(array.type) or _castable(array.type, column.type.kind)):
+        raise _wrong_type(array.type, column, schema, f"give a column of type {target}")
+    try:
+        if at.is_timestamp(array.type) and array.type.tz is None:
+            array = array.cast(pa.timestamp(array.type.unit, tz="UTC"))
+        return array.cast(target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise _wrong_type(array.type, column, schema, str(error).splitlines()[0][:200]) from None
+
+
+def _castable(arrow: pa.DataType, kind: Kind) -> bool:
+    """Whether the cast changes only the width, never what a value means; the cast itself refuses what does not fit."""
+    import pyarrow.types as at
+
+    match kind:
+        case Kind.NUMBER | Kind.UNSIGNED:
+            return bool(at.is_integer(arrow) or at.is_floating(arrow))
+        case Kind.FLOAT:
+            return bool(at.is_integer(arrow) or at.is_floating(arrow))
+        case Kind.SYMBOL:
+            return _is_text(arrow)
+        case Kind.BOOLEAN:
+            return bool(at.is_boolean(arrow))
+        case Kind.DATE:
+            return bool(at.is_date(arrow) or at.is_timestamp(arrow))
+        case Kind.TIMESTAMP:
+            return bool(at.is_timestamp(arrow))
+        case Kind.DECIMAL:
+            return bool(at.is_decimal(arrow) or at.is_integer(arrow))
+
+
+def _wrong_type(arrow: pa.DataType, column: Column, schema: Schema, hint: str) -> DataError:
+    message = (
+        f"column `{column.name}` of `{schema.name}` is {column.type}; the table's column of type {arrow} does not fit"
+    )
+    return DataError(message, code="wrong-type", help=hint)
+
+
+def _is_text(arrow: pa.DataType) -> bool:
+    import pyarrow.types as at
+
+    return bool(at.is_string(arrow) or at.is_large_string(arrow) or at.is_string_view(arrow))
+
+
+# ---- pandas and Polars, without importing them ----------------------------------------------------
+
+
+def _is_pandas(value: object) -> bool:
+    kind = type(value)
+    return kind.__module__.partition(".")[0] == "pandas" and kind.__name__ == "DataFrame"
+
+
+def _is_lazy_polars(value: object) -> bool:
+    kind = type(value)
+    return kind.__module__.partition(".")[0] == "polars" and kind.__name__ == "LazyFrame"
+
+
+def _from_pandas(frame: Any, schema: Schema | None) -> pa.Table:
+    """In pandas NaN also means "missing": it becomes NULL except in a float column that takes no NULL."""
+    import pyarrow as pa
+
+    required_floats = {
+        column.name
+        for column in (schema.columns if schema else ())
+        if column.type.kind is Kind.FLOAT and not column.type.nullable
+    }
+    arrays, names = [], [str(name) for name in frame.columns]
+    for position, name in enumerate(names):
+        try:
+            series = frame.iloc[:, position]
+            array = pa.array(series, from_pandas=name not in required_floats)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise DataError(
+                f"column `{name}` of the pandas table mixes types: {str(error).splitlines()[0]}",
+                code="wrong-type",
+                help="give every value of a column the same type",
+            ) from None
+        arrays.append(array)
+    return pa.table(arrays, names=names)

@@ -1,0 +1,147 @@
+"""What a change violates: keys and `.deny` constraints, and what is said about it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from upshot.core.diagnostic import Diagnostic, Severity
+from upshot.core.errors import ConstraintError
+from upshot.core.schema import Schema
+from upshot.database.compile import Compiled
+from upshot.database.engines import Deltas, Engine
+from upshot.syntax import print_atom
+from upshot.syntax.ast import Atom, Constant
+
+Row = tuple[Any, ...]
+Violations = Mapping[str, Sequence[Row]]
+
+SHOWN = 10
+"""How many witnesses a message lists; the error itself carries all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Rows that share a key, by relation, and witnesses of violated constraints, by constraint."""
+
+    keys: Violations = field(default_factory=dict)
+    constraints: Violations = field(default_factory=dict)
+
+    def rejecting(self, compiled: Compiled) -> Violations:
+        return {n: rows for n, rows in self.constraints.items() if rows and _policy(compiled, n) == "reject"}
+
+    def warning(self, compiled: Compiled) -> Violations:
+        return {n: rows for n, rows in self.constraints.items() if rows and _policy(compiled, n) == "warn"}
+
+
+def added_violations(compiled: Compiled, deltas: Deltas) -> dict[str, list[Row]]:
+    """The witnesses this change brought; those that were there before are not its doing."""
+    touched = compiled.checked.constraints.keys() & deltas.keys()
+    return {name: list(deltas[name][0]) for name in sorted(touched) if len(deltas[name][0])}
+
+
+def key_violations(
+    engine: Engine, compiled: Compiled, deltas: Deltas, whole: Mapping[str, Iterable[Row]] | None = None
+) -> dict[str, list[Row]]:
+    """Rows that share a key after the change. The engine looks at touched keys only; relations in `whole` are given
+    with all their rows, because their key is new."""
+    found: dict[str, list[Row]] = {}
+    for name, rows in (whole or {}).items():
+        if pairs := _sharing_a_key(compiled.checked.schemas[name], rows):
+            found[name] = pairs
+    for name in deltas:
+        schema = compiled.checked.schemas.get(name)
+        if schema is not None and schema.keys and name not in (whole or {}):
+            conflicts = engine.key_conflicts(name)
+            if conflicts:
+                found[name] = list(dict.fromkeys(row for pair in conflicts for row in pair))
+    return found
+
+
+def _sharing_a_key(schema: Schema, rows: Iterable[Row]) -> list[Row]:
+    groups: dict[tuple[tuple[int, ...], Row], list[Row]] = defaultdict(list)
+    for row in rows:
+        for key in schema.keys:
+            groups[key, tuple(row[position] for position in key)].append(row)
+    return list(dict.fromkeys(row for group in groups.values() if len(group) > 1 for row in group))
+
+
+# ---- words ------------------------------------------------------------------------------------------
+
+
+def rejected_transaction(findings: Findings, compiled: Compiled) -> ConstraintError | None:
+    """The error that ends the transaction, if anything does."""
+    if findings.keys:
+        return _key_error(findings.keys, compiled)
+    rejecting = findings.rejecting(compiled)
+    if not rejecting:
+        return None
+    message = f"the transaction violates {_described(rejecting, compiled)}"
+    hint = "nothing was committed; correct the data, or set `on_violation=warn` on the constraint"
+    return ConstraintError(message, code="constraint-violated", violations=rejecting, help=hint)
+
+
+def rejected_definition(findings: Findings, compiled: Compiled) -> ConstraintError | None:
+    """The error that refuses a definition the data already contradict, if they do."""
+    if findings.keys:
+        return _key_error(findings.keys, compiled)
+    rejecting = findings.rejecting(compiled)
+    if not rejecting:
+        return None
+    message = f"the data violate {_described(rejecting, compiled)}"
+    name = next(iter(rejecting))
+    hint = f"nothing was changed; correct the data first, or write `.deny {name} on_violation=warn`"
+    return ConstraintError(message, code="constraint-violated", violations=rejecting, help=hint)
+
+
+def warnings_for(findings: Findings, compiled: Compiled) -> tuple[Diagnostic, ...]:
+    """One warning for each constraint that is violated and only warns."""
+    return tuple(
+        Diagnostic(
+            "constraint-violated",
+            f"the data violate {_described({name: rows}, compiled)}",
+            compiled.checked.schemas[name].span,
+            severity=Severity.WARNING,
+        )
+        for name, rows in findings.warning(compiled).items()
+    )
+
+
+def fact(schema: Schema, row: Row) -> str:
+    """A row as it is written in a program."""
+    args = tuple(Constant(value, c.type) for value, c in zip(row, schema.columns, strict=True))
+    return print_atom(Atom(schema.name, args))
+
+
+def _described(violations: Violations, compiled: Compiled) -> str:
+    parts = []
+    for name, rows in violations.items():
+        schema = compiled.checked.schemas[name]
+        listed = _listed(schema, rows)
+        parts.append(f"constraint `{name}`" + (f": {listed}" if schema.columns else ""))
+    return "; ".join(parts)
+
+
+def _key_error(keys: Violations, compiled: Compiled) -> ConstraintError:
+    shown = {hidden: name for name, hidden in compiled.checked.input_part.items()}
+    parts, named = [], {}
+    for name, rows in keys.items():
+        schema = compiled.checked.schemas[name]
+        columns = " and ".join(
+            f"({', '.join(schema.columns[position].name for position in key)})" for key in schema.keys
+        )
+        parts.append(f"key {columns} of `{shown.get(name, name)}`: {_listed(schema, rows)}")
+        named[shown.get(name, name)] = rows
+    hint = "rows that share a key cannot both be there; `upsert` replaces the old row by the new one"
+    return ConstraintError(f"two rows share {'; '.join(parts)}", code="key-violation", violations=named, help=hint)
+
+
+def _listed(schema: Schema, rows: Sequence[Row]) -> str:
+    more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
+    return ", ".join(fact(schema, row) for row in rows[:SHOWN]) + more
+
+
+def _policy(compiled: Compiled, name: str) -> str:
+    return compiled.checked.constraints[name].on_violation

@@ -1,0 +1,93 @@
+"""The program a database holds: texts merged item by item, so that every span still leads to the text it came from.
+
+A text that declares a relation again, or gives rules for it, replaces what was there: the newest text that mentions a
+relation owns its declaration and all of its rules. Relations a text does not mention stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from upshot.syntax.ast import (
+    ActiveRule,
+    Declaration,
+    Deny,
+    DenyPolicy,
+    Directive,
+    Ignored,
+    Item,
+    Program,
+    Rule,
+    TypeDeclaration,
+    ViewDirective,
+)
+
+
+def merged(old: Program, new: Program) -> Program:
+    """The old program with everything the new text mentions replaced by what the new text says."""
+    declared = {item.name for item in new.items if isinstance(item, Declaration)}
+    ruled = {head.relation for item in new.items if isinstance(item, Rule) for head in item.heads}
+    denied = {item.head.relation for item in new.items if isinstance(item, Deny)}
+    restated = {_settings_key(item) for item in new.items} - {None}
+    kept: list[Item] = []
+    for item in old.items:
+        match item:
+            case Declaration(name):
+                kept += [item] * (name not in declared | denied)
+            case Rule():
+                kept += _without_heads(item, declared | ruled | denied)
+            case Deny(head):
+                kept += [item] * (head.relation not in declared | ruled | denied)
+            case DenyPolicy(name):
+                kept += [item] * (name not in declared | ruled | denied and _settings_key(item) not in restated)
+            case Directive(relation=relation) | ViewDirective(relation):
+                kept += [item] * (relation not in declared and _settings_key(item) not in restated)
+            case TypeDeclaration() | ActiveRule():
+                kept += [item] * (_settings_key(item) not in restated)
+            case Ignored():
+                kept.append(item)
+    return Program((*kept, *new.items), span=new.span)
+
+
+def without(program: Program, name: str) -> Program:
+    """The program with all items of one relation taken out."""
+    kept: list[Item] = []
+    for item in program.items:
+        match item:
+            case Declaration(owner) | DenyPolicy(owner):
+                kept += [item] * (owner != name)
+            case Directive(relation=relation) | ViewDirective(relation):
+                kept += [item] * (relation != name)
+            case Deny(head):
+                kept += [item] * (head.relation != name)
+            case Rule():
+                kept += _without_heads(item, {name})
+            case TypeDeclaration() | ActiveRule() | Ignored():
+                kept.append(item)
+    return Program(tuple(kept), span=program.span)
+
+
+def _without_heads(rule: Rule, names: Collection[str]) -> list[Item]:
+    """The rule with the heads of these relations struck out; nothing if no head is left."""
+    heads = tuple(head for head in rule.heads if head.relation not in names)
+    if heads == rule.heads:
+        return [rule]
+    return [replace(rule, heads=heads)] if heads else []
+
+
+def _settings_key(item: Item) -> tuple[str, str] | None:
+    """What makes a later item of the same kind replace an earlier one."""
+    match item:
+        case Directive(kind, relation):
+            return kind, relation
+        case ViewDirective(relation):
+            return "view", relation
+        case DenyPolicy(name):
+            return "policy", name
+        case TypeDeclaration(name):
+            return "type", name
+        case ActiveRule(name):
+            return "rule", name
+        case Declaration() | Rule() | Deny() | Ignored():
+            return None

@@ -1,0 +1,174 @@
+"""A dependency network as an SVG picture that needs nothing else: own fonts stack, own colours for light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+from upshot.core.schema import Role, Schema
+from upshot.database.dependencies import Dependency
+from upshot.database.network import Network
+
+MARGIN, GAP, BOX_HEIGHT, BOX_SPACE, LANE = 32.0, 96.0, 52.0, 22.0, 14.0
+NAME_WIDTH, NOTE_WIDTH = 7.9, 6.4
+LONGEST_NOTE = 44
+
+STYLE = """
+  svg { --ink: #1f2933; --soft: #5b6874; --line: #7b8794; --no: #b83a26; --sum: #8a5a00; --paper: #ffffff;
+        --base: #e6f0fa; --base-edge: #3a78b5; --view: #eaf6ec; --view-edge: #36864a; --deny: #fcebe8;
+        --deny-edge: #b83a26; }
+  @media (prefers-color-scheme: dark) {
+    svg { --ink: #e6edf3; --soft: #9aa7b4; --line: #7d8894; --no: #ff8a75; --sum: #e3b341; --paper: #10161d;
+          --base: #13263a; --base-edge: #5b9bd8; --view: #14291a; --view-edge: #56b06c; --deny: #331814;
+          --deny-edge: #ff8a75; }
+  }
+  .paper { fill: var(--paper); } text { font-family: ui-sans-serif, system-ui, "Segoe UI", "DejaVu Sans", sans-serif; }
+  .name { font-size: 14px; font-weight: 600; fill: var(--ink); } .note { font-size: 11.5px; fill: var(--soft); }
+  .box { stroke-width: 1.4; } .base { fill: var(--base); stroke: var(--base-edge); }
+  .view { fill: var(--view); stroke: var(--view-edge); } .constraint { fill: var(--deny); stroke: var(--deny-edge); }
+  .recursive { fill: none; stroke: var(--view-edge); stroke-dasharray: 2 4; }
+  .edge { fill: none; stroke: var(--line); stroke-width: 1.4; } .negated { stroke: var(--no); stroke-dasharray: 6 4; }
+  .aggregated { stroke: var(--sum); } .tip { fill: var(--line); }
+  .sum { font-size: 13px; font-weight: 700; fill: var(--sum); stroke: var(--paper); stroke-width: 4px;
+         paint-order: stroke; }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    x: float
+    y: float
+    width: float
+
+    @property
+    def right(self) -> float:
+        return self.x + self.width
+
+    @property
+    def middle(self) -> float:
+        return self.y + BOX_HEIGHT / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the boxes are, through which points each long edge goes, and how large it all is."""
+
+    boxes: Mapping[str, Box]
+    lanes: Mapping[Dependency, tuple[tuple[float, float, float], ...]]
+    groups: tuple[tuple[str, ...], ...]
+    width: float
+    height: float
+
+
+def svg(network: Network, schemas: Mapping[str, Schema], note: Callable[[str], str]) -> str:
+    """The picture; `note` gives the small line under a relation's name."""
+    notes = {name: _short(note(name)) for layer in network.layers for slot in layer for name in slot.members}
+    layout = laid_out(network, notes)
+    width, height = layout.width, layout.height
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
+        f'height="{height:.0f}" role="img" aria-label="dependency network">',
+        f"<style>{STYLE}</style>",
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        '<path class="tip" d="M0 0.5 L8 4 L0 7.5 z"/></marker></defs>',
+        f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
+    ]
+    parts += [_group([layout.boxes[name] for name in group]) for group in layout.groups]
+    parts += [_edge(edge, layout) for edge in network.edges]
+    parts += [_node(schemas[name], box, notes[name]) for name, box in layout.boxes.items()]
+    parts.append(_legend(height))
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def laid_out(network: Network, notes: Mapping[str, str]) -> Layout:
+    """Layers as columns from left to right, each centred; a passing edge takes a lane instead of a box."""
+    heights = [sum(_slot_height(slot.members) for slot in layer) for layer in network.layers]
+    tallest = max(heights, default=0.0)
+    boxes: dict[str, Box] = {}
+    lanes: dict[Dependency, tuple[tuple[float, float, float], ...]] = {}
+    x = MARGIN
+    for layer, height in zip(network.layers, heights, strict=True):
+        members = [name for slot in layer for name in slot.members]
+        width = max((max(len(n) * NAME_WIDTH, len(notes[n]) * NOTE_WIDTH) + 28 for n in members), default=0.0)
+        y = MARGIN + (tallest - height) / 2
+        for slot in layer:
+            if slot.passing is not None:
+                lanes[slot.passing] = (*lanes.get(slot.passing, ()), (x, x + width, y + LANE / 2))
+            for place, name in enumerate(slot.members):
+                boxes[name] = Box(x, y + BOX_SPACE / 2 + place * (BOX_HEIGHT + BOX_SPACE), width)
+            y += _slot_height(slot.members)
+        x += width + GAP
+    slots = [slot.members for layer in network.layers for slot in layer]
+    groups = tuple(members for members in slots if members and network.recursive.issuperset(members))
+    return Layout(boxes, lanes, groups, max(x - GAP + MARGIN, 620.0), tallest + 2 * MARGIN + 34)
+
+
+def _slot_height(members: tuple[str, ...]) -> float:
+    return len(members) * (BOX_HEIGHT + BOX_SPACE) if members else LANE
+
+
+def _node(schema: Schema, box: Box, note: str) -> str:
+    corner = 4 if schema.role is Role.BASE else 14
+    return (
+        f'<g><title>{escape(str(schema))}</title><rect class="box {schema.role.value}" x="{box.x:.1f}" y="{box.y:.1f}" '
+        f'width="{box.width:.1f}" height="{BOX_HEIGHT:.0f}" rx="{corner}"/>'
+        f'<text class="name" x="{box.x + 14:.1f}" y="{box.y + 22:.1f}">{escape(schema.name)}</text>'
+        f'<text class="note" x="{box.x + 14:.1f}" y="{box.y + 40:.1f}">{escape(note)}</text></g>'
+    )
+
+
+def _edge(edge: Dependency, layout: Layout) -> str:
+    left, right = layout.boxes[edge.relation], layout.boxes[edge.view]
+    if edge.relation == edge.view:
+        x, y = left.right, left.middle
+        line = f"M{x:.1f} {y - 12:.1f} C{x + 34:.1f} {y - 22:.1f} {x + 34:.1f} {y + 22:.1f} {x + 2:.1f} {y + 12:.1f}"
+        middle = (x + 26, y)
+    elif left.x == right.x:
+        bend = max(left.right, right.right) + 30 + abs(right.middle - left.middle) / 12
+        start = f"M{left.right:.1f} {left.middle:.1f} C{bend:.1f} {left.middle:.1f}"
+        line = f"{start} {bend:.1f} {right.middle:.1f} {right.right + 2:.1f} {right.middle:.1f}"
+        middle = (bend - 10, (left.middle + right.middle) / 2)
+    else:
+        line, middle = _across(left, right, layout.lanes.get(edge, ()))
+    kind = " negated" * edge.negated + " aggregated" * edge.aggregated
+    words = f"{edge.relation} → {edge.view}" + ", negated" * edge.negated + ", aggregated" * edge.aggregated
+    mark = f'<text class="sum" text-anchor="middle" x="{middle[0]:.1f}" y="{middle[1] + 5:.1f}">Σ</text>'
+    title = f"<title>{escape(words)}</title>"
+    return f'<g>{title}<path class="edge{kind}" marker-end="url(#tip)" d="{line}"/>{mark * edge.aggregated}</g>'
+
+
+def _across(left: Box, right: Box, lanes: tuple[tuple[float, float, float], ...]) -> tuple[str, tuple[float, float]]:
+    """The curve from box to box, straight through its lane in each layer between, and the middle of its last bend."""
+    x, y = left.right, left.middle
+    line = f"M{x:.1f} {y:.1f}"
+    for start, end, level in lanes:
+        half = (x + start) / 2
+        line += f" C{half:.1f} {y:.1f} {half:.1f} {level:.1f} {start:.1f} {level:.1f} L{end:.1f} {level:.1f}"
+        x, y = end, level
+    half = (x + right.x) / 2
+    line += f" C{half:.1f} {y:.1f} {half:.1f} {right.middle:.1f} {right.x - 1:.1f} {right.middle:.1f}"
+    return line, (half, (y + right.middle) / 2)
+
+
+def _group(boxes: list[Box]) -> str:
+    left, top = min(box.x for box in boxes) - 9, min(box.y for box in boxes) - 9
+    width = max(box.right for box in boxes) - left + 9
+    height = max(box.y for box in boxes) + BOX_HEIGHT - top + 9
+    return f'<rect class="recursive" x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}" rx="18"/>'
+
+
+def _legend(height: float) -> str:
+    y, x = height - 20, MARGIN
+    parts = []
+    for kind, words in (("edge", "uses"), ("edge negated", "uses negated"), ("edge aggregated", "Σ aggregates over")):
+        parts.append(f'<path class="{kind}" d="M{x:.0f} {y:.1f} h28"/>')
+        parts.append(f'<text class="note" x="{x + 36:.0f}" y="{y + 4:.1f}">{words}</text>')
+        x += 64 + len(words) * NOTE_WIDTH
+    parts.append(f'<rect class="recursive" x="{x:.0f}" y="{y - 8:.1f}" width="24" height="16" rx="6"/>')
+    parts.append(f'<text class="note" x="{x + 32:.0f}" y="{y + 4:.1f}">recursive together</text>')
+    return "".join(parts)
+
+
+def _short(note: str) -> str:
+    return note if len(note) <= LONGEST_NOTE else note[: LONGEST_NOTE - 1] + "…"

@@ -1,0 +1,124 @@
+"""How views are maintained, why so, and what it cost last time: as text, as data, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from upshot.check.printing import print_clause
+from upshot.core.errors import UsageError
+from upshot.core.schema import Role, Schema
+from upshot.database.dependencies import dependencies
+from upshot.database.drawing import svg
+from upshot.database.engines import Engine
+from upshot.database.network import Network, network
+from upshot.database.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One relation of an explanation. A base relation has no strategy, rules or plan."""
+
+    name: str
+    schema: Schema
+    size: int
+    recursive: bool
+    strategy: str
+    reasons: tuple[str, ...]
+    rules: tuple[str, ...]
+    uses: tuple[str, ...]
+    plan: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """`str()` is for people, `as_dict()` for programs, `svg()` the dependency network with sizes and strategies."""
+
+    parts: tuple[Part, ...]
+    version: int
+    work: Mapping[str, Any]
+    _network: Network
+
+    def __str__(self) -> str:
+        return "\n\n".join(_described(part) for part in self.parts) + _last_work(self.work, self.version)
+
+    def _repr_svg_(self) -> str:
+        """Notebooks show the picture."""
+        return self.svg()
+
+    def as_dict(self) -> dict[str, Any]:
+        relations = {
+            part.name: {
+                "role": part.schema.role.value,
+                "columns": {column.name: str(column.type) for column in part.schema.columns},
+                "size": part.size,
+                "recursive": part.recursive,
+                "strategy": part.strategy or None,
+                "reasons": list(part.reasons),
+                "rules": list(part.rules),
+                "uses": list(part.uses),
+                "plan": part.plan,
+            }
+            for part in self.parts
+        }
+        return {"version": self.version, "relations": relations, "work": dict(self.work)}
+
+    def svg(self) -> str:
+        """The network as an SVG document."""
+        parts = {part.name: part for part in self.parts}
+        return svg(self._network, {name: part.schema for name, part in parts.items()}, lambda name: _note(parts[name]))
+
+
+def explain(state: State, view: str | None) -> Explanation:
+    """The explanation of every relation, or of one view and all it rests on."""
+    with state.reading() as engine:
+        if view is not None and state.schema(view).role is Role.BASE:
+            hint = "its rows are what transactions put there; explain a view"
+            raise UsageError(f"`{view}` is a base relation", code="not-a-view", help=hint)
+        drawn = network(state.compiled.checked, view)
+        names = [name for layer in drawn.layers for slot in layer for name in slot.members]
+        parts = tuple(_part(state, engine, name, drawn) for name in names)
+        return Explanation(parts, state.version, engine.work.as_dict(), drawn)
+
+
+def _part(state: State, engine: Engine, name: str, drawn: Network) -> Part:
+    checked, plan = state.compiled.checked, state.compiled.plan
+    schema = checked.schemas[name]
+    size = engine.size(name)
+    if schema.role is Role.BASE:
+        return Part(name, schema, size, False, "", (), (), (), "")
+    choice = plan.strategies[name]
+    rules = tuple(print_clause(clause) for clause in checked.clauses if clause.head.relation == name)
+    uses = tuple(sorted({edge.relation for edge in dependencies(checked) if edge.view == name}))
+    reasons, recursive = tuple(choice.reasons), name in drawn.recursive
+    return Part(name, schema, size, recursive, str(choice.strategy), reasons, rules, uses, engine.describe(name))
+
+
+def _described(part: Part) -> str:
+    kind = "recursive " * part.recursive + part.schema.role.value
+    if part.schema.role is Role.BASE:
+        kind = "base relation"
+    lines = [f"{part.schema}: {kind}, {_rows(part.size)}"]
+    if part.strategy:
+        lines.append(f"  strategy {part.strategy}")
+        lines += [f"    because {reason}" for reason in part.reasons]
+        lines.append("  rules")
+        lines += [f"    {line}" for rule in part.rules for line in rule.splitlines()]
+    if part.plan:
+        lines.append("  plan")
+        lines += [f"    {line}" for line in part.plan.rstrip().splitlines()]
+    return "\n".join(lines)
+
+
+def _last_work(work: Mapping[str, Any], version: int) -> str:
+    counters = [f"{name} {value}" for name, value in work.items() if isinstance(value, int) and value]
+    return f"\n\nlast change (version {version}): {', '.join(counters)}\n" if counters else "\n"
+
+
+def _note(part: Part) -> str:
+    return _rows(part.size) + (f" · {part.strategy}" if part.strategy else "")
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"

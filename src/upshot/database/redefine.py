@@ -1,0 +1,177 @@
+"""A new program for rows that are already there: what did not change is kept, the rest follows exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from upshot.core.errors import DataError
+from upshot.core.rows import Rows
+from upshot.core.schema import Schema
+from upshot.database.changes import ChangeSet, Definition
+from upshot.database.commit import announce, settle
+from upshot.database.compile import Compiled, difference
+from upshot.database.constraints import (
+    Findings,
+    added_violations,
+    key_violations,
+    rejected_definition,
+    warnings_for,
+)
+from upshot.database.engines import Deltas, Engine
+from upshot.database.state import State
+
+Row = tuple[Any, ...]
+Facts = Mapping[str, frozenset[Row]]
+RowsByName = Mapping[str, Iterable[Row]]
+
+
+def redefine(state: State, new: Compiled, stage: Callable[[Engine], None] | None = None) -> Definition:
+    """Makes `new` the program, as one change that can fail as one; `stage` may add statements of its own.
+
+    Facts in the text are told apart from rows of transactions: what the old text held and the new one does not goes,
+    what is new in the text comes.
+    """
+    old, engine = state.compiled, state.engine
+    refuse_loss_of_rows(state, new)
+    found, before = difference(old, new), _before(state, new)
+
+    def examine(engine: Engine, deltas: Deltas) -> Findings:
+        findings = Findings(
+            key_violations(engine, new, deltas, _after(before.rekeyed, deltas)),
+            {**added_violations(new, deltas), **_after(before.witnesses, deltas)},
+        )
+        if rejection := rejected_definition(findings, new):
+            raise rejection
+        return findings
+
+    try:
+        engine.install(new.plan, recompute=found.changed)
+        _stage_rows(engine, old, new, before.given)
+        if stage is not None:
+            stage(engine)
+    except BaseException:
+        engine.rollback()
+        raise
+    deltas, findings = settle(engine, examine)
+    state.compiled = new
+    changes = ChangeSet(state.schemas, {**deltas, **_changes_of_former_views(before.demoted, state)})
+    if changes or new.program != old.program:
+        state.version += 1
+        announce(state, changes, afresh=_reshaped(old, new))
+    warnings = (*new.checked.warnings, *warnings_for(findings, new))
+    return Definition(state.version, changes, engine.work, warnings, found.kept, found.recomputed)
+
+
+# ---- rows that must not get lost --------------------------------------------------------------------
+
+
+def refuse_loss_of_rows(state: State, new: Compiled) -> None:
+    """Raises if a relation that holds rows of transactions would get other columns, or no place for them."""
+    old = state.compiled
+    for name in old.visible:
+        home, schema = old.home(name), old.schema(name)
+        if home is None or name not in new.checked.schemas:
+            continue
+        after = new.schema(name)
+        if new.home(name) is not None and after.columns == schema.columns:
+            continue
+        facts = text_facts(old).get(home, frozenset())
+        own = state.engine.size(home) - sum(state.engine.contains(home, row) for row in facts)
+        if own:
+            raise _schema_change(schema, after, own, loses_rows=new.home(name) is None)
+
+
+def text_facts(compiled: Compiled) -> Facts:
+    """The facts written in the program text."""
+    return {name: frozenset(rows) for name, rows in compiled.checked.facts.items()}
+
+
+def _stage_rows(engine: Engine, old: Compiled, new: Compiled, given: Mapping[str, list[Row]]) -> None:
+    """Facts that came and went with the text; and rows whose relation became a view, or a view a relation, move."""
+    facts_before, facts_after = text_facts(old), text_facts(new)
+    for name in new.visible:
+        home, earlier = new.home(name), old.home(name) if name in old.checked.schemas else None
+        if home is None:
+            continue
+        facts = facts_after.get(name, frozenset())
+        if home != earlier or old.schema(name).types != new.schema(name).types:
+            engine.replace(home, list(facts.union(given.get(name, ()))))
+            continue
+        gone, come = facts_before.get(name, frozenset()) - facts, facts - facts_before.get(name, frozenset())
+        if gone:
+            engine.delete(home, list(gone))
+        if come:
+            engine.insert(home, list(come))
+
+
+# ---- what a definition claims about rows that are already there -----------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """Rows as they were: those given by transactions that have to move, former views that are base relations now,
+    witnesses of constraints stated anew, relations whose key is stated anew."""
+
+    given: Mapping[str, list[Row]]
+    demoted: Mapping[str, frozenset[Row]]
+    witnesses: RowsByName
+    rekeyed: RowsByName
+
+
+def _before(state: State, new: Compiled) -> _Before:
+    old, engine = state.compiled, state.engine
+    alike = [n for n in new.visible if n in old.checked.schemas and old.schema(n).types == new.schema(n).types]
+    given, demoted = {}, {}
+    for name in alike:
+        home = old.home(name)
+        if home is not None and home != new.home(name):
+            facts = text_facts(old).get(home, frozenset())
+            given[name] = [row for row in engine.rows(home) if row not in facts]
+        if new.is_base(name) and not old.is_base(name):
+            demoted[name] = frozenset(engine.rows(name))
+    policies = old.checked.constraints
+    stated = [name for name, constraint in new.checked.constraints.items() if policies.get(name) != constraint]
+    rekeyed = [name for name in alike if new.schema(name).keys and old.schema(name).keys != new.schema(name).keys]
+    return _Before(
+        given,
+        demoted,
+        {name: engine.rows(name) if name in alike else () for name in stated},
+        {name: engine.rows(name) for name in rekeyed},
+    )
+
+
+def _after(before: RowsByName, deltas: Deltas) -> dict[str, list[Row]]:
+    """The rows as they are once the change is made."""
+    found = {}
+    for name, rows in before.items():
+        inserted, deleted = deltas.get(name, ((), ()))
+        gone = set(deleted)
+        found[name] = [*(row for row in rows if row not in gone), *inserted]
+    return found
+
+
+def _changes_of_former_views(demoted: Mapping[str, frozenset[Row]], state: State) -> Deltas:
+    """The engine starts such a relation afresh; what its users see is the difference to the rows the view had."""
+    changes = {}
+    for name, were in demoted.items():
+        schema, rows = state.schema(name), frozenset(state.engine.rows(name))
+        changes[name] = (Rows.of(schema, list(rows - were)), Rows.of(schema, list(were - rows)))
+    return changes
+
+
+def _reshaped(old: Compiled, new: Compiled) -> list[str]:
+    before = old.checked.schemas
+    return [name for name in new.visible if name in before and before[name].types != new.schema(name).types]
+
+
+def _schema_change(before: Schema, after: Schema, rows: int, *, loses_rows: bool) -> DataError:
+    count = "1 row" if rows == 1 else f"{rows} rows"
+    if loses_rows:
+        message = f"`{before.name}` holds {count} and would become a view"
+        hint = f"delete its rows first, or keep them with `.input {before.name}` beside the rules"
+        return DataError(message, code="schema-change", span=after.span, help=hint)
+    message = f"`{before.name}` holds {count} and would change its columns: {before} becomes {after}"
+    hint = "delete its rows first, or declare a relation of another name"
+    return DataError(message, code="schema-change", span=after.span, help=hint)

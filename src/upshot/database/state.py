@@ -1,0 +1,108 @@
+"""What a database is made of at one moment, and who may touch it.
+
+Two locks. `writer` is held by whoever changes something, for as long as a transaction is open: one writer at a time.
+`lock` guards each single access to the engine: readers get in between the statements of an open transaction and see
+the state before it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from upshot.core.errors import DataError, UsageError
+from upshot.core.schema import Role, Schema
+from upshot.database.changes import unknown_relation
+from upshot.database.compile import Compiled
+from upshot.database.dependencies import base_relations_of
+from upshot.database.engines import Engine
+from upshot.database.watch import Feed
+
+
+class Writer:
+    """The right to change the database: one thread at a time, and never twice by the same thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._owner: int | None = None
+
+    def acquire(self, deed: str) -> None:
+        if self._owner == threading.get_ident():
+            raise UsageError(
+                f"cannot {deed} while a transaction is open on this thread",
+                code="transaction-open",
+                help="end the `with db.transaction()` block first",
+            )
+        self._lock.acquire()
+        self._owner = threading.get_ident()
+
+    def release(self) -> None:
+        self._owner = None
+        self._lock.release()
+
+
+@dataclass(slots=True)
+class State:
+    """The mutable heart of a database; everything it points to is replaced, never edited."""
+
+    make_engine: Callable[[], Engine]
+    engine: Engine
+    compiled: Compiled
+    version: int = 0
+    closed: bool = False
+    writer: Writer = field(default_factory=Writer)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    feed: Feed = field(default_factory=Feed)
+
+    @contextmanager
+    def writing(self, deed: str) -> Iterator[Engine]:
+        """The engine, for one whole change. What watchers are owed is handed over once the right is given back."""
+        self.open()
+        self.writer.acquire(deed)
+        try:
+            with self.lock:
+                self.open()
+                yield self.engine
+        finally:
+            self.writer.release()
+        self.feed.hand_over()
+
+    @contextmanager
+    def reading(self) -> Iterator[Engine]:
+        """The engine, for one look at the last committed state."""
+        with self.lock:
+            self.open()
+            yield self.engine
+
+    def open(self) -> None:
+        if self.closed:
+            message = "the database is closed"
+            raise UsageError(message, code="closed", help="open a new one with `upshot.connect()`")
+
+    @property
+    def schemas(self) -> Mapping[str, Schema]:
+        """The relations a user may name."""
+        checked = self.compiled.checked
+        return {name: checked.schemas[name] for name in self.compiled.visible}
+
+    def schema(self, name: str) -> Schema:
+        schemas = self.schemas
+        if name not in schemas:
+            raise unknown_relation(name, schemas)
+        return schemas[name]
+
+    def base(self, name: str) -> Schema:
+        """The base relation that takes rows for `name`: itself, or the hidden part of a view that also has facts."""
+        schema = self.schema(name)
+        home = self.compiled.home(name)
+        if home is not None:
+            return self.compiled.schema(home)
+        below = ", ".join(f"`{relation}`" for relation in base_relations_of(name, self.compiled.checked))
+        kind = "constraint" if schema.role is Role.CONSTRAINT else "view"
+        raise DataError(
+            f"`{name}` is a {kind}: its rows follow from rules and cannot be changed directly",
+            code="not-a-base-relation",
+            help=f"change the base relations it depends on: {below}" if below else "it depends on no base relation",
+        )

@@ -1,0 +1,60 @@
+"""The check that nothing drifted: every view computed afresh and compared with what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from upshot.core.errors import VerifyError
+from upshot.core.rows import Rows
+from upshot.core.schema import Role, Schema
+from upshot.database.constraints import SHOWN, fact
+from upshot.database.engines import Engine
+from upshot.database.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was compared and found equal."""
+
+    views: tuple[str, ...]
+    rows: int
+
+
+def verify(state: State) -> Verified:
+    """The views compared, generated ones included: each equals its recomputation from the base, or `VerifyError`."""
+    with state.writing("verify") as engine:
+        normal = state.compiled.plan.normal
+        fresh = state.make_engine()
+        fresh.install(state.compiled.plan)
+        for name, schema in normal.schemas.items():
+            if schema.role is Role.BASE and engine.size(name):
+                fresh.insert(name, _as_given(engine.rows(name)))
+        fresh.propagate()
+        fresh.accept()
+        views = [schema for schema in normal.schemas.values() if schema.role is not Role.BASE]
+        differences = [line for schema in views for line in _differences(schema, engine, fresh)]
+        if differences:
+            more = f"\n  and {len(differences) - SHOWN} more" if len(differences) > SHOWN else ""
+            listed = "".join(f"\n  {line}" for line in differences[:SHOWN])
+            raise VerifyError(
+                f"stored views differ from their definition:{listed}{more}",
+                code="view-differs",
+                help="this is a fault in Upshot; please report it with the program and the transactions that led here",
+            )
+        return Verified(tuple(view.name for view in views), sum(fresh.size(view.name) for view in views))
+
+
+def _differences(schema: Schema, stored: Engine, fresh: Engine) -> Iterable[str]:
+    if stored.size(schema.name) == fresh.size(schema.name) and stored.rows(schema.name) == fresh.rows(schema.name):
+        return
+    have, want = set(stored.rows(schema.name)), set(fresh.rows(schema.name))
+    for row in sorted(have - want, key=repr):
+        yield f"{fact(schema, row)} is stored and does not follow"
+    for row in sorted(want - have, key=repr):
+        yield f"{fact(schema, row)} follows and is not stored"
+
+
+def _as_given(rows: Rows) -> Any:
+    return rows.to_arrow() if rows.schema.columns else list(rows)

@@ -1,0 +1,127 @@
+"""Callbacks that follow a view: each commit's exact changes, in order, once.
+
+Events are queued while the state is locked, in commit order, and handed over outside of the lock by whichever thread
+finds the queue unattended. So a callback may query, commit, watch or unsubscribe; what it causes queues up behind.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from upshot.core.rows import Rows
+
+log = logging.getLogger("upshot.watch")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One step of a watched relation. A `snapshot` holds all rows as inserted: the first event, and the one after a
+    definition that changed the columns."""
+
+    view: str
+    version: int
+    inserted: Rows
+    deleted: Rows
+    snapshot: bool = False
+
+
+Callback = Callable[[Event], object]
+
+
+class Subscription:
+    """A running watch. `errors` collects what the callback raised; `close()` or leaving a `with` block ends it."""
+
+    def __init__(self, view: str, callback: Callback, feed: Feed) -> None:
+        self.view = view
+        self.version: int | None = None
+        self.errors: list[Exception] = []
+        self._callback = callback
+        self._feed = feed
+        self._open = True
+
+    @property
+    def active(self) -> bool:
+        return self._open
+
+    def close(self) -> None:
+        """No callback starts after this returns; closing twice is fine."""
+        self._open = False
+        self._feed.forget(self)
+
+    def deliver(self, event: Event) -> None:
+        """Calls back, unless closed. An exception is kept and logged; it harms neither commit nor other watchers."""
+        if not self._open:
+            return
+        self.version = event.version
+        try:
+            self._callback(event)
+        except Exception as error:
+            self.errors.append(error)
+            log.exception("a callback watching `%s` failed at version %d", self.view, event.version)
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<subscription to {self.view}, {'active' if self._open else 'closed'}>"
+
+
+class Feed:
+    """All subscriptions of a database and the events still to be handed over."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._subscriptions: list[Subscription] = []
+        self._queue: deque[tuple[Subscription, Event]] = deque()
+        self._attended = False
+
+    def watching(self, view: str) -> list[Subscription]:
+        with self._guard:
+            return [each for each in self._subscriptions if each.view == view]
+
+    def watched(self) -> set[str]:
+        with self._guard:
+            return {each.view for each in self._subscriptions}
+
+    def add(self, subscription: Subscription, first: Event | None) -> None:
+        with self._guard:
+            self._subscriptions.append(subscription)
+            if first is not None:
+                self._queue.append((subscription, first))
+
+    def forget(self, subscription: Subscription) -> None:
+        with self._guard:
+            self._subscriptions = [each for each in self._subscriptions if each is not subscription]
+
+    def announce(self, event: Event) -> None:
+        """Queues the event for everyone who watches its view now. Call in commit order."""
+        with self._guard:
+            self._queue.extend((each, event) for each in self._subscriptions if each.view == event.view)
+
+    def hand_over(self) -> None:
+        """Delivers what is queued, unless someone is at it already: they will find what was added."""
+        while True:
+            with self._guard:
+                if self._attended or not self._queue:
+                    return
+                self._attended = True
+                subscription, event = self._queue.popleft()
+            try:
+                subscription.deliver(event)
+            finally:
+                with self._guard:
+                    self._attended = False
+
+    def close(self) -> None:
+        with self._guard:
+            subscriptions, self._subscriptions = self._subscriptions, []
+            self._queue.clear()
+        for subscription in subscriptions:
+            subscription.close()

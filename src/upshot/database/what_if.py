@@ -1,0 +1,82 @@
+"""What a transaction would mean, without it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from upshot.core.rows import Rows
+from upshot.core.schema import Schema
+from upshot.database.changes import ChangeSet
+from upshot.database.constraints import Findings, Violations, added_violations, key_violations
+from upshot.database.engines import Engine
+from upshot.database.given_rows import given_rows
+from upshot.database.state import State
+from upshot.engine.work import Work
+
+Given = Mapping[str, Any]
+
+
+class WhatIf(ChangeSet):
+    """The changes a transaction would make, and what it would violate: `violations` names constraints with their
+    witnesses and relations with the rows that share a key, whatever the policy of the constraint."""
+
+    def __init__(
+        self,
+        schemas: Mapping[str, Schema],
+        deltas: Mapping[str, tuple[Rows, Rows]],
+        *,
+        violations: Violations,
+        stats: Work,
+    ) -> None:
+        super().__init__(schemas, deltas)
+        self.violations = dict(violations)
+        self.stats = stats
+
+
+def what_if(state: State, insert: Given, delete: Given) -> WhatIf:
+    """The consequences of these insertions and deletions; the database stays as it is.
+
+    The two sets have no order: a row in both counts in neither.
+    """
+    deletions, insertions = _statements(state, delete), _statements(state, insert)
+    for name in deletions.keys() & insertions.keys():
+        both = set(deletions[name]) & set(insertions[name])
+        deletions[name] = [row for row in deletions[name] if row not in both]
+        insertions[name] = [row for row in insertions[name] if row not in both]
+    with state.writing("ask what if") as engine:
+        try:
+            _stage(engine, deletions, insertions)
+            deltas = engine.propagate()
+            findings = Findings(
+                key_violations(engine, state.compiled, deltas), added_violations(state.compiled, deltas)
+            )
+            answer = WhatIf(
+                state.schemas,
+                deltas,
+                violations={**findings.keys, **findings.constraints},
+                stats=engine.work,
+            )
+        finally:
+            engine.rollback()
+    return answer
+
+
+def _statements(state: State, given: Given) -> dict[str, list[tuple[Any, ...]]]:
+    statements = {}
+    for name, rows in given.items():
+        target = state.base(name)
+        found = given_rows(target, rows)
+        statements[target.name] = found if isinstance(found, list) else _tuples(found)
+    return statements
+
+
+def _tuples(table: Any) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def _stage(engine: Engine, deletions: Given, insertions: Given) -> None:
+    for name, rows in deletions.items():
+        engine.delete(name, rows)
+    for name, rows in insertions.items():
+        engine.insert(name, rows)

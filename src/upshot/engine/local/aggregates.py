@@ -1,0 +1,255 @@
+"""Aggregates kept per group: exact running totals, and a look at the group itself only when its extreme value goes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upshot.check.program import Clause
+from upshot.core.errors import OverflowError_
+from upshot.core.schema import Schema
+from upshot.core.types import Kind, Type
+from upshot.engine.local.codec import Codec, Misfit
+from upshot.engine.local.layout import NEW, NULL, T_DEL, T_INS
+from upshot.engine.local.storage import Table
+from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Variable
+
+Codes = NDArray[np.int64]
+Group = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Total:
+    """A group's state: its rows, those with a value, their exact sum, infinities and NaNs apart, the extreme code."""
+
+    rows: int = 0
+    values: int = 0
+    total: Fraction | int = 0
+    highs: int = 0
+    lows: int = 0
+    nans: int = 0
+    extreme: int | None = None
+
+    def copy(self) -> Total:
+        return Total(self.rows, self.values, self.total, self.highs, self.lows, self.nans, self.extreme)
+
+
+class AggregateView:
+    """`agg(G…, V) :- aux(G…, _…), V = f T : { aux(G…, L…) }.` over the tables of aux and agg."""
+
+    def __init__(self, clause: Clause, schema: Schema, source: Schema, table: Table, rows: Table, codec: Codec) -> None:
+        comparison = clause.body[-1]
+        assert isinstance(comparison, Comparison)
+        assert isinstance(comparison.right, Aggregate)
+        assert isinstance(comparison.right.body, Atom)
+        self.function = comparison.right.function
+        self.width = schema.arity - 1
+        self.result = schema.columns[-1].type
+        self._table, self._rows, self._codec = table, rows, codec
+        self._groups: dict[Group, Total] = {}
+        self._undo: dict[Group, Total | None] = {}
+        self._clause = clause
+        self._find_target(comparison.right, comparison.right.body, source)
+
+    def _find_target(self, aggregate: Aggregate, body: Atom, source: Schema) -> None:
+        self._column: int | None = None
+        self._constant: int | None = None
+        self.type: Type = self.result
+        match aggregate.target:
+            case Variable(name):
+                names = [arg.name if isinstance(arg, Variable) else None for arg in body.args]
+                self._column = names.index(name)
+                self.type = source.columns[self._column].type
+            case Constant(value, type) if type is not None:
+                self._constant = self._codec.encoder(type)(value)
+                self.type = type
+            case _:
+                pass
+
+    # ---- change --------------------------------------------------------------------------------------------
+
+    def apply(self) -> int:
+        """Bring the groups touched by the change of aux up to date and stage the new values; how many groups."""
+        return self._update(self._rows.listed(T_DEL), self._rows.listed(T_INS))
+
+    def load(self) -> int:
+        """Every group from the rows of the new state."""
+        return self._update(np.empty((0, self._rows.arity), np.int64), self._rows.in_state(NEW))
+
+    def accept(self) -> None:
+        self._undo.clear()
+
+    def rollback(self) -> None:
+        for group, total in self._undo.items():
+            if total is None:
+                self._groups.pop(group, None)
+            else:
+                self._groups[group] = total
+        self._undo.clear()
+
+    def _update(self, deleted: Codes, inserted: Codes) -> int:
+        touched: dict[Group, int | None] = {}
+        for codes, sign in ((deleted, -1), (inserted, 1)):
+            for group, targets in _by_group(codes, self.width, self._column):
+                if group not in touched:
+                    touched[group] = self._begin(group)
+                self._fold(group, targets, sign)
+        gone: list[Group] = []
+        come: list[Group] = []
+        for group, before in touched.items():
+            after = self._value(group)
+            if before != after:
+                gone += [(*group, before)] if before is not None else []
+                come += [(*group, after)] if after is not None else []
+        for rows, insert in ((gone, False), (come, True)):
+            if rows:
+                self._table.stage(np.array(rows, np.int64), insert=insert)
+        return len(touched)
+
+    def _begin(self, group: Group) -> int | None:
+        """Remember the group for undo; its value before the change."""
+        total = self._groups.get(group)
+        before = None if total is None else self._encoded(total)
+        if group not in self._undo:
+            self._undo[group] = None if total is None else total.copy()
+        return before
+
+    def _fold(self, group: Group, targets: Iterable[int] | None, sign: int) -> None:
+        total = self._groups.setdefault(group, Total())
+        codes = list(targets) if targets is not None else []
+        if self._column is None:
+            count = len(codes)
+            codes = [] if self._constant is None else [self._constant] * count
+            total.rows += sign * count
+        else:
+            total.rows += sign * len(codes)
+        present = [code for code in codes if code != NULL] if self.type.nullable else codes
+        total.values += sign * len(present)
+        if self.function in ("sum", "mean"):
+            self._add(total, present, sign)
+        elif self.function in ("min", "max") and present:
+            self._extend(total, present, sign)
+
+    def _add(self, total: Total, codes: list[int], sign: int) -> None:
+        if self.type.kind is not Kind.FLOAT:
+            shift = 2**63 if self.type.kind is Kind.UNSIGNED else 0
+            total.total += sign * (sum(codes) + shift * len(codes))
+            return
+        for value in self._codec.decode(np.array(codes, np.int64), self.type.required()):
+            if math.isnan(value):
+                total.nans += sign
+            elif math.isinf(value):
+                total.highs += sign * (value > 0)
+                total.lows += sign * (value < 0)
+            else:
+                total.total += sign * Fraction(value)
+
+    def _extend(self, total: Total, codes: list[int], sign: int) -> None:
+        best = self._best(codes)
+        if sign < 0:
+            # Whether another row holds the same extreme is seen when the value is asked for.
+            if best == total.extreme:
+                total.extreme = None
+        elif total.values == len(codes):
+            total.extreme = best
+        elif total.extreme is not None:
+            total.extreme = self._best([best, total.extreme])
+
+    def _best(self, codes: list[int]) -> int:
+        pick = max if self.function == "max" else min
+        if self.type.kind is Kind.SYMBOL:
+            return pick(codes, key=self._codec.dictionary.values.__getitem__)
+        return pick(codes)
+
+    # ---- values --------------------------------------------------------------------------------------------
+
+    def _value(self, group: Group) -> int | None:
+        """The group's value as a code after the change, None if it has none; an empty group is forgotten."""
+        total = self._groups[group]
+        if total.rows == 0:
+            del self._groups[group]
+            return None
+        if self.function in ("min", "max") and total.values and total.extreme is None:
+            codes = self._targets_of(group)
+            present = codes[codes != NULL] if self.type.nullable else codes
+            if self.type.kind is Kind.SYMBOL:
+                total.extreme = self._best(np.unique(present).tolist())
+            else:
+                total.extreme = int(present.max() if self.function == "max" else present.min())
+        return self._encoded(total)
+
+    def _targets_of(self, group: Group) -> Codes:
+        if self._column is None:
+            assert self._constant is not None
+            return np.array([self._constant], np.int64)
+        if not group:
+            return self._rows.in_state(NEW)[:, self._column]
+        return self._rows.matching(tuple(range(self.width)), np.array(group, np.int64))[:, self._column]
+
+    def _encoded(self, total: Total) -> int | None:
+        if self.function == "count":
+            return self._code(total.rows)
+        if self.function in ("min", "max"):
+            return total.extreme if total.values else None
+        if self.function == "mean":
+            return self._code(self._mean(total)) if total.values else None
+        if self.type.kind is Kind.FLOAT:
+            return self._code(_rounded(total))
+        if self.type.kind is Kind.DECIMAL:
+            return self._in_range(int(total.total), -(10**18) + 1, 10**18 - 1)
+        return self._code(int(total.total))
+
+    def _mean(self, total: Total) -> Any:
+        if self.type.kind is Kind.FLOAT:
+            return _rounded(total) / total.values
+        return float(Fraction(total.total, total.values * 10**self.type.scale))
+
+    def _code(self, value: Any) -> int:
+        try:
+            return self._codec.encoder(self.result)(value)
+        except Misfit:
+            raise self._overflow(value) from None
+
+    def _in_range(self, value: int, low: int, high: int) -> int:
+        if not low <= value <= high:
+            raise self._overflow(value)
+        return value
+
+    def _overflow(self, value: Any) -> OverflowError_:
+        what = f"the {self.function} of a group is `{value}`, which leaves the range of `{self.result}`"
+        return OverflowError_(what, code="overflow", span=self._clause.origin, help="use floats or decimals")
+
+
+def _rounded(total: Total) -> float:
+    if total.nans or (total.highs and total.lows):
+        return math.nan
+    if total.highs or total.lows:
+        return math.inf if total.highs else -math.inf
+    try:
+        return float(total.total)
+    except OverflowError:
+        return math.inf if total.total > 0 else -math.inf
+
+
+def _by_group(codes: Codes, width: int, column: int | None) -> Iterator[tuple[Group, list[int] | range]]:
+    """The rows group by group: the group's codes and the target column's codes (or just as many places)."""
+    if len(codes) == 0:
+        return
+    if width == 0:
+        yield (), (range(len(codes)) if column is None else codes[:, column].tolist())
+        return
+    order = np.lexsort(tuple(codes[:, i] for i in reversed(range(width))))
+    ranked = codes[order]
+    changes = np.any(ranked[1:, :width] != ranked[:-1, :width], axis=1)
+    starts = np.concatenate(([0], np.flatnonzero(changes) + 1, [len(codes)])).tolist()
+    groups = ranked[starts[:-1], :width].tolist()
+    targets = None if column is None else ranked[:, column].tolist()
+    for i, group in enumerate(groups):
+        start, end = starts[i], starts[i + 1]
+        yield tuple(group), (range(end - start) if targets is None else targets[start:end])

@@ -1,0 +1,289 @@
+"""The local engine: relations in memory, views kept exact by the plan's strategies."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upshot.check.program import Clause
+from upshot.core.errors import UsageError
+from upshot.core.rows import Row, Rows
+from upshot.core.schema import Role, Schema
+from upshot.engine.limits import Limits
+from upshot.engine.local.codec import Codec
+from upshot.engine.local.collect import collect_garbage
+from upshot.engine.local.component import Component
+from upshot.engine.local.encode_rows import encode_rows
+from upshot.engine.local.layout import NEW, OLD, T_DEL, T_INS
+from upshot.engine.local.local_rows import RowsFactory
+from upshot.engine.local.machine import MACHINE
+from upshot.engine.local.queries import Query
+from upshot.engine.local.runner import Progress, Runner
+from upshot.engine.local.storage import Storage, Table
+from upshot.engine.work import Work
+from upshot.plan.program_plan import ProgramPlan
+
+Codes = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class _Installed:
+    """A program with its storage; replaced whole, so that a failed definition is undone by putting the old one back."""
+
+    plan: ProgramPlan | None = None
+    schemas: Mapping[str, Schema] = field(default_factory=dict)
+    tables: dict[str, Table] = field(default_factory=dict)
+    components: list[Component] = field(default_factory=list)
+
+
+class LocalEngine:
+    """All relations of one database. Changes are staged in the tables themselves, as state bits of rows, then propagated,
+    then accepted or rolled back; until then every reader sees the state before."""
+
+    def __init__(self, *, limits: Limits | None = None) -> None:
+        self._storage = Storage()
+        self._codec = Codec()
+        self._runner = Runner(self._storage, self._codec, limits or Limits())
+        self._factory = RowsFactory(self._codec)
+        self._now = _Installed()
+        self._before: _Installed | None = None
+        self._staged: set[str] = set()
+        self._changed: list[str] = []
+        self.work = Work()
+
+    # ---- definition ----------------------------------------------------------------------------------------
+
+    def install(self, plan: ProgramPlan, recompute: Collection[str] = frozenset()) -> None:
+        """Make the program's relations. One whose columns are unchanged keeps its rows; views that are new, or named in
+        `recompute`, are computed by the next `propagate`."""
+        assert self._before is None, "a definition is open already"
+        before, counted = self._now, _counted(plan)
+        tables: dict[str, Table] = {}
+        made: set[str] = set()
+        for name, schema in plan.normal.schemas.items():
+            kept = before.tables.get(name)
+            if kept is not None and _same_shape(before.schemas[name], schema) and kept.counted == (name in counted):
+                if not (name in recompute and kept.counted):
+                    tables[name] = kept
+                    continue
+            tables[name] = self._storage.create(schema.arity, counted=name in counted)
+            made.add(name)
+        self._before = before
+        self._now = _Installed(plan, plan.normal.schemas, tables)
+        self._now.components = self._components(before, made, recompute)
+
+    def _components(self, before: _Installed, made: set[str], recompute: Collection[str]) -> list[Component]:
+        """A component all of whose tables are kept and whose rules are the same goes on as it is."""
+        plan = self._now.plan
+        assert plan is not None
+        earlier = {component.plan.views: component for component in before.components}
+        components = []
+        for component_plan in plan.components:
+            old = earlier.get(component_plan.views)
+            touched = {*component_plan.views, *component_plan.reads}
+            fresh = bool(set(component_plan.views) & made.union(recompute)) or old is None
+            if old is not None and not fresh and not (touched & made) and old.plan == component_plan:
+                components.append(old.moved_to(self._now.tables))
+                continue
+            component = Component(
+                component_plan, self._storage, self._now.tables, self._now.schemas, self._codec, self._runner
+            )
+            if old is not None and not fresh:
+                component.adopt(old)
+            component.fresh = fresh
+            components.append(component)
+        return components
+
+    # ---- change --------------------------------------------------------------------------------------------
+
+    def insert(self, name: str, rows: Any) -> None:
+        self._stage(name, rows).stage(self._encoded, insert=True)
+
+    def delete(self, name: str, rows: Any) -> None:
+        self._stage(name, rows).stage(self._encoded, insert=False)
+
+    def upsert(self, name: str, rows: Any) -> None:
+        """Each row in place of those with the same key."""
+        schema = self._schema(name)
+        if not schema.keys:
+            raise UsageError(
+                f"`{name}` has no key", code="no-key", span=schema.span,
+                help=f"declare one: `.decl {name}(…) key({schema.columns[0].name if schema.columns else '…'})`",
+            )  # fmt: skip
+        self._stage(name, rows).stage_upsert(self._encoded, schema.keys[0])
+
+    def replace(self, name: str, rows: Any) -> None:
+        """The rows become the whole relation."""
+        table = self._stage(name, rows)
+        table.retract_all(as_view=False)
+        table.stage(self._encoded, insert=True)
+
+    def _stage(self, name: str, rows: Any) -> Table:
+        """Encode first, so that a misfit leaves everything as it was."""
+        self._encoded = encode_rows(self._codec, self._schema(name), rows)
+        self._staged.add(name)
+        return self._now.tables[name]
+
+    def propagate(self) -> dict[str, tuple[Rows, Rows]]:
+        """The net insertions and deletions of every relation that changes, base relations included."""
+        work = self.work = Work()
+        changed: list[str] = []
+        for name in sorted(self._staged):
+            table = self._now.tables[name]
+            table.settle()
+            if table.word(T_DEL + 1) or table.word(T_INS + 1):
+                changed.append(name)
+        influential = {name for component in self._now.components for name in component.plan.reads}
+        work.screened = sum(
+            self._now.tables[n].word(T_DEL + 1) + self._now.tables[n].word(T_INS + 1)
+            for n in changed
+            if n not in influential
+        )
+        self._changed = changed
+        for component in self._now.components:
+            if not component.fresh and component.plan.reads.isdisjoint(changed):
+                work.skipped += 1
+                continue
+            self._staged.update(component.plan.views)
+            done = component.propagate()
+            work.components += 1
+            work.add(done)
+            work.views[", ".join(component.plan.views)] = done
+            changed += [
+                v for v in component.plan.views
+                if self._now.tables[v].word(T_DEL + 1) or self._now.tables[v].word(T_INS + 1) or self._is_replaced(v)
+            ]  # fmt: skip
+        return {name: self._delta(name) for name in changed}
+
+    def _is_replaced(self, name: str) -> bool:
+        """Whether the view got a new table in the open definition although it had rows before."""
+        if self._before is None or name not in self._before.tables:
+            return False
+        return self._before.tables[name] is not self._now.tables[name]
+
+    def _delta(self, name: str) -> tuple[Rows, Rows]:
+        table, schema = self._now.tables[name], self._now.schemas[name]
+        inserted, deleted = table.listed(T_INS), table.listed(T_DEL)
+        if self._is_replaced(name):
+            assert self._before is not None
+            old = self._before.tables[name]
+            if _same_shape(self._before.schemas[name], schema):
+                were = old.in_state(OLD)
+                deleted = were[table.row_numbers(were, NEW) < 0]
+                inserted = inserted[old.row_numbers(inserted, OLD) < 0]
+        return self._factory.rows(schema, inserted), self._factory.rows(schema, deleted)
+
+    def accept(self) -> None:
+        """The new state becomes the state."""
+        for name in self._staged:
+            self._now.tables[name].accept()
+        for component in self._now.components:
+            component.accept()
+        if self._before is not None:
+            self._drop(self._before, keep=self._now)
+        self._close_change()
+        self.work.stored = sum(
+            self._now.tables[n].size for n, s in self._now.schemas.items() if s.role is not Role.BASE
+        )
+        constants = (code for component in self._now.components for code in component.texts())
+        collect_garbage(self._codec.dictionary, self._now.schemas, self._now.tables, constants, self._factory.alive)
+
+    def rollback(self) -> None:
+        """The state before the change, definition included."""
+        for name in self._staged:
+            self._now.tables[name].rollback()
+        for component in self._now.components:
+            component.rollback()
+        if self._before is not None:
+            failed, self._now = self._now, self._before
+            self._drop(failed, keep=self._now)
+        self._close_change()
+
+    def _close_change(self) -> None:
+        self._before = None
+        self._staged = set()
+        self._changed = []
+
+    def _drop(self, installed: _Installed, keep: _Installed) -> None:
+        kept_components = {id(component) for component in keep.components}
+        for component in installed.components:
+            if id(component) not in kept_components:
+                component.release()
+        kept = {id(table) for table in keep.tables.values()}
+        for table in installed.tables.values():
+            if id(table) not in kept:
+                self._storage.drop(table)
+
+    # ---- reading -------------------------------------------------------------------------------------------
+
+    def rows(self, name: str) -> Rows:
+        """The relation in the state before any open change."""
+        return self._factory.rows(self._schema(name), self._reading(name).in_state(OLD))
+
+    def size(self, name: str) -> int:
+        table = self._reading(name)
+        return table.size if not self._staged else int(np.count_nonzero(table.bits() & OLD))
+
+    def contains(self, name: str, row: Row) -> bool:
+        codes = encode_rows(self._codec, self._schema(name), [row])
+        return bool(self._reading(name).row_numbers(codes, OLD)[0] >= 0)
+
+    def query(self, schema: Schema, clauses: Iterable[Clause]) -> Rows:
+        """The answer to clauses over a head relation that is not part of the program."""
+        readable = self._before if self._before is not None else self._now
+        query = Query(readable.schemas, readable.tables, self._storage, self._codec, self._runner)
+        codes = query.answer(schema, tuple(clauses))
+        return self._factory.rows(schema, codes)
+
+    def key_conflicts(self, name: str, most: int = 10) -> list[tuple[Row, Row]]:
+        """Pairs of rows that would share a key if the open change were accepted; only changed rows are looked at."""
+        schema, table = self._schema(name), self._now.tables[name]
+        if name not in self._staged:
+            return []
+        found: list[tuple[Row, Row]] = []
+        for key in schema.keys:
+            for pair in table.key_conflicts(key, most):
+                first, second = self._factory.rows(schema, np.array(pair, np.int64))
+                found.append((first, second))
+        return found
+
+    def describe(self, view: str) -> str:
+        """The join plans of a view's component, as they would run now."""
+        for component in self._now.components:
+            if view in component.plan.views:
+                return component.describe()
+        return ""
+
+    def memory(self) -> dict[str, int]:
+        """Bytes reserved per relation, and entries of the text dictionary."""
+        found = {name: table.memory() for name, table in self._now.tables.items()}
+        return {**found, "texts": len(self._codec.dictionary)}
+
+    def set_progress(self, progress: Progress | None) -> None:
+        self._runner.progress = progress
+
+    @property
+    def is_compiled(self) -> bool:
+        return MACHINE.is_compiled
+
+    def close(self) -> None:
+        self._drop(self._now, keep=_Installed())
+        self._now = _Installed()
+
+    def _schema(self, name: str) -> Schema:
+        return self._now.schemas[name]
+
+    def _reading(self, name: str) -> Table:
+        return (self._before or self._now).tables[name]
+
+
+def _counted(plan: ProgramPlan) -> set[str]:
+    return {view for component in plan.components if component.strategy == "counting" for view in component.views}
+
+
+def _same_shape(one: Schema, other: Schema) -> bool:
+    return one.types == other.types

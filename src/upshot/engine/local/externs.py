@@ -1,0 +1,154 @@
+"""Steps that the kernel leaves to Python: functors on text, floats, decimals; tests and orderings on text."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upshot.core.types import Kind, Type
+from upshot.engine.local.codec import Codec, Misfit, decode_floats, encode_floats
+from upshot.engine.local.functors import TESTS, float_columns, function, overflow
+from upshot.engine.local.layout import ARITHMETIC, NULL
+from upshot.engine.local.storage import Table
+from upshot.plan.rule_plan import Check, Compare, Compute, Operand, Step
+from upshot.syntax.ast import Call, Constant, Variable
+
+Codes = NDArray[np.int64]
+Columns = dict[str, Codes]
+
+
+def needs_python(step: Step, types: Mapping[str, Type]) -> bool:
+    """Whether the kernel cannot run the step itself."""
+    match step:
+        case Compute(target, Call(name, args)):
+            kinds = {
+                types[target].kind,
+                *(operand_type(a, types).kind for a in args if isinstance(a, Variable | Constant)),
+            }
+            return kinds != {Kind.NUMBER} or name not in ARITHMETIC or len(args) > 2
+        case Compare(op, left, right):
+            first, second = operand_type(left, types), operand_type(right, types)
+            if first.kind is Kind.SYMBOL:
+                return op not in ("=", "!=")
+            return first.scale != second.scale
+        case Check(test):
+            return test.name in TESTS
+        case _:
+            return False
+
+
+def operand_type(operand: Operand, types: Mapping[str, Type]) -> Type:
+    if isinstance(operand, Variable):
+        return types[operand.name]
+    assert operand.type is not None
+    return operand.type
+
+
+@dataclass(frozen=True, slots=True)
+class Extern:
+    """The kernel writes rows of `inputs` to one table; the rows that pass, with the computed columns behind, go to the other."""
+
+    inputs: tuple[str, ...]
+    steps: tuple[Step, ...]
+    types: Mapping[str, Type] = field(hash=False)
+    input: Table
+    output: Table
+
+    def evaluate(self, codec: Codec) -> None:
+        """Empty the input into the output."""
+        rows = self.input.take_scratch()
+        columns: Columns = {name: rows[:, i].copy() for i, name in enumerate(self.inputs)}
+        count = len(rows)
+        for step in self.steps if count else ():
+            columns, count = _apply(codec, step, self.types, columns, count)
+        names = [*self.inputs, *(step.target for step in self.steps if isinstance(step, Compute))]
+        answer = np.empty((count, len(names)), np.int64)
+        for i, name in enumerate(names if count else ()):
+            answer[:, i] = columns[name]
+        self.output.fill_scratch(answer)
+
+
+def _apply(codec: Codec, step: Step, types: Mapping[str, Type], columns: Columns, count: int) -> tuple[Columns, int]:
+    match step:
+        case Compute(target, Call(name, args)):
+            operands = [a for a in args if isinstance(a, Variable | Constant)]
+            codes = _compute(codec, name, operands, types[target], types, columns, count)
+            columns = columns | {target: codes}
+            if types[target].nullable:
+                return columns, count
+            return _select(columns, codes != NULL, count) if _may_be_null(operands, types) else (columns, count)
+        case Compare(op, left, right):
+            keep = _compare(codec, op, left, right, types, columns, count)
+        case Check(test, negated):
+            values = [_values(codec, a, types, columns, count) for a in test.args if isinstance(a, Variable | Constant)]
+            holds = TESTS[test.name]
+            keep = np.array(
+                [None not in row and holds(*row) != negated for row in zip(*values, strict=True)], dtype=np.bool_
+            )
+        case _:
+            raise AssertionError(step)
+    return _select(columns, keep, count)
+
+
+def _select(columns: Columns, keep: NDArray[np.bool_], count: int) -> tuple[Columns, int]:
+    return {name: codes[keep] for name, codes in columns.items()}, int(keep.sum()) if count else 0
+
+
+def _may_be_null(operands: list[Operand], types: Mapping[str, Type]) -> bool:
+    return any(operand_type(o, types).nullable for o in operands)
+
+
+def _compute(
+    codec: Codec,
+    name: str,
+    operands: list[Operand],
+    result: Type,
+    types: Mapping[str, Type],
+    columns: Columns,
+    count: int,
+) -> Codes:
+    all_floats = all(operand_type(o, types).kind is Kind.FLOAT for o in operands)
+    vectorised = float_columns(name) if result.kind is Kind.FLOAT and all_floats else None
+    if vectorised is not None and not _may_be_null(operands, types):
+        floats = [decode_floats(_codes(codec, o, types, columns, count)) for o in operands]
+        with np.errstate(all="ignore"):
+            return encode_floats(np.asarray(vectorised(*floats), np.float64))
+    values = [_values(codec, o, types, columns, count) for o in operands]
+    call = function(name, result)
+    encode = codec.encoder(result.optional())
+    try:
+        return np.array([NULL if None in row else encode(call(*row)) for row in zip(*values, strict=True)], np.int64)
+    except Misfit as misfit:
+        raise overflow(name) from misfit
+
+
+_ORDER: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+
+
+def _compare(
+    codec: Codec, op: str, left: Operand, right: Operand, types: Mapping[str, Type], columns: Columns, count: int
+) -> NDArray[np.bool_]:
+    first = _values(codec, left, types, columns, count)
+    second = _values(codec, right, types, columns, count)
+    holds = _ORDER[op]
+    pairs = zip(first, second, strict=True)
+    return np.array([a is not None and b is not None and holds(a, b) for a, b in pairs], dtype=np.bool_)
+
+
+def _codes(codec: Codec, operand: Operand, types: Mapping[str, Type], columns: Columns, count: int) -> Codes:
+    if isinstance(operand, Variable):
+        return columns[operand.name]
+    return np.full(count, codec.encoder(operand_type(operand, types))(operand.value), np.int64)
+
+
+def _values(codec: Codec, operand: Operand, types: Mapping[str, Type], columns: Columns, count: int) -> list[Any]:
+    if isinstance(operand, Variable):
+        return codec.decode(columns[operand.name], types[operand.name])
+    return [operand.value] * count

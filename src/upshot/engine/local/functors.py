@@ -1,0 +1,200 @@
+"""The built-in functions on Python values, and on whole columns of floats where NumPy can."""
+
+from __future__ import annotations
+
+import decimal
+import functools
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from upshot.core.errors import DataError, OverflowError_
+from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
+
+LONGEST_PATTERN = 1000
+
+
+def function(name: str, result: Type) -> Callable[..., Any]:
+    """The function for one row of non-NULL arguments."""
+    if name in _TEXT:
+        return _TEXT[name]
+    if result.kind is Kind.FLOAT:
+        return _FLOAT[name]
+    if result.kind is Kind.DECIMAL:
+        return functools.partial(_decimal, name, result)
+    if name in ("max", "min"):
+        return max if name == "max" else min
+    bounds = UNSIGNED_RANGE if result.kind is Kind.UNSIGNED else NUMBER_RANGE
+    return functools.partial(_integer, name, bounds)
+
+
+def float_columns(name: str) -> Callable[..., Any] | None:
+    """The function over arrays, if NumPy computes the same values."""
+    return _COLUMNS.get(name)
+
+
+def _integer(name: str, bounds: range, a: int, b: int = 0) -> int:
+    if name in ("/", "%") and b == 0:
+        raise DataError(f"`{a} {name} 0` has no value", code="division-by-zero", help="guard the division with `!= 0`")
+    if name == "^" and b < 0:
+        raise DataError(f"`{a} ^ {b}` is not a whole number", code="negative-exponent", help="use floats")
+    if name == "^" and b > 64 and abs(a) > 1:
+        raise overflow(f"{a} ^ {b}")
+    result = _INTEGER[name](a, b, bounds)
+    if result not in bounds:
+        raise overflow(f"{name}({a})" if name in ("neg", "bnot") else f"{a} {name} {b}")
+    return result
+
+
+def overflow(what: str) -> OverflowError_:
+    return OverflowError_(f"`{what}` leaves the 64-bit range", code="overflow", help="use floats or decimals")
+
+
+def _truncated(a: int, b: int) -> int:
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+_INTEGER: dict[str, Callable[[int, int, range], int]] = {
+    "+": lambda a, b, _: a + b,
+    "-": lambda a, b, _: a - b,
+    "*": lambda a, b, _: a * b,
+    "/": lambda a, b, _: _truncated(a, b),
+    "%": lambda a, b, _: a - b * _truncated(a, b),
+    "^": lambda a, b, _: a**b,
+    "neg": lambda a, _b, _: -a,
+    "band": lambda a, b, _: a & b,
+    "bor": lambda a, b, _: a | b,
+    "bxor": lambda a, b, _: a ^ b,
+    "bnot": lambda a, _b, bounds: a ^ (2**64 - 1) if bounds is UNSIGNED_RANGE else ~a,
+    "bshl": lambda a, b, _: a << (b & 63),
+    "bshr": lambda a, b, _: a >> (b & 63),
+}
+
+
+def _float_quotient(a: float, b: float) -> float:
+    return float(np.float64(a) / np.float64(b))
+
+
+def _float_power(a: float, b: float) -> float:
+    return float(np.float64(a) ** np.float64(b))
+
+
+def _quiet(f: Callable[..., float]) -> Callable[..., float]:
+    def run(*args: float) -> float:
+        with np.errstate(all="ignore"):
+            return f(*args)
+
+    return run
+
+
+def _highest(a: float, b: float) -> float:
+    """NaN is above every number."""
+    return a if math.isnan(a) else b if math.isnan(b) else max(a, b)
+
+
+def _lowest(a: float, b: float) -> float:
+    return b if math.isnan(a) else a if math.isnan(b) else min(a, b)
+
+
+_FLOAT: dict[str, Callable[..., float]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": _quiet(_float_quotient),
+    "%": _quiet(lambda a, b: float(np.fmod(np.float64(a), np.float64(b)))),
+    "^": _quiet(_float_power),
+    "neg": lambda a: -a,
+    "max": _highest,
+    "min": _lowest,
+}
+
+_COLUMNS: dict[str, Callable[..., Any]] = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "%": np.fmod, "^": np.power, "neg": np.negative,
+}  # fmt: skip
+
+
+def _decimal(name: str, result: Type, a: Any, b: Any = 0) -> decimal.Decimal:
+    with decimal.localcontext(prec=60):
+        left, right = decimal.Decimal(a), decimal.Decimal(b)
+        if name in ("/", "%") and right == 0:
+            raise DataError(
+                f"`{a} {name} 0` has no value", code="division-by-zero", help="guard the division with `!= 0`"
+            )
+        value = _DECIMAL[name](left, right)
+        unit = decimal.Decimal(1).scaleb(-result.scale)
+        value = value.quantize(unit, rounding=decimal.ROUND_DOWN) if name == "/" else value
+        if abs(value) >= decimal.Decimal(10) ** (result.precision - result.scale):
+            raise overflow(f"{a} {name} {b}")
+    return value
+
+
+_DECIMAL: dict[str, Callable[[decimal.Decimal, decimal.Decimal], decimal.Decimal]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "%": lambda a, b: a % b,
+    "neg": lambda a, _b: -a,
+    "max": max,
+    "min": min,
+}
+
+
+def _substr(text: str, start: int, length: int) -> str:
+    return "" if start < 0 or length < 0 else text[start : start + length]
+
+
+def _to_number(text: str) -> int:
+    try:
+        number = int(text, 10)
+    except ValueError:
+        raise DataError(
+            f"`to_number` cannot read {text!r}", code="not-a-number", help="filter with `match` first"
+        ) from None
+    if number not in NUMBER_RANGE:
+        raise overflow(f'to_number("{text}")')
+    return number
+
+
+def to_text(value: Any) -> str:
+    """The text a fact file would hold."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value)
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+_TEXT: dict[str, Callable[..., Any]] = {
+    "cat": lambda *parts: "".join(parts),
+    "strlen": len,
+    "substr": _substr,
+    "ord": lambda text: ord(text[0]) if text else -1,
+    "to_number": _to_number,
+    "to_string": to_text,
+}
+
+
+@functools.lru_cache(maxsize=256)
+def pattern(text: str) -> re.Pattern[str]:
+    """The compiled pattern of `match`, or a data error that says what is wrong with it."""
+    if len(text) > LONGEST_PATTERN:
+        raise DataError(
+            f"a `match` pattern has {len(text)} characters", code="bad-pattern", help="at most 1,000 are taken"
+        )
+    try:
+        return re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise DataError(
+            f"`match` cannot read the pattern {text!r}: {error}", code="bad-pattern", help="mend it"
+        ) from None
+
+
+TESTS: dict[str, Callable[..., bool]] = {
+    "contains": lambda needle, text: needle in text,
+    "match": lambda expression, text: pattern(expression).fullmatch(text) is not None,
+}

@@ -1,0 +1,55 @@
+"""Which form of the kernel runs: the plain Python one while little has been done, machine code from then on.
+
+Loading Numba takes most of a second; a program with a few hundred facts is finished before that.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from upshot.engine.local import kernel, rows_kernel
+
+PATIENCE = 25_000
+"""How many steps the uncompiled kernel may take in a process, over all, before machine code is loaded."""
+
+
+class Machine:
+    """The kernel's entry points; one for the process, since compiled code is."""
+
+    def __init__(self) -> None:
+        self.patience = PATIENCE
+        self.is_compiled = False
+        self._bind({function.__name__: function for function in (*rows_kernel.ENTRIES, *kernel.ENTRIES)})
+
+    def compile(self) -> None:
+        """Switch to machine code; what runs half-way goes on from the same state words."""
+        if not self.is_compiled:
+            self._bind(importlib.import_module("upshot.engine.local.compiled").ENTRIES)
+            self.is_compiled = True
+
+    def expect(self, steps: int) -> None:
+        """Tell the machine of work ahead, so that it compiles before it starts on a large one."""
+        if not self.is_compiled:
+            self.patience -= steps
+            if self.patience <= 0:
+                self.compile()
+
+    def _bind(self, entries: dict[str, Callable[..., Any]]) -> None:
+        self.run = entries["run"]
+        self.rehash = entries["rehash"]
+        self.stage = entries["stage"]
+        self.stage_upsert = entries["stage_upsert"]
+        self.key_conflicts = entries["key_conflicts"]
+        self.settle = entries["settle"]
+        self.finalize = entries["finalize"]
+        self.accept = entries["accept"]
+        self.rollback = entries["rollback"]
+        self.build_index = entries["build_index"]
+        self.retract = entries["retract"]
+        self.matching = entries["matching"]
+        self.find_rows = entries["find_rows"]
+
+
+MACHINE = Machine()

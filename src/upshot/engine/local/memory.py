@@ -1,0 +1,138 @@
+"""Raw memory: growable buffers that keep their contents in place, and the loads and stores the kernel works with.
+
+The kernel sees a buffer only by its address, so that a whole database fits one kernel signature. Each access function below is
+plain Python over ctypes; `compiled.py` gives the same functions a machine-code meaning.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import sys
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Item = TypeVar("Item", bound=np.generic)
+
+_SMALL = 1 << 18
+"""Below this many bytes a buffer is an ordinary NumPy array; above it, pages that the kernel can move without copying."""
+
+_HUGE = 4 << 20
+_MOVABLE = sys.platform.startswith("linux")
+
+
+class Buffer:
+    """Zeroed memory of at least the reserved size; growing keeps the contents, may change `address`."""
+
+    __slots__ = ("_array", "_pages", "address", "size")
+
+    def __init__(self, size: int = 0) -> None:
+        self._array: NDArray[np.uint8] | None = None
+        self._pages: mmap.mmap | None = None
+        self.address = 0
+        self.size = 0
+        if size:
+            self.reserve(size)
+
+    def reserve(self, size: int) -> None:
+        """Make room for `size` bytes; new bytes are zero."""
+        if size <= self.size:
+            return
+        if size < _SMALL:
+            self._grow_array(size)
+        elif self._pages is not None and _MOVABLE:
+            size = _whole_pages(size)
+            self._pages.resize(size)
+            self._settle(self._pages, size)
+        else:
+            self._grow_pages(_whole_pages(size))
+
+    def view(self, dtype: type[Item], count: int) -> NDArray[Item]:
+        """The first `count` items as an array over the same memory; not to be kept across `reserve`."""
+        if count == 0:
+            return np.empty(0, dtype)
+        memory = (ctypes.c_uint8 * (count * np.dtype(dtype).itemsize)).from_address(self.address)
+        return np.frombuffer(memoryview(memory), dtype=dtype)
+
+    def clear(self) -> None:
+        ctypes.memset(self.address, 0, self.size)
+
+    def release(self) -> None:
+        """Give the memory back now rather than when the garbage collector comes round."""
+        if self._pages is not None:
+            self._pages.close()
+        self._array, self._pages, self.address, self.size = None, None, 0, 0
+
+    def _grow_array(self, size: int) -> None:
+        array = np.zeros(size, np.uint8)
+        if self._array is not None:
+            array[: self.size] = self._array
+        self._array, self.address, self.size = array, array.ctypes.data, size
+
+    def _grow_pages(self, size: int) -> None:
+        pages = mmap.mmap(-1, size)
+        old_address, old_size, old_pages = self.address, self.size, self._pages
+        self._settle(pages, size)
+        ctypes.memmove(self.address, old_address, old_size)
+        if old_pages is not None:
+            old_pages.close()
+        self._array = None
+
+    def _settle(self, pages: mmap.mmap, size: int) -> None:
+        anchor = ctypes.c_char.from_buffer(pages)
+        self.address = ctypes.addressof(anchor)
+        del anchor
+        if size >= _HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
+            pages.madvise(mmap.MADV_HUGEPAGE)
+        self._pages, self.size = pages, size
+
+
+def _whole_pages(size: int) -> int:
+    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
+def load8(address: int, i: int) -> int:
+    return ctypes.c_int64.from_address(address + 8 * i).value
+
+
+def store8(address: int, i: int, value: int) -> None:
+    ctypes.c_int64.from_address(address + 8 * i).value = value
+
+
+def load4(address: int, i: int) -> int:
+    return ctypes.c_int32.from_address(address + 4 * i).value
+
+
+def store4(address: int, i: int, value: int) -> None:
+    ctypes.c_int32.from_address(address + 4 * i).value = value
+
+
+def load1(address: int, i: int) -> int:
+    return ctypes.c_uint8.from_address(address + i).value
+
+
+def store1(address: int, i: int, value: int) -> None:
+    ctypes.c_uint8.from_address(address + i).value = value
+
+
+def prefetch(address: int, i: int) -> None:
+    """A hint that the 8-byte item will be read soon; without effect when not compiled."""
+
+
+_WORD = (1 << 64) - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+_FINAL = 0xD6E8FEB86659FD93
+
+
+def mix(state: int, value: int) -> int:
+    """The hash state after one more column; 64-bit wrap-around arithmetic, signed on the outside."""
+    word = (((state ^ value) & _WORD) * _GOLDEN) & _WORD
+    word ^= word >> 29
+    return word - (1 << 64) if word >> 63 else word
+
+
+def finish(state: int) -> int:
+    """The 31-bit tag of a finished hash state."""
+    return (((state & _WORD) * _FINAL) & _WORD) >> 33

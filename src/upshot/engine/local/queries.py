@@ -1,0 +1,81 @@
+"""Answers to queries over the stored relations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upshot.check.program import CheckedProgram, Clause
+from upshot.core.schema import Schema
+from upshot.engine.local.aggregates import AggregateView
+from upshot.engine.local.assemble import Assembler
+from upshot.engine.local.codec import Codec
+from upshot.engine.local.component import TableStatistics
+from upshot.engine.local.layout import NEW
+from upshot.engine.local.runner import Runner
+from upshot.engine.local.storage import Storage, Table
+from upshot.plan.order_body import Resolved
+from upshot.plan.rule_plan import Action, State
+from upshot.plan.rule_plans import load_plan
+from upshot.rewrite import normal_form
+from upshot.rewrite.shapes import aggregate_of
+from upshot.syntax.ast import Atom
+
+
+class Query:
+    """A query being answered: the relations there are, and tables of its own for the head and what the rewriting adds."""
+
+    def __init__(
+        self, schemas: Mapping[str, Schema], tables: Mapping[str, Table], storage: Storage, codec: Codec, runner: Runner
+    ) -> None:
+        self._schemas, self._storage, self._codec, self._runner = dict(schemas), storage, codec, runner
+        self._tables = dict(tables)
+        self._own: dict[str, Table] = {}
+
+    def answer(self, schema: Schema, clauses: tuple[Clause, ...]) -> NDArray[np.int64]:
+        """The rows that the clauses derive for the head relation from the state before any open change."""
+        known = {**self._schemas, schema.name: schema}
+        normal = normal_form(CheckedProgram(known, clauses, {}, ((schema.name,),)))
+        self._schemas = dict(normal.schemas)
+        try:
+            for views in normal.strata:
+                for view in views:
+                    self._own[view] = self._tables[view] = self._storage.create(normal.schemas[view].arity)
+                self._compute(tuple(c for c in normal.clauses if c.head.relation in views))
+            return self._own[schema.name].in_state(NEW)
+        finally:
+            for table in self._own.values():
+                self._storage.drop(table)
+
+    def _compute(self, clauses: tuple[Clause, ...]) -> None:
+        plain = [clause for clause in clauses if aggregate_of(clause) is None]
+        for clause in clauses:
+            if aggregate_of(clause) is not None:
+                self._aggregate(clause)
+        if not plain:
+            return
+        statistics = TableStatistics(self._tables)
+        plans = [load_plan(c, Action.INSERT, statistics, name="query", resolve=self._resolve) for c in plain]
+        widest = max(schema.arity for schema in self._schemas.values()) + 1
+        phase = Assembler(self._storage, self._tables, self._schemas, self._codec, widest).assemble(plans)
+        try:
+            own = list(self._own.items())
+            self._runner.run(phase, own, None, {table.number: table for _, table in own})
+        finally:
+            phase.release(self._storage)
+
+    def _aggregate(self, clause: Clause) -> None:
+        source = clause.body[0]
+        assert isinstance(source, Atom)
+        head = clause.head.relation
+        view = AggregateView(
+            clause, self._schemas[head], self._schemas[source.relation], self._tables[head], self._tables[source.relation],
+            self._codec,
+        )  # fmt: skip
+        view.load()
+        self._tables[head].settle()
+
+    def _resolve(self, relation: str) -> Resolved:
+        return Resolved(relation, State.NEW if relation in self._own else State.OLD)

@@ -1,0 +1,154 @@
+"""Runs assembled phases on the kernel: starts it, does what it stops for, counts what it did."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from upshot.core.errors import DataError, EngineError, Error, LimitError, OverflowError_
+from upshot.engine.limits import Limits
+from upshot.engine.local import layout as op
+from upshot.engine.local.assemble import Phase
+from upshot.engine.local.codec import Codec
+from upshot.engine.local.machine import MACHINE
+from upshot.engine.local.memory import Buffer, load8, store8
+from upshot.engine.local.storage import Storage, Table
+from upshot.engine.work import ViewWork
+from upshot.plan.rule_plan import Change, RulePlan
+from upshot.syntax import print_term
+
+_SLICE = 1 << 27
+"""Steps between two looks at the clock and at interrupts once the kernel is compiled."""
+
+_LIST = {Change.DELETED: op.FROM_DEL, Change.REDERIVED: op.FROM_RED, Change.INSERTED: op.FROM_INS}
+
+Progress = Callable[[str, int], None]
+"""Told now and then how many rows a view has while it is computed."""
+
+
+class Runner:
+    def __init__(self, storage: Storage, codec: Codec, limits: Limits) -> None:
+        self._storage, self._codec, self._limits = storage, codec, limits
+        self._state = Buffer(8 * op.STATE_WORDS)
+        self.progress: Progress | None = None
+        self.trace: Callable[[str], None] | None = None
+        """Called at the end of every round with the stage's name, when set."""
+
+    def run(
+        self, phase: Phase, component: Sequence[tuple[str, Table]], grows: Change | None, numbered: dict[int, Table]
+    ) -> ViewWork:
+        """Run a phase to its fixpoint; `grows` is the list of the component's tables that drives the rounds."""
+        started = time.perf_counter()
+        tables = [table for _, table in component] if grows is not None else []
+        self._begin(phase, tables, grows)
+        while True:
+            result = MACHINE.run(
+                phase.code.address, phase.table.address, self._storage.tables, self._storage.indexes,
+                phase.registers.address, phase.cursors.address, self._state.address,
+            )  # fmt: skip
+            if result == op.DONE:
+                break
+            self._attend(result, phase, component, numbered)
+        return self._work(time.perf_counter() - started)
+
+    def _begin(self, phase: Phase, tables: Sequence[Table], grows: Change | None) -> None:
+        self._state.reserve(8 * (op.S_COMPONENT + len(tables)))
+        for word in range(op.S_COMPONENT):
+            store8(self._state.address, word, 0)
+        self._set(op.S_NPLANS, phase.count)
+        self._set(op.S_BUDGET, _SLICE if MACHINE.is_compiled else MACHINE.patience)
+        self._set(op.S_MAXROUNDS, self._limits.max_rounds)
+        self._set(op.S_LIST, _LIST[grows] if grows is not None else op.FROM_INS)
+        self._set(op.S_TRACE, int(self.trace is not None))
+        self._set(op.S_NTABLES, len(tables))
+        for i, table in enumerate(tables):
+            self._set(op.S_COMPONENT + i, table.number)
+            table.set(op.T_LO, 0)
+            table.set(op.T_HI, 0)
+
+    def _set(self, word: int, value: int) -> None:
+        store8(self._state.address, word, value)
+
+    def _get(self, word: int) -> int:
+        return load8(self._state.address, word)
+
+    def _attend(
+        self, result: int, phase: Phase, component: Sequence[tuple[str, Table]], numbered: dict[int, Table]
+    ) -> None:
+        """What the kernel asked for, so that it can go on; or the error that ends the run."""
+        detail = self._get(op.S_DETAIL)
+        if result == op.GROW:
+            self._grow(detail, phase, component, numbered)
+        elif result == op.SPENT:
+            if not MACHINE.is_compiled:
+                MACHINE.compile()
+            self._set(op.S_BUDGET, _SLICE)
+            if self.progress is not None:
+                for name, table in component:
+                    self.progress(name, table.size)
+        elif result == op.EXTERN:
+            extern = phase.externs[detail]
+            try:
+                extern.evaluate(self._codec)
+            except Error as error:
+                error.span = error.span or phase.plan_at(self._get(op.S_PC)).clause.origin
+                raise
+        elif result == op.ROUND_ENDED:
+            if self.trace is not None:
+                self.trace(phase.plans[0].action.value)
+        elif result == op.TOO_MANY_ROUNDS:
+            raise self._too_many_rounds(component)
+        else:
+            raise _arithmetic_error(result, phase.plan_at(detail))
+
+    def _grow(
+        self, number: int, phase: Phase, component: Sequence[tuple[str, Table]], numbered: dict[int, Table]
+    ) -> None:
+        for extern in phase.externs:
+            if extern.input.number == number:
+                extern.input.grow_scratch()
+                return
+        try:
+            numbered[number].grow()
+        except MemoryError as error:
+            names = ", ".join(f"`{name}` ({table.size} rows)" for name, table in component)
+            raise EngineError(
+                f"out of memory while computing {names}", code="out-of-memory", help="the transaction was undone"
+            ) from error
+
+    def _too_many_rounds(self, component: Sequence[tuple[str, Table]]) -> LimitError:
+        name, table = max(component, key=lambda pair: pair[1].size)
+        return LimitError(
+            f"`{name}` was still growing after {self._limits.max_rounds} rounds, with {table.size} rows", code="recursion-limit",
+            help="bound the recursion in the rules, or raise `max_rounds` if it is finite",
+        )  # fmt: skip
+
+    def _work(self, seconds: float) -> ViewWork:
+        if not MACHINE.is_compiled:
+            MACHINE.patience -= self._get(op.S_STEPS)
+        derived, changed = self._get(op.S_DERIVED), self._get(op.S_CHANGED)
+        return ViewWork(
+            probed=self._get(op.S_PROBED), matched=self._get(op.S_MATCHED), derived=derived, filtered=derived - changed,
+            rounds=self._get(op.S_ROUND), seconds=seconds,
+        )  # fmt: skip
+
+    @property
+    def changed(self) -> int:
+        """Rows that the last run put into its lists."""
+        return self._get(op.S_CHANGED)
+
+
+def _arithmetic_error(result: int, plan: RulePlan) -> Error:
+    rule = f"in the rule for `{plan.head}({', '.join(map(print_term, plan.arguments))})`"
+    span = plan.clause.origin
+    if result == op.ZERO_DIVISION:
+        return DataError(
+            f"division by zero {rule}", code="division-by-zero", span=span, help="guard the division with `!= 0`"
+        )
+    if result == op.NEGATIVE_EXPONENT:
+        return DataError(
+            f"an integer power with a negative exponent {rule}", code="negative-exponent", span=span, help="use floats"
+        )
+    return OverflowError_(
+        f"a number leaves the 64-bit range {rule}", code="overflow", span=span, help="use floats, or bound the values"
+    )

@@ -1,0 +1,444 @@
+"""Tables and their indexes in raw memory, described by rows of words that the kernel reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upshot.engine.local.layout import (
+    DEL,
+    INDEX_WORDS,
+    MAX_INDEX_COLUMNS,
+    NEW,
+    T_ARITY,
+    T_CAPDEL,
+    T_CAPINS,
+    T_CAPRED,
+    T_COUNT,
+    T_DEL,
+    T_FLAGS,
+    T_FREE,
+    T_GAIN,
+    T_INDEX,
+    T_INS,
+    T_LIVE,
+    T_NDEL,
+    T_NFREE,
+    T_NINDEX,
+    T_NINS,
+    T_NRED,
+    T_NSLOTS,
+    T_RED,
+    T_ROOM,
+    T_ROWS,
+    T_SLOTS,
+    T_USED,
+    TABLE_WORDS,
+    TOUCHED,
+    X_COLS,
+    X_MORE,
+    X_NCOLS,
+    X_NEXT,
+    X_NKEYS,
+    X_NSLOTS,
+    X_PREV,
+    X_SLOTS,
+)  # fmt: skip
+from upshot.engine.local.machine import MACHINE
+from upshot.engine.local.memory import Buffer, load8, store8
+
+_FIRST = 16
+_FULL = 0.7
+"""The share of slots in use at which a set is rehashed into a larger one."""
+
+_MOST_ROWS = 2**31 - 2
+
+Codes = NDArray[np.int64]
+
+
+class Storage:
+    """Every table and index of a database; the descriptors stand in two buffers by number."""
+
+    def __init__(self) -> None:
+        self._tables = Buffer()
+        self._indexes = Buffer()
+        self._free_tables: list[int] = []
+        self._free_indexes: list[int] = []
+        self._table_count = 0
+        self._index_count = 0
+
+    @property
+    def tables(self) -> int:
+        """The address of the table descriptors."""
+        return self._tables.address
+
+    @property
+    def indexes(self) -> int:
+        return self._indexes.address
+
+    def create(self, arity: int, *, counted: bool = False) -> Table:
+        if self._free_tables:
+            number = self._free_tables.pop()
+        else:
+            number = self._table_count
+            self._table_count += 1
+            self._tables.reserve(_doubled(self._table_count * TABLE_WORDS * 8))
+        return Table(self, number, arity, counted=counted)
+
+    def describe(self, number: int, field: int) -> int:
+        return load8(self._tables.address, number * TABLE_WORDS + field)
+
+    def set(self, number: int, field: int, value: int) -> None:
+        store8(self._tables.address, number * TABLE_WORDS + field, value)
+
+    def index_word(self, number: int, field: int) -> int:
+        return load8(self._indexes.address, number * INDEX_WORDS + field)
+
+    def set_index_word(self, number: int, field: int, value: int) -> None:
+        store8(self._indexes.address, number * INDEX_WORDS + field, value)
+
+    def take_index_number(self) -> int:
+        if self._free_indexes:
+            return self._free_indexes.pop()
+        self._index_count += 1
+        self._indexes.reserve(_doubled(self._index_count * INDEX_WORDS * 8))
+        return self._index_count - 1
+
+    def drop(self, table: Table) -> None:
+        """Give the table's memory back and its numbers to the next table."""
+        for index in table.indexes.values():
+            index.release()
+            self._free_indexes.append(index.number)
+        table.release()
+        self._free_tables.append(table.number)
+
+
+class Index:
+    """Chains of the rows that agree on some columns."""
+
+    def __init__(self, storage: Storage, columns: tuple[int, ...]) -> None:
+        self.columns = columns
+        self.number = storage.take_index_number()
+        self.following, self.previous = Buffer(), Buffer()
+        self.slots = Buffer(8 * _FIRST)
+        self._storage = storage
+        for field, value in ((X_NSLOTS, _FIRST), (X_NKEYS, 0), (X_NCOLS, len(columns)), (X_MORE, -1)):
+            storage.set_index_word(self.number, field, value)
+        for i, column in enumerate(columns):
+            storage.set_index_word(self.number, X_COLS + i, column)
+        storage.set_index_word(self.number, X_SLOTS, self.slots.address)
+
+    @property
+    def keys(self) -> int:
+        return self._storage.index_word(self.number, X_NKEYS)
+
+    @property
+    def room(self) -> int:
+        """How many new keys fit before the slots must grow."""
+        return self._storage.index_word(self.number, X_NSLOTS) * 2 // 3 - self.keys
+
+    def reserve_rows(self, capacity: int) -> None:
+        self.following.reserve(4 * capacity)
+        self.previous.reserve(4 * capacity)
+        self._storage.set_index_word(self.number, X_NEXT, self.following.address)
+        self._storage.set_index_word(self.number, X_PREV, self.previous.address)
+
+    def grow_slots(self) -> None:
+        count = self._storage.index_word(self.number, X_NSLOTS)
+        self.slots = _rehashed(self.slots, count, count * 2)
+        self._storage.set_index_word(self.number, X_NSLOTS, count * 2)
+        self._storage.set_index_word(self.number, X_SLOTS, self.slots.address)
+
+    def release(self) -> None:
+        for buffer in (self.following, self.previous, self.slots):
+            buffer.release()
+
+
+class Table:
+    """A set of rows of 64-bit codes; each row carries the bits that say in which states it is."""
+
+    def __init__(self, storage: Storage, number: int, arity: int, *, counted: bool) -> None:
+        self.storage, self.number, self.arity, self.counted = storage, number, arity, counted
+        self.indexes: dict[tuple[int, ...], Index] = {}
+        self.capacity = 0
+        self._rows, self._flags, self._count, self._gain, self._free = Buffer(), Buffer(), Buffer(), Buffer(), Buffer()
+        self._lists = {T_DEL: Buffer(), T_RED: Buffer(), T_INS: Buffer()}
+        self._slots = Buffer(8 * _FIRST)
+        for field in range(TABLE_WORDS):
+            storage.set(number, field, 0)
+        self.set(T_ARITY, arity)
+        self.set(T_SLOTS, self._slots.address)
+        self.set(T_NSLOTS, _FIRST)
+        self.set(T_INDEX, -1)
+
+    def word(self, field: int) -> int:
+        return self.storage.describe(self.number, field)
+
+    def set(self, field: int, value: int) -> None:
+        self.storage.set(self.number, field, value)
+
+    @property
+    def size(self) -> int:
+        """The rows in use: those of the state, and during a transaction those of either state."""
+        return self.word(T_LIVE)
+
+    # ---- room ----------------------------------------------------------------------------------------------
+
+    def grow(self) -> None:
+        """Room for half as many rows again, and for longer lists where one is full."""
+        for field, length, capacity in ((T_DEL, T_NDEL, T_CAPDEL), (T_RED, T_NRED, T_CAPRED)):
+            if self.word(length) >= self.word(capacity):
+                self.reserve_list(field, self.word(length) * 2 + _FIRST)
+        self.reserve(max(_FIRST, self.size // 2))
+
+    def reserve(self, extra: int) -> None:
+        """Room for `extra` further rows (fewer where an index must grow in steps)."""
+        used, free, live = self.word(T_USED), self.word(T_NFREE), self.size
+        needed = used + max(0, extra - free)
+        if needed > self.capacity:
+            self._reserve_rows(max(needed, self.capacity * 3 // 2, _FIRST))
+        slots = self.word(T_NSLOTS)
+        if live + extra > slots * _FULL:
+            self._grow_slots(max(int((live + extra) / _FULL) + 1, slots * 3 // 2))
+        if self.word(T_NINS) + extra > self.word(T_CAPINS):
+            self.reserve_list(T_INS, self.word(T_NINS) + extra)
+        for index in self.indexes.values():
+            if index.room < extra:
+                index.grow_slots()
+        self._set_room()
+
+    def _set_room(self) -> None:
+        room = min(
+            self.capacity - self.word(T_USED) + self.word(T_NFREE),
+            int(self.word(T_NSLOTS) * _FULL) - self.size,
+            self.word(T_CAPINS) - self.word(T_NINS),
+            *(index.room for index in self.indexes.values()),
+        )
+        self.set(T_ROOM, room)
+
+    def reserve_list(self, field: int, capacity: int) -> None:
+        """Room for `capacity` row numbers in a list (or in the free list)."""
+        buffer = self._free if field == T_FREE else self._lists[field]
+        buffer.reserve(4 * capacity)
+        self.set(field, buffer.address)
+        if field != T_FREE:
+            self.set(field + 2, buffer.size // 4)
+
+    def _reserve_rows(self, capacity: int) -> None:
+        if capacity > _MOST_ROWS:
+            raise MemoryError(f"a relation holds at most {_MOST_ROWS} rows")
+        self._rows.reserve(8 * capacity * self.arity)
+        self._flags.reserve(capacity)
+        if self.counted:
+            self._count.reserve(8 * capacity)
+            self._gain.reserve(8 * capacity)
+        for index in self.indexes.values():
+            index.reserve_rows(capacity)
+        self.capacity = capacity
+        self.set(T_ROWS, self._rows.address)
+        self.set(T_FLAGS, self._flags.address)
+        self.set(T_COUNT, self._count.address)
+        self.set(T_GAIN, self._gain.address)
+
+    def _grow_slots(self, count: int) -> None:
+        self._slots = _rehashed(self._slots, self.word(T_NSLOTS), count)
+        self.set(T_SLOTS, self._slots.address)
+        self.set(T_NSLOTS, count)
+
+    # ---- indexes -------------------------------------------------------------------------------------------
+
+    def index_on(self, columns: Sequence[int]) -> Index:
+        """The index on these columns, built now if there is none."""
+        wanted = tuple(columns)[:MAX_INDEX_COLUMNS]
+        index = self.indexes.get(wanted)
+        if index is not None:
+            return index
+        index = Index(self.storage, wanted)
+        index.reserve_rows(max(self.capacity, _FIRST))
+        used, done = self.word(T_USED), 0
+        MACHINE.expect(10 * used)
+        while True:
+            done = MACHINE.build_index(self.storage.tables, self.storage.indexes, self.number, index.number, done)
+            if done == used:
+                break
+            index.grow_slots()
+        self.storage.set_index_word(index.number, X_MORE, self.word(T_INDEX))
+        self.set(T_INDEX, index.number)
+        self.set(T_NINDEX, len(self.indexes) + 1)
+        self.indexes[wanted] = index
+        self._set_room()
+        return index
+
+    # ---- changes -------------------------------------------------------------------------------------------
+
+    def stage(self, codes: Codes, *, insert: bool) -> None:
+        """Insert or delete rows in the new state."""
+        count = len(codes)
+        codes = np.ascontiguousarray(codes)
+        MACHINE.expect(20 * count)
+        if insert:
+            self.reserve(count)
+        self.reserve_list(T_RED, self.word(T_NRED) + count)
+        done = 0
+        while True:
+            done = MACHINE.stage(
+                self.storage.tables, self.storage.indexes, self.number, codes.ctypes.data, done, count, int(insert)
+            )
+            if done == count:
+                return
+            self.grow()
+
+    def stage_upsert(self, codes: Codes, key: tuple[int, ...]) -> None:
+        """Put each row in place of the rows that agree with it on the key."""
+        count = len(codes)
+        codes = np.ascontiguousarray(codes)
+        MACHINE.expect(40 * count)
+        index = self.index_on(key)
+        self.reserve(count)
+        self.reserve_list(T_RED, self.word(T_NRED) + 2 * count)
+        scratch = np.empty(max(1, len(key)), np.int64)
+        done = 0
+        while True:
+            done = MACHINE.stage_upsert(
+                self.storage.tables, self.storage.indexes, self.number, index.number,
+                codes.ctypes.data, scratch.ctypes.data, done, count,
+            )  # fmt: skip
+            if done == count:
+                return
+            self.grow()
+
+    def key_conflicts(self, key: tuple[int, ...], most: int) -> list[tuple[Codes, Codes]]:
+        """Pairs of rows in the new state that agree on the key, at least one of them inserted; at most so many."""
+        index = self.index_on(key)
+        MACHINE.expect(10 * self.word(T_NINS))
+        found = np.empty(2 * most, np.int32)
+        count = MACHINE.key_conflicts(
+            self.storage.tables, self.storage.indexes, self.number, index.number, found.ctypes.data, most
+        )
+        rows = self.all_rows()
+        return [(rows[found[2 * i]].copy(), rows[found[2 * i + 1]].copy()) for i in range(count)]
+
+    def retract_all(self, *, as_view: bool) -> None:
+        """Take every row out of the new state: as over-deleted (a view to be recomputed) or as touched (a base relation)."""
+        field, bit = (T_DEL, DEL) if as_view else (T_RED, TOUCHED)
+        MACHINE.expect(self.size)
+        self.reserve_list(field, self.word(field + 1) + self.size)
+        MACHINE.retract(self.storage.tables, self.number, field, bit)
+
+    def settle(self) -> None:
+        """Turn touched rows into the net lists of deleted and inserted ones."""
+        touched = self.word(T_NRED)
+        self._prepare(touched)
+        MACHINE.settle(self.storage.tables, self.storage.indexes, self.number)
+
+    def finalize(self) -> None:
+        MACHINE.expect(2 * (self.word(T_NDEL) + self.word(T_NINS)))
+        MACHINE.finalize(self.storage.tables, self.number)
+
+    def accept(self) -> None:
+        self._prepare(self.word(T_NDEL) + self.word(T_NINS))
+        MACHINE.accept(self.storage.tables, self.storage.indexes, self.number)
+        self._set_room()
+
+    def rollback(self) -> None:
+        self._prepare(self.word(T_NDEL) + self.word(T_NRED) + self.word(T_NINS))
+        MACHINE.rollback(self.storage.tables, self.storage.indexes, self.number)
+        self._set_room()
+
+    def _prepare(self, rows: int) -> None:
+        MACHINE.expect(4 * rows)
+        self.reserve_list(T_FREE, self.word(T_NFREE) + rows)
+        self.reserve_list(T_DEL, self.word(T_NDEL) + rows)
+        self.reserve_list(T_INS, self.word(T_NINS) + rows)
+
+    # ---- scratch: a table used as a plain buffer of rows ---------------------------------------------------
+
+    def grow_scratch(self) -> None:
+        self._reserve_rows(max(1024, self.capacity * 2))
+        self.set(T_ROOM, self.capacity - self.word(T_USED))
+
+    def take_scratch(self) -> Codes:
+        """The buffered rows, as a copy; the buffer is empty afterwards."""
+        rows = self.all_rows().copy()
+        self.set(T_USED, 0)
+        self.set(T_ROOM, self.capacity)
+        return rows
+
+    def fill_scratch(self, rows: Codes) -> None:
+        if len(rows) > self.capacity:
+            self._reserve_rows(max(1024, len(rows)))
+        self.set(T_USED, len(rows))
+        self.all_rows()[:] = rows
+
+    # ---- reading -------------------------------------------------------------------------------------------
+
+    def listed(self, field: int) -> Codes:
+        """The rows of a list, as a copy."""
+        count = self.word(field + 1)
+        numbers = self._lists[field].view(np.int32, count)
+        return self.all_rows()[numbers]
+
+    def all_rows(self) -> Codes:
+        """Every row place in use or freed, over the table's own memory."""
+        used = self.word(T_USED)
+        flat = self._rows.view(np.int64, used * self.arity)
+        rows: Codes = flat.reshape(used, self.arity)
+        return rows
+
+    def bits(self) -> NDArray[np.uint8]:
+        return self._flags.view(np.uint8, self.word(T_USED))
+
+    def in_state(self, mask: int) -> Codes:
+        """The rows of a state, as a copy."""
+        bits = self.bits()
+        if len(bits) == self.size and bool(np.all(bits & mask)):
+            return self.all_rows().copy()
+        return self.all_rows()[(bits & mask) != 0]
+
+    def matching(self, columns: tuple[int, ...], key: Codes, mask: int = NEW) -> Codes:
+        """The rows of a state that have these values in these columns."""
+        index = self.index_on(columns)
+        room = 64
+        while True:
+            found = np.empty(room, np.int32)
+            count = MACHINE.matching(
+                self.storage.tables, self.storage.indexes, self.number, index.number,
+                key.ctypes.data, mask, found.ctypes.data, room,
+            )  # fmt: skip
+            if count <= room:
+                return self.all_rows()[found[:count]]
+            room = count
+
+    def row_numbers(self, codes: Codes, mask: int) -> NDArray[np.int32]:
+        """For each row the place it has in the state, or -1."""
+        codes = np.ascontiguousarray(codes)
+        found = np.empty(len(codes), np.int32)
+        MACHINE.expect(10 * len(codes))
+        MACHINE.find_rows(self.storage.tables, self.number, codes.ctypes.data, len(codes), found.ctypes.data, mask)
+        return found
+
+    def memory(self) -> int:
+        """Bytes reserved, indexes included."""
+        own = (self._rows, self._flags, self._slots, self._count, self._gain, self._free, *self._lists.values())
+        chains = [b for i in self.indexes.values() for b in (i.slots, i.following, i.previous)]
+        return sum(buffer.size for buffer in (*own, *chains))
+
+    def release(self) -> None:
+        own = (self._rows, self._flags, self._slots, self._count, self._gain, self._free, *self._lists.values())
+        for buffer in own:
+            buffer.release()
+
+
+def _rehashed(old: Buffer, old_count: int, new_count: int) -> Buffer:
+    new = Buffer(8 * new_count)
+    MACHINE.expect(old_count)
+    MACHINE.rehash(old.address, old_count, new.address, new_count)
+    old.release()
+    return new
+
+
+def _doubled(size: int) -> int:
+    """The next power of two, so that a buffer growing by steps is copied rarely."""
+    return 1 << max(10, (size - 1).bit_length())

@@ -1,0 +1,174 @@
+"""The oracle: what every view holds, straight from the definition. Slow on purpose; it shares nothing with the engines.
+
+In a body, literals that compute are taken last: an error is raised only for a binding that satisfies all the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from upshot.check.program import CheckedProgram, Clause
+from upshot.core.types import NUMBER, SYMBOL, Type
+from upshot.engine.naive_values import FUNCTORS, aggregate, apply, canonical, compare, holds
+from upshot.syntax.ast import (
+    Aggregate,
+    And,
+    Atom,
+    Call,
+    Comparison,
+    Constant,
+    Formula,
+    Node,
+    Not,
+    Term,
+    Test,
+    Variable,
+    Wildcard,
+)
+
+Row = tuple[Any, ...]
+Binding = dict[str, Any]
+
+
+def evaluate(program: CheckedProgram, base: Mapping[str, set[Row]]) -> dict[str, set[Row]]:
+    """The rows of every view: the perfect model over `base` and the facts of the program, stratum by stratum."""
+    relations: dict[str, set[Row]] = {name: set() for name in program.schemas}
+    for name, rows in [*base.items(), *program.facts.items()]:
+        relations[program.input_part.get(name, name)] |= {tuple(map(canonical, row)) for row in rows}
+    for component in program.strata:
+        rules = [clause for clause in program.clauses if clause.head.relation in component]
+        grown = True
+        while grown:
+            derived = {(rule.head.relation, row) for rule in rules for row in derive(rule, relations)}
+            grown = any(row not in relations[view] for view, row in derived)
+            for view, row in derived:
+                relations[view].add(row)
+    return {view: relations[view] for component in program.strata for view in component}
+
+
+def derive(rule: Clause, relations: Mapping[str, set[Row]]) -> Iterator[Row]:
+    """The head's rows, one for each solution of the body."""
+    world = World(relations, rule.types)
+    for binding in world.solve(rule.body, {}, names(rule.head)):
+        yield tuple(world.value(term, binding) for term in rule.head.args)
+
+
+class World:
+    """The relations as they are now, and the types of one rule's variables."""
+
+    def __init__(self, relations: Mapping[str, set[Row]], types: Mapping[str, Type]) -> None:
+        self.relations, self.types = relations, types
+
+    def solve(self, body: Iterable[Formula], binding: Binding, outside: frozenset[str]) -> list[Binding]:
+        """Every extension of `binding` that makes the body true; `outside` are the names visible around it."""
+        left, bound, solutions = sorted(body, key=computes), set(binding), [binding]
+        scope = outside.union(*map(names, left))
+        while left:
+            literal = next(each for each in left if ready(each, bound, scope))
+            left.remove(literal)
+            solutions = [longer for each in solutions for longer in self.extend(literal, each, scope)]
+            bound |= names(literal)
+        return solutions
+
+    def extend(self, literal: Formula, binding: Binding, scope: frozenset[str]) -> Iterator[Binding]:
+        """The extensions of `binding` that make one literal true."""
+        match literal:
+            case Atom(relation, args):
+                for row in self.relations[relation]:
+                    yield from self.unify(args, row, binding)
+            case Comparison("=", Variable(name), other) if name not in binding:
+                if (value := self.value(other, binding, scope)) is not None:
+                    yield {**binding, name: value}
+            case Comparison("=", other, Variable(name) as unbound) if name not in binding:
+                yield from self.extend(Comparison("=", unbound, other), binding, scope)
+            case Comparison(op, left, right):
+                if compare(op, self.value(left, binding, scope), self.value(right, binding, scope)):
+                    yield binding
+            case Test(name, args):
+                if holds(name, [self.value(term, binding) for term in args]):
+                    yield binding
+            case Not(body):
+                if not any(True for _ in self.extend(body, binding, scope)):
+                    yield binding
+
+    def unify(self, args: Sequence[Term], row: Row, binding: Binding) -> Iterator[Binding]:
+        """The binding that makes the atom this row, if there is one; a variable takes NULL in, but NULL never joins."""
+        longer = dict(binding)
+        for term, value in sorted(zip(args, row, strict=True), key=lambda pair: isinstance(pair[0], Call)):
+            match term:
+                case Wildcard():
+                    pass
+                case Variable(name) if name not in longer:
+                    longer[name] = value
+                case _ if not compare("=", self.value(term, longer), value):
+                    return
+        yield longer
+
+    def value(self, term: Term, binding: Binding, scope: frozenset[str] = frozenset()) -> Any:
+        """What the term stands for; None for NULL and for the min, max and mean of nothing."""
+        match term:
+            case Variable(name):
+                return binding[name]
+            case Constant(value):
+                return canonical(value)
+            case Call(function, args):
+                values = [self.value(arg, binding) for arg in args]
+                return None if None in values else canonical(apply(function, values, self.type_of(term)))
+            case Aggregate(function, target, body):
+                solutions = self.solve(body.parts if isinstance(body, And) else [body], binding, scope)
+                if target is None:
+                    return len(solutions)
+                values = [v for each in solutions if (v := self.value(target, each)) is not None]
+                return canonical(aggregate(function, values, self.type_of(target)))
+        raise AssertionError(term)
+
+    def type_of(self, term: Term) -> Type:
+        match term:
+            case Variable(name):
+                return self.types[name]
+            case Constant(_, type) if type is not None:
+                return type
+            case Call("strlen" | "ord" | "to_number"):
+                return NUMBER
+            case Call(function, args) if function not in FUNCTORS:
+                types = [self.type_of(arg) for arg in args]
+                scales = [each.scale for each in types]
+                return Type(types[0].kind, scale=sum(scales) if function == "*" else max(scales))
+        return SYMBOL
+
+
+def nodes(node: Node, *, inside: bool = True) -> Iterator[Node]:
+    """The node and all below it; those of aggregates only if `inside`."""
+    yield node
+    if inside or not isinstance(node, Aggregate):
+        fields: tuple[str, ...] = node.__match_args__
+        for field in fields:
+            part = getattr(node, field)
+            for each in part if isinstance(part, tuple) else (part,):
+                if isinstance(each, Node):
+                    yield from nodes(each, inside=inside)
+
+
+def names(node: Node, *, inside: bool = False) -> frozenset[str]:
+    return frozenset(each.name for each in nodes(node, inside=inside) if isinstance(each, Variable))
+
+
+def computes(literal: Formula) -> bool:
+    return any(isinstance(each, Call | Aggregate) for each in nodes(literal))
+
+
+def ready(literal: Formula, bound: set[str], scope: frozenset[str]) -> bool:
+    """Whether all is bound that the literal does not bind itself; in aggregates, all that occurs outside them too."""
+
+    def needs(node: Node) -> frozenset[str]:
+        return names(node) | names(node, inside=True) & scope
+
+    match literal:
+        case Comparison("=", Variable(), other) if needs(other) <= bound:
+            return True
+        case Comparison("=", other, Variable()) if needs(other) <= bound:
+            return True
+        case Atom(_, args):
+            return needs(literal) <= bound.union(arg.name for arg in args if isinstance(arg, Variable))
+    return needs(literal) <= bound

@@ -1,0 +1,163 @@
+"""The oracle's values: equality, order, functors and folds, one value at a time."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from decimal import localcontext
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from upshot.core.errors import DataError, OverflowError_
+from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
+
+Functions = Mapping[str, Callable[..., Any]]
+
+NAN = math.nan
+"""The only NaN that enters a set: sets look at identity first, so NaN equals NaN."""
+
+COMPARISONS: Functions = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+TESTS: Functions = {
+    "true": lambda: True,
+    "false": lambda: False,
+    "contains": lambda needle, text: needle in text,
+    "match": lambda pattern, text: re.fullmatch(pattern, text) is not None,
+}
+FUNCTORS: Functions = {
+    "cat": lambda *parts: "".join(parts),
+    "strlen": len,
+    "substr": lambda text, start, length: text[start : start + length] if start >= 0 and length >= 0 else "",
+    "ord": lambda text: ord(text[0]) if text else -1,
+    "to_string": str,
+}
+BITS: Functions = {
+    "band": operator.and_,
+    "bor": operator.or_,
+    "bxor": operator.xor,
+    "bnot": operator.invert,
+    "bshl": lambda value, places: value << (places & 63),
+    "bshr": lambda value, places: value >> (places & 63),
+}
+FLOAT: Functions = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "^": np.power,
+    "neg": np.negative,
+}
+
+
+def canonical(value: Any) -> Any:
+    """The one representative of equal values: there is one NaN, and -0.0 is 0.0."""
+    return value if not isinstance(value, float) else NAN if math.isnan(value) else value + 0.0
+
+
+def order(value: Any) -> tuple[bool, Any]:
+    return (True, 0.0) if value is NAN else (False, value)
+
+
+def compare(op: str, left: Any, right: Any) -> bool:
+    return left is not None and right is not None and bool(COMPARISONS[op](order(left), order(right)))
+
+
+def holds(name: str, args: Sequence[Any]) -> bool:
+    """Whether a built-in test is true; with a NULL argument only `is_null` is."""
+    return args[0] is None if name == "is_null" else None not in args and bool(TESTS[name](*args))
+
+
+def aggregate(function: str, values: Sequence[Any], type: Type) -> Any:
+    """The fold of values none of which is NULL; None if there is nothing to tell."""
+    match function:
+        case "sum":
+            return rounded_sum(values) if type.kind is Kind.FLOAT else exactly(lambda: sum(values), type)
+        case "mean":
+            return rounded_sum(values) / len(values) if values else None
+    return (max if function == "max" else min)(values, key=order, default=None)
+
+
+def rounded_sum(values: Sequence[Any]) -> float:
+    """The float nearest to the exact sum: what `math.fsum` gives, also where that overflows on the way."""
+    if endless := [float(value) for value in values if not math.isfinite(value)]:
+        return sum(endless)
+    exact = sum(map(Fraction, values), Fraction(0))
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.copysign(math.inf, exact.numerator)
+
+
+def exactly(compute: Callable[[], Any], type: Type) -> Any:
+    """What the computation gives, if the type can hold it: 64 bits, or 18 decimal digits."""
+    with localcontext(prec=60):
+        value = compute()
+        match type.kind:
+            case Kind.NUMBER:
+                fits = value in NUMBER_RANGE
+            case Kind.UNSIGNED:
+                fits = value in UNSIGNED_RANGE
+            case _:
+                fits = abs(value) * 10**type.scale < 10**18
+    if not fits:
+        raise OverflowError_(f"{value} is outside the range of `{type}`", code="overflow")
+    return value
+
+
+def apply(function: str, args: Sequence[Any], type: Type) -> Any:
+    """The value of a functor or operator whose arguments are not NULL and whose result has this type."""
+    if function in FUNCTORS:
+        return FUNCTORS[function](*args)
+    if function in ("min", "max"):
+        return aggregate(function, args, type)
+    if type.kind is Kind.FLOAT:
+        with np.errstate(all="ignore"):
+            return float(FLOAT[function](*map(np.float64, args)))
+    if function in BITS:
+        bits = BITS[function](*args) % 2**64
+        return bits - 2**64 if type.kind is Kind.NUMBER and bits >= 2**63 else bits
+    return exactly(lambda: EXACT[function](*args), type)
+
+
+def to_number(text: str) -> int:
+    if not re.fullmatch("[+-]?[0-9]+", text):
+        raise DataError(f"`to_number` of {text!r}, which is no number", code="not-a-number")
+    return int(text)
+
+
+def power(base: int, exponent: int) -> int:
+    if exponent < 0:
+        raise DataError(f"{base} ^ {exponent} has a negative exponent", code="negative-exponent")
+    # Beyond 64 only the parity of the exponent matters: the result is -1, 0, 1, or too large anyway.
+    result: int = base ** min(exponent, 64 + exponent % 2)
+    return result
+
+
+def divide(dividend: int, divisor: int) -> int:
+    """The quotient, rounded toward zero."""
+    if divisor == 0:
+        raise DataError(f"{dividend} is divided by zero", code="division-by-zero")
+    quotient = abs(dividend) // abs(divisor)
+    return quotient if (dividend < 0) == (divisor < 0) else -quotient
+
+
+EXACT: Functions = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "neg": operator.neg,
+    "/": divide,
+    "%": lambda dividend, divisor: dividend - divisor * divide(dividend, divisor),
+    "^": power,
+    "to_number": to_number,
+}

@@ -1,0 +1,51 @@
+"""Work counters: why a commit was cheap or dear."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+
+
+@dataclass(slots=True)
+class ViewWork:
+    """What maintaining one component took; the counters of mutually recursive views stand together."""
+
+    probed: int = 0
+    """look-ups of a key in an index or of a row in a relation"""
+    matched: int = 0
+    """rows that such a look-up found and that were joined"""
+    derived: int = 0
+    """head rows derived, known ones included"""
+    filtered: int = 0
+    """of those, known already"""
+    deleted: int = 0
+    """rows in the deletion overestimate"""
+    rederived: int = 0
+    """rows of the overestimate that had another derivation"""
+    inserted: int = 0
+    """rows that entered the new state"""
+    rounds: int = 0
+    seconds: float = 0.0
+
+    def add(self, other: ViewWork) -> None:
+        for name in _COUNTERS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+_COUNTERS = tuple(f.name for f in fields(ViewWork))
+
+
+@dataclass(slots=True)
+class Work(ViewWork):
+    """The counters of a transaction, in all and per component; `stored` counts the rows of all views afterwards."""
+
+    stored: int = 0
+    components: int = 0
+    """components of views that were looked at"""
+    skipped: int = 0
+    """components that the change could not reach"""
+    screened: int = 0
+    """base changes that no view depends on"""
+    views: dict[str, ViewWork] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self)

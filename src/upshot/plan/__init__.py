@@ -1,0 +1,6 @@
+"""Rule plans, join order, strategy choice."""
+
+from upshot.plan.program_plan import Choice, ComponentPlan, ProgramPlan, compile_program
+from upshot.plan.rule_plan import Action, Change, RulePlan, State
+
+__all__ = ["Action", "Change", "Choice", "ComponentPlan", "ProgramPlan", "RulePlan", "State", "compile_program"]

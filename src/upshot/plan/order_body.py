@@ -1,0 +1,194 @@
+"""The steps of a rule body in a good order: from the driving literal outward, cheapest match first, filters as soon as bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from upshot.check.program import Literal
+from upshot.core.types import Type
+from upshot.plan.rule_plan import Absent, Check, Compare, Compute, Match, Operand, Probe, State, Step
+from upshot.plan.statistics import Statistics, fan_out
+from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable
+
+MOST_STARTS = 4
+"""A scan over all rows may start at any literal; of a long body only the smallest few relations are tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a literal's relation name stands for: a relation and one of its states."""
+
+    relation: str
+    state: State
+
+
+Resolve = Callable[[str], Resolved]
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    steps: tuple[Step, ...]
+    cost: float
+    """Rows expected to be visited per driving row."""
+
+
+def match_atom(atom: Atom, bound: set[str], resolve: Resolve) -> Match:
+    """How the atom's rows meet the bound variables."""
+    key: list[tuple[int, Operand]] = []
+    binds: dict[str, int] = {}
+    repeats: list[tuple[int, str]] = []
+    for column, term in enumerate(atom.args):
+        match term:
+            case Constant():
+                key.append((column, term))
+            case Variable(name) if name in bound:
+                key.append((column, term))
+            case Variable(name) if name in binds:
+                repeats.append((column, name))
+            case Variable(name):
+                binds[name] = column
+            case _:
+                pass
+    resolved = resolve(atom.relation)
+    pairs = tuple((column, name) for name, column in binds.items())
+    return Match(resolved.relation, resolved.state, tuple(key), pairs, tuple(repeats))
+
+
+def order_body(
+    body: Sequence[Literal],
+    bound: set[str],
+    *,
+    resolve: Resolve,
+    types: Mapping[str, Type],
+    statistics: Statistics,
+    first: int | None = None,
+) -> Ordered:
+    """Greedy: every filter that is ready, then the atom with the fewest expected rows; `first` forces the first atom."""
+    bound = set(bound)
+    waiting = list(range(len(body)))
+    steps: list[Step] = []
+    rows, cost = 1.0, 0.0
+    while waiting:
+        ready = _ready_filters(body, waiting, bound, resolve, steps)
+        if ready:
+            waiting = [i for i in waiting if i not in ready]
+            continue
+        atoms = [i for i in waiting if isinstance(body[i], Atom)]
+        choice = (
+            first if first is not None else min(atoms, key=lambda i: _expected(body[i], bound, resolve, statistics))
+        )
+        first = None
+        atom = body[choice]
+        assert isinstance(atom, Atom)
+        rows *= max(_expected(atom, bound, resolve, statistics)[0], 1e-6)
+        cost += rows
+        match = match_atom(atom, bound, resolve)
+        steps.append(Probe(match, whole=len(match.key) == len(atom.args)))
+        bound |= {name for _, name in match.binds}
+        waiting.remove(choice)
+    return Ordered(tuple(steps), cost)
+
+
+def best_start(
+    body: Sequence[Literal], *, resolve: Resolve, types: Mapping[str, Type], statistics: Statistics
+) -> int | None:
+    """The atom to scan when nothing drives the rule, None if the body has no atom."""
+    atoms = [(i, a) for i, a in enumerate(body) if isinstance(a, Atom)]
+    if not atoms:
+        return None
+    small = sorted(atoms, key=lambda pair: statistics.size(resolve(pair[1].relation).relation))[:MOST_STARTS]
+
+    def cost(pair: tuple[int, Atom]) -> float:
+        ordered = order_body(body, set(), resolve=resolve, types=types, statistics=statistics, first=pair[0])
+        return ordered.cost
+
+    return min(small, key=cost)[0]
+
+
+def _expected(literal: Literal, bound: set[str], resolve: Resolve, statistics: Statistics) -> tuple[float, int]:
+    assert isinstance(literal, Atom)
+    match = match_atom(literal, bound, resolve)
+    columns = tuple(column for column, _ in match.key)
+    return fan_out(statistics, match.relation, len(literal.args), columns), -len(columns)
+
+
+def _ready_filters(
+    body: Sequence[Literal], waiting: list[int], bound: set[str], resolve: Resolve, steps: list[Step]
+) -> set[int]:
+    """Append every literal that needs no further binding; the positions done. Negations come after other filters."""
+    done: set[int] = set()
+    for negations in (False, True):
+        for i in waiting:
+            literal = body[i]
+            if isinstance(literal, Atom) or i in done or _is_negated_atom(literal) != negations:
+                continue
+            step = _filter_step(literal, bound, resolve)
+            if step is None:
+                continue
+            steps.append(step)
+            if isinstance(step, Compute):
+                bound.add(step.target)
+            done.add(i)
+    return done
+
+
+def _is_negated_atom(literal: Literal) -> bool:
+    return isinstance(literal, Not) and isinstance(literal.body, Atom)
+
+
+def _filter_step(literal: Literal, bound: set[str], resolve: Resolve) -> Step | None:
+    """The step for a comparison, test or negation, or None while a variable is missing."""
+    match literal:
+        case Not(Atom() as atom):
+            if not all(_is_bound(t, bound) for t in atom.args):
+                return None
+            resolved = resolve(atom.relation)
+            return Absent(resolved.relation, resolved.state, tuple(_operand(t) for t in atom.args))
+        case Not(Test() as test):
+            return Check(test, negated=True) if all(_is_bound(t, bound) for t in test.args) else None
+        case Test():
+            return Check(literal) if all(_is_bound(t, bound) for t in literal.args) else None
+        case Comparison("=", left, right):
+            return _equation(left, right, bound)
+        case Comparison(op, left, right):
+            if _is_bound(left, bound) and _is_bound(right, bound):
+                return Compare(op, _operand(left), _operand(right))
+            return None
+        case _:
+            raise AssertionError(f"not in normal form: {literal}")
+
+
+def _equation(left: Term, right: Term, bound: set[str]) -> Step | None:
+    for target, value in ((left, right), (right, left)):
+        if not isinstance(target, Variable) or target.name in bound:
+            continue
+        if isinstance(value, Call) and all(_is_bound(t, bound) for t in value.args):
+            return Compute(target.name, value)
+        if isinstance(value, Variable | Constant) and _is_bound(value, bound):
+            return Compute(target.name, value)
+    if (
+        _is_bound(left, bound)
+        and _is_bound(right, bound)
+        and not isinstance(left, Call)
+        and not isinstance(right, Call)
+    ):
+        return Compare("=", _operand(left), _operand(right))
+    return None
+
+
+def _is_bound(term: Term, bound: set[str]) -> bool:
+    match term:
+        case Constant():
+            return True
+        case Variable(name):
+            return name in bound
+        case Call(_, args):
+            return all(_is_bound(t, bound) for t in args)
+        case _:
+            return False
+
+
+def _operand(term: Term) -> Operand:
+    assert isinstance(term, Variable | Constant), term
+    return term

@@ -1,0 +1,164 @@
+"""A rule as an engine runs it: what drives it, the steps in order, what happens to the head. Immutable and printable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from upshot.check.printing import print_clause
+from upshot.check.program import Clause
+from upshot.core.types import Type
+from upshot.syntax import print_term
+from upshot.syntax.ast import Call, Constant, Test, Variable
+
+Operand = Variable | Constant
+
+
+class State(Enum):
+    """Which of a relation's states a literal reads."""
+
+    OLD = "old"
+    NEW = "new"
+
+
+class Change(Enum):
+    """A set of rows that can drive a plan: all rows of a state, or those that changed in one of these ways."""
+
+    ALL = "all"
+    DELETED = "deleted"
+    REDERIVED = "rederived"
+    INSERTED = "inserted"
+
+
+class Action(Enum):
+    """What becomes of the derived head."""
+
+    INSERT = "insert"
+    """it is in the new state"""
+    DELETE = "delete"
+    """it may have lost a derivation: it joins the overestimate"""
+    REDERIVE = "rederive"
+    """if it was over-deleted, it is back"""
+    GAIN = "gain"
+    """it has one derivation more"""
+    LOSE = "lose"
+    """it has one derivation less"""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """How a row of a relation meets the bindings: key columns equal operands, other columns bind variables, and columns
+    that repeat a variable of the same literal are compared."""
+
+    relation: str
+    state: State
+    key: tuple[tuple[int, Operand], ...] = ()
+    binds: tuple[tuple[int, str], ...] = ()
+    repeats: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """The first step: every row of a change. `of_negation`: the change is of a negated literal, which a NULL makes true before
+    and after, so rows with NULL drive nothing. `of_head`: the row is the head itself, to be derived again."""
+
+    change: Change
+    match: Match
+    of_negation: bool = False
+    of_head: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Every row that fits the bindings so far; `whole`: all columns are bound, so it is a membership test."""
+
+    match: Match
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """No such row in the state; a NULL among the operands makes it true."""
+
+    relation: str
+    state: State
+    operands: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """`left op right` over bound operands."""
+
+    op: str
+    left: Operand
+    right: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """`target = call` or `target = operand`; the target is unbound before."""
+
+    target: str
+    value: Call | Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A built-in predicate over bound operands, perhaps negated."""
+
+    test: Test
+    negated: bool = False
+
+
+Step = Probe | Absent | Compare | Compute | Check
+
+
+@dataclass(frozen=True, slots=True)
+class RulePlan:
+    """`name` says which generated rule it is; `clause` is that rule; `seed`: it runs once, before the rounds."""
+
+    name: str
+    clause: Clause
+    head: str
+    arguments: tuple[Operand, ...]
+    action: Action
+    driver: Drive | None
+    steps: tuple[Step, ...]
+    seed: bool
+    types: Mapping[str, Type] = field(hash=False)
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {print_clause(self.clause)}"]
+        if self.driver is not None:
+            lines.append(f"    for each {self.driver.change.value} row of {_match(self.driver.match)}")
+        lines += [f"    {_step(step)}" for step in self.steps]
+        lines.append(f"    {self.action.value} {self.head}({', '.join(map(print_term, self.arguments))})")
+        return "\n".join(lines)
+
+
+def _match(match: Match) -> str:
+    columns = {c: print_term(o) for c, o in match.key}
+    columns |= dict(match.binds) | dict(match.repeats)
+    arity = max(columns, default=-1) + 1
+    shown = ", ".join(columns.get(c, "_") for c in range(arity))
+    return f"{match.relation}({shown})" + (" before" if match.state is State.OLD else "")
+
+
+def _step(step: Step) -> str:
+    match step:
+        case Probe(match, whole):
+            if whole:
+                return f"test {_match(match)}"
+            if match.key:
+                return f"probe {_match(match)} on column{'s' * (len(match.key) > 1)} {', '.join(str(c) for c, _ in match.key)}"
+            return f"scan {_match(match)}"
+        case Absent(relation, state, operands):
+            shown = ", ".join(map(print_term, operands))
+            return f"test !{relation}({shown})" + (" before" if state is State.OLD else "")
+        case Compare(op, left, right):
+            return f"test {print_term(left)} {op} {print_term(right)}"
+        case Compute(target, value):
+            return f"let {target} = {print_term(value)}"
+        case Check(test, negated):
+            return f"test {'!' * negated}{test.name}({', '.join(map(print_term, test.args))})"

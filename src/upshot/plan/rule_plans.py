@@ -1,0 +1,109 @@
+"""From clauses and generated rules to rule plans."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from upshot.check.program import Clause, Literal
+from upshot.plan.order_body import Resolve, Resolved, best_start, match_atom, order_body
+from upshot.plan.rule_plan import Action, Change, Drive, Operand, RulePlan, State
+from upshot.plan.statistics import Statistics
+from upshot.rewrite.maintenance import MaintenanceRule, Stage, StateOf
+from upshot.syntax.ast import Atom, Constant, Not, Variable
+
+_ACTION = {Stage.DELETE: Action.DELETE, Stage.REDERIVE: Action.REDERIVE, Stage.INSERT: Action.INSERT}
+_CHANGE = {"del": Change.DELETED, "minus": Change.DELETED, "ins": Change.INSERTED, "plus": Change.INSERTED}
+_COUNTED = {"gain": Action.GAIN, "loss": Action.LOSE}
+
+
+def load_plan(
+    clause: Clause, action: Action, statistics: Statistics, *, name: str = "load", resolve: Resolve | None = None
+) -> RulePlan:
+    """The whole body, in the new state unless told otherwise, from the relation that makes it cheapest."""
+    resolve = resolve or _in_new_state
+    start = best_start(clause.body, resolve=resolve, types=clause.types, statistics=statistics)
+    return _plan(
+        name, clause, clause, start, Change.ALL, action, resolve, statistics, head=clause.head.relation, seed=True
+    )
+
+
+def _in_new_state(relation: str) -> Resolved:
+    return Resolved(relation, State.NEW)
+
+
+def maintenance_plans(
+    rule: MaintenanceRule, states: Mapping[str, StateOf], layer: Collection[str], statistics: Statistics
+) -> list[RulePlan]:
+    """The plans of a D, R, I or counting rule of the component `layer`."""
+    resolve = _resolver(states)
+    head = states[rule.clause.head.relation]
+    assert rule.driver is not None
+    driver = rule.clause.body[rule.driver]
+    assert isinstance(driver, Atom)
+    driven = states[driver.relation]
+    action = _COUNTED.get(head.state) or _ACTION[rule.stage]
+    seed = rule.stage is Stage.REDERIVE or driven.relation not in layer
+    plans = [
+        _plan(
+            rule.name, rule.clause, rule.source, rule.driver, _CHANGE[driven.state], action, resolve, statistics,
+            head=head.relation, seed=seed,
+        )
+    ]  # fmt: skip
+    if rule.stage is Stage.REDERIVE:
+        plans += _rederivation_rounds(rule, states, layer, statistics)
+    return plans
+
+
+def _rederivation_rounds(
+    rule: MaintenanceRule, states: Mapping[str, StateOf], layer: Collection[str], statistics: Statistics
+) -> list[RulePlan]:
+    """The rule R driven by what was just rederived: one plan per literal of the component; that the head was
+    over-deleted is tested last, by the action itself."""
+    plans = []
+    body = rule.clause.body[1:]
+    clause = Clause(rule.clause.head, body, rule.clause.types, rule.clause.origin)
+    for position, literal in enumerate(body):
+        if isinstance(literal, Atom) and states[literal.relation].relation in layer:
+            plans.append(
+                _plan(
+                    rule.name, clause, None, position, Change.REDERIVED, Action.REDERIVE, _resolver(states), statistics,
+                    head=states[clause.head.relation].relation, seed=False,
+                )
+            )  # fmt: skip
+    return plans
+
+
+def _resolver(states: Mapping[str, StateOf]) -> Resolve:
+    def resolve(name: str) -> Resolved:
+        meaning = states[name]
+        return Resolved(meaning.relation, State.NEW if meaning.state == "new" else State.OLD)
+
+    return resolve
+
+
+def _plan(
+    name: str, clause: Clause, source: Clause | None, start: int | None, change: Change, action: Action, resolve: Resolve,
+    statistics: Statistics, *, head: str, seed: bool,
+) -> RulePlan:  # fmt: skip
+    body = list(clause.body)
+    bound: set[str] = set()
+    driver = None
+    if start is not None:
+        atom = body.pop(start)
+        assert isinstance(atom, Atom)
+        match = match_atom(atom, bound, resolve)
+        of_negation = source is not None and start < len(source.body) and _is_negation(source.body[start])
+        of_head = action is Action.REDERIVE and change is Change.DELETED
+        driver = Drive(change, match, of_negation=of_negation and not of_head, of_head=of_head)
+        bound |= {variable for _, variable in match.binds}
+    ordered = order_body(body, bound, resolve=resolve, types=clause.types, statistics=statistics)
+    return RulePlan(name, clause, head, _arguments(clause.head), action, driver, ordered.steps, seed, clause.types)
+
+
+def _is_negation(literal: Literal) -> bool:
+    return isinstance(literal, Not) and isinstance(literal.body, Atom)
+
+
+def _arguments(head: Atom) -> tuple[Operand, ...]:
+    assert all(isinstance(term, Variable | Constant) for term in head.args), head
+    return tuple(term for term in head.args if isinstance(term, Variable | Constant))

@@ -1,0 +1,19 @@
+"""Checked program in, checked program out: the normal form, and one file per maintenance algorithm."""
+
+from upshot.rewrite.counting import counting, is_recursive
+from upshot.rewrite.maintenance import MaintenanceProgram, MaintenanceRule, Stage, StateOf, maintenance
+from upshot.rewrite.normal_form import auxiliaries, normal_form
+from upshot.rewrite.print_maintenance import print_maintenance
+
+__all__ = [
+    "MaintenanceProgram",
+    "MaintenanceRule",
+    "Stage",
+    "StateOf",
+    "auxiliaries",
+    "counting",
+    "is_recursive",
+    "maintenance",
+    "normal_form",
+    "print_maintenance",
+]

@@ -1,0 +1,28 @@
+"""The form that plans and maintenance rules are made from."""
+
+from __future__ import annotations
+
+from upshot.check.program import CheckedProgram
+from upshot.rewrite.flatten_terms import flatten_terms
+from upshot.rewrite.lower_aggregates import lower_aggregates
+from upshot.rewrite.project_negations import project_negations
+
+PASSES = (lower_aggregates, flatten_terms, project_negations)
+"""In this order: lowering an aggregate leaves computed targets and wildcards under negation to the later passes."""
+
+
+def normal_form(program: CheckedProgram) -> CheckedProgram:
+    """The program in normal form, with the same contents in every relation it had.
+
+    Arguments of atoms are variables, constants and wildcards, of heads and negated atoms variables and constants; calls
+    occur only as `Variable = f(…)` over variables and constants; aggregates only in clauses
+    `agg(G…, V) :- aux(G…, _…), V = f T : { aux(G…, L…) }.` A second time it changes nothing.
+    """
+    for rewriting in PASSES:
+        program = rewriting(program)
+    return program
+
+
+def auxiliaries(source: CheckedProgram, normal: CheckedProgram) -> frozenset[str]:
+    """The views that normal form added: names the user never sees unless asking for the plan."""
+    return frozenset(normal.schemas.keys() - source.schemas.keys())

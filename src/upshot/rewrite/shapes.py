@@ -1,0 +1,92 @@
+"""Clauses with aggregates: how check leaves them, and how the normal form has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from upshot.check.program import Clause, Literal
+from upshot.core.schema import Schema
+from upshot.syntax.ast import (
+    Aggregate,
+    And,
+    Atom,
+    Comparison,
+    Constant,
+    Formula,
+    Not,
+    Or,
+    Term,
+    Test,
+    Variable,
+    Wildcard,
+)
+
+
+def aggregates(clause: Clause) -> list[tuple[int, str, Aggregate]]:
+    """The literals `Variable = aggregate` of a clause: body position, variable, aggregate."""
+    found = []
+    for position, literal in enumerate(clause.body):
+        match literal:
+            case Comparison("=", Variable(name), Aggregate() as aggregate):
+                found.append((position, name, aggregate))
+            case _:
+                pass
+    return found
+
+
+def aggregate_of(clause: Clause) -> Aggregate | None:
+    """The aggregate of a normal-form clause, None for the other clauses."""
+    found = aggregates(clause)
+    return found[0][2] if found else None
+
+
+def conjunction(body: Formula) -> tuple[Literal, ...]:
+    """The literals of an aggregate's body; check leaves no disjunction there."""
+    match body:
+        case And(parts):
+            return tuple(literal for part in parts for literal in conjunction(part))
+        case Test("true"):
+            return ()
+        case Atom() | Comparison() | Test() | Not():
+            return (body,)
+        case Or():
+            raise AssertionError("the body of an aggregate is not a conjunction")
+
+
+def is_aggregate_clause(clause: Clause, schemas: Mapping[str, Schema]) -> bool:
+    """Whether the clause is `agg(G…, V) :- aux(G…, _…), V = f T : { aux(G…, L…) }.`
+
+    G, L and V are distinct variables, T is one of G and L or a constant, and no column of G is nullable: a NULL in the
+    literal would be a group for the engine, and no solution of the body for the language.
+    """
+    match clause.body:
+        case (Atom(rows, outer), Comparison("=", Variable(value), Aggregate(_, target, formula))):
+            pass
+        case _:
+            return False
+    match conjunction(formula):
+        case (Atom(again, inner),) if again == rows:
+            pass
+        case _:
+            return False
+    names = [arg.name for arg in inner if isinstance(arg, Variable)]
+    width = len(clause.head.args) - 1
+    group = tuple(map(Variable, names[:width]))
+    return (
+        len(names) == len(inner)
+        and len({*names, value}) == len(names) + 1
+        and clause.head.args == (*group, Variable(value))
+        and outer == (*group, *(Wildcard() for _ in inner[width:]))
+        and _is_target(target, names)
+        and not any(type.nullable for type in schemas[rows].types[:width])
+    )
+
+
+def _is_target(target: Term | None, names: list[str]) -> bool:
+    match target:
+        case None | Constant():
+            return True
+        case Variable(name):
+            return name in names
+        case _:
+            return False

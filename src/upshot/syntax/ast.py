@@ -1,0 +1,248 @@
+"""The program as written: a tree of frozen nodes, each with the place it came from.
+
+Spans never count in comparisons, so `parse(print(p)) == p`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from upshot.core.span import Span
+from upshot.core.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+# ---- terms ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Variable(Node):
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wildcard(Node):
+    """`_`: matches anything, NULL included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter(Node):
+    """`$x` in a query: a value bound by the caller, never spliced into text."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(Node):
+    """A value as Python holds it (see `core.types`); the parser leaves `type` None unless the literal fixes it
+    (`4u`, `4.0`, `date("…")`), `check` fills it in and converts the value to that type."""
+
+    value: Any
+    type: Type | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Node):
+    """An intrinsic functor or an operator: `+ - * / % ^ neg band bor bxor bnot bshl bshr max min cat strlen substr
+    ord to_number to_string`. `a + b` is `Call("+", (a, b))`, `-a` is `Call("neg", (a,))`."""
+
+    function: str
+    args: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate(Node):
+    """`sum E : { body }`; `function` is count, sum, min, max or mean; `target` is None for count."""
+
+    function: str
+    target: Term | None
+    body: Formula
+
+
+Term = Variable | Wildcard | Parameter | Constant | Call | Aggregate
+
+
+# ---- formulas (rule bodies) -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Atom(Node):
+    """`r(t1, …, tn)`. In rule conditions `state` is old, inserted or deleted; elsewhere empty."""
+
+    relation: str
+    args: tuple[Term, ...]
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Node):
+    """`left op right`, `op` one of `= != < <= > >=`."""
+
+    op: str
+    left: Term
+    right: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Test(Node):
+    """A built-in predicate: `contains(s, t)`, `match(p, s)`, `is_null(x)`, and `true` / `false` with no arguments."""
+
+    name: str
+    args: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not(Node):
+    body: Formula
+
+
+@dataclass(frozen=True, slots=True)
+class And(Node):
+    parts: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or(Node):
+    parts: tuple[Formula, ...]
+
+
+Formula = Atom | Comparison | Test | Not | And | Or
+
+
+# ---- items ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TypeName(Node):
+    """A type as written: `symbol`, `City`, `decimal(10,2)?`."""
+
+    name: str
+    arguments: tuple[int, ...] = ()
+    nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute(Node):
+    name: str
+    type: TypeName
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration(Node):
+    """`.decl r(a: t, …) key(a, …)`; `qualifiers` are Soufflé's tuning words, kept and ignored."""
+
+    name: str
+    attributes: tuple[Attribute, ...]
+    keys: tuple[tuple[str, ...], ...] = ()
+    qualifiers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TypeDeclaration(Node):
+    """`.type City <: symbol`; Soufflé's `.type City = symbol` and unions `.type T = A | B` keep `equivalent`."""
+
+    name: str
+    bases: tuple[TypeName, ...]
+    equivalent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Directive(Node):
+    """`.input r(key="value", …)`; `kind` is input, output or printsize."""
+
+    kind: str
+    relation: str
+    parameters: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ViewDirective(Node):
+    """`.view r strategy=rod materialized=false policy=strict`, options as written."""
+
+    relation: str
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(Node):
+    """`head, head :- body.`; a fact has no body."""
+
+    heads: tuple[Atom, ...]
+    body: Formula | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deny(Node):
+    """`.deny name(args) :- body.`"""
+
+    head: Atom
+    body: Formula
+
+
+@dataclass(frozen=True, slots=True)
+class DenyPolicy(Node):
+    """`.deny name on_violation=reject`"""
+
+    name: str
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Event(Node):
+    """`on insert r(X)`; `kind` is insert, delete or change."""
+
+    kind: str
+    atom: Atom
+
+
+@dataclass(frozen=True, slots=True)
+class Action(Node):
+    """`insert r(X)`, `delete r(X)` or `call f(X)`."""
+
+    kind: str
+    atom: Atom
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveRule(Node):
+    """`.rule name(params) option=value on … when … do …`."""
+
+    name: str
+    parameters: tuple[Term, ...]
+    options: tuple[tuple[str, str], ...] = ()
+    event: Event | None = None
+    condition: Formula | None = None
+    actions: tuple[Action, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored(Node):
+    """A Soufflé tuning directive (`.pragma`, `.plan` …): kept so that printing loses nothing, without effect."""
+
+    text: str
+
+
+Item = (
+    Declaration | TypeDeclaration | Directive | ViewDirective | Rule | Deny | DenyPolicy | ActiveRule | Ignored
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Program(Node):
+    items: tuple[Item, ...]
+
+
+def subterms(term: Term) -> Iterator[Term]:
+    """The term and every term inside it, aggregate bodies excluded, outermost first."""
+    stack: list[Term] = [term]
+    while stack:
+        current = stack.pop()
+        yield current
+        if isinstance(current, Call):
+            stack.extend(reversed(current.args))

@@ -1,0 +1,440 @@
+"""Terms and formulas: what stands in heads, bodies and queries.
+
+`edge(X, Y)` may open a literal or a value (`strlen(X) > 3`), and `(` may open a group of literals or of arithmetic.
+Nothing is read twice: a piece whose role is undecided stays open until the next token decides it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+from upshot.core.span import Span
+from upshot.core.types import SYMBOL
+from upshot.syntax import hints, literals, operators
+from upshot.syntax.ast import (
+    Aggregate,
+    And,
+    Atom,
+    Call,
+    Comparison,
+    Constant,
+    Formula,
+    Not,
+    Or,
+    Parameter,
+    Term,
+    Test,
+    Variable,
+    Wildcard,
+)
+from upshot.syntax.cursor import Cursor, shown
+
+
+@dataclass(frozen=True, slots=True)
+class _Application:
+    """`name(args)`, a literal or a functor call."""
+
+    name: str
+    args: tuple[Term, ...]
+    span: Span
+
+
+_Open = Term | _Application
+_CONSTANTS = ("number", "string", "parameter")
+_OPERANDS = ("name", *_CONSTANTS)
+_FORMULAS = (Atom, Comparison, Test, Not, And, Or)
+
+
+# ---- terms ------------------------------------------------------------------------------------
+
+
+def term(c: Cursor, floor: int = 0) -> Term:
+    """A value, with the operators that hold at least as tightly as `floor`."""
+    start = c.start
+    return _operators(c, _operand(c), start, floor)
+
+
+def _operators(c: Cursor, left: Term, start: int, floor: int) -> Term:
+    while (holds := operators.INFIX.get(c.text)) and holds[0] >= floor:
+        height, function = c.height, c.text
+        c.enter()
+        c.advance()
+        right = term(c, holds[1])
+        c.depth -= 1
+        c.grow(max(height, c.height) + 1, start)
+        left = Call(function, (left, right), span=c.span(start))
+    return left
+
+
+def _operand(c: Cursor) -> Term:
+    start, kind = c.start, c.kind
+    if kind == "name":
+        return _value(c, _named(c), start)
+    if kind in _CONSTANTS:
+        return _constant(c)
+    if kind == "-":
+        return _prefixed(c)
+    if kind != "(":
+        c.unexpected("a value")
+    c.enter()
+    c.advance()
+    inner = term(c)
+    c.take(")", "`)` or an operator", opened=start)
+    c.depth -= 1
+    return inner
+
+
+def _constant(c: Cursor) -> Term:
+    start, kind, spelling = c.start, c.kind, c.text
+    c.advance()
+    c.height = 1
+    if kind == "number":
+        return _number(c, spelling, start)
+    if kind == "string":
+        return Constant(text_of(c, spelling, start), SYMBOL, span=c.span(start))
+    if not c.in_query:
+        _parameter_outside_query(c, spelling, start)
+    return Parameter(spelling[1:], span=c.span(start))
+
+
+def _number(c: Cursor, spelling: str, start: int, *, negative: bool = False) -> Constant:
+    try:
+        constant = literals.number(spelling, negative=negative)
+    except literals.BadLiteral as bad:
+        c.report(bad.slug, bad.message, start, c.last, help=bad.help)
+        constant = Constant(0)
+    return Constant(constant.value, constant.type, span=c.span(start))
+
+
+def text_of(c: Cursor, spelling: str, start: int) -> str:
+    """What a string token says; a bad escape is reported and the reading goes on."""
+    try:
+        return literals.text(spelling)
+    except literals.BadLiteral as bad:
+        end = len(spelling) if bad.end is None else bad.end
+        c.report(bad.slug, bad.message, start + bad.start, start + end, help=bad.help)
+        return ""
+
+
+def _prefixed(c: Cursor) -> Term:
+    """`-X`, `bnot X`. A minus before a number makes a negative constant, unless `^` takes the number first."""
+    start, word = c.start, c.text
+    c.enter()
+    c.advance()
+    at, spelling = c.start, c.text
+    if word == "-" and c.kind == "number":
+        c.advance()
+        c.height = 1
+        if c.kind != "^":
+            c.depth -= 1
+            return _number(c, spelling, start, negative=True)
+        operand = _operators(c, _number(c, spelling, at), at, operators.UNARY)
+    else:
+        operand = term(c, operators.UNARY)
+    c.depth -= 1
+    c.grow(c.height + 1, start)
+    return Call(operators.PREFIX[word], (operand,), span=c.span(start))
+
+
+def arguments(c: Cursor) -> tuple[Term, ...]:
+    """The terms between `(` and `)`; the cursor's height is that of the highest."""
+    opened = c.start
+    c.enter()
+    c.advance()
+    found: list[Term] = []
+    highest = 0
+    if c.kind != ")":
+        while True:
+            found.append(term(c))
+            highest = max(highest, c.height)
+            if c.kind != ",":
+                break
+            c.advance()
+    c.take(")", "`,` or `)`", opened=opened)
+    c.depth -= 1
+    c.height = highest
+    return tuple(found)
+
+
+def _named(c: Cursor) -> _Open:
+    """What a name opens: a variable, a constant, an aggregate, or an application that is value or literal."""
+    start, word = c.start, c.text
+    if word in operators.PREFIX:
+        return _prefixed(c)
+    if word in operators.AGGREGATES and c.peek()[0] != "(":
+        return _aggregate(c)
+    c.advance()
+    c.height = 1
+    if c.kind == "(":
+        args = arguments(c)
+        c.grow(c.height + 1, start)
+        return _Application(word, args, c.span(start))
+    if word == "_":
+        return Wildcard(span=c.span(start))
+    if constant := literals.CONSTANT_NAMES.get(word):
+        return Constant(constant.value, constant.type, span=c.span(start))
+    if word == "nil":
+        c.give_up(hints.NIL, start, c.last)
+    return Variable(word, span=c.span(start))
+
+
+def _value(c: Cursor, piece: _Open, start: int) -> Term:
+    """The open piece as a value."""
+    if not isinstance(piece, _Application):
+        return piece
+    name, args, span = piece.name, piece.args, piece.span
+    if name in literals.TAGGED:
+        return _tagged(c, piece)
+    if name in operators.AGGREGATES and len(args) == 1:
+        return _aggregated(c, name, _operators(c, args[0], start, 0), start)
+    if hint := hints.FUNCTORS.get(name):
+        c.give_up(hint, span.start, span.end)
+    return Call(name, args, span=span)
+
+
+def _tagged(c: Cursor, piece: _Application) -> Constant:
+    """`date("2026-01-31")` and the like."""
+    c.height = 1
+    argument = piece.args[0] if len(piece.args) == 1 else None
+    try:
+        if not isinstance(argument, Constant) or not isinstance(argument.value, str):
+            message, help = f"`{piece.name}(…)` takes one text in quotes", "it writes a constant and converts nothing"
+            raise literals.BadLiteral("malformed-literal", message, help)
+        constant = literals.tagged(piece.name, argument.value)
+    except literals.BadLiteral as bad:
+        c.report(bad.slug, bad.message, piece.span.start, piece.span.end, help=bad.help)
+        constant = Constant(None)
+    return Constant(constant.value, constant.type, span=piece.span)
+
+
+# ---- aggregates -------------------------------------------------------------------------------
+
+
+def _aggregate(c: Cursor) -> Aggregate:
+    start, function = c.start, c.text
+    c.advance()
+    if function == "count":
+        if c.kind in _OPERANDS and c.text not in operators.INFIX:
+            _count_takes_nothing(c, start)
+        if c.kind != ":":
+            _reserved(c, function, start)
+        return _aggregated(c, function, None, start)
+    if c.kind == ":":
+        message = f"`{function}` needs the value to aggregate"
+        c.fail("aggregate-target", message, start, c.last, help=f"write `{function} X : {{ … }}`")
+    if c.kind not in _OPERANDS and c.kind not in ("(", "-"):
+        _reserved(c, function, start)
+    c.enter()
+    target = term(c)
+    c.depth -= 1
+    return _aggregated(c, function, target, start)
+
+
+def _aggregated(c: Cursor, function: str, target: Term | None, start: int) -> Aggregate:
+    """The aggregate, from its `:` on."""
+    if function == "count" and target is not None:
+        _count_takes_nothing(c, start)
+    height = 0 if target is None else c.height
+    c.take(":", f"`:` and the body of `{function}`")
+    c.enter()
+    body: Formula
+    if c.kind == "{":
+        opened = c.start
+        c.advance()
+        body = formula(c)
+        c.take("}", "`,`, `;` or `}`", opened=opened)
+    else:
+        body = atom(c, "`{` or a relation")
+    c.depth -= 1
+    c.grow(max(height, c.height) + 1, start)
+    return Aggregate(function, target, body, span=c.span(start))
+
+
+# ---- formulas ---------------------------------------------------------------------------------
+
+
+def formula(c: Cursor) -> Formula:
+    """A body: literals joined by `,` and, less tightly, by `;`."""
+    start = c.start
+    return _alternatives(c, _literal(c), start)
+
+
+def _alternatives(c: Cursor, first: Formula, start: int) -> Formula:
+    parts = [_conjunction(c, first, start)]
+    highest = c.height
+    while c.kind == ";":
+        c.advance()
+        at = c.start
+        parts.append(_conjunction(c, _literal(c), at))
+        highest = max(highest, c.height)
+    if len(parts) == 1:
+        return parts[0]
+    c.grow(highest + 1, start)
+    flat = tuple(q for p in parts for q in (p.parts if isinstance(p, Or) else (p,)))
+    return Or(flat, span=c.span(start))
+
+
+def _conjunction(c: Cursor, first: Formula, start: int) -> Formula:
+    parts = [first]
+    highest = c.height
+    while c.kind == ",":
+        c.advance()
+        parts.append(_literal(c))
+        highest = max(highest, c.height)
+    if len(parts) == 1:
+        return first
+    c.grow(highest + 1, start)
+    flat = tuple(q for p in parts for q in (p.parts if isinstance(p, And) else (p,)))
+    return And(flat, span=c.span(start))
+
+
+def _literal(c: Cursor) -> Formula:
+    return _closed(c, _unit(c))
+
+
+def _unit(c: Cursor) -> Formula | _Open:
+    """A literal, or a piece that may yet be a value."""
+    start = c.start
+    piece: Formula | _Open
+    if c.kind == "!":
+        return _negation(c)
+    if c.kind == "(":
+        piece = _group(c)
+    elif c.kind == "name":
+        if c.text in operators.STATES and _names_state(c):
+            return _state_atom(c)
+        if c.text == "not" and c.peek()[0] == "name":
+            c.give_up(hints.WORDS["not"], start, c.end)
+        piece = _named(c)
+    elif c.kind in _CONSTANTS or c.kind == "-":
+        piece = _operand(c)
+    else:
+        c.unexpected("a literal")
+    return piece if isinstance(piece, _FORMULAS) else _comparison(c, piece, start)
+
+
+def _comparison(c: Cursor, piece: _Open, start: int) -> Formula | _Open:
+    """The comparison that the piece opens, or what there is when no comparison sign follows."""
+    if c.kind not in operators.COMPARISONS and c.text not in operators.INFIX and c.kind != ":":
+        return piece
+    left = _operators(c, _value(c, piece, start), start, 0)
+    op, height = c.kind, c.height
+    if op not in operators.COMPARISONS:
+        return left
+    c.advance()
+    right = term(c)
+    c.grow(max(height, c.height) + 1, start)
+    if c.kind in operators.COMPARISONS:
+        message, help = "comparisons do not chain", "write `A < B, B < C` for `A < B < C`"
+        c.fail("chained-comparison", message, c.start, c.end, help=help)
+    return Comparison(op, left, right, span=c.span(start))
+
+
+def _group(c: Cursor) -> Formula | _Open:
+    """What stands between `(` and `)`, parentheses dropped."""
+    opened = c.start
+    c.enter()
+    c.advance()
+    start = c.start
+    piece = _unit(c)
+    if isinstance(piece, _FORMULAS) or c.kind != ")":
+        piece = _alternatives(c, _closed(c, piece), start)
+    c.take(")", "`,`, `;` or `)`", opened=opened)
+    c.depth -= 1
+    return piece
+
+
+def _negation(c: Cursor) -> Formula:
+    starts = []
+    while c.kind == "!":
+        starts.append(c.start)
+        c.advance()
+    found = _literal(c)
+    for start in reversed(starts):
+        c.grow(c.height + 1, start)
+        found = Not(found, span=c.span(start))
+    return found
+
+
+def _closed(c: Cursor, piece: Formula | _Open) -> Formula:
+    """The piece as a literal, now that nothing makes it a value."""
+    match piece:
+        case _Application(name=name, args=args, span=span):
+            return Test(name, args, span=span) if name in operators.TESTS else Atom(name, args, span=span)
+        case Variable(name=name, span=span):
+            refuse_qualified(c)
+            return Atom(name, (), span=span)
+        case Constant(value=bool() as value, span=span):
+            return Test("true" if value else "false", (), span=span)
+        case Wildcard() | Parameter() | Constant() | Call() | Aggregate():
+            _not_a_condition(c, piece)
+        case _:
+            return piece
+
+
+def atom(c: Cursor, wanted: str = "a relation") -> Atom:
+    """`r(t1, …)`, or a bare `r` for a relation without columns."""
+    start = c.start
+    if c.kind == "name" and (c.text == "_" or c.text in literals.CONSTANT_NAMES):
+        c.unexpected(wanted)
+    name = c.take("name", wanted)
+    args: tuple[Term, ...] = ()
+    c.height = 0
+    if c.kind == "(":
+        args = arguments(c)
+    else:
+        refuse_qualified(c)
+    c.grow(c.height + 1, start)
+    return Atom(name, args, span=c.span(start))
+
+
+def _names_state(c: Cursor) -> bool:
+    kind, text = c.peek()
+    return kind == "name" and text != "do" and text not in operators.INFIX
+
+
+def _state_atom(c: Cursor) -> Atom:
+    """`old r(…)`."""
+    start, state = c.start, c.text
+    c.advance()
+    if not c.in_rule:
+        message = f"`{state}` names another state of a relation, which only the condition of a `.rule` can see"
+        c.report("state-outside-rule", message, start, c.last, help=f"remove `{state}`")
+    found = atom(c)
+    return Atom(found.relation, found.args, state, span=c.span(start))
+
+
+# ---- refusals ---------------------------------------------------------------------------------
+
+
+def refuse_qualified(c: Cursor) -> None:
+    """Gives up at `component.relation`: a name, a dot and a name with no space between."""
+    if c.kind == "." and c.start == c.last and c.follows_name():
+        c.give_up(hints.COMPONENT, c.start, c.end)
+
+
+def _not_a_condition(c: Cursor, piece: Term) -> NoReturn:
+    assert piece.span is not None
+    message = f"`{shown(piece.span.text)}` is a value, and a body holds conditions"
+    c.fail("not-a-condition", message, piece.span.start, piece.span.end, help="compare it, as in `X = …`")
+
+
+def _count_takes_nothing(c: Cursor, start: int) -> NoReturn:
+    message = "`count` counts the solutions of its body and takes no value"
+    c.fail("aggregate-target", message, start, c.last, help="write `count : { … }`")
+
+
+def _reserved(c: Cursor, word: str, start: int) -> NoReturn:
+    example = "count : { … }" if word == "count" else f"{word} X : {{ … }}"
+    help = f"give the variable another name, or write `{example}`"
+    c.fail("reserved-word", f"`{word}` is the name of an aggregate", start, start + len(word), help=help)
+
+
+def _parameter_outside_query(c: Cursor, spelling: str, start: int) -> None:
+    if c.kind == "(":
+        message = f"`{shown(spelling)}(…)` belongs to an algebraic data type, and Upshot has none"
+        c.fail("unsupported-adt", message, start, c.last, help="use one relation per branch")
+    message = f"`{shown(spelling)}` is a query parameter, and a program has none"
+    help = "use a constant, or a relation that holds the value"
+    c.report("parameter-outside-query", message, start, c.last, help=help)

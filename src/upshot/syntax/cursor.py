@@ -1,0 +1,305 @@
+"""The text as a stream of tokens with one place in it, and the diagnostics found on the way."""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+from upshot.core.diagnostic import Diagnostic, Severity
+from upshot.core.span import Source, Span
+from upshot.syntax.hints import TOKENS, WORDS, Hint
+
+DIRECTIVES = (
+    *("decl", "type", "input", "output", "printsize", "view", "deny", "rule", "plan", "pragma"),
+    *("limitsize", "comp", "init", "override", "functor", "lattice", "number_type", "symbol_type", "include", "once"),
+)
+
+MOST_ERRORS = 100
+"""Errors reported in one run; what follows the hundredth is rarely a mistake of its own."""
+
+DEEPEST_NESTING = 64
+"""Parentheses, arguments and braces inside one another. The parser needs up to eight frames a level."""
+
+DEEPEST_TREE = 100
+"""Nodes from a literal down to its deepest leaf. Comparing or printing a node costs Python 3.11 four of its
+thousand frames a level, and a caller has frames of its own."""
+
+_NAME = "[A-Za-z_?][A-Za-z0-9_?]*+"
+_TOKEN = re.compile(
+    rf"""\s*+(?:
+      (?P<name> {_NAME})
+    | (?P<comment> //[^\n]*+ | /\*(?s:.*?)\*/)
+    | (?P<open_comment> /\*)
+    | (?P<directive> \.(?:{"|".join(DIRECTIVES)})(?![A-Za-z0-9_?(]))
+    | (?P<op> :- | <= | >= | != | <: | == | <> | =< | := | -> | && | \|\| | \\\+
+      | [()\[\]{{}},;:.=<>+\-*/%^!|@#] | \$(?![A-Za-z_?]))
+    | (?P<number> 0[xXbB][0-9A-Za-z_?]*+ | [0-9]++(?:\.[0-9]++)*+(?:[eE][+-]?[0-9]++)?+[0-9A-Za-z_?]*+)
+    | (?P<string> "[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+")
+    | (?P<open_string> "[^\n]*+)
+    | (?P<single_quoted> '[^'\n]*+'?)
+    | (?P<parameter> \${_NAME})
+    | (?P<bad> [^\x00-\x7f]++ | [\s\S])
+    )""",
+    re.VERBOSE,
+)
+
+
+_BROKEN = frozenset(("bad", "single_quoted", "open_string", "open_comment"))
+
+Notes = tuple[tuple[Span | None, str], ...]
+
+
+class Abandon(Exception):
+    """The item at hand cannot be read further; its diagnostic has been reported."""
+
+
+class Enough(Exception):
+    """`MOST_ERRORS` were reported."""
+
+
+class Cursor:
+    """One token of lookahead over a source: `kind` is name, number, string, directive, parameter or end, and a
+    punctuation mark is its own kind. `last` is where the token before ended."""
+
+    __slots__ = (
+        "_broken",
+        "_item",
+        "_margin",
+        "_next",
+        "depth",
+        "diagnostics",
+        "end",
+        "height",
+        "in_query",
+        "in_rule",
+        "kind",
+        "last",
+        "source",
+        "start",
+        "text",
+    )
+
+    def __init__(self, source: Source, diagnostics: list[Diagnostic], *, in_query: bool = False) -> None:
+        self.source = source
+        self.diagnostics = diagnostics
+        self.in_query = in_query
+        self.in_rule = False
+        self.depth = 0
+        self.height = 0
+        self.last = self.start = self.end = 0
+        self.kind = self.text = ""
+        self._next = 1 if source.text.startswith("\ufeff") else 0
+        self._item = 0
+        self._margin = -1
+        self._broken = -1
+        self.advance()
+        self.begin_item()
+
+    # ---- moving ---------------------------------------------------------------------------------
+
+    def advance(self) -> None:
+        self.last = self.end
+        text = self.source.text
+        while found := _TOKEN.match(text, self._next):
+            group = found.lastgroup
+            assert group is not None
+            self._next = found.end()
+            if group == "comment":
+                continue
+            self.start, self.end = found.span(group)
+            self.text = found[group]
+            if group == "op":
+                self.kind = self.text
+                return
+            if group not in _BROKEN:
+                self.kind = group
+                return
+            if self._broken_token(group):
+                return
+        self.kind, self.text = "end", ""
+        self.start = self.end = self._next = len(text)
+
+    def peek(self) -> tuple[str, str]:
+        """Kind and text of the token after the current one."""
+        position = self._next
+        while found := _TOKEN.match(self.source.text, position):
+            group = found.lastgroup
+            assert group is not None
+            if group not in ("comment", "bad"):
+                return (found[group], found[group]) if group == "op" else (group, found[group])
+            position = found.end()
+        return "end", ""
+
+    def take(self, kind: str, wanted: str = "", *, opened: int = -1) -> str:
+        """The text of the current token, which must be of this kind; the cursor moves on. `opened` is the place of
+        the bracket that waits for it."""
+        if self.kind != kind:
+            self.unexpected(wanted or f"`{kind}`", opened=opened)
+        text = self.text
+        self.advance()
+        return text
+
+    def follows_name(self) -> bool:
+        """Whether a name stands right behind the current token."""
+        found = _TOKEN.match(self.source.text, self.end)
+        return found is not None and found.lastgroup == "name" and found.start("name") == self.end
+
+    def starts_line(self) -> bool:
+        """Whether nothing but space stands before the current token on its line."""
+        return self.source.text.find("\n", self.last, self.start) >= 0 or self.last == 0
+
+    def at_margin(self) -> bool:
+        """Whether the current token starts a line no further right than the item did: probably the next item."""
+        if not self.starts_line():
+            return False
+        if self._margin < 0:
+            self._margin = self._column(self._item)
+        return self._column(self.start) <= self._margin
+
+    def _column(self, position: int) -> int:
+        return position - self.source.text.rfind("\n", 0, position)
+
+    # ---- items ----------------------------------------------------------------------------------
+
+    def begin_item(self) -> None:
+        self._item = self.start
+        self._margin = -1
+        self.depth = 0
+        self.in_rule = False
+
+    def item_span(self) -> Span:
+        return Span(self.source, self._item, max(self.last, self._item))
+
+    def span(self, start: int) -> Span:
+        """From `start` to the end of the token just passed."""
+        return Span(self.source, start, self.last)
+
+    def skip_clause(self) -> None:
+        """Moves behind the next `.`, or to the next directive."""
+        while self.kind not in ("end", "directive"):
+            stop = self.kind == "."
+            self.advance()
+            if stop:
+                return
+
+    def skip_comment(self) -> None:
+        """Moves to the next line of the text, whatever stands on this one."""
+        end = self.source.text.find("\n", self.start)
+        self._next = len(self.source.text) if end < 0 else end
+        self.advance()
+
+    def skip_line(self) -> None:
+        """Moves to the next directive, or to the next line that starts where this item did."""
+        if self.start == self._item and self.kind != "end":
+            self.advance()
+        while self.kind not in ("end", "directive") and not self.at_margin():
+            self.advance()
+
+    def skip_block(self) -> None:
+        """Moves behind the `}` that closes the first `{` of this item."""
+        level = 0
+        while self.kind != "end":
+            level += (self.kind == "{") - (self.kind == "}")
+            stop = self.kind == "}" and level <= 0
+            self.advance()
+            if stop:
+                return
+
+    # ---- depth ----------------------------------------------------------------------------------
+
+    def enter(self) -> None:
+        self.depth += 1
+        if self.depth > DEEPEST_NESTING:
+            self.too_deep(f"nested more than {DEEPEST_NESTING} levels deep", self.start, self.end)
+
+    def grow(self, height: int, start: int) -> None:
+        """Notes the height of the node just read."""
+        self.height = height
+        if height > DEEPEST_TREE:
+            self.too_deep(f"more than {DEEPEST_TREE} operations inside one another", start, self.last)
+
+    def too_deep(self, what: str, start: int, end: int) -> NoReturn:
+        self.fail("too-deep", f"this is {what}", start, end, help="name a part: `Part = …`, or a relation of its own")
+
+    # ---- errors ---------------------------------------------------------------------------------
+
+    def report(
+        self, slug: str, message: str, start: int, end: int, *, label: str = "", help: str = "", notes: Notes = ()
+    ) -> None:
+        span = Span(self.source, start, end)
+        self.diagnostics.append(Diagnostic(slug, message, span, label=label, help=help, notes=notes))
+        if len(self.diagnostics) >= MOST_ERRORS:
+            words = f"stopped after {MOST_ERRORS} errors; correct these first"
+            self.diagnostics.append(Diagnostic("too-many-errors", words, severity=Severity.NOTE))
+            raise Enough
+
+    def fail(
+        self, slug: str, message: str, start: int, end: int, *, label: str = "", help: str = "", notes: Notes = ()
+    ) -> NoReturn:
+        """Reports, unless a broken token of this item already explains it, and gives the item up."""
+        if self._broken < self._item:
+            self.report(slug, message, start, end, label=label, help=help, notes=notes)
+        raise Abandon
+
+    def give_up(self, hint: Hint, start: int, end: int) -> NoReturn:
+        """`fail` with what is known of a foreign construct."""
+        slug, message, help = hint
+        self.fail(slug, message, start, end, help=help)
+
+    def unexpected(self, wanted: str, *, help: str = "", opened: int = -1) -> NoReturn:
+        """`fail` at the current token, where something else should stand."""
+        if hint := TOKENS.get(self.kind) or (WORDS.get(self.text) if self.kind == "name" else None):
+            self.give_up(hint, self.start, self.end)
+        notes: Notes = ()
+        if opened >= 0:
+            notes = ((Span(self.source, opened, opened + 1), f"this `{self.source.text[opened]}` is still open"),)
+        if self.kind == "end":
+            message = f"the text ends where {wanted} is expected"
+            self.fail("unexpected-end", message, self.last, self.last, help=help, notes=notes)
+        message, label = f"expected {wanted}, found `{shown(self.text)}`", f"expected {wanted}"
+        self.fail("unexpected-token", message, self.start, self.end, label=label, help=help, notes=notes)
+
+    def _broken_token(self, group: str) -> bool:
+        """Reports text that is no token; true if it stands for one (an unclosed string does)."""
+        self._broken = self.start
+        if group == "open_comment":
+            self._next = len(self.source.text)
+            message, help = "this comment is never closed", "close it with `*/`"
+            self.report("unterminated-comment", message, self.start, self.end, help=help)
+            return False
+        if group == "open_string":
+            message, help = "this text is not closed on its line", 'close it with `"`; a line break in it is `\\n`'
+            self.report("unterminated-text", message, self.start, self.end, help=help)
+        elif group == "single_quoted":
+            message, help = "single quotes have no meaning", 'texts are written in double quotes: `"text"`'
+            self.report("unexpected-character", message, self.start, self.end, help=help)
+        else:
+            message = f"{_described(self.text)} has no meaning here"
+            self.report("unexpected-character", message, self.start, self.end, help=_cure(self.text))
+            return False
+        self.kind, self.text = "string", '""'
+        return True
+
+
+def shown(text: str, longest: int = 40) -> str:
+    """The text as a message can print it: short, and without characters a terminal would act on."""
+    cut = text[:longest] + "…" if len(text) > longest else text
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in cut)
+
+
+def _described(text: str) -> str:
+    if len(text) == 1 and not text.isprintable():
+        return f"the character U+{ord(text):04X}"
+    return f"`{shown(text)}`"
+
+
+def _cure(text: str) -> str:
+    if "\u2018" <= text[0] <= "\u201f":
+        return 'texts are written in plain double quotes: `"text"`'
+    if text == "&":
+        return "literals are joined with `,`"
+    if text == "~":
+        return "negation is written `!`"
+    if text[0] > "\x7f":
+        return "names are made of the letters a-z and A-Z, digits, `_` and `?`; other characters belong in texts"
+    return "remove it"

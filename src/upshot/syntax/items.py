@@ -1,0 +1,448 @@
+"""Items: facts, rules and directives, each read whole or given up with a diagnostic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn, TypeVar
+
+from upshot.core.diagnostic import did_you_mean
+from upshot.syntax import hints, literals
+from upshot.syntax.ast import (
+    Action,
+    ActiveRule,
+    Attribute,
+    Declaration,
+    Deny,
+    DenyPolicy,
+    Directive,
+    Event,
+    Ignored,
+    Item,
+    Rule,
+    Term,
+    TypeDeclaration,
+    TypeName,
+    ViewDirective,
+)
+from upshot.syntax.bodies import arguments, atom, formula, refuse_qualified, text_of
+from upshot.syntax.cursor import DIRECTIVES, Abandon, Cursor, shown
+
+_T = TypeVar("_T")
+
+_TUNING = ("btree", "btree_delete", "brie", "inline", "no_inline", "magic", "no_magic", "overridable")
+_IO_WORDS = ("input", "output", "printsize")
+_LIKE_KEY = ("keys", "kye", "Key", "KEY", "primary", "primary_key", "unique")
+_OWN = ("decl", "type", "input", "output", "printsize", "view", "deny", "rule", "plan", "pragma")
+
+
+def items(c: Cursor) -> tuple[Item, ...]:
+    """Every item of the text; one that cannot be read is reported and passed over."""
+    found: list[Item] = []
+    while c.kind != "end":
+        c.begin_item()
+        directive = _directive(c)
+        try:
+            if directive:
+                found.extend(_READERS[directive](c))
+            else:
+                found.append(_clause(c))
+        except Abandon:
+            _recover(c, directive)
+    return tuple(found)
+
+
+def _directive(c: Cursor) -> str:
+    """The directive at hand, `.` for an unknown one, `#` and `%` for lines of other languages, else nothing."""
+    if c.kind in ("directive", "#", "%"):
+        return c.text
+    return "." if c.kind == "." and c.follows_name() else ""
+
+
+def _recover(c: Cursor, directive: str) -> None:
+    if directive in (".comp", ".lattice"):
+        c.skip_block()
+    elif directive in ("#", "%"):
+        c.skip_comment()
+    elif directive in ("", ".deny", ".rule"):
+        c.skip_clause()
+    else:
+        c.skip_line()
+
+
+# ---- clauses ----------------------------------------------------------------------------------
+
+
+def _clause(c: Cursor) -> Item:
+    """A fact or a rule."""
+    if c.kind != "name":
+        _refuse_start(c)
+    heads = [atom(c)]
+    while c.kind == ",":
+        c.advance()
+        heads.append(atom(c, "a head"))
+    if c.kind == "<=":
+        message = "subsumption `r(…) <= r(…)` is not supported"
+        c.fail("unsupported-subsumption", message, c.start, c.end, help="keep the best row with `min` or `max`")
+    body = None
+    if c.kind == ":-":
+        c.advance()
+        body = formula(c)
+        _end_clause(c, "`,`, `;` or `.`")
+    else:
+        _end_clause(c, "`:-` or `.`", help="a rule is written `head :- body.`, a fact `head.`")
+    return Rule(tuple(heads), body, span=c.item_span())
+
+
+def _end_clause(c: Cursor, wanted: str, *, help: str = "") -> None:
+    """Passes the `.`; where the next item plainly begins, its absence is reported and the clause kept."""
+    if c.kind == "." and not (c.starts_line() and c.follows_name()):
+        c.advance()
+    elif c.kind in (".", "end", "directive") or (c.kind == "name" and c.at_margin()):
+        message, label, help = "this clause does not end", "`.` missing", "end it with `.`"
+        c.report("missing-period", message, c.last, c.last, label=label, help=help)
+    else:
+        c.unexpected(wanted, help=help)
+
+
+def _refuse_start(c: Cursor) -> NoReturn:
+    """Gives up at a token that starts no item."""
+    if c.kind == ":-":
+        help = "a condition that must never hold is written `.deny name(X) :- …`"
+        c.fail("missing-head", "this rule has no head", c.start, c.end, help=help)
+    if c.kind == ".":
+        help = "only facts, rules, `.deny` and `.rule` end with `.`"
+        c.fail("unexpected-token", "this `.` ends nothing", c.start, c.end, help=help)
+    c.unexpected("a fact, a rule or a directive")
+
+
+# ---- declarations -----------------------------------------------------------------------------
+
+
+def _declaration(c: Cursor) -> Sequence[Item]:
+    """`.decl a, b(x: t, …) key(x) …`: one declaration a name; the old words input and output become directives."""
+    c.advance()
+    names = [c.take("name", "the name of a relation")]
+    while c.kind == ",":
+        c.advance()
+        names.append(c.take("name", "the name of a relation"))
+    refuse_qualified(c)
+    attributes = _attributes(c)
+    keys, tuning, io = _qualifiers(c)
+    span = c.item_span()
+    found: list[Item] = [Declaration(name, attributes, keys, tuning, span=span) for name in names]
+    return found + [Directive(kind, name, span=span) for kind in io for name in names]
+
+
+def _attributes(c: Cursor) -> tuple[Attribute, ...]:
+    if c.kind != "(":
+        c.unexpected("`(` and the columns", help="a relation without columns is declared `r()`")
+    return tuple(_listed(c, _attribute))
+
+
+def _attribute(c: Cursor) -> Attribute:
+    start = c.start
+    name = c.take("name", "the name of a column")
+    c.take(":", "`:` and the type")
+    return Attribute(name, _type_name(c), span=c.span(start))
+
+
+def _type_name(c: Cursor) -> TypeName:
+    """`symbol`, `decimal(10,2)?`. A name may end in `?`, so the mark is often part of the token."""
+    start = c.start
+    if not c.text.strip("?"):
+        c.unexpected("a type")
+    name = c.take("name", "a type")
+    nullable = name.endswith("?")
+    sizes: tuple[int, ...] = ()
+    if c.kind == "(" and not nullable:
+        sizes = tuple(_listed(c, _size))
+    if c.text == "?" and not nullable:
+        nullable = True
+        c.advance()
+    if c.kind == "<>":
+        c.give_up(hints.DIRECTIVES[".lattice"], c.start, c.end)
+    refuse_qualified(c)
+    return TypeName(name.rstrip("?"), sizes, nullable, span=c.span(start))
+
+
+def _size(c: Cursor) -> int:
+    start = c.start
+    spelling = c.take("number", "a number")
+    if not spelling.isdecimal() or len(spelling) > 4:
+        help = "write `decimal(precision,scale)`, as in `decimal(10,2)`"
+        c.fail("malformed-number", "this is not the size of a type", start, c.last, help=help)
+    return int(spelling)
+
+
+def _qualifiers(c: Cursor) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...], tuple[str, ...]]:
+    """Keys, tuning words, and Soufflé's old input and output words."""
+    keys: list[tuple[str, ...]] = []
+    tuning: list[str] = []
+    io: list[str] = []
+    while c.kind == "name" and not c.at_margin():
+        word, start = c.text, c.start
+        if hint := hints.QUALIFIERS.get(word):
+            c.give_up(hint, start, c.end)
+        if word == "key" and c.peek()[0] == "(":
+            c.advance()
+            keys.append(tuple(_listed(c, _key_column, empty=False)))
+            continue
+        if word in _TUNING:
+            tuning.append(word)
+        elif word in _IO_WORDS:
+            io.append(word)
+        elif _begins_clause(c) and (word not in _LIKE_KEY or c.starts_line()):
+            break
+        else:
+            _refuse_qualifier(c)
+        c.advance()
+    return tuple(keys), tuple(tuning), tuple(io)
+
+
+def _begins_clause(c: Cursor) -> bool:
+    """Whether the name at hand is the head of the next clause, on the same line."""
+    return c.peek()[0] in ("(", ":-", ".", ",")
+
+
+def _refuse_qualifier(c: Cursor) -> NoReturn:
+    help = did_you_mean(c.text, (*_TUNING, "key")) or "keys are written `key(column, …)`"
+    c.fail("unknown-qualifier", f"`{shown(c.text)}` says nothing about a relation", c.start, c.end, help=help)
+
+
+def _key_column(c: Cursor) -> str:
+    return c.take("name", "the name of a column")
+
+
+def _listed(c: Cursor, read: Callable[[Cursor], _T], *, empty: bool = True) -> list[_T]:
+    """`(a, b, …)`."""
+    opened = c.start
+    c.take("(")
+    found: list[_T] = []
+    if not (empty and c.kind == ")"):
+        found.append(read(c))
+        while c.kind == ",":
+            c.advance()
+            found.append(read(c))
+    c.take(")", "`,` or `)`", opened=opened)
+    return found
+
+
+# ---- types, files, views ----------------------------------------------------------------------
+
+
+def _type_declaration(c: Cursor) -> Sequence[Item]:
+    """`.type T <: B`, `.type T = A | B`, and Soufflé's older spellings."""
+    old = {".number_type": "number", ".symbol_type": "symbol"}.get(c.text)
+    c.advance()
+    name = c.take("name", "the name of a type")
+    equivalent = c.kind == "="
+    if old or c.kind not in ("<:", "="):
+        if not old and not (c.kind in ("end", "directive") or c.starts_line() or _begins_clause(c)):
+            c.unexpected("`<:` or `=`")
+        return [TypeDeclaration(name, (TypeName(old or "symbol"),), span=c.item_span())]
+    c.advance()
+    bases = [_base(c)]
+    while c.kind == "|" and equivalent:
+        c.advance()
+        bases.append(_base(c))
+    return [TypeDeclaration(name, tuple(bases), equivalent, span=c.item_span())]
+
+
+def _base(c: Cursor) -> TypeName:
+    found = _type_name(c)
+    if c.kind == "{":
+        message = "algebraic data types are not supported"
+        c.fail("unsupported-adt", message, c.start, c.end, help="use one relation per branch")
+    return found
+
+
+def _files(c: Cursor) -> Sequence[Item]:
+    """`.input a, b(key="value", …)`: one directive a relation, each with all the parameters."""
+    kind = c.text[1:]
+    c.advance()
+    names = [c.take("name", "the name of a relation")]
+    while c.kind == ",":
+        c.advance()
+        names.append(c.take("name", "the name of a relation"))
+    refuse_qualified(c)
+    parameters = tuple(_listed(c, _pair)) if c.kind == "(" else ()
+    return [Directive(kind, name, parameters, span=c.item_span()) for name in names]
+
+
+def _pair(c: Cursor) -> tuple[str, str]:
+    """`key=value`."""
+    key = c.take("name", "the name of an option")
+    c.take("=")
+    return key, _option_value(c)
+
+
+def _option_value(c: Cursor) -> str:
+    start, sign = c.start, ""
+    if c.kind == "-":
+        sign = "-"
+        c.advance()
+        if c.kind != "number":
+            c.unexpected("a number")
+    if c.kind not in ("name", "number", "string"):
+        c.unexpected("a value", help="a value is a word, a number or a text in quotes")
+    kind, spelling = c.kind, c.text
+    c.advance()
+    return text_of(c, spelling, start) if kind == "string" else sign + spelling
+
+
+def _options(c: Cursor) -> tuple[tuple[str, str], ...]:
+    found = []
+    while c.kind == "name" and c.peek()[0] == "=":
+        found.append(_pair(c))
+    return tuple(found)
+
+
+def _view(c: Cursor) -> Sequence[Item]:
+    c.advance()
+    name = c.take("name", "the name of a view")
+    options = _options(c)
+    if c.kind == "name" and not c.starts_line() and not _begins_clause(c):
+        c.unexpected("`option=value`", help="options are `strategy=…`, `materialized=…` and `policy=…`")
+    return [ViewDirective(name, options, span=c.item_span())]
+
+
+# ---- constraints and active rules -------------------------------------------------------------
+
+
+def _deny(c: Cursor) -> Sequence[Item]:
+    """`.deny name(X) :- body.`, or `.deny name on_violation=warn`."""
+    c.advance()
+    head = atom(c, "the name of a constraint")
+    if c.kind == "name" and not head.args and c.peek()[0] == "=":
+        return [DenyPolicy(head.relation, _options(c), span=c.item_span())]
+    if c.kind != ":-":
+        c.unexpected("`:-` and what must not hold", help="a policy is written `.deny name on_violation=warn`")
+    c.advance()
+    body = formula(c)
+    _end_clause(c, "`,`, `;` or `.`")
+    return [Deny(head, body, span=c.item_span())]
+
+
+def _active_rule(c: Cursor) -> Sequence[Item]:
+    """`.rule name(params) option=value on event when condition do action, ….`"""
+    c.advance()
+    name = c.take("name", "the name of a rule")
+    parameters: tuple[Term, ...] = arguments(c) if c.kind == "(" else ()
+    options = _options(c)
+    event = condition = None
+    if c.text == "on":
+        event = _event(c)
+    if c.text == "when":
+        c.advance()
+        c.in_rule = True
+        condition = formula(c)
+        c.in_rule = False
+    if c.text != "do":
+        _refuse_phrase(c, "`,`, `;` or `do`" if condition else "`on`, `when` or `do`")
+    c.advance()
+    actions = [_action(c)]
+    while c.kind == ",":
+        c.advance()
+        actions.append(_action(c))
+    _end_clause(c, "`,` or `.`")
+    return [ActiveRule(name, parameters, options, event, condition, tuple(actions), span=c.item_span())]
+
+
+def _refuse_phrase(c: Cursor, wanted: str) -> NoReturn:
+    help = did_you_mean(c.text, ("on", "when", "do")) if c.kind == "name" else ""
+    c.unexpected(wanted, help=help or "a rule reads `.rule name(X) on … when … do ….`")
+
+
+def _event(c: Cursor) -> Event:
+    c.advance()
+    start = c.start
+    kind = _word(c, ("insert", "delete", "change"))
+    return Event(kind, atom(c), span=c.span(start))
+
+
+def _action(c: Cursor) -> Action:
+    start = c.start
+    kind = _word(c, ("insert", "delete", "call"))
+    return Action(kind, atom(c), span=c.span(start))
+
+
+def _word(c: Cursor, words: tuple[str, str, str]) -> str:
+    if c.text not in words:
+        c.unexpected(f"`{words[0]}`, `{words[1]}` or `{words[2]}`", help=did_you_mean(c.text, words))
+    word = c.text
+    c.advance()
+    return word
+
+
+# ---- accepted and ignored, or refused ---------------------------------------------------------
+
+
+def _pragma(c: Cursor) -> Sequence[Item]:
+    c.advance()
+    words = [_quoted(c)]
+    if c.kind == "string":
+        words.append(_quoted(c))
+    return [Ignored(f".pragma {' '.join(words)}", span=c.item_span())]
+
+
+def _quoted(c: Cursor) -> str:
+    start = c.start
+    return literals.quoted(text_of(c, c.take("string", "a text in quotes"), start))
+
+
+def _plan(c: Cursor) -> Sequence[Item]:
+    """`.plan 0:(1,2), 1:(2,1)`."""
+    c.advance()
+    orders = [_order(c)]
+    while c.kind == ",":
+        c.advance()
+        orders.append(_order(c))
+    return [Ignored(f".plan {', '.join(orders)}", span=c.item_span())]
+
+
+def _order(c: Cursor) -> str:
+    version = c.take("number", "a number")
+    c.take(":")
+    return f"{version}:({','.join(_listed(c, lambda c: c.take('number', 'a number')))})"
+
+
+def _foreign_line(c: Cursor) -> NoReturn:
+    if c.kind == "%":
+        c.fail("unexpected-token", "`%` starts nothing", c.start, c.end, help="comments start with `//`")
+    c.unexpected("an item")
+
+
+def _refused(c: Cursor) -> Sequence[Item]:
+    hint, start, end = hints.DIRECTIVES[c.text], c.start, c.end
+    c.advance()
+    c.give_up(hint, start, end)
+
+
+def _unknown(c: Cursor) -> Sequence[Item]:
+    start = c.start
+    c.advance()
+    word = c.text
+    if word in DIRECTIVES:
+        c.fail("unexpected-token", f"`.{word}` and the name after it need a space between", start, c.end)
+    known = [f".{d}" for d in _OWN]
+    help = did_you_mean(f".{word}", known) or f"known are {', '.join(f'`{d}`' for d in known)}"
+    c.fail("unknown-directive", f"there is no directive `.{shown(word)}`", start, c.end, help=help)
+
+
+_READERS: Mapping[str, Callable[[Cursor], Sequence[Item]]] = {
+    ".": _unknown,
+    "#": _foreign_line,
+    "%": _foreign_line,
+    ".decl": _declaration,
+    ".type": _type_declaration,
+    ".number_type": _type_declaration,
+    ".symbol_type": _type_declaration,
+    ".input": _files,
+    ".output": _files,
+    ".printsize": _files,
+    ".view": _view,
+    ".deny": _deny,
+    ".rule": _active_rule,
+    ".pragma": _pragma,
+    ".plan": _plan,
+} | dict.fromkeys(hints.DIRECTIVES, _refused)

@@ -1,0 +1,23 @@
+"""How tightly the operators bind: Soufflé's table, shared by parser and printer."""
+
+from __future__ import annotations
+
+INFIX: dict[str, tuple[int, int]] = {}
+"""Operator -> (how tightly it holds its left operand, the least an operator in its right operand must hold)."""
+
+for _level, _words in enumerate(
+    ("lor", "lxor", "land", "bor", "bxor", "band", "bshl bshr bshru", "+ -", "* / %"), start=1
+):
+    for _word in _words.split():
+        INFIX[_word] = (_level, _level + 1)
+
+UNARY = 10
+PREFIX = {"-": "neg", "bnot": "bnot", "lnot": "lnot"}
+"""Prefix operator -> the function it calls. It holds tighter than `*` and less than `^`: `-X ^ 2` is `-(X ^ 2)`."""
+
+INFIX["^"] = (11, 10)
+
+COMPARISONS = frozenset(("=", "!=", "<", "<=", ">", ">="))
+AGGREGATES = ("count", "sum", "min", "max", "mean")
+TESTS = frozenset(("contains", "match", "is_null"))
+STATES = ("old", "inserted", "deleted")

@@ -1,0 +1,65 @@
+"""Text in, tree out; every mistake of the text in one error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from upshot.core.diagnostic import Diagnostic
+from upshot.core.errors import ProgramError
+from upshot.core.span import Source, Span
+from upshot.syntax.ast import Formula, Program
+from upshot.syntax.bodies import formula
+from upshot.syntax.cursor import Abandon, Cursor, Enough
+from upshot.syntax.items import items
+
+_T = TypeVar("_T")
+
+
+def parse(text: str, name: str = "<text>") -> Program:
+    """The program a text stands for; `name` is what messages call the text.
+
+    >>> parse("edge(1, 2).").items[0].heads[0].relation
+    'edge'
+    """
+    source = Source(name, text)
+    return Program(_read(source, items), span=Span(source, 0, len(text)))
+
+
+def parse_query(text: str, name: str = "<query>") -> Formula:
+    """The body of a query, where `$x` stands for a value the caller binds; a final `.` may be left out."""
+    return _read(Source(name, text), _query, in_query=True)
+
+
+def _query(c: Cursor) -> Formula:
+    if c.kind == "end":
+        c.fail("empty-query", "the query is empty", 0, 0, help="write a body, as in `edge(X, Y), X < Y`")
+    if c.text == "?" and c.peek()[0] == "-":
+        c.fail("unexpected-token", "a query is the body alone", c.start, c.end, help="leave `?-` out")
+    found = formula(c)
+    if c.kind == ".":
+        c.advance()
+    if c.kind != "end":
+        c.unexpected("`,`, `;` or the end of the query")
+    return found
+
+
+def _read(source: Source, what: Callable[[Cursor], _T], *, in_query: bool = False) -> _T:
+    found: list[Diagnostic] = []
+    try:
+        c = Cursor(source, found, in_query=in_query)
+        result = what(c)
+    except (Abandon, Enough):
+        pass
+    except RecursionError:
+        # The limits of the cursor hold for a caller with some hundred frames; this one has used up nearly all.
+        words = "the text is nested too deeply for the stack of the calling program"
+        raise ProgramError([Diagnostic("too-deep", words, help="parse it from a shallower call")]) from None
+    else:
+        if not found:
+            return result
+    raise ProgramError(sorted(found, key=_place))
+
+
+def _place(diagnostic: Diagnostic) -> int:
+    return diagnostic.span.start if diagnostic.span is not None else 2**63

@@ -1,0 +1,252 @@
+"""The tree as text again: `parse(print_program(p)) == p`, no parenthesis more than that needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import assert_never
+
+from upshot.syntax import literals, operators
+from upshot.syntax.ast import (
+    Action,
+    ActiveRule,
+    Aggregate,
+    And,
+    Atom,
+    Call,
+    Comparison,
+    Constant,
+    Declaration,
+    Deny,
+    DenyPolicy,
+    Directive,
+    Formula,
+    Ignored,
+    Item,
+    Not,
+    Or,
+    Parameter,
+    Program,
+    Rule,
+    Term,
+    Test,
+    TypeDeclaration,
+    TypeName,
+    Variable,
+    ViewDirective,
+    Wildcard,
+)
+
+WIDTH = 100
+_INDENT = "    "
+_TIGHTEST = 99
+_BARE_VALUE = re.compile(r"[A-Za-z_?][A-Za-z0-9_?]*|-?[0-9]{1,18}")
+
+
+def print_program(program: Program) -> str:
+    """The program, an item a line; long bodies go on, indented."""
+    return "".join(print_item(item) + "\n" for item in program.items)
+
+
+def print_item(item: Item) -> str:
+    """One fact, rule or directive, with its final `.` where it has one."""
+    match item:
+        case Rule():
+            return print_rule(item.heads, item.body)
+        case Declaration():
+            return _declaration(item)
+        case TypeDeclaration(name=name, bases=bases, equivalent=equivalent):
+            return f".type {name} {'=' if equivalent else '<:'} {' | '.join(map(_type_name, bases))}"
+        case Directive(kind=kind, relation=relation, parameters=parameters):
+            values = ", ".join(f"{key}={literals.quoted(value)}" for key, value in parameters)
+            return f".{kind} {relation}" + (f"({values})" if values else "")
+        case ViewDirective(relation=relation, options=options):
+            return f".view {relation}{_options(options)}"
+        case Deny(head=head, body=body):
+            return _clause(f".deny {print_atom(head)}", body)
+        case DenyPolicy(name=name, options=options):
+            return f".deny {name}{_options(options)}"
+        case ActiveRule():
+            return _active_rule(item)
+        case Ignored(text=text):
+            return text
+        case _:
+            assert_never(item)
+
+
+def print_rule(heads: Sequence[Atom], body: Formula | None) -> str:
+    """`closure(X, Y) :- edge(X, Z), closure(Z, Y).`"""
+    head = ", ".join(map(print_atom, heads))
+    return f"{head}." if body is None else _clause(head, body)
+
+
+# ---- formulas ---------------------------------------------------------------------------------
+
+
+def print_formula(formula: Formula) -> str:
+    """A body on one line."""
+    match formula:
+        case Atom():
+            return print_atom(formula)
+        case Comparison(op=op, left=left, right=right):
+            return f"{print_term(left)} {op} {print_term(right)}"
+        case Test(name=name, args=args):
+            return name if name in ("true", "false") else f"{name}({_terms(args)})"
+        case Not(body=body):
+            return f"!{_grouped(body, (And, Or))}"
+        case And(parts=parts):
+            return ", ".join(_grouped(part, (Or,)) for part in parts) or "true"
+        case Or(parts=parts):
+            return "; ".join(map(print_formula, parts)) or "false"
+        case _:
+            assert_never(formula)
+
+
+def _grouped(formula: Formula, loose: tuple[type, ...]) -> str:
+    text = print_formula(formula)
+    return f"({text})" if isinstance(formula, loose) else text
+
+
+def print_atom(atom: Atom) -> str:
+    """`old r(X, _)`; a relation without columns is `r()`."""
+    state = f"{atom.state} " if atom.state else ""
+    return f"{state}{atom.relation}({_terms(atom.args)})"
+
+
+# ---- terms ------------------------------------------------------------------------------------
+
+
+def print_term(term: Term) -> str:
+    """A value as a program writes it."""
+    return _term(term)[0]
+
+
+def _terms(terms: Iterable[Term]) -> str:
+    return ", ".join(map(print_term, terms))
+
+
+def _term(term: Term) -> tuple[str, int]:
+    """The text, and how tightly its outermost operator holds."""
+    match term:
+        case Variable(name=name):
+            return name, _TIGHTEST
+        case Wildcard():
+            return "_", _TIGHTEST
+        case Parameter(name=name):
+            return f"${name}", _TIGHTEST
+        case Constant():
+            text = literals.spelled(term)
+            return text, operators.UNARY if text.startswith("-") else _TIGHTEST
+        case Call(function=function, args=args):
+            return _call(function, args)
+        case Aggregate(function=function, target=target, body=body):
+            over = "" if target is None else f" {print_term(target)}"
+            return f"{function}{over} : {{ {print_formula(body)} }}", _TIGHTEST
+        case _:
+            assert_never(term)
+
+
+def _call(function: str, args: tuple[Term, ...]) -> tuple[str, int]:
+    if len(args) == 2 and function in operators.INFIX:
+        holds, least = operators.INFIX[function]
+        left = _operand(args[0], holds if least > holds else holds + 1)
+        return f"{left} {function} {_operand(args[1], least)}", holds
+    if len(args) == 1 and function in operators.PREFIX.values():
+        return _prefixed(function, args[0]), operators.UNARY
+    return f"{function}({_terms(args)})", _TIGHTEST
+
+
+def _prefixed(function: str, arg: Term) -> str:
+    if function != "neg":
+        return f"{function} {_operand(arg, operators.UNARY)}"
+    operand = _operand(arg, operators.UNARY)
+    # `-3` would read as a constant; the call of neg on 3 is `-(3)`.
+    return f"-({operand})" if isinstance(arg, Constant) and operand[0].isdigit() else f"-{operand}"
+
+
+def _operand(term: Term, least: int) -> str:
+    text, holds = _term(term)
+    return text if holds >= least else f"({text})"
+
+
+# ---- items ------------------------------------------------------------------------------------
+
+
+def _declaration(item: Declaration) -> str:
+    attributes = [f"{a.name}: {_type_name(a.type)}" for a in item.attributes]
+    words = [f"key({', '.join(key)})" for key in item.keys] + list(item.qualifiers)
+    tail = "".join(f" {word}" for word in words)
+    line = f".decl {item.name}({', '.join(attributes)}){tail}"
+    if len(line) <= WIDTH or not attributes:
+        return line
+    columns = "\n".join(_filled(_separated(attributes, ",", "")))
+    return f".decl {item.name}(\n{columns}\n){tail}"
+
+
+def _type_name(name: TypeName) -> str:
+    sizes = f"({','.join(map(str, name.arguments))})" if name.arguments else ""
+    return f"{name.name}{sizes}{'?' if name.nullable else ''}"
+
+
+def _options(options: Iterable[tuple[str, str]]) -> str:
+    return "".join(f" {key}={_option_value(value)}" for key, value in options)
+
+
+def _option_value(value: str) -> str:
+    return value if _BARE_VALUE.fullmatch(value) else literals.quoted(value)
+
+
+def _active_rule(item: ActiveRule) -> str:
+    parameters = f"({_terms(item.parameters)})" if item.parameters else ""
+    head = f".rule {item.name}{parameters}{_options(item.options)}"
+    if item.event is not None:
+        head += f" on {item.event.kind} {print_atom(item.event.atom)}"
+    condition = "" if item.condition is None else f" when {print_formula(item.condition)}"
+    actions = ", ".join(map(_action, item.actions))
+    line = f"{head}{condition} do {actions}."
+    if len(line) <= WIDTH:
+        return line
+    lines = [head]
+    if item.condition is not None:
+        body = _body(item.condition, "", _INDENT + " " * len("when "))
+        lines += [f"{_INDENT}when {body[0].lstrip()}", *body[1:]]
+    return "\n".join([*lines, f"{_INDENT}do {actions}."])
+
+
+def _action(action: Action) -> str:
+    return f"{action.kind} {print_atom(action.atom)}"
+
+
+# ---- layout -----------------------------------------------------------------------------------
+
+
+def _clause(head: str, body: Formula) -> str:
+    line = f"{head} :- {print_formula(body)}."
+    return line if len(line) <= WIDTH else "\n".join([f"{head} :-", *_body(body, ".", _INDENT)])
+
+
+def _body(body: Formula, end: str, indent: str) -> list[str]:
+    """The lines of a long body: each alternative on lines of its own, its literals filling them."""
+    alternatives = body.parts if isinstance(body, Or) and body.parts else (body,)
+    lines: list[str] = []
+    for position, part in enumerate(alternatives, start=1):
+        literals_of = part.parts if isinstance(part, And) and part.parts else (part,)
+        loose = (Or,) if isinstance(part, And) else ()
+        texts = [_grouped(literal, loose) for literal in literals_of]
+        lines += _filled(_separated(texts, ",", end if position == len(alternatives) else ";"), indent)
+    return lines
+
+
+def _separated(texts: Sequence[str], mark: str, end: str) -> list[str]:
+    return [text + (mark if position < len(texts) else end) for position, text in enumerate(texts, start=1)]
+
+
+def _filled(pieces: Iterable[str], indent: str = _INDENT) -> list[str]:
+    """The pieces in lines of at most `WIDTH` columns, a longer piece on a line of its own."""
+    lines: list[str] = []
+    for piece in pieces:
+        if lines and len(lines[-1]) + 1 + len(piece) <= WIDTH:
+            lines[-1] += f" {piece}"
+        else:
+            lines.append(indent + piece)
+    return lines

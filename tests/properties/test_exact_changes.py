@@ -1,0 +1,242 @@
+"""Exactness: for every random program and transaction, the engine reports and holds what recomputation gives.
+
+UPSHOT_CASES sets how many cases run in all, UPSHOT_SEED which ones; a failing case is shrunk and printed as a script.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+import upshot
+from tests.properties.random_programs import Base, Case, Change, Features, Transaction, after, random_case
+from tests.properties.settings import case_count, seed_of
+from tests.properties.shrinking import as_script, shrink
+from tests.properties.strategies import STRATEGIES, view_options
+from upshot.check import check
+from upshot.check.program import CheckedProgram
+from upshot.core.errors import DataError
+from upshot.engine.naive import evaluate
+from upshot.engine.naive_values import canonical
+from upshot.syntax import parse
+
+Row = tuple[Any, ...]
+Views = dict[str, set[Row]]
+Delta = dict[str, tuple[set[Row], set[Row]]]
+
+FOCUSES: dict[str, Features] = {
+    "everything": Features(),
+    "recursion": Features(recursion=1, nonlinear=0.5, mutual=0.5, aggregates=0.05, arithmetic=0.1, constants=0.05),
+    "negation": Features(negation=0.9, views=5, wildcards=0.3, aggregates=0.05, arithmetic=0.1, symbols=0.1),
+    "aggregates": Features(aggregates=0.8, mean=0.3, recursion=0.2, negation=0.2),
+    "arithmetic": Features(arithmetic=0.9, division=0.5, symbols=0, aggregates=0.2),
+    "nulls": Features(nullable=0.6, symbols=0.2, negation=0.5),
+    "types": Features(exotic=0.6, strings=0.3, symbols=0.5),
+    "truth": Features(zero_arity=0.7, views=6, negation=0.6),
+    "derivations": Features(constants=0.02, wildcards=0.3, disjunction=0.4, symbols=0, comparisons=0.1, views=5),
+}
+FAILING = Features(errors=1, arithmetic=0.1, views=2, symbols=0.1, nullable=0.05, exotic=0)
+PARTS = len(FOCUSES) * len(STRATEGIES) + len(STRATEGIES) + 1
+
+
+class Wrong(AssertionError):
+    """The engine and the oracle disagree."""
+
+
+# ---- what should be ---------------------------------------------------------------------------
+
+
+def keyed(rows: Iterable[Row]) -> set[Row]:
+    """The rows so that equal means equal to a user: NaN is NaN, 0.0 is -0.0, and True is not 1."""
+    return {tuple((type(value).__name__, canonical(value)) for value in row) for row in rows}
+
+
+def oracle(program: CheckedProgram, base: Base) -> Views | None:
+    """What the views must hold, None where evaluation must fail."""
+    try:
+        return {view: keyed(rows) for view, rows in evaluate(program, base).items()}
+    except DataError:
+        return None
+
+
+def difference(old: Views, new: Views) -> Delta:
+    return {view: (new[view] - old[view], old[view] - new[view]) for view in new}
+
+
+def composed(first: Delta, then: Delta) -> Delta:
+    """The net change of two changes, one after the other."""
+    result: Delta = {}
+    for view, (came, went) in then.items():
+        plus, minus = first.get(view, (set(), set()))
+        result[view] = ((plus - went) | (came - minus), (minus - came) | (went - plus))
+    return result
+
+
+# ---- what is ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The engine under test, its program and its views."""
+
+    db: upshot.Database
+    program: CheckedProgram
+
+    @property
+    def views(self) -> list[str]:
+        return [view for component in self.program.strata for view in component]
+
+    def state(self) -> Views:
+        return {view: keyed(self.db.rows(view)) for view in self.views}
+
+    def apply(self, transaction: Transaction) -> Delta:
+        with self.db.transaction() as tx:
+            for change in transaction:
+                (tx.insert if change.sign == "+" else tx.delete)(change.relation, [change.row])
+        return {view: (keyed(tx.changes[view].inserted), keyed(tx.changes[view].deleted)) for view in self.views}
+
+    def load(self, base: Base) -> Delta:
+        with self.db.transaction() as tx:
+            for name, rows in base.items():
+                tx.insert(name, list(rows))
+        return {view: (keyed(tx.changes[view].inserted), keyed(tx.changes[view].deleted)) for view in self.views}
+
+
+def subject(case: Case, strategy: str) -> Subject:
+    program = check(parse(case.text()))
+    db = upshot.connect()
+    db.define(case.text(view_options(program, strategy)))
+    return Subject(db, replace(program, facts={}))
+
+
+def expect(what: str, found: Any, wanted: Any) -> None:
+    if found != wanted:
+        raise Wrong(f"{what}\n  engine: {found}\n  oracle: {wanted}")
+
+
+# ---- the properties ---------------------------------------------------------------------------
+
+
+def check_transactions(case: Case, strategy: str) -> None:
+    """Every transaction reports exactly what changed; one that must fail fails and changes nothing."""
+    it = subject(case, strategy)
+    state: Base = {name: frozenset() for name in case.base}
+    views = oracle(it.program, state)
+    assert views is not None
+    expect("the views over empty relations", it.state(), views)
+    first = tuple(Change("+", name, row) for name, rows in case.base.items() for row in rows)
+    for number, transaction in enumerate((first, *case.transactions)):
+        changed = after(state, transaction)
+        wanted = oracle(it.program, changed)
+        try:
+            delta = it.apply(transaction)
+        except DataError as error:
+            if wanted is not None:
+                raise Wrong(f"transaction {number} fails in the engine only: {error}") from error
+            expect(f"the views after transaction {number} failed", it.state(), views)
+            continue
+        if wanted is None:
+            raise Wrong(f"transaction {number} must fail, and the engine reports {delta}")
+        expect(f"the changes of transaction {number}", delta, difference(views, wanted))
+        expect(f"the views after transaction {number}", it.state(), wanted)
+        state, views = changed, wanted
+    it.db.verify()
+    it.db.close()
+
+
+def check_splits(case: Case, strategy: str) -> None:
+    """However the changes are cut into transactions, the end is the same, and so is the net change."""
+    changes = [change for transaction in case.transactions for change in transaction]
+    program = replace(check(parse(case.text())), facts={})
+    before, wanted = oracle(program, case.base), oracle(program, after(case.base, tuple(changes)))
+    assert before is not None
+    assert wanted is not None
+    for name, pieces in splits(changes, random.Random(case.seed)).items():
+        it = subject(case, strategy)
+        it.load(case.base)
+        net: Delta = {view: (set(), set()) for view in it.views}
+        for piece in pieces:
+            net = composed(net, it.apply(piece))
+        expect(f"the views after {name}", it.state(), wanted)
+        expect(f"the net change of {name}", net, difference(before, wanted))
+        it.db.close()
+
+
+def splits(changes: Sequence[Change], rng: random.Random) -> dict[str, list[Transaction]]:
+    cuts = sorted(rng.sample(range(1, len(changes)), rng.randint(0, len(changes) - 1))) if len(changes) > 1 else []
+    edges = [0, *cuts, len(changes)]
+    return {
+        "one batch": [tuple(changes)],
+        "one change at a time": [(change,) for change in changes],
+        "a random split": [tuple(changes[a:b]) for a, b in itertools.pairwise(edges)],
+    }
+
+
+def check_late_views(case: Case, strategy: str) -> None:
+    """Views defined over relations that already hold rows hold what they would if they had been there before."""
+    program = check(parse(case.text()))
+    views = {view for component in program.strata for view in component}
+    base = [line for line in case.declarations if line.removeprefix(".decl ").partition("(")[0] not in views]
+    db = upshot.connect()
+    db.define("\n".join(base))
+    with db.transaction() as tx:
+        for name, rows in case.base.items():
+            tx.insert(name, list(rows))
+    db.define(case.text(view_options(program, strategy)))
+    it = Subject(db, replace(program, facts={}))
+    expect("the views defined late", it.state(), oracle(it.program, case.base))
+    state = case.base
+    for number, transaction in enumerate(case.transactions):
+        old, state = oracle(it.program, state), after(state, transaction)
+        expect(
+            f"the changes of transaction {number}",
+            it.apply(transaction),
+            difference(old or {}, oracle(it.program, state) or {}),
+        )
+    db.close()
+
+
+# ---- running them -----------------------------------------------------------------------------
+
+
+def run(property: Any, name: str, features: Features, strategy: str) -> None:
+    """The property for this suite's share of the cases; the first failure is shrunk and shown."""
+
+    def violation(case: Case) -> str | None:
+        try:
+            property(case, strategy)
+        except Exception as error:  # noqa: BLE001 - whatever the engine raises is a finding, to be shrunk like any other
+            return f"{type(error).__name__}: {error}"
+        return None
+
+    for number in range(max(1, case_count(2_000) // PARTS)):
+        case = random_case(seed_of(name, number), features)
+        if violation(case) is not None:
+            small = shrink(case, lambda each: violation(each) is not None)
+            found = violation(small)
+            script = as_script(small)
+            pytest.fail(f"seed {case.seed}, strategy {strategy}\n{found}\n\nas a script:\n\n{script}", pytrace=False)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("focus", FOCUSES)
+def test_changes_and_states_equal_the_oracles(focus: str, strategy: str) -> None:
+    def both(case: Case, strategy: str) -> None:
+        check_transactions(case, strategy)
+        check_splits(case, strategy)
+
+    run(both, focus, FOCUSES[focus], strategy)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_transaction_fails_where_the_oracle_fails_and_then_changes_nothing(strategy: str) -> None:
+    run(check_transactions, "errors", FAILING, strategy)
+
+
+def test_views_defined_over_loaded_relations_equal_the_oracles() -> None:
+    run(check_late_views, "late", Features(), "maintenance")

@@ -1,0 +1,195 @@
+"""Runs the suites one after another, each in its own pytest process, and sums them up in one table.
+
+    python tests/run_suites.py                  every suite, the slice that `make test` promises
+    python tests/run_suites.py --fast           small slices, without tests marked slow
+    python tests/run_suites.py --soak           large slices, random seed
+    python tests/run_suites.py check docs       only these
+
+How many random cases run and from which seed is in UPSHOT_CASES and UPSHOT_SEED; both are printed, so that any run can
+be repeated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """`budget` is how many seconds the suite should take in `make test` on two cores; a hanging one is ended at five
+    times that. `unless` names why a suite cannot run here, when it cannot."""
+
+    name: str
+    path: str
+    budget: int
+    arguments: tuple[str, ...] = ()
+    unless: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """How much of each suite a run takes."""
+
+    cases: int
+    seed: int
+    slow: bool
+    patience: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    suite: Suite
+    verdict: str
+    seconds: float = 0.0
+    counts: Counter[str] = field(default_factory=Counter)
+    reasons: tuple[str, ...] = ()
+
+
+SUITES = (
+    Suite("docstrings", "src", 60, ("--doctest-modules",)),
+    Suite("syntax", "tests/syntax", 60),
+    Suite("check", "tests/check", 60),
+    Suite("rewrites", "tests/rewrites", 60),
+    Suite("engine", "tests/engine", 60),
+    Suite("database", "tests/database", 60),
+    Suite("scripts", "tests/scripts", 60),
+    Suite("properties", "tests/properties", 240),
+    Suite("cli", "tests/cli", 90),
+    Suite("docs", "tests/docs", 60),
+    Suite("bench", "tests/bench", 60),
+)
+
+_COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)")
+_CLOSING = re.compile(r"(\d+ \w+, )*\d+ \w+ in [\d.]+s|no tests (ran|collected)")
+
+
+def main(argv: list[str]) -> int:
+    options = _options(argv)
+    slice_ = _slice(options)
+    suites = [s for s in SUITES if not options.suites or s.name in options.suites]
+    missing = _unlisted() + _absent(suites)
+    if missing:
+        print("\n".join(missing), file=sys.stderr)
+        return 2
+    print(f"UPSHOT_CASES={slice_.cases} UPSHOT_SEED={slice_.seed}{'' if slice_.slow else ', without slow tests'}")
+    outcomes = [_run(suite, slice_, options.extra) for suite in suites]
+    return _report(outcomes, slice_)
+
+
+def _options(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Run the test suites.")
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(s.name for s in SUITES))
+    how_much = parser.add_mutually_exclusive_group()
+    how_much.add_argument("--fast", action="store_true", help="small slices, without tests marked slow")
+    how_much.add_argument("--soak", action="store_true", help="large slices, random seed")
+    parser.add_argument("--extra", action="append", default=[], metavar="ARG", help="handed to pytest")
+    options = parser.parse_args(argv)
+    unknown = set(options.suites) - {s.name for s in SUITES}
+    if unknown:
+        parser.error(f"no such suite: {', '.join(sorted(unknown))}")
+    return options
+
+
+def _slice(options: argparse.Namespace) -> Slice:
+    if options.fast:
+        usual = Slice(cases=100, seed=1, slow=False, patience=5.0)
+    elif options.soak:
+        usual = Slice(cases=50_000, seed=random.SystemRandom().randrange(2**31), slow=True, patience=0.0)
+    else:
+        usual = Slice(cases=2_000, seed=1, slow=True, patience=5.0)
+    return Slice(
+        cases=int(os.environ.get("UPSHOT_CASES", usual.cases)),
+        seed=int(os.environ.get("UPSHOT_SEED", usual.seed)),
+        slow=usual.slow,
+        patience=usual.patience,
+    )
+
+
+def _unlisted() -> list[str]:
+    """Folders with tests that no suite covers: a suite nobody runs is worse than none."""
+    covered = {s.path for s in SUITES}
+    folders = {
+        "/".join(file.relative_to(ROOT).parts[:2]) for file in (ROOT / "tests").rglob("test_*.py") if file.is_file()
+    }
+    return [f"{folder} is in no suite of tests/run_suites.py: add it" for folder in sorted(folders - covered)]
+
+
+def _absent(suites: list[Suite]) -> list[str]:
+    return [f"suite {s.name}: {s.path} does not exist" for s in suites if not (ROOT / s.path).exists()]
+
+
+def _run(suite: Suite, slice_: Slice, extra: list[str]) -> Outcome:
+    print(f"\n── {suite.name} · {suite.path} · budget {suite.budget} s", flush=True)
+    if suite.unless:
+        print(f"skipped: {suite.unless}")
+        return Outcome(suite, "skipped", reasons=(suite.unless,))
+    command = [sys.executable, "-m", "pytest", "-q", "-rsxX", "-p", "no:cacheprovider", *suite.arguments, suite.path]
+    command += [] if slice_.slow else ["-m", "not slow"]
+    environment = {**os.environ, "UPSHOT_CASES": str(slice_.cases), "UPSHOT_SEED": str(slice_.seed)}
+    began = time.monotonic()
+    process = subprocess.Popen(
+        [*command, *extra], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    alarm = threading.Timer(suite.budget * slice_.patience, process.kill) if slice_.patience else None
+    if alarm:
+        alarm.start()
+    closing, reasons = "", []
+    assert process.stdout is not None
+    for line in process.stdout:
+        print(line, end="", flush=True)
+        if _CLOSING.search(line):
+            closing = line
+        elif line.startswith("SKIPPED"):
+            reasons.append(line.strip())
+    code = process.wait()
+    if alarm:
+        alarm.cancel()
+    counts = Counter({word.rstrip("s") if word == "errors" else word: int(n) for n, word in _COUNT.findall(closing)})
+    return Outcome(suite, _verdict(code, slice_), time.monotonic() - began, counts, tuple(reasons))
+
+
+def _verdict(code: int, slice_: Slice) -> str:
+    nothing_collected = 5
+    if code == 0 or (code == nothing_collected and not slice_.slow):
+        return "passed"
+    if code < 0:
+        return "killed"
+    return "empty" if code == nothing_collected else "failed"
+
+
+def _report(outcomes: list[Outcome], slice_: Slice) -> int:
+    total, seconds = Counter[str](), 0.0
+    print(f"\nslice: UPSHOT_CASES={slice_.cases} UPSHOT_SEED={slice_.seed}")
+    print(f"{'suite':<12} {'verdict':<8} {'seconds':>8} {'budget':>7}  tests")
+    for outcome in outcomes:
+        total += outcome.counts
+        seconds += outcome.seconds
+        counts = ", ".join(f"{n} {word}" for word, n in outcome.counts.items())
+        late = "  over budget" if outcome.seconds > outcome.suite.budget and slice_.patience else ""
+        name, budget = outcome.suite.name, outcome.suite.budget
+        print(f"{name:<12} {outcome.verdict:<8} {outcome.seconds:>8.1f} {budget:>7}  {counts}{late}")
+    for outcome in outcomes:
+        for reason in outcome.reasons:
+            print(f"skipped in {outcome.suite.name}: {reason}")
+    bad = [o.suite.name for o in outcomes if o.verdict not in ("passed", "skipped")]
+    if bad:
+        print(f"not passed: {', '.join(bad)}")
+    summary = ", ".join(f"{total[w]} {w}" for w in ("failed", "error", "passed", "skipped", "xfailed") if total[w])
+    print(f"==== {summary or 'no tests ran'} in {seconds:.2f}s ====")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
