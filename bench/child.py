@@ -33,7 +33,7 @@ def main(argv: list[str]) -> int:
                 raise
             answer = Answer(missing=f"{contender} is not installed")
         except Exception:  # noqa: BLE001 - whatever went wrong is reported by the parent, with its traceback
-            answer = Answer(error=traceback.format_exc() + chatter.getvalue()[-2000:])
+            answer = Answer(error=traceback.format_exc()[-2000:] + chatter.getvalue()[-1000:])
     sys.stdout.write(json.dumps(asdict(answer)) + "\n")
     return 0
 

@@ -18,16 +18,17 @@ ROOT = Path(__file__).resolve().parent.parent
 PATHWAY = ROOT / ".venv-pathway" / "bin" / "python"
 
 QUICK_WORK = 3.0
-"""Work that takes fewer seconds than this is done three times and the middle one counts."""
+"""Work that takes fewer seconds than this is repeated and the middle one counts."""
 
 
 class Runner:
     """Asks each (contender, task) once; `say` hears what is going on."""
 
-    def __init__(self, results: Path, say: Callable[[str], None], patience: float = 1800.0) -> None:
+    def __init__(self, results: Path, say: Callable[[str], None], *, times: int = 3, patience: float = 1800) -> None:
         self._answers: dict[str, Answer] = {}
         self._results = results
         self._say = say
+        self._times = times
         self._patience = patience
 
     def ask(self, contender: str, task: Task) -> Answer:
@@ -42,7 +43,7 @@ class Runner:
         answers = [self._once(contender, task)]
         first = answers[0]
         if task.kind in ("closure", "same_generation") and not (first.missing or first.error):
-            while len(answers) < 3 and first.seconds < QUICK_WORK:
+            while len(answers) < self._times and first.seconds < QUICK_WORK:
                 answers.append(self._once(contender, task))
         failed = [a for a in answers if a.error]
         return failed[0] if failed else sorted(answers, key=lambda a: a.seconds)[len(answers) // 2]

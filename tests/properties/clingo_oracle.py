@@ -78,6 +78,8 @@ def _literal(literal: Formula) -> str:
             return f"{_term(left)} {op} {_term(right)}"
         case Test("true" | "false" as name):
             return f"#{name}"
+        case Not(Test("is_null")):
+            return "#true"  # no value of the fragment is NULL
     raise Unsupported(literal)
 
 

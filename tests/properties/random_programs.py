@@ -5,30 +5,14 @@ from __future__ import annotations
 import datetime
 import math
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from tests.scripts.script_file import show_row, show_value
-
-Row = tuple[Any, ...]
-Base = Mapping[str, frozenset[Row]]
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One insertion (`+`) or deletion (`-`) of a fact of a base relation."""
-
-    sign: str
-    relation: str
-    row: Row
-
-    def __str__(self) -> str:
-        return f"{self.sign}{fact(self.relation, self.row)}"
-
-
-Transaction = tuple[Change, ...]
+from tests.properties.cases import Base, Case, Change, Row, Transaction, after
+from tests.scripts.script_file import show_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +25,7 @@ class Features:
     negation: float = 0.4
     aggregates: float = 0.3
     mean: float = 0.3
-    constants: float = 0.15
+    constants: float = 0.08
     comparisons: float = 0.3
     arithmetic: float = 0.3
     division: float = 0.2
@@ -73,24 +57,10 @@ class Relation:
         return f".decl {self.name}({', '.join(f'c{i}: {each}' for i, each in enumerate(self.types))})"
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A program, what its base relations hold first, and what then happens to them."""
-
-    seed: int
-    declarations: tuple[str, ...]
-    rules: tuple[str, ...]
-    base: Base
-    transactions: tuple[Transaction, ...]
-
-    def text(self, options: Sequence[str] = ()) -> str:
-        return "\n".join([*self.declarations, *options, *self.rules]) + "\n"
-
-
-NUMBERS = (0, 1, 2, 3, 4)
-LOWEST, HIGHEST = -4, 9
+NUMBERS = (0, 1, 2, 3)
+LOWEST, HIGHEST = -2, 6
 """Computed numbers are kept in this range by guards, so recursion through arithmetic ends."""
-WORDS = ("a", "b", "ab", "ba", "")
+WORDS = ("a", "b", "ab", "")
 DOMAINS: dict[str, tuple[Any, ...]] = {
     "number": NUMBERS,
     "symbol": WORDS,
@@ -108,10 +78,6 @@ def kind(type: str) -> str:
     return type.removesuffix("?")
 
 
-def fact(relation: str, row: Row) -> str:
-    return relation + show_row(row)
-
-
 # ---- one rule ---------------------------------------------------------------------------------
 
 
@@ -124,19 +90,26 @@ class RuleWriter:
     kinds: dict[str, str] = field(default_factory=dict)
     solid: set[str] = field(default_factory=set)
     body: list[str] = field(default_factory=list)
+    computed: list[str] = field(default_factory=list)
     made: int = 0
     prefix: str = "V"
 
     def chance(self, weight: float) -> bool:
         return self.random.random() < weight
 
-    def fresh(self, kind: str, *, solid: bool) -> str:
+    def fresh(self, kind: str, *, solid: bool, computed: bool = False) -> str:
         self.made += 1
         name = f"{self.prefix}{self.made}"
         self.kinds[name] = kind
         if solid:
             self.solid.add(name)
+        if computed:
+            self.computed.append(name)
         return name
+
+    def result(self, kind: str) -> str:
+        """A new variable for what a functor or an aggregate gives, which is never NULL."""
+        return self.fresh(kind, solid=True, computed=True)
 
     def bound(self, wanted: str, *, solid: bool = False) -> list[str]:
         return [name for name, each in self.kinds.items() if each == wanted and (not solid or name in self.solid)]
@@ -170,7 +143,7 @@ class RuleWriter:
             known = self.bound(kind(type))
             if known and not self.chance(self.features.constants):
                 args.append(self.random.choice(known))
-            elif self.chance(0.6):
+            elif args and self.chance(0.6):
                 args.append("_")
             else:
                 args.append(self.constant(kind(type)))
@@ -183,7 +156,9 @@ class RuleWriter:
         others = [other for other in self.bound(self.kinds[name]) if other != name]
         other = self.random.choice(others) if others and self.chance(0.5) else self.constant(self.kinds[name])
         self.solid |= {name, other} & set(self.kinds)
-        ops = ("=", "!=") if self.kinds[name] == "boolean" else ("=", "!=", "<", "<=", ">", ">=", "!=", "<=")
+        ops = (
+            ("=", "!=") if self.kinds[name] == "boolean" else ("=", "!=", "<", "<=", ">", ">=", "!=", "<=", ">=", "!=")
+        )
         return f"{name} {self.random.choice(ops)} {other}"
 
     def term(self) -> str:
@@ -205,7 +180,7 @@ class RuleWriter:
     def arithmetic(self) -> list[str]:
         """A new number, guarded so that a fixpoint over it is finite."""
         expression = self.expression()
-        name = self.fresh("number", solid=True)
+        name = self.result("number")
         guards = [f"{name} >= {LOWEST}", f"{name} <= {HIGHEST}"]
         sides = (name, expression) if self.chance(0.7) else (expression, name)
         return [f"{sides[0]} = {sides[1]}", *guards]
@@ -223,7 +198,7 @@ class RuleWriter:
             "decimal(10,2)": ("{} + {}", "{} - {}", "-{0}", "max({}, {})"),
         }
         expression = self.random.choice(forms[wanted]).format(left, right)
-        return [f"{self.fresh(wanted, solid=True)} = {expression}"]
+        return [f"{self.result(wanted)} = {expression}"]
 
     def string(self) -> list[str]:
         """A literal with a text functor or a text test."""
@@ -234,14 +209,14 @@ class RuleWriter:
         choice = self.random.randrange(7)
         if choice == 0:
             other = self.random.choice(known)
-            name = self.fresh("symbol", solid=True)
+            name = self.result("symbol")
             return [f"{name} = cat({text}, {other})", f"strlen({name}) <= 3"]
         if choice == 1:
-            return [f"{self.fresh('number', solid=True)} = strlen({text})"]
+            return [f"{self.result('number')} = strlen({text})"]
         if choice == 2:
-            return [f"{self.fresh('symbol', solid=True)} = substr({text}, {self.random.randrange(-1, 3)}, 1)"]
+            return [f"{self.result('symbol')} = substr({text}, {self.random.randrange(-1, 3)}, 1)"]
         if choice == 3:
-            return [f"{self.fresh('number', solid=True)} = to_number(to_string(strlen({text})))"]
+            return [f"{self.result('number')} = to_number(to_string(strlen({text})))"]
         if choice == 4:
             return [self.random.choice(["", "!"]) + f'contains("b", {text})']
         if choice == 5:
@@ -264,20 +239,28 @@ class RuleWriter:
         self.solid = solid
         return f"({left} ; {right})" if left and right else None
 
-    def aggregate(self, relations: Sequence[Relation]) -> str | None:
-        """`V = f T : { … }`, with or without variables of the rule injected into the body."""
-        inner = replace(self, kinds=dict(self.kinds), solid=set(self.solid), body=[], prefix=f"L{self.made}_", made=0)
+    def aggregate(self, relations: Sequence[Relation], *, recursive: bool = False) -> str:
+        """`V = f T : { … }`, with or without variables of the rule injected into the body.
+
+        In a recursive rule an injected variable must also be bound inside: no relation of a lower stratum could ask.
+        """
+        inner = replace(
+            self, kinds=dict(self.kinds), solid=set(self.solid), body=[], computed=[], prefix=f"L{self.made}_", made=0
+        )
         if self.chance(0.4):
             inner.kinds, inner.solid = {}, set()
         for _ in range(self.random.choice((1, 1, 2))):
             inner.body.append(inner.atom(self.random.choice(relations)))
+        if recursive:
+            inside = set(re.findall(r"\w+", " ".join(inner.body)))
+            inner.kinds = {name: kind for name, kind in inner.kinds.items() if name in inside}
         if self.chance(self.features.comparisons / 2):
             inner.body += filter(None, [inner.comparison()])
         if self.chance(self.features.negation / 2):
             inner.body.append(inner.denial(self.random.choice(relations)))
         local = [name for name in inner.kinds if name not in self.kinds]
         function, target, result = self.fold(local, inner.kinds)
-        name = self.fresh(result, solid=True)
+        name = self.result(result)
         return f"{name} = {function} {target}{' ' if target else ''}: {{ {', '.join(inner.body)} }}"
 
     def fold(self, local: Sequence[str], kinds: Mapping[str, str]) -> tuple[str, str, str]:
@@ -304,8 +287,11 @@ class RuleWriter:
             if type.endswith("?") and self.chance(0.1):
                 args.append("null")
             elif known and not self.chance(self.features.constants / 2):
-                args.append(self.random.choice(known))
-            elif (loose := self.bound(kind(type))) and self.chance(0.7):
+                unused = [name for name in known if name not in args]
+                known = unused if unused and self.chance(0.8) else known
+                computed = [name for name in known if name in self.computed]
+                args.append(self.random.choice(computed if computed and self.chance(0.7) else known))
+            elif (loose := [name for name in self.bound(kind(type)) if name not in self.solid]) and self.chance(0.7):
                 args.append(self.random.choice(loose))
                 self.body.append(f"!is_null({args[-1]})")
             else:
@@ -322,10 +308,14 @@ def rule(
     atoms += inside
     rng.shuffle(atoms)
     writer.body = [writer.atom(each) for each in atoms]
+    for wanted in map(kind, view.types):
+        holders = [each for each in below if wanted in map(kind, each.types)]
+        if holders and not writer.bound(wanted) and writer.chance(0.8):
+            writer.body.append(writer.atom(rng.choice(holders)))
     steps: list[tuple[float, Callable[[], list[str] | str | None]]] = [
         (features.disjunction, lambda: writer.disjunction(below)),
         (features.strings, writer.string),
-        (features.aggregates / 2, lambda: writer.aggregate(below)),
+        (features.aggregates / 2, lambda: writer.aggregate(below, recursive=bool(inside))),
         (features.arithmetic, writer.arithmetic),
         (0 if inside else features.exotic, writer.other_arithmetic),
         (features.comparisons, writer.comparison),
@@ -335,11 +325,25 @@ def rule(
     for weight, step in steps:
         if writer.chance(weight):
             made = step()
-            writer.body += [made] if isinstance(made, str) else made or []
+            made = [made] if isinstance(made, str) else made or []
+            writer.body += [each for each in made if each.removeprefix("!") not in writer.body]
     head = writer.head(view)
     if writer.chance(0.3):
         rng.shuffle(writer.body)
     return f"{head} :- {', '.join(writer.body)}."
+
+
+def chain_rule(rng: random.Random, features: Features, view: Relation, below: Sequence[Relation]) -> str | None:
+    """A rule of transitive closure, linear or not, if the columns allow one."""
+    if len(view.types) != 2 or any(each.endswith("?") for each in view.types):
+        return None
+    left = [each for each in below if each.types == (view.types[0],) * 2]
+    right = [each for each in below if each.types == (view.types[1],) * 2]
+    if view.types[0] == view.types[1] and rng.random() < features.nonlinear:
+        return f"{view.name}(X, Z) :- {view.name}(X, Y), {view.name}(Y, Z)."
+    if left and rng.random() < 0.5:
+        return f"{view.name}(X, Z) :- {rng.choice(left).name}(X, Y), {view.name}(Y, Z)."
+    return f"{view.name}(X, Z) :- {view.name}(X, Y), {rng.choice(right).name}(Y, Z)." if right else None
 
 
 def aggregate_rule(rng: random.Random, features: Features, view: Relation, below: Sequence[Relation]) -> str:
@@ -347,9 +351,7 @@ def aggregate_rule(rng: random.Random, features: Features, view: Relation, below
     writer = RuleWriter(rng, features)
     if rng.random() < 0.75:
         writer.body = [writer.atom(rng.choice(below))]
-    writer.body += filter(None, [writer.aggregate(below)])
-    if writer.chance(features.aggregates / 3):
-        writer.body += filter(None, [writer.aggregate(below)])
+    writer.body += [writer.aggregate(below) for _ in range(2 if writer.chance(features.aggregates / 3) else 1)]
     head = writer.head(view)
     return f"{head} :- {', '.join(writer.body)}."
 
@@ -364,7 +366,7 @@ def failing_rule(rng: random.Random, features: Features, view: Relation, below: 
     left, right = rng.choice(numbers), rng.choice(numbers)
     expressions = [f"{left} / {right}", f"{left} % {right}", f"{left} * 4611686018427387904", f"3 ^ ({left} * 16)",
                    f"2 ^ ({left} - 1)", f"{left} + 9223372036854775805"]  # fmt: skip
-    writer.body.append(f"{writer.fresh('number', solid=True)} = {rng.choice(expressions)}")
+    writer.body.append(f"{writer.result('number')} = {rng.choice(expressions)}")
     return f"{writer.head(view)} :- {', '.join(writer.body)}."
 
 
@@ -375,7 +377,7 @@ def random_relation(rng: random.Random, features: Features, name: str, *, least:
     if least == 0 and rng.random() < features.zero_arity:
         return Relation(name, ())
     types = []
-    for _ in range(rng.choice((1, 2, 2, 2, 3))):
+    for _ in range(rng.choice((1, 2, 2, 2, 2, 3))):
         type = "symbol" if rng.random() < features.symbols else "number"
         if rng.random() < features.exotic:
             type = rng.choice(EXOTIC)
@@ -413,6 +415,9 @@ def view_rules(
             rules.append(rule(rng, features, view, below, []))
     if group:
         for _ in range(rng.choice((1, 1, 2))):
+            if rng.random() < 0.4 and (chain := chain_rule(rng, features, view, below)):
+                rules.append(chain)
+                continue
             others = [each for each in group if each != view] or [view]
             inside = [rng.choice(group if rng.random() < 0.3 else others)]
             if rng.random() < features.nonlinear:
@@ -434,13 +439,14 @@ def random_row(rng: random.Random, relation: Relation) -> Row:
 
 
 def random_base(rng: random.Random, features: Features, relations: Sequence[Relation]) -> Base:
-    return {r.name: frozenset(random_row(rng, r) for _ in range(rng.randint(0, features.rows))) for r in relations}
+    sizes = [0 if rng.random() < 0.1 else rng.randint(2, features.rows) for _ in relations]
+    return {r.name: frozenset(random_row(rng, r) for _ in range(n)) for r, n in zip(relations, sizes, strict=True)}
 
 
 def random_transaction(rng: random.Random, relations: Sequence[Relation], state: Base) -> Transaction:
     """Insertions and deletions, some of them idle, some cancelling each other; now and then a large batch."""
     changes: list[Change] = []
-    for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 5, 12))):
+    for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 4, 6, 12))):
         relation = rng.choice(relations)
         present = sorted(state[relation.name], key=repr)
         if present and rng.random() < 0.5:
@@ -453,23 +459,15 @@ def random_transaction(rng: random.Random, relations: Sequence[Relation], state:
     return tuple(changes)
 
 
-def after(state: Base, transaction: Transaction) -> Base:
-    """The base relations once the changes have been made, in order."""
-    result = {name: set(rows) for name, rows in state.items()}
-    for change in transaction:
-        rows = result.setdefault(change.relation, set())
-        (rows.add if change.sign == "+" else rows.discard)(change.row)
-    return {name: frozenset(rows) for name, rows in result.items()}
-
-
 def random_case(seed: int, features: Features | None = None) -> Case:
     """The case of this seed: the same, on every machine, for ever (as long as this file is unchanged)."""
     rng, features = random.Random(seed), features or Features()
     base, views, rules = random_program(rng, features)
     state = random_base(rng, features, base)
     start, transactions = state, []
+    used = [each for each in base if any(f"{each.name}(" in rule for rule in rules)] or base
     for _ in range(rng.randint(2, features.transactions)):
-        transactions.append(random_transaction(rng, base, state))
+        transactions.append(random_transaction(rng, used, state))
         state = after(state, transactions[-1])
     declarations = tuple(each.declaration() for each in [*base, *views])
     return Case(seed, declarations, tuple(rules), start, tuple(transactions))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from tests.properties.random_programs import Case, Change, after, fact
+from tests.properties.cases import Base, Case, Change, Transaction, after
 from tests.scripts.script_file import Step, show_change, write_script
 from upshot.check import check
 from upshot.check.program import CheckedProgram
@@ -113,13 +113,13 @@ def as_script(case: Case) -> str:
     steps = []
     for transaction in (first, *case.transactions):
         if transaction:
-            command = " ".join(c.sign + fact(c.relation, c.row) for c in transaction)
+            command = " ".join(map(str, transaction))
             expected, state = _expected(program, state, transaction)
             steps.append(Step(command, expected))
     return write_script(f"// seed {case.seed}\n{case.text()}", steps)
 
 
-def _expected(program: CheckedProgram, state: dict, transaction: tuple[Change, ...]) -> tuple[tuple[str, ...], dict]:
+def _expected(program: CheckedProgram, state: Base, transaction: Transaction) -> tuple[tuple[str, ...], Base]:
     old, changed = evaluate(program, state), after(state, transaction)
     try:
         new = evaluate(program, changed)

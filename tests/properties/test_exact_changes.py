@@ -8,19 +8,21 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import pytest
 
 import upshot
-from tests.properties.random_programs import Base, Case, Change, Features, Transaction, after, random_case
+from tests.properties.cases import Base, Case, Change, Transaction, after
+from tests.properties.random_programs import Features, random_case
 from tests.properties.settings import case_count, seed_of
 from tests.properties.shrinking import as_script, shrink
 from tests.properties.strategies import STRATEGIES, view_options
 from upshot.check import check
 from upshot.check.program import CheckedProgram
-from upshot.core.errors import DataError
+from upshot.core.errors import DataError, ProgramError
 from upshot.engine.naive import evaluate
 from upshot.engine.naive_values import canonical
 from upshot.syntax import parse
@@ -56,12 +58,23 @@ def keyed(rows: Iterable[Row]) -> set[Row]:
     return {tuple((type(value).__name__, canonical(value)) for value in row) for row in rows}
 
 
-def oracle(program: CheckedProgram, base: Base) -> Views | None:
+@lru_cache(maxsize=4096)
+def checked(text: str) -> CheckedProgram:
+    return check(parse(text))
+
+
+def oracle(case: Case, base: Base) -> Views | None:
     """What the views must hold, None where evaluation must fail."""
+    return _oracle(case.text(), frozenset(base.items()))
+
+
+@lru_cache(maxsize=4096)
+def _oracle(text: str, base: frozenset[tuple[str, frozenset[Row]]]) -> Views | None:
     try:
-        return {view: keyed(rows) for view, rows in evaluate(program, base).items()}
+        views = evaluate(checked(text), {name: set(rows) for name, rows in base})
     except DataError:
         return None
+    return {view: keyed(rows) for view, rows in views.items()}
 
 
 def difference(old: Views, new: Views) -> Delta:
@@ -108,10 +121,9 @@ class Subject:
 
 
 def subject(case: Case, strategy: str) -> Subject:
-    program = check(parse(case.text()))
     db = upshot.connect()
-    db.define(case.text(view_options(program, strategy)))
-    return Subject(db, replace(program, facts={}))
+    db.define(case.text(view_options(checked(case.text()), strategy)))
+    return Subject(db, checked(case.text()))
 
 
 def expect(what: str, found: Any, wanted: Any) -> None:
@@ -126,13 +138,13 @@ def check_transactions(case: Case, strategy: str) -> None:
     """Every transaction reports exactly what changed; one that must fail fails and changes nothing."""
     it = subject(case, strategy)
     state: Base = {name: frozenset() for name in case.base}
-    views = oracle(it.program, state)
+    views = oracle(case, state)
     assert views is not None
     expect("the views over empty relations", it.state(), views)
     first = tuple(Change("+", name, row) for name, rows in case.base.items() for row in rows)
     for number, transaction in enumerate((first, *case.transactions)):
         changed = after(state, transaction)
-        wanted = oracle(it.program, changed)
+        wanted = oracle(case, changed)
         try:
             delta = it.apply(transaction)
         except DataError as error:
@@ -152,8 +164,7 @@ def check_transactions(case: Case, strategy: str) -> None:
 def check_splits(case: Case, strategy: str) -> None:
     """However the changes are cut into transactions, the end is the same, and so is the net change."""
     changes = [change for transaction in case.transactions for change in transaction]
-    program = replace(check(parse(case.text())), facts={})
-    before, wanted = oracle(program, case.base), oracle(program, after(case.base, tuple(changes)))
+    before, wanted = oracle(case, case.base), oracle(case, after(case.base, tuple(changes)))
     assert before is not None
     assert wanted is not None
     for name, pieces in splits(changes, random.Random(case.seed)).items():
@@ -179,7 +190,7 @@ def splits(changes: Sequence[Change], rng: random.Random) -> dict[str, list[Tran
 
 def check_late_views(case: Case, strategy: str) -> None:
     """Views defined over relations that already hold rows hold what they would if they had been there before."""
-    program = check(parse(case.text()))
+    program = checked(case.text())
     views = {view for component in program.strata for view in component}
     base = [line for line in case.declarations if line.removeprefix(".decl ").partition("(")[0] not in views]
     db = upshot.connect()
@@ -188,16 +199,15 @@ def check_late_views(case: Case, strategy: str) -> None:
         for name, rows in case.base.items():
             tx.insert(name, list(rows))
     db.define(case.text(view_options(program, strategy)))
-    it = Subject(db, replace(program, facts={}))
-    expect("the views defined late", it.state(), oracle(it.program, case.base))
+    it = Subject(db, program)
+    expect("the views defined late", it.state(), oracle(case, case.base))
     state = case.base
     for number, transaction in enumerate(case.transactions):
-        old, state = oracle(it.program, state), after(state, transaction)
-        expect(
-            f"the changes of transaction {number}",
-            it.apply(transaction),
-            difference(old or {}, oracle(it.program, state) or {}),
-        )
+        old, new = oracle(case, state), oracle(case, after(state, transaction))
+        assert old is not None
+        assert new is not None
+        expect(f"the changes of transaction {number}", it.apply(transaction), difference(old, new))
+        state = after(state, transaction)
     db.close()
 
 
@@ -210,6 +220,8 @@ def run(property: Any, name: str, features: Features, strategy: str) -> None:
     def violation(case: Case) -> str | None:
         try:
             property(case, strategy)
+        except ProgramError:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever the engine raises is a finding, to be shrunk like any other
             return f"{type(error).__name__}: {error}"
         return None
@@ -217,7 +229,7 @@ def run(property: Any, name: str, features: Features, strategy: str) -> None:
     for number in range(max(1, case_count(2_000) // PARTS)):
         case = random_case(seed_of(name, number), features)
         if violation(case) is not None:
-            small = shrink(case, lambda each: violation(each) is not None)
+            small = shrink(case, lambda each: violation(each) is not None, seconds=10)
             found = violation(small)
             script = as_script(small)
             pytest.fail(f"seed {case.seed}, strategy {strategy}\n{found}\n\nas a script:\n\n{script}", pytrace=False)

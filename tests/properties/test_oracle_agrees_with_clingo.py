@@ -10,7 +10,8 @@ from dataclasses import replace
 import pytest
 
 from tests.properties import clingo_oracle
-from tests.properties.random_programs import INTEGERS_AND_SYMBOLS, Case, Features, after, random_case
+from tests.properties.cases import Case, after
+from tests.properties.random_programs import INTEGERS_AND_SYMBOLS, Features, random_case
 from tests.properties.settings import case_count, seed_of
 from tests.properties.shrinking import shrink
 from upshot.check import check

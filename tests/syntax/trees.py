@@ -1,4 +1,4 @@
-"""Random trees as the parser would build them: conjunctions and disjunctions flat, constants typed by their spelling."""
+"""Random trees as the parser builds them: conjunctions and disjunctions flat, constants typed by their spelling."""
 
 from __future__ import annotations
 
@@ -42,13 +42,17 @@ from upshot.syntax.ast import (
 
 _TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
 
-names = st.sampled_from(("edge", "closure", "r", "p2", "X", "old", "inserted", "do", "when", "key", "band", "date", "?q", "_t", "not"))
+names = st.sampled_from(
+    ("edge", "closure", "r", "p2", "X", "old", "inserted", "do", "when", "key", "date", "?q", "_t", "not")
+)
 variables = st.sampled_from(("X", "Y", "Zeta", "?x", "_y", "old", "do", "on", "key", "bor", "date", "contains"))
 
 
 def _decimal(digits: int, scale: int) -> Constant:
     value = Decimal(digits).scaleb(-scale)
-    return Constant(value, Type(Kind.DECIMAL, precision=max(len(str(abs(digits))) if digits else 0, scale, 1), scale=scale))
+    return Constant(
+        value, Type(Kind.DECIMAL, precision=max(len(str(abs(digits))) if digits else 0, scale, 1), scale=scale)
+    )
 
 
 constants = st.one_of(
@@ -109,7 +113,7 @@ def _formulas(term: st.SearchStrategy[Term], states: bool) -> st.SearchStrategy[
             st.lists(inner, min_size=2, max_size=4).map(lambda parts: _flat(And, parts)),
             st.lists(inner, min_size=2, max_size=4).map(lambda parts: _flat(Or, parts)),
         ),
-        max_leaves=6,
+        max_leaves=4,
     )
 
 
@@ -123,9 +127,9 @@ atoms = st.builds(Atom, names, st.lists(terms, max_size=4).map(tuple))
 _words = st.sampled_from(("strategy", "rod", "auto", "on", "when", "x1"))
 _values = _words | st.integers(-5, 99).map(str) | _TEXT
 _options = st.lists(st.tuples(_words, _values), max_size=3).map(tuple)
-_type_names = st.builds(TypeName, st.sampled_from(("symbol", "number", "City")), st.just(()), st.booleans()) | st.builds(
-    TypeName, st.just("decimal"), st.tuples(st.integers(1, 18), st.integers(0, 18)), st.booleans()
-)
+_type_names = st.builds(
+    TypeName, st.sampled_from(("symbol", "number", "City")), st.just(()), st.booleans()
+) | st.builds(TypeName, st.just("decimal"), st.tuples(st.integers(1, 18), st.integers(0, 18)), st.booleans())
 _columns = st.sampled_from(("a", "count", "item", "key", "x?"))
 _some_names = st.lists(_columns, min_size=1, max_size=3).map(tuple)
 
@@ -156,7 +160,9 @@ items: st.SearchStrategy[Item] = st.one_of(
         _options,
         st.none() | st.builds(Event, st.sampled_from(("insert", "delete", "change")), atoms),
         st.none() | conditions,
-        st.lists(st.builds(Action, st.sampled_from(("insert", "delete", "call")), atoms), min_size=1, max_size=3).map(tuple),
+        st.lists(st.builds(Action, st.sampled_from(("insert", "delete", "call")), atoms), min_size=1, max_size=3).map(
+            tuple
+        ),
     ),
     st.sampled_from(('.pragma "a"', '.pragma "a" "b"', ".plan 0:(1,2), 1:(2,1)", ".plan 0:()")).map(Ignored),
 )

@@ -49,7 +49,7 @@ def _actions(rule: ActiveRule, check: NameCheck, findings: Findings) -> None:
         if schema is not None and schema.role is not Role.BASE:
             findings.error(
                 "action-on-view",
-                f"rule `{rule.name}` cannot {action.kind} into view `{schema.name}`",
+                f"rule `{rule.name}` cannot change view `{schema.name}`",
                 action.span or action.atom.span,
                 label="defined by rules",
                 help="change the base relations that the view is defined from",

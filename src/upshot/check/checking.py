@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from upshot.check.active_rules import refuse_active_rules
 from upshot.check.clauses import ClauseMaker
 from upshot.check.constraints import constraint_clauses
-from upshot.check.facts import fact, ground_clause
+from upshot.check.facts import constant_row, ground_clause
 from upshot.check.findings import Findings
 from upshot.check.names import NameCheck, warn_of_singletons
 from upshot.check.options import check_directives, constraint_policies, view_options
@@ -22,6 +22,7 @@ from upshot.syntax.ast import (
     ActiveRule,
     Aggregate,
     Atom,
+    Constant,
     Declaration,
     Deny,
     DenyPolicy,
@@ -181,25 +182,36 @@ def _fact(
     facts: dict[str, list[tuple[object, ...]]],
 ) -> None:
     schema = maker.schemas.get(head.relation)
-    if schema is not None and schema.role is Role.BASE and schema.arity == len(head.args):
-        values = fact(head, maker)
+    is_base = schema is not None and schema.role is Role.BASE
+    if schema is not None and is_base and head.relation not in maker.vague:
+        values = constant_row(head, schema)
         if values is not None:
             facts.setdefault(head.relation, []).append(values)
             return
-    if names.head(head) and schema is not None and schema.role is not Role.BASE:
-        clause = ground_clause(head, rule.span or head.span, maker)
-        if clause is not None:
-            clauses.append(clause)
+    before = names.findings.reported
+    names.head(head)
+    if names.findings.reported > before:
+        return
+    clause = ground_clause(head, rule.span or head.span, maker)
+    if clause is None:
+        return
+    if is_base:
+        values = tuple(a.value for a in clause.head.args if isinstance(a, Constant))
+        facts.setdefault(head.relation, []).append(values)
+    else:
+        clauses.append(clause)
 
 
 def _rule(rule: Rule, maker: ClauseMaker, names: NameCheck) -> list[Clause]:
     findings = maker.findings
-    shallow = all([names.head(head) for head in rule.heads])
-    shallow = (rule.body is None or names.formula(rule.body)) and shallow
-    if not shallow:
+    start = findings.reported
+    shallow = [names.head(head) for head in rule.heads]
+    if rule.body is not None:
+        shallow.append(names.formula(rule.body))
+    if not all(shallow):
         return []
     before = len(findings.errors)
-    made = maker.rule(rule.heads, rule.body, rule.span)
+    made = maker.rule(rule.heads, rule.body, rule.span, sound=findings.reported == start)
     blamed = {e.span.start for e in findings.errors[before:] if e.span is not None and e.slug == "unsafe-variable"}
     body = [] if rule.body is None else [rule.body]
     warn_of_singletons([*rule.heads, *body], findings, blamed)

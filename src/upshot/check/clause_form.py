@@ -1,7 +1,7 @@
 """Rules in clause form: one head, a conjunction of literals, aggregates only as `Variable = aggregate`.
 
-Negation is pushed inwards by De Morgan's laws. A negated comparison stays a `Not` here: with NULL operands it is not the
-opposite comparison, and only after type inference is it known whether an operand can be NULL (see `null_cases`).
+Negation is pushed inwards by De Morgan's laws. A negated comparison stays a `Not` here: with NULL operands it is not
+the opposite comparison, and whether an operand can be NULL is only known for a whole clause (see `null_cases`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ RawLiteral = Atom | Not | Comparison | Test
 Conjunction = tuple[RawLiteral, ...]
 
 MOST_ALTERNATIVES = 1_024
-MOST_LITERALS = 100_000
+MOST_LITERALS = 20_000
+"""Of all alternatives together; a rule without alternatives may be longer."""
 TRUE = Test("true", ())
 FALSE = Test("false", ())
 
@@ -78,6 +79,8 @@ def _leaf(literal: Atom | Comparison | Test, positive: bool) -> list[RawLiteral]
 def _union(parts: list[list[list[RawLiteral]]]) -> list[list[RawLiteral]]:
     if sum(map(len, parts)) > MOST_ALTERNATIVES:
         raise TooMany
+    if not parts:
+        return [[FALSE]]
     return [conjunction for part in parts for conjunction in part]
 
 
@@ -91,8 +94,8 @@ def _product(parts: list[list[list[RawLiteral]]]) -> list[list[RawLiteral]]:
                 conjunction.extend(part[0])
         else:
             product = [left + right for left in product for right in part]
-        if sum(map(len, product)) > MOST_LITERALS:
-            raise TooMany
+            if sum(map(len, product)) > MOST_LITERALS:
+                raise TooMany
     return product
 
 
@@ -167,7 +170,7 @@ class Lifting:
 
     def _aggregate(self, aggregate: Aggregate, names: Mapping[str, str], visible: set[str]) -> Aggregate:
         choices = alternatives(aggregate.body)
-        if len(choices) != 1:
+        if len(choices) > 1:
             refuse_disjunction(self._findings, aggregate.span)
         body = choices[0]
         target = () if aggregate.target is None else (aggregate.target,)

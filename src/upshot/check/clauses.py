@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from upshot.check.clause_form import (
     MOST_ALTERNATIVES,
+    MOST_LITERALS,
+    TRUE,
     Conjunction,
     Lifting,
     RawLiteral,
@@ -17,9 +19,9 @@ from upshot.check.clause_form import (
 from upshot.check.elaborate import Elaboration
 from upshot.check.findings import Findings
 from upshot.check.kinds import Kinds
-from upshot.check.nullability import is_negated_comparison, null_cases, nullable_variables
+from upshot.check.nullability import is_negated_comparison, known_null, null_cases, nullable_variables
 from upshot.check.program import Clause
-from upshot.check.safety import check_safety, direct_names
+from upshot.check.safety import aggregate_body, check_safety, direct_names, names_inside, shared
 from upshot.check.type_names import TypeNames
 from upshot.check.variables import all_names, atoms, occurrences
 from upshot.core.schema import Schema
@@ -45,28 +47,38 @@ class ClauseMaker:
     types: TypeNames
     findings: Findings
     parameters: Mapping[str, Constant] = field(default_factory=dict)
+    head_words: str = "the head"
 
     def rule(
-        self, heads: tuple[Atom, ...], body: Formula | None, origin: Span | None, *, infer: bool = False
+        self,
+        heads: tuple[Atom, ...],
+        body: Formula | None,
+        origin: Span | None,
+        *,
+        infer: bool = False,
+        sound: bool = True,
     ) -> list[Inferred]:
         """The clauses of a rule; what is wrong with it is in the findings, and then clauses are missing.
 
-        `infer` is for heads without declaration (constraints and queries).
+        `infer` is for heads without declaration (constraints and queries). Of a rule that is not `sound`, whose names
+        are wrong, only kinds and safety are looked at.
         """
         try:
             bodies = alternatives(body)
             if len(bodies) * len(heads) > MOST_ALTERNATIVES:
+                raise TooMany
+            if len(heads) > 1 and sum(map(len, bodies)) * len(heads) > MOST_LITERALS:
                 raise TooMany
             result: list[Inferred] = []
             for head in heads:
                 for conjunction in bodies:
                     taken = all_names([*head.args, *conjunction])
                     lifted = Lifting(taken, self.findings, self.parameters).clause(head, conjunction)
-                    result.extend(self._split(*lifted, origin, infer))
+                    result.extend(self._split(*lifted, origin, infer, sound))
         except TooMany:
             self.findings.error(
                 "too-many-alternatives",
-                f"the rule stands for more than {MOST_ALTERNATIVES:,} clauses",
+                f"the rule stands for more than {MOST_ALTERNATIVES:,} clauses or {MOST_LITERALS:,} literals",
                 origin,
                 label="every combination of its alternatives is a clause",
                 help="give the alternatives a relation of their own and use that",
@@ -74,7 +86,7 @@ class ClauseMaker:
             return []
         return result
 
-    def _split(self, head: Atom, body: Conjunction, origin: Span | None, infer: bool) -> list[Inferred]:
+    def _split(self, head: Atom, body: Conjunction, origin: Span | None, infer: bool, sound: bool) -> list[Inferred]:
         """The clauses for the NULL cases of negated comparisons; mostly just one."""
         result: list[Inferred] = []
         pending = [body]
@@ -85,11 +97,11 @@ class ClauseMaker:
             if cases is not None:
                 pending.extend(reversed(cases))
             else:
-                clause = self._clause(head, current, origin, infer)
+                clause = self._clause(head, current, origin, infer, sound)
                 if clause is not None:
                     result.append(clause)
             made += 1
-            if made > 2 * MOST_ALTERNATIVES:
+            if made > 1 and made * len(body) > MOST_LITERALS:
                 raise TooMany
         return result
 
@@ -98,19 +110,21 @@ class ClauseMaker:
         if not any(is_negated_comparison(x) or _has_aggregate(x) for x in body):
             return None
         nullable = nullable_variables(body, self.schemas)
+        null = known_null(body)
+        visible = direct_names(body)
         settled: list[RawLiteral] = []
         changed = False
         for position, literal in enumerate(body):
             if is_negated_comparison(literal):
                 assert isinstance(literal, Not)
-                choices = null_cases(literal, nullable)
+                choices = null_cases(literal, nullable, null)
                 if len(choices) > 1:
                     rest = body[position + 1 :]
-                    return [(*settled, choice, *rest) for choice in choices]
-                settled.append(choices[0])
+                    return [(*settled, *choice, *rest) for choice in choices]
+                settled.extend(choices[0])
                 changed = True
             else:
-                turned = self._in_aggregate(literal, direct_names(body), nullable)
+                turned = self._in_aggregate(literal, visible, nullable)
                 changed = changed or turned is not literal
                 settled.append(turned)
         return [tuple(settled)] if changed else None
@@ -122,32 +136,34 @@ class ClauseMaker:
         assert isinstance(literal, Comparison)
         aggregate = literal.right
         assert isinstance(aggregate, Aggregate)
-        assert isinstance(aggregate.body, And)
-        body: Conjunction = aggregate.body.parts  # type: ignore[assignment]
-        nullable = nullable_variables(body, self.schemas, visible, outside)
+        body = aggregate_body(aggregate)
+        known = shared(aggregate, visible)
+        nullable = nullable_variables(body, self.schemas, known, outside.intersection(known))
+        names = names_inside(aggregate, known)
         parts: list[RawLiteral] = []
         for part in body:
             if is_negated_comparison(part):
                 assert isinstance(part, Not)
-                choices = null_cases(part, nullable)
+                choices = null_cases(part, nullable, ())
                 if len(choices) > 1:
                     refuse_disjunction(self.findings, part.span)
-                parts.append(choices[0])
+                parts.extend(choices[0])
             else:
-                parts.append(self._in_aggregate(part, visible | direct_names(body), nullable))
-        if all(new is old for new, old in zip(parts, body, strict=True)):
+                parts.append(self._in_aggregate(part, names, nullable))
+        if len(parts) == len(body) and all(new is old for new, old in zip(parts, body, strict=True)):
             return literal
+        parts = parts or [TRUE]
         inner = Aggregate(
             aggregate.function, aggregate.target, And(tuple(parts), span=aggregate.body.span), span=aggregate.span
         )
         return Comparison(literal.op, literal.left, inner, span=literal.span)
 
-    def _clause(self, head: Atom, body: Conjunction, origin: Span | None, infer: bool) -> Inferred | None:
+    def _clause(self, head: Atom, body: Conjunction, origin: Span | None, infer: bool, sound: bool) -> Inferred | None:
         kinds = Kinds(self.schemas, self.vague, self.findings)
         typed_body = kinds.body(body)
         typed_head = tuple(kinds.term(a) for a in head.args) if infer else kinds.atom(head)
-        safe = check_safety(head, body, self.findings)
-        if kinds.failed or not safe or not self._usable(head, body, infer):
+        safe = check_safety(head, body, self.findings, self.head_words)
+        if kinds.failed or not (safe and sound) or self._is_vague(head, body):
             return None
         visible = direct_names(body) | {v.name for a in head.args for v in occurrences(a)}
         work = Elaboration(self.schemas, self.types, kinds, self.findings)
@@ -164,14 +180,9 @@ class ClauseMaker:
             return None
         return Inferred(Clause(finished, literals, work.variable_types(), origin), tuple(types))
 
-    def _usable(self, head: Atom, body: Conjunction, infer: bool) -> bool:
-        """Whether all relations of the clause are known well enough to go on; `names` reported those that are not."""
-        from_body = [a for literal in body for a in atoms(literal)]
-        for atom in from_body if infer else [head, *from_body]:
-            schema = self.schemas.get(atom.relation)
-            if schema is None or schema.arity != len(atom.args) or atom.relation in self.vague:
-                return False
-        return True
+    def _is_vague(self, head: Atom, body: Conjunction) -> bool:
+        """Whether the clause uses a relation whose declaration is wrong, so that its types say nothing."""
+        return bool(self.vague) and any(a.relation in self.vague for node in (head, *body) for a in atoms(node))
 
 
 def _has_aggregate(literal: RawLiteral) -> bool:

@@ -94,6 +94,7 @@ def _range_in_words(type: Type) -> str:
         case Kind.UNSIGNED:
             return "an `unsigned` lies between 0 and 2^64 - 1"
         case Kind.DECIMAL:
-            return f"a `decimal({type.precision},{type.scale})` has {type.precision} digits, {type.scale} after the point"
+            digits, decimals = type.precision, type.scale
+            return f"a `decimal({digits},{decimals})` has {digits} digits, {decimals} of them after the point"
         case _:
             return f"write a value of type `{type}`"

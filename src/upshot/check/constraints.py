@@ -52,12 +52,13 @@ def constraint_clauses(denies: Sequence[Deny], maker: ClauseMaker, names: NameCh
 
 def _clauses(deny: Deny, maker: ClauseMaker, names: NameCheck) -> list[Inferred]:
     findings = maker.findings
+    start = findings.reported
     shallow = names.head(deny.head, declared=False)
     shallow = names.formula(deny.body) and shallow
     if not shallow:
         return []
     before = len(findings.errors)
-    made = maker.rule((deny.head,), deny.body, deny.span, infer=True)
+    made = maker.rule((deny.head,), deny.body, deny.span, infer=True, sound=findings.reported == start)
     blamed = {e.span.start for e in findings.errors[before:] if e.span is not None and e.slug == "unsafe-variable"}
     warn_of_singletons([deny.head, deny.body], findings, blamed)
     return made
@@ -118,7 +119,8 @@ def _clash(deny: Deny, declared: Span | None, findings: Findings) -> None:
 def _arities(deny: Deny, earlier: Deny, findings: Findings) -> None:
     findings.error(
         "wrong-arity",
-        f"constraint `{deny.head.relation}` has {len(earlier.head.args)} columns above, but {len(deny.head.args)} here",
+        f"constraint `{deny.head.relation}` is written with {len(earlier.head.args)} "
+        f"and with {len(deny.head.args)} columns",
         deny.head.span or deny.span,
         label="another number of columns",
         help="give the constraint a name of its own",

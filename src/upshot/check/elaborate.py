@@ -5,7 +5,7 @@ Runs on clauses whose kinds agree and whose variables are all bound, so that it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -14,8 +14,7 @@ from upshot.check.constants import convert, natural_type
 from upshot.check.findings import Findings
 from upshot.check.kinds import Kinds, Typed, TypedAggregate, TypedLiteral
 from upshot.check.nullability import can_be_null, nullable_variables
-from upshot.check.safety import bind, direct_names
-from upshot.check.signatures import INFIX
+from upshot.check.safety import aggregate_body, bind, names_inside, shared
 from upshot.check.type_names import MOST_DIGITS, Names, TypeNames, name_of
 from upshot.check.variables import occurrences
 from upshot.core.schema import Column, Schema
@@ -64,7 +63,7 @@ class Elaboration:
 
     # ---- types of variables -------------------------------------------------------------------
 
-    def scope(self, body: tuple[TypedLiteral, ...], given: Iterable[str], visible: set[str]) -> None:
+    def scope(self, body: tuple[TypedLiteral, ...], given: Collection[str], visible: set[str]) -> None:
         """Give every variable that `body` binds its type, in the order of binding."""
         for typed in body:
             if isinstance(typed.literal, Atom):
@@ -125,18 +124,20 @@ class Elaboration:
             self._equate(left, right)
 
     def _equate(self, left: Variable, right: Variable) -> None:
+        """Both variables are left with the types they have in common; if there are none, the comparison is reported."""
         a, b = self.values[left.name], self.values[right.name]
         names = self._meet(a.names, b.names)
-        if names is None:
-            self._mismatch(
-                f"`{left.name}` is {_spell(a.names)}, but `{right.name}` is {_spell(b.names)}",
-                right.span,
-                label="no value belongs to both types",
-                help="compare values of related types only",
-            )
-            return
-        self.values[left.name] = replace(a, names=names)
-        self.values[right.name] = replace(b, names=names)
+        if names is not None:
+            self.values[left.name] = replace(a, names=names)
+            self.values[right.name] = replace(b, names=names)
+
+    def _unrelated(self, left: Term, a: Value, right: Term, b: Value) -> None:
+        self._mismatch(
+            f"{_subject(left)} is {_spell(a.names)}, but {_subject(right)} is {_spell(b.names)}",
+            right.span,
+            label="no value belongs to both types",
+            help="compare values of related types only",
+        )
 
     def _known(self, typed: Typed) -> bool:
         return all(v.name in self.values for v in occurrences(typed.term))
@@ -147,8 +148,8 @@ class Elaboration:
         variable, function = comparison.left, comparison.right
         assert isinstance(variable, Variable)
         assert isinstance(function, Aggregate)
-        inner = visible | _names_in(aggregate)
-        self.scope(aggregate.body, visible, inner)
+        outside = shared(function, visible)
+        self.scope(aggregate.body, outside, names_inside(function, outside))
         kind = self.kinds.kind_of_variable(variable.name)
         value = Value(Type(kind), FREE)
         if aggregate.target is not None and function.function != "mean":
@@ -174,16 +175,8 @@ class Elaboration:
                 return Value(Type(kind), FREE)
 
     def _call(self, call: Call, kind: Kind, parts: tuple[Value, ...]) -> Value:
-        names = FREE
-        if call.function in INFIX:
-            given = [p for p in parts if p.names]
-            if given and all(p.names == given[0].names for p in given):
-                names = given[0].names
-        elif parts and call.function in ("min", "max") and all(p.names == parts[0].names for p in parts):
-            names = parts[0].names
-        names = names or frozenset({kind.value})
         if kind is not Kind.DECIMAL:
-            return Value(Type(kind), names)
+            return Value(Type(kind), FREE)
         scales = [p.type.scale for p in parts]
         scale = sum(scales) if call.function == "*" else max(scales)
         if scale > MOST_DIGITS:
@@ -193,7 +186,7 @@ class Elaboration:
                 label="too many decimals",
                 help="multiply decimals of smaller scale",
             )
-        return Value(Type(kind, precision=MOST_DIGITS, scale=min(scale, MOST_DIGITS)), names)
+        return Value(Type(kind, precision=MOST_DIGITS, scale=min(scale, MOST_DIGITS)), FREE)
 
     # ---- the finished clause ------------------------------------------------------------------
 
@@ -233,8 +226,19 @@ class Elaboration:
         for typed, column in zip(terms, columns, strict=True):
             if not isinstance(typed.term, Constant | Wildcard) and (negated or isinstance(typed.term, Call)):
                 self._same_scale(typed, f"column `{column.name}` of `{atom.relation}`", column.type)
+            if isinstance(typed.term, Constant) and typed.term.value is None:
+                self._null_matches_nothing(typed.term, negated)
             args.append(self.term(typed, column.type.required()))
         return Atom(atom.relation, tuple(args), atom.state, span=atom.span)
+
+    def _null_matches_nothing(self, term: Constant, negated: bool) -> None:
+        self.findings.warn(
+            "null-comparison",
+            "`null` in a literal matches nothing, not even NULL",
+            term.span,
+            label="always true" if negated else "never true",
+            help="bind a variable there and test it: `r(X), is_null(X)`",
+        )
 
     def _comparison(self, comparison: Comparison, terms: tuple[Typed, ...]) -> Comparison:
         left, right = terms
@@ -247,6 +251,8 @@ class Elaboration:
             a = b = a if a.type.scale >= b.type.scale else b
         elif a.type.scale != b.type.scale:
             self._scales(right.term, b.type, "the left side has", a.type)
+        elif self._meet(a.names, b.names) is None:
+            self._unrelated(left.term, a, right.term, b)
         if any(isinstance(t.term, Constant) and t.term.value is None for t in terms):
             self.findings.warn(
                 "null-comparison",
@@ -255,18 +261,20 @@ class Elaboration:
                 label="always false",
                 help="test with `is_null(…)` or `!is_null(…)`",
             )
-        return Comparison(comparison.op, self.term(left, a.type), self.term(right, b.type), span=comparison.span)
+        return Comparison(
+            comparison.op, self.term(left, _widest(a.type)), self.term(right, _widest(b.type)), span=comparison.span
+        )
 
     def _finish_aggregate(
         self, comparison: Comparison, aggregate: TypedAggregate, nullable: set[str], visible: set[str]
     ) -> Comparison:
         function = comparison.right
         assert isinstance(function, Aggregate)
-        raw = tuple(t.literal for t in aggregate.body)
-        inside = nullable_variables(raw, self.schemas, visible, nullable)
-        own = _names_in(aggregate)
+        outside = shared(function, visible)
+        inside = nullable_variables(aggregate_body(function), self.schemas, outside, nullable.intersection(outside))
         self.nullable |= {n for n in inside if n not in visible}
-        body = tuple(self.literal(t, inside, visible | own) for t in aggregate.body)
+        names = names_inside(function, outside)
+        body = tuple(self.literal(t, inside, names) for t in aggregate.body)
         target = None if aggregate.target is None else self.term(aggregate.target)
         result = Aggregate(function.function, target, And(body, span=function.body.span), span=function.span)
         return Comparison("=", comparison.left, result, span=comparison.span)
@@ -298,7 +306,7 @@ class Elaboration:
         if not self._same_scale(typed, where, column.type):
             return
         if not self.types.flows(value.names, name_of(column.type)):
-            subject = f"`{typed.term.name}`" if isinstance(typed.term, Variable) else "this value"
+            subject = _subject(typed.term)
             self._mismatch(
                 f"{subject} is {_spell(value.names)}, but {where} is `{name_of(column.type)}`",
                 typed.term.span,
@@ -326,10 +334,9 @@ class Elaboration:
         return False
 
     def _scales(self, term: Term, have: Type, words: str, other: Type) -> None:
-        subject = f"`{term.name}`" if isinstance(term, Variable) else "this value"
         zeros = "0." + "0" * max(have.scale, other.scale)
         self._mismatch(
-            f"{subject} has {have.scale} digits after the point, but {words} {other.scale}",
+            f"{_subject(term)} has {have.scale} digits after the point, but {words} {other.scale}",
             term.span,
             label="decimals of different scale",
             help=f'use one scale; adding `decimal("{zeros}")` widens a value',
@@ -369,12 +376,14 @@ def fold_typed(typed: Typed, visit: Callable[[Typed, tuple[T, ...]], T]) -> T:
     return done[0]
 
 
-def _names_in(aggregate: TypedAggregate) -> set[str]:
-    own = direct_names(tuple(t.literal for t in aggregate.body))
-    if aggregate.target is not None:
-        own |= {v.name for v in occurrences(aggregate.target.term)}
-    return own
+def _widest(type: Type) -> Type:
+    """The type that holds every value one may compare with: of a decimal only the scale counts."""
+    return replace(type, name="", precision=MOST_DIGITS) if type.kind is Kind.DECIMAL else type
 
 
 def _spell(names: Names) -> str:
     return " or ".join(f"`{n}`" for n in sorted(names)) if names else "a value"
+
+
+def _subject(term: Term) -> str:
+    return f"`{term.name}`" if isinstance(term, Variable) else "this value"

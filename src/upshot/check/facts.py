@@ -1,9 +1,9 @@
-"""The facts of base relations as tuples of values."""
+"""Facts: bodiless clauses, as values."""
 
 from __future__ import annotations
 
 from upshot.check.clauses import ClauseMaker
-from upshot.check.constants import convert
+from upshot.check.constants import fit
 from upshot.check.findings import Findings
 from upshot.check.ground import evaluate
 from upshot.check.kinds import kinds_of_constant
@@ -15,31 +15,23 @@ from upshot.core.span import Span
 from upshot.syntax.ast import Atom, Constant, Parameter, Wildcard, subterms
 
 
-def fact(head: Atom, maker: ClauseMaker) -> tuple[object, ...] | None:
-    """The values of a fact; None when it is not one, which is reported."""
-    schema = maker.schemas.get(head.relation)
-    if schema is None or schema.arity != len(head.args) or head.relation in maker.vague:
-        return None
-    quick = _constants(head, schema)
-    if quick is not None:
-        return quick
-    clause = ground_clause(head, head.span, maker)
-    if clause is None:
-        return None
-    return tuple(a.value for a in clause.head.args if isinstance(a, Constant))
+def constant_row(head: Atom, schema: Schema) -> tuple[object, ...] | None:
+    """The values of a fact whose arguments are all constants that fit; None sends it the long way.
 
-
-def _constants(head: Atom, schema: Schema) -> tuple[object, ...] | None:
-    """The values when all arguments are constants that fit: the way of a text with many facts."""
-    quiet = Findings()
+    A text can hold very many facts, and nearly all of them end here.
+    """
+    if len(head.args) != schema.arity:
+        return None
     values = []
     for argument, column in zip(head.args, schema.columns, strict=True):
-        if not isinstance(argument, Constant) or not kinds_of_constant(argument) & only(column.type.kind):
+        type = column.type
+        if not isinstance(argument, Constant) or not kinds_of_constant(argument) & only(type.kind):
             return None
-        if argument.value is None and not column.type.nullable:
+        value, problem = fit(argument.value, type)
+        if problem or (value is None and not type.nullable):
             return None
-        values.append(convert(argument, column.type, quiet).value)
-    return None if quiet.errors else tuple(values)
+        values.append(value)
+    return tuple(values)
 
 
 def ground_clause(head: Atom, origin: Span | None, maker: ClauseMaker) -> Clause | None:

@@ -10,8 +10,7 @@ from upshot.core.span import Span
 
 Notes = tuple[tuple[Span | None, str], ...]
 
-_MOST_SUGGESTIONS = 50
-_MOST_CANDIDATES = 5_000
+_MOST_COMPARISONS = 20_000
 
 
 class Findings:
@@ -24,8 +23,11 @@ class Findings:
     def __init__(self) -> None:
         self.errors: list[Diagnostic] = []
         self.warnings: list[Diagnostic] = []
+        self.reported = 0
+        """Errors reported so far, repetitions counted: what a caller compares to see whether a step went well."""
         self._seen: set[tuple[str, str, int | None]] = set()
         self._suggestions: dict[str, str] = {}
+        self._comparisons = 0
 
     def error(
         self, slug: str, message: str, span: Span | None, *, label: str = "", help: str = "", notes: Notes = ()
@@ -46,8 +48,9 @@ class Findings:
         if name in self._suggestions:
             return self._suggestions[name] or otherwise
         # Comparing names is quadratic: a text full of unknown names gets its first suggestions only.
-        if len(self._suggestions) >= _MOST_SUGGESTIONS or len(known) > _MOST_CANDIDATES or len(name) > 200:
+        if self._comparisons + len(known) > _MOST_COMPARISONS or len(name) > 200:
             return otherwise
+        self._comparisons += len(known)
         self._suggestions[name] = did_you_mean(name, known)
         return self._suggestions[name] or otherwise
 
@@ -60,6 +63,7 @@ class Findings:
 
     def _add(self, diagnostic: Diagnostic) -> None:
         span = diagnostic.span
+        self.reported += diagnostic.severity is Severity.ERROR
         key = (diagnostic.slug, diagnostic.message, None if span is None else span.start)
         if key in self._seen:
             return

@@ -100,7 +100,9 @@ def _power(a: int, b: int) -> int:
         raise _NoValue("negative-exponent", "an integer is raised to a negative power")
     if abs(a) > 1 and b > 64:
         raise _NoValue("overflow", "`^` leaves the range of 64-bit integers")
-    return a ** min(b, 64) if abs(a) > 1 else a ** (b % 2 + 2 if b else 0)
+    if abs(a) > 1:
+        return int(a**b)
+    return 1 if b == 0 or a == 1 or (a == -1 and b % 2 == 0) else a
 
 
 def _shift_left(a: int, b: int) -> int:

@@ -44,7 +44,7 @@ class TypedAggregate:
 
 @dataclass(frozen=True, slots=True)
 class TypedLiteral:
-    """A literal with its terms typed; `aggregate` belongs to `Variable = aggregate`, whose only term is the variable."""
+    """A literal with its terms typed; in `Variable = aggregate` the variable is the only term."""
 
     literal: RawLiteral
     terms: tuple[Typed, ...]
@@ -112,11 +112,13 @@ class Kinds:
         signature = AGGREGATES.get(aggregate.function)
         if signature is not None:
             words = f"`{aggregate.function}` gives {spell(signature.result)}"
+            fits = True
             if target is not None and signature.arguments:
                 kinds = signature.arguments[0]
-                self._hold(target, kinds, f"`{aggregate.function}` works on {spell(kinds)}")
+                fits = self._hold(target, kinds, f"`{aggregate.function}` works on {spell(kinds)}")
             if signature.uniform and target is not None:
-                self._join(variable, target, aggregate.span)
+                if fits:
+                    self._join(variable, target, aggregate.span)
             else:
                 self._hold(variable, signature.result, words, span=aggregate.span)
         return TypedLiteral(literal, (variable,), TypedAggregate(target, body))
@@ -147,12 +149,9 @@ class Kinds:
         typed = Typed(call, self._node(signature.result, call.span, f"`{name}` gives {spell(signature.result)}"), parts)
         for i, part in enumerate(parts):
             kinds = signature.argument(i)
-            if kinds != ANY:
-                words = f"`{name}` works on {spell(kinds)}" if signature.uniform else (
-                    f"argument {i + 1} of `{name}` must be {spell(kinds)}"
-                )
-                self._hold(part, kinds, words)
-            if signature.uniform and len(parts) > i:
+            words = f"argument {i + 1} of `{name}` must be" if not signature.uniform else f"`{name}` works on"
+            fits = self._hold(part, kinds, f"{words} {spell(kinds)}")
+            if signature.uniform and fits:
                 self._join(typed, part, part.term.span or call.span, operator=name)
         return typed
 
@@ -172,16 +171,18 @@ class Kinds:
             node = parent[node]
         return node
 
-    def _hold(self, typed: Typed, kinds: KindSet, words: str, *, span: Span | None = None) -> None:
-        """Narrow the class of a term to `kinds`, for the reason in `words`."""
+    def _hold(self, typed: Typed, kinds: KindSet, words: str, *, span: Span | None = None) -> bool:
+        """Narrow the class of a term to `kinds`, for the reason in `words`; False when it is of none of them."""
         root = self._find(typed.node)
         have = self._kinds[root]
         both = have & kinds
         if not both:
-            self._conflict(typed, have, words, span or typed.term.span, root)
-        elif both != have:
+            self._conflict(typed, kinds, words, span or typed.term.span, root)
+            return False
+        if both != have:
             self._kinds[root] = both
             self._why[root] = (span or typed.term.span, words)
+        return True
 
     def _join(self, left: Typed, right: Typed, span: Span | None, *, operator: str = "") -> None:
         """Make two terms one class."""
@@ -191,7 +192,7 @@ class Kinds:
         both = self._kinds[a] & self._kinds[b]
         if not both:
             other = f"the other operands of `{operator}` are" if operator else f"{_subject(left.term)} is"
-            self._conflict(right, self._kinds[b], f"{other} {spell(self._kinds[a])}", span, b, a)
+            self._conflict(right, self._kinds[a], f"{other} {spell(self._kinds[a])}", span, b, a)
             return
         keep, drop = (a, b) if self._kinds[a] == both else (b, a)
         self._parent[drop] = keep
@@ -199,20 +200,20 @@ class Kinds:
             self._why[keep] = (span, f"it must be {spell(both)}")
         self._kinds[keep] = both
 
-    def _conflict(self, typed: Typed, have: KindSet, words: str, span: Span | None, *roots: int) -> None:
+    def _conflict(self, typed: Typed, wanted: KindSet, words: str, span: Span | None, root: int, *others: int) -> None:
         self.failed = True
-        subject = _subject(typed.term)
+        have = self._kinds[root]
         notes = []
-        for root in roots:
-            where, why = self._why[root]
+        for place in (root, *others):
+            where, why = self._why[place]
             if why and where is not None and where != span:
-                notes.append((where, f"{spell(self._kinds[root])} because {why}"))
+                notes.append((where, f"{spell(self._kinds[place])} because {why}"))
         self._findings.error(
             "type-mismatch",
-            f"{subject} is {spell(have)}, but {words}",
+            f"{_subject(typed.term)} is {_spell_of(typed.term, have)}, but {words}",
             span,
-            label=_advice_label(have),
-            help=_advice(typed.term, have, words),
+            label=f"{_spell_of(typed.term, have)} here",
+            help=_advice(typed.term, have, wanted, words),
             notes=tuple(notes),
         )
 
@@ -257,17 +258,23 @@ def _spelled(function: str) -> str:
     return "-" if function == "neg" else function
 
 
-def _advice_label(have: KindSet) -> str:
-    return f"{spell(have)} here"
+def _spell_of(term: Term, kinds: KindSet) -> str:
+    if isinstance(term, Constant) and kinds == NUMERIC:
+        return "an integer"
+    return "`float`" if isinstance(term, Constant) and isinstance(term.value, float) else spell(kinds)
 
 
-def _advice(term: Term, have: KindSet, words: str) -> str:
+def _advice(term: Term, have: KindSet, wanted: KindSet, words: str) -> str:
     if isinstance(term, Constant) and isinstance(term.value, str):
-        for kind in ("date", "timestamp", "decimal"):
-            if f"`{kind}`" in words:
-                return f'write `{kind}("{term.value[:40]}")`'
-    if have == only(Kind.SYMBOL) and "`number`" in words:
+        for kind in (Kind.DATE, Kind.TIMESTAMP, Kind.DECIMAL):
+            if wanted == only(kind):
+                return f'write `{kind.value}("{term.value[:40]}")`'
+    if isinstance(term, Constant) and kinds_of_constant(term) == NUMERIC and wanted == only(Kind.SYMBOL):
+        return f'write `"{term.value}"`'
+    if have == only(Kind.SYMBOL) and "`+`" in words:
+        return "texts are joined with `cat`"
+    if have == only(Kind.SYMBOL) and wanted == only(Kind.NUMBER):
         return "use `to_number` if the text holds a number"
-    if "`symbol`" in words and have & only(Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT):
+    if wanted == only(Kind.SYMBOL) and have & only(Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT):
         return "use `to_string` to make it text"
-    return "values of different types never meet; use one type in both places"
+    return "use values of one type in both places"

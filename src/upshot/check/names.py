@@ -57,7 +57,8 @@ class NameCheck:
         elif schema.arity != len(atom.args):
             self.findings.error(
                 "wrong-arity",
-                f"`{atom.relation}` has {_count(schema.arity, 'column')}, but {_count(len(atom.args), 'argument')} here",
+                f"`{atom.relation}` has {_count(schema.arity, 'column')}, "
+                f"but {_count(len(atom.args), 'argument')} {'is' if len(atom.args) == 1 else 'are'} given",
                 atom.span,
                 label=f"expected {_count(schema.arity, 'argument')}",
                 help=f"write `{_shape(schema)}`",
@@ -123,7 +124,7 @@ class NameCheck:
         self.relation(atom)
         if atom.state and not self.states:
             self.findings.error(
-                "misplaced-state",
+                "state-outside-rule",
                 f"`{atom.state} {atom.relation}(…)` is only possible in the condition of a `.rule`",
                 atom.span,
                 label=f"`{atom.state}` has no meaning here",
@@ -206,7 +207,7 @@ class NameCheck:
 
     def _misplaced_parameter(self, parameter: Parameter) -> None:
         self.findings.error(
-            "misplaced-parameter",
+            "parameter-outside-query",
             f"parameter `${parameter.name}` is only possible in a query",
             parameter.span,
             label="no caller binds it here",

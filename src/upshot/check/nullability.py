@@ -1,8 +1,8 @@
 """Which variables can be NULL, and the cases of negated comparisons that follow from it.
 
-A comparison with NULL is false, so the negation of `X < Y` holds when `X >= Y`, and also when X or Y is NULL. Where neither
-can be NULL a negated comparison is just turned round; elsewhere the clause is split into one clause per case, the NULL cases
-tested with `is_null`.
+A comparison with NULL is false, so the negation of `X < Y` holds when `X >= Y`, and also when X or Y is NULL. Where
+neither can be NULL a negated comparison is just turned round; elsewhere the clause is split into one clause per case,
+the NULL cases tested with `is_null`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def nullable_variables(
 ) -> set[str]:
     """The variables that NULL can reach inside `body`.
 
-    NULL joins and compares with nothing: a variable of two positive literals, of a comparison or test, or of a required
-    column is never NULL; nor is one under `!is_null(…)`. For the body of an aggregate, `visible` are the variables of the
-    clause around it and `outside` those of them that can be NULL.
+    NULL joins and compares with nothing: a variable of two positive literals, of a comparison or test, or of a
+    required column is never NULL; nor is one under `!is_null(…)`. For the body of an aggregate, `visible` are the
+    variables of the clause around it and `outside` those of them that can be NULL.
     """
     places: dict[str, int] = {}
     guarded: set[str] = set()
@@ -74,17 +74,29 @@ def can_be_null(term: Term, nullable: Collection[str]) -> bool:
     )
 
 
-def null_cases(negated: Not, nullable: Collection[str]) -> list[RawLiteral]:
-    """The literals, any of which makes the negated comparison true; one when no operand can be NULL."""
+def known_null(body: Conjunction) -> set[str]:
+    """The variables that are NULL in every solution, by a literal `is_null(X)`."""
+    return {
+        argument.name
+        for literal in body
+        if isinstance(literal, Test) and literal.name == "is_null"
+        for argument in literal.args
+        if isinstance(argument, Variable)
+    }
+
+
+def null_cases(negated: Not, nullable: Collection[str], null: Collection[str]) -> list[Conjunction]:
+    """The conjunctions, any of which makes the negated comparison true; one when no operand can be NULL.
+
+    With an operand that is NULL anyway (see `known_null`) it holds without further ado.
+    """
     comparison = negated.body
     assert isinstance(comparison, Comparison)
-    cases: list[RawLiteral] = [
-        Comparison(OPPOSITE[comparison.op], comparison.left, comparison.right, span=comparison.span)
-    ]
-    for term in (comparison.left, comparison.right):
-        if can_be_null(term, nullable):
-            cases.append(Test("is_null", (term,), span=comparison.span))
-    return cases
+    sides = (comparison.left, comparison.right)
+    if any(isinstance(t, Variable) and t.name in null for side in sides for t in subterms(side)):
+        return [()]
+    opposite = Comparison(OPPOSITE[comparison.op], *sides, span=comparison.span)
+    return [(opposite,), *((Test("is_null", (t,), span=comparison.span),) for t in sides if can_be_null(t, nullable))]
 
 
 def is_negated_comparison(literal: RawLiteral) -> bool:

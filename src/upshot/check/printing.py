@@ -27,8 +27,8 @@ def print_clause(clause: Clause) -> str:
 def print_checked(program: CheckedProgram) -> str:
     """The whole program as text: declarations, directives, facts, rules, constraints.
 
-    Columns are declared with built-in types: what subtypes promised is proven by now. A view that is also read from files
-    is printed with the hidden relation that takes what is read.
+    Columns are declared with built-in types: what subtypes promised is proven by now. A view that is also read from
+    files is printed with the hidden relation that takes what is read.
     """
     lines = [print_item(_declaration(s)) for s in program.schemas.values() if s.role is not Role.CONSTRAINT]
     lines += [print_item(_directive(d, program)) for d in program.directives]

@@ -15,7 +15,7 @@ from upshot.check.findings import Findings
 from upshot.check.names import NameCheck
 from upshot.check.program import Clause
 from upshot.check.type_names import TypeNames
-from upshot.check.variables import fresh_name, variables, walk
+from upshot.check.variables import fresh_name, occurrences, walk
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.span import Span
 from upshot.core.types import BOOLEAN, DATE, FLOAT, SYMBOL, TIMESTAMP, Kind, Type
@@ -27,18 +27,21 @@ def check_query(
 ) -> tuple[Schema, tuple[Clause, ...]]:
     """The schema of the answers and the clauses that give them.
 
-    The columns are the variables of the body outside aggregates, in order of first appearance; each parameter is a typed
-    constant. Raises `ProgramError` with all that is wrong with the query.
+    The columns are the variables of the body outside aggregates, in order of first appearance; each parameter is a
+    typed constant. Raises `ProgramError` with all that is wrong with the query.
     """
     findings = Findings()
     names = NameCheck(schemas, frozenset(), findings, parameters=True)
     shallow = names.formula(formula)
     constants = _constants(formula, parameters, findings)
-    columns = variables(formula, inside_aggregates=False)
+    firsts: dict[str, Variable] = {}
+    for variable in occurrences(formula, inside_aggregates=False):
+        firsts.setdefault(variable.name, variable)
+    columns = tuple(firsts)
     name = fresh_name("query", schemas)
-    head = Atom(name, tuple(Variable(c) for c in columns), span=formula.span)
-    maker = ClauseMaker(schemas, set(), TypeNames(known=False), findings, constants)
-    made = maker.rule((head,), formula, formula.span, infer=True) if shallow else []
+    head = Atom(name, tuple(firsts.values()), span=formula.span)
+    maker = ClauseMaker(schemas, set(), TypeNames(known=False), findings, constants, head_words="the query")
+    made = maker.rule((head,), formula, formula.span, infer=True, sound=not findings.errors) if shallow else []
     findings.raise_errors()
     types = [
         _answer_type([m.head_types[i] for m in made], column, formula.span, findings)
@@ -117,8 +120,8 @@ def _constant(value: Any, parameter: Parameter, findings: Findings) -> Constant 
             naive = isinstance(value, datetime.datetime)
             findings.error(
                 "bad-parameter",
-                f"parameter `${parameter.name}`: "
-                + ("a datetime without time zone" if naive else f"a `{type(value).__name__}` is not a value of any type"),
+                f"parameter `${parameter.name}` cannot be a "
+                + ("datetime without time zone" if naive else f"`{type(value).__name__}`"),
                 parameter.span,
                 label="cannot be bound",
                 help="give it a time zone, for example UTC"

@@ -14,14 +14,13 @@ from upshot.syntax.ast import Declaration
 class Relations:
     """Schemas by name, in order of declaration.
 
-    `vague` are the relations declared with a mistake: their columns are not to be trusted, so that nothing is said about
-    the types of values in them.
+    `vague` are the relations declared with a mistake: their columns are not to be trusted, so that nothing is said
+    about the types of values in them.
     """
 
     def __init__(self) -> None:
         self.schemas: dict[str, Schema] = {}
         self.vague: set[str] = set()
-        self.constraints: set[str] = set()
 
 
 def relations(declarations: Iterable[Declaration], types: TypeNames, findings: Findings) -> Relations:
@@ -39,9 +38,9 @@ def relations(declarations: Iterable[Declaration], types: TypeNames, findings: F
                 notes=((earlier.span, "first declared here"),),
             )
             continue
-        before = len(findings.errors)
+        before = findings.reported
         known.schemas[declaration.name] = _schema(declaration, types, findings)
-        if len(findings.errors) > before:
+        if findings.reported > before:
             known.vague.add(declaration.name)
     return known
 

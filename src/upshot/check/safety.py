@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from upshot.check.clause_form import Conjunction, RawLiteral
 from upshot.check.findings import Findings
 from upshot.check.variables import occurrences, terms_of
-from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Not, Term, Variable
+from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Formula, Not, Term, Variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,23 @@ def shared(aggregate: Aggregate, outside: Collection[str]) -> list[str]:
     return list(dict.fromkeys(v.name for v in occurrences(aggregate) if v.name in outside))
 
 
+def aggregate_body(aggregate: Aggregate) -> Conjunction:
+    """The literals of an aggregate in clause form."""
+    assert isinstance(aggregate.body, And)
+    return aggregate.body.parts  # type: ignore[return-value]
+
+
+def names_inside(aggregate: Aggregate, outside: Collection[str]) -> set[str]:
+    """The variables visible inside an aggregate: its own, and those of `outside`."""
+    names = direct_names(aggregate_body(aggregate)) | set(outside)
+    if aggregate.target is not None:
+        names.update(v.name for v in occurrences(aggregate.target, inside_aggregates=False))
+    return names
+
+
 def direct_names(body: Conjunction) -> set[str]:
     """The variables that occur in literals outside aggregates."""
-    return {
-        v.name for literal in body for t in terms_of(literal) for v in occurrences(t, inside_aggregates=False)
-    }
+    return {v.name for literal in body for t in terms_of(literal) for v in occurrences(t, inside_aggregates=False)}
 
 
 def defines(literal: RawLiteral) -> list[tuple[str, Term]]:
@@ -90,48 +102,47 @@ def bind(body: Conjunction, given: Collection[str], visible: Collection[str]) ->
     return Binding(frozenset(bound), tuple(dict.fromkeys(definitions)))
 
 
-def check_safety(head: Atom, body: Conjunction, findings: Findings) -> bool:
+def check_safety(head: Atom, body: Conjunction, findings: Findings, head_words: str = "the head") -> bool:
     """Whether every variable of the clause is bound; what is not is reported, roots only."""
     visible = direct_names(body) | {v.name for a in head.args for v in occurrences(a)}
     binding = bind(body, (), visible)
     fine = True
     reported: set[str] = set()
     blamed = _roots(body, binding, visible)
-    for variable, place in _uses(head, body, visible):
+    counts = _counts(head, body)
+    for variable, place in _uses(head, body, visible, head_words):
         if variable.name in binding.bound or variable.name in reported:
             continue
         reported.add(variable.name)
         fine = False
         if variable.name in blamed:
-            _report(variable, place, head, body, findings)
+            _report(variable, place, counts, findings)
     for literal in body:
         for aggregate in _aggregates(literal):
-            fine = _check_aggregate(aggregate, visible, binding.bound, findings) and fine
+            fine = _check_aggregate(aggregate, visible, findings) and fine
     return fine
 
 
-def _check_aggregate(
-    aggregate: Aggregate, visible: Collection[str], bound: Collection[str], findings: Findings
-) -> bool:
+def _check_aggregate(aggregate: Aggregate, visible: Collection[str], findings: Findings) -> bool:
     """Whether the aggregate's own variables are bound inside it; those shared with the outside count as bound."""
-    assert isinstance(aggregate.body, And)
-    body: Conjunction = aggregate.body.parts  # type: ignore[assignment]
+    body = aggregate_body(aggregate)
     target = Atom("", () if aggregate.target is None else (aggregate.target,))
-    inner_visible = direct_names(body) | {v.name for a in target.args for v in occurrences(a)} | set(visible)
-    outside = frozenset(visible)
+    outside = shared(aggregate, visible)
+    inner_visible = names_inside(aggregate, outside)
     binding = bind(body, outside, inner_visible)
     blamed = _roots(body, binding, inner_visible)
+    counts = _counts(target, body)
     fine = True
     reported: set[str] = set()
-    for variable, place in _uses(target, body, inner_visible, head_words="the value of the aggregate"):
+    for variable, place in _uses(target, body, inner_visible, "the value of the aggregate"):
         if variable.name not in binding.bound and variable.name not in reported:
             reported.add(variable.name)
             fine = False
             if variable.name in blamed:
-                _report(variable, place, target, body, findings)
+                _report(variable, place, counts, findings)
     for literal in body:
         for inner in _aggregates(literal):
-            fine = _check_aggregate(inner, inner_visible, binding.bound, findings) and fine
+            fine = _check_aggregate(inner, inner_visible, findings) and fine
     return fine
 
 
@@ -140,9 +151,7 @@ def _aggregates(literal: RawLiteral) -> Iterator[Aggregate]:
         yield literal.right
 
 
-def _uses(
-    head: Atom, body: Conjunction, visible: Collection[str], head_words: str = "the head"
-) -> Iterator[tuple[Variable, str]]:
+def _uses(head: Atom, body: Conjunction, visible: Collection[str], head_words: str) -> Iterator[tuple[Variable, str]]:
     """Every place that needs a bound variable, the head first."""
     for argument in head.args:
         for variable in occurrences(argument):
@@ -188,17 +197,21 @@ def _roots(body: Conjunction, binding: Binding, visible: Collection[str]) -> set
     return roots | (unbound - explained)
 
 
-def _report(variable: Variable, place: str, head: Atom, body: Conjunction, findings: Findings) -> None:
+def _counts(head: Atom, body: Conjunction) -> Counter[str]:
+    """How often each variable occurs."""
+    nodes: tuple[Formula | Term, ...] = (*head.args, *body)
+    return Counter(v.name for node in nodes for v in occurrences(node))
+
+
+def _report(variable: Variable, place: str, counts: Counter[str], findings: Findings) -> None:
     name = variable.name
-    count = sum(v.name == name for a in head.args for v in occurrences(a))
-    count += sum(v.name == name for literal in body for v in occurrences(literal))
-    label = f"`{name}` occurs nowhere else" if count == 1 else f"no positive literal binds `{name}`"
+    label = f"`{name}` occurs nowhere else" if counts[name] == 1 else f"no positive literal binds `{name}`"
     what = "head variable" if place == "the head" else "variable"
     findings.error(
         "unsafe-variable",
         f"{what} `{name}` is not bound in the body"
         if place == "the head"
-        else f"{what} `{name}` of {place} is not bound",
+        else f"{what} `{name}` in {place} is not bound",
         variable.span,
         label=label,
         help=f"use `{name}` in a positive literal of the body, or give it a value with `{name} = …`",

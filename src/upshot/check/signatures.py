@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from upshot.core.types import Kind
 
@@ -33,6 +34,7 @@ def preferred(kinds: KindSet) -> Kind:
     return next(k for k in _PREFERRED if _BIT[k] & kinds)
 
 
+@cache
 def spell(kinds: KindSet) -> str:
     """The kinds in words.
 
@@ -107,8 +109,6 @@ FUNCTIONS: dict[str, Signature] = {
     "to_number": _fixed(_NUMBER, _SYMBOL),
     "to_string": _fixed(_SYMBOL, _DIVISIBLE),
 }
-
-INFIX = frozenset({"+", "-", "*", "/", "%", "^", "neg", "band", "bor", "bxor", "bnot", "bshl", "bshr"})
 
 TESTS: dict[str, tuple[KindSet, ...]] = {
     "contains": (_SYMBOL, _SYMBOL),

@@ -88,7 +88,7 @@ def order(views: Sequence[str], found: Iterable[Need]) -> Components:
     members: dict[int, list[int]] = {}
     for view, root in enumerate(component):
         members.setdefault(root, []).append(view)
-    missing = {root: 0 for root in members}
+    missing = dict.fromkeys(members, 0)
     users: dict[int, set[int]] = {root: set() for root in members}
     for view, used in enumerate(uses):
         for other in used:

@@ -130,9 +130,7 @@ def _built_in(kind: Kind, written: TypeName, findings: Findings) -> Type | None:
             return None
         return Type(kind)
     if len(written.arguments) != 2:
-        _refuse(
-            written, findings, "`decimal` needs its digits and its decimals", "write for example `decimal(10,2)`"
-        )
+        _refuse(written, findings, "`decimal` needs its digits and its decimals", "write for example `decimal(10,2)`")
         return None
     precision, scale = written.arguments
     if not 1 <= precision <= MOST_DIGITS or not 0 <= scale <= precision:

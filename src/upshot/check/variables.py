@@ -34,6 +34,8 @@ def variables(node: Formula | Term, *, inside_aggregates: bool = True) -> tuple[
 
 def occurrences(node: Formula | Term, *, inside_aggregates: bool = True) -> Iterator[Variable]:
     """Every occurrence of a variable, from left to right."""
+    if isinstance(node, Variable):
+        return iter((node,))
     return (n for n in walk(node, inside_aggregates=inside_aggregates) if isinstance(n, Variable))
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from upshot.cli.fact_files import Facts, read_facts
-from upshot.cli.file_options import FileOptions, file_options
 from upshot.cli.files import existing_directory, read_program
 from upshot.cli.programs import parse_source
 from upshot.cli.terminal import Bar, Terminal
@@ -16,18 +13,10 @@ from upshot.core.errors import DataError
 from upshot.core.schema import Role, Schema
 from upshot.database.connect import connect
 from upshot.database.database import Database
-from upshot.syntax.ast import Directive
+from upshot.database.souffle_files import FileOptions, file_options, read_facts
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
-    """The database and what the program says about files."""
-
-    database: Database
-    directives: tuple[Directive, ...]
-
-
-def open_session(terminal: Terminal, file: Path, fact_dir: Path | None, *, facts_required: bool = False) -> Session:
+def open_database(terminal: Terminal, file: Path, fact_dir: Path | None, *, facts_required: bool = False) -> Database:
     """The program of a file over the facts in a directory.
 
     Without `-F` the current directory is looked at as Soufflé does; a missing fact file is then an error only where
@@ -36,62 +25,46 @@ def open_session(terminal: Terminal, file: Path, fact_dir: Path | None, *, facts
     if fact_dir is not None:
         existing_directory(fact_dir, "-F")
     source = read_program(file)
-    program = parse_source(source)
-    directives = tuple(item for item in program.items if isinstance(item, Directive))
+    parse_source(source)
     database = connect()
     with terminal.progress(f"defining {source.name}"):
         terminal.report(database.define(source.text, name=source.name).warnings)
-    optional = fact_dir is None and not facts_required
-    load_facts(terminal, database, directives, fact_dir or Path("."), optional=optional)
+    load_facts(terminal, database, fact_dir or Path(), optional=fact_dir is None and not facts_required)
     if fact_dir is not None:
-        terminal.report(_unread(database.schemas, directives, fact_dir))
-    return Session(database, directives)
+        terminal.report(_unread(database, fact_dir))
+    return database
 
 
-def load_facts(
-    terminal: Terminal, database: Database, directives: tuple[Directive, ...], folder: Path, *, optional: bool
-) -> None:
+def load_facts(terminal: Terminal, database: Database, folder: Path, *, optional: bool) -> None:
     """Loads every `.input` relation in one transaction."""
-    inputs = [(item, *file_options(item, folder)) for item in directives if item.kind == "input"]
-    for _, _, warnings in inputs:
-        terminal.report(warnings)
-    total = sum(_size(options.path) for _, options, _ in inputs)
-    with terminal.progress("reading facts", total or None) as bar:
-        tables = {
-            item.relation: _read(terminal, database.schemas[item.relation], options, bar, optional=optional)
-            for item, options, _ in inputs
-        }
-        if not any(len(facts.rows) for facts in tables.values()):
+    inputs = [file_options(item, folder) for item in database.directives if item.kind == "input"]
+    schemas = database.schemas
+    with terminal.progress("reading facts", len(inputs)) as bar:
+        tables = {each.relation: _read(schemas[each.relation], each, bar, optional=optional) for each in inputs}
+        if not any(map(len, tables.values())):
             return
         bar.say("computing views")
         with database.transaction() as transaction:
-            for relation, facts in tables.items():
-                transaction.insert(relation, facts.rows)
+            for relation, rows in tables.items():
+                transaction.insert(relation, rows)
     terminal.report(transaction.warnings)
 
 
-def _read(terminal: Terminal, schema: Schema, options: FileOptions, bar: Bar, *, optional: bool) -> Facts:
-    bar.label(f"reading {'<stdin>' if options.standard else options.path}")
+def _read(schema: Schema, options: FileOptions, bar: Bar, *, optional: bool) -> Any:
+    bar.label(f"reading {'<stdin>' if options.device == 'stdin' else options.path}")
     try:
-        facts = read_facts(schema, options, bar.advance)
+        return read_facts(schema, options)
     except DataError as error:
         if optional and error.code == "missing-facts":
-            return Facts([])
+            return []
         raise
-    terminal.report(facts.warnings)
-    return facts
+    finally:
+        bar.advance()
 
 
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
-
-
-def _unread(schemas: Mapping[str, Schema], directives: tuple[Directive, ...], folder: Path) -> list[Diagnostic]:
+def _unread(database: Database, folder: Path) -> list[Diagnostic]:
     """A warning for each fact file that is named like a base relation and is not read."""
-    read = {item.relation for item in directives if item.kind == "input"}
+    read = {item.relation for item in database.directives if item.kind == "input"}
     return [
         Diagnostic(
             "facts-not-read",
@@ -100,6 +73,6 @@ def _unread(schemas: Mapping[str, Schema], directives: tuple[Directive, ...], fo
             help=f"write `.input {name}` to read it",
             severity=Severity.WARNING,
         )
-        for name, schema in schemas.items()
+        for name, schema in database.schemas.items()
         if schema.role is Role.BASE and name not in read and (folder / f"{name}.facts").is_file()
     ]

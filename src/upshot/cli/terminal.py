@@ -15,7 +15,7 @@ from upshot.cli.settings import Format
 from upshot.core.diagnostic import Diagnostic
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.progress import Progress, TaskID
 
 PATIENCE = 2.0
@@ -53,21 +53,30 @@ class Terminal:
     def report(self, diagnostics: Iterable[Diagnostic], *, to: IO[str] | None = None) -> None:
         """The diagnostics on stderr (or `to`): blocks of text, or one JSON object a line."""
         stream = to or self.err
-        for diagnostic in diagnostics:
-            if self.json:
-                stream.write(as_json(diagnostic) + "\n")
-            else:
-                stream.write(as_text(diagnostic, colour=in_colour(stream)) + "\n")
+        found = list(diagnostics)
+        if self.json:
+            stream.writelines(as_json(diagnostic) + "\n" for diagnostic in found)
+        elif found:
+            stream.write("\n\n".join(as_text(diagnostic, colour=in_colour(stream)) for diagnostic in found) + "\n")
         stream.flush()
 
     @property
     def console(self) -> Console:
-        """A rich console on stdout: tables and styled text, plain when stdout is not a terminal."""
+        """A rich console on stdout: tables and styled text, plain when stdout is not a terminal, nothing in JSON."""
         if self._console is None:
             from rich.console import Console
 
-            self._console = Console(file=self.out, highlight=False, soft_wrap=False)
+            self._console = Console(file=self.out, highlight=False, quiet=self.json)
         return self._console
+
+    def show(self, *drawn: RenderableType) -> None:
+        """Tables and styled text on stdout; without blanks at the ends of lines unless somebody sees them drawn."""
+        if self.out.isatty():
+            self.console.print(*drawn)
+            return
+        with self.console.capture() as captured:
+            self.console.print(*drawn)
+        self.out.writelines(line.rstrip() + "\n" for line in captured.get().splitlines())
 
     @contextmanager
     def progress(self, words: str, total: float | None = None) -> Iterator[Bar]:

@@ -4,8 +4,8 @@
                      │                 │
                      └──── error ──────┴──► rollback: nothing happened
 
-`commit` ends a transaction; `redefine` (in its own file) changes the program by the same steps. Both run while the caller
-holds the right to write; watchers are told after it was given back.
+`commit` ends a transaction; `redefine` (in its own file) changes the program by the same steps. Both run while the
+caller holds the right to write; watchers are told after it was given back.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def commit(state: State) -> Commit:
 
 
 def settle(engine: Engine, examine: Callable[[Engine, Deltas], Findings]) -> tuple[Deltas, Findings]:
-    """Propagates what is staged and accepts it, unless the propagation fails or `examine` raises: then all is undone."""
+    """What the staged change means, accepted; if propagation fails or `examine` raises, it is undone."""
     try:
         deltas = engine.propagate()
         findings = examine(engine, deltas)

@@ -19,7 +19,7 @@ from upshot.check.program import CheckedProgram
 from upshot.core.errors import UsageError
 from upshot.core.schema import Role, Schema
 from upshot.database.definitions import merged, without
-from upshot.database.dependencies import inputs, visible
+from upshot.database.dependencies import inputs
 from upshot.plan import ProgramPlan, compile_program
 from upshot.syntax import parse
 from upshot.syntax.ast import Item, Program
@@ -27,15 +27,13 @@ from upshot.syntax.ast import Item, Program
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The program in all its forms: as written (all texts merged), checked, planned."""
+    """The program in all its forms: as written (all texts merged), checked, planned. `visible` are the relations a user
+    may name."""
 
     program: Program
     checked: CheckedProgram
     plan: ProgramPlan
-
-    @property
-    def visible(self) -> list[str]:
-        return visible(self.checked)
+    visible: Mapping[str, Schema]
 
     def schema(self, name: str) -> Schema:
         return self.checked.schemas[name]
@@ -71,7 +69,9 @@ def compile_without(relation: str, defined: Compiled) -> Compiled:
 
 def _compiled(program: Program) -> Compiled:
     checked = check(program)
-    return Compiled(program, checked, compile_program(checked))
+    hidden = frozenset(checked.input_part.values())
+    visible = {name: schema for name, schema in checked.schemas.items() if name not in hidden}
+    return Compiled(program, checked, compile_program(checked), visible)
 
 
 # ---- reading ------------------------------------------------------------------------------------

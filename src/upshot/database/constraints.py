@@ -9,6 +9,7 @@ from typing import Any
 
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import ConstraintError
+from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.compile import Compiled
 from upshot.database.engines import Deltas, Engine
@@ -39,7 +40,7 @@ class Findings:
 def added_violations(compiled: Compiled, deltas: Deltas) -> dict[str, list[Row]]:
     """The witnesses this change brought; those that were there before are not its doing."""
     touched = compiled.checked.constraints.keys() & deltas.keys()
-    return {name: list(deltas[name][0]) for name in sorted(touched) if len(deltas[name][0])}
+    return {name: deltas[name][0].sorted() for name in sorted(touched) if len(deltas[name][0])}
 
 
 def key_violations(
@@ -56,7 +57,7 @@ def key_violations(
         if schema is not None and schema.keys and name not in (whole or {}):
             conflicts = engine.key_conflicts(name)
             if conflicts:
-                found[name] = list(dict.fromkeys(row for pair in conflicts for row in pair))
+                found[name] = _in_order(schema, {row for pair in conflicts for row in pair})
     return found
 
 
@@ -65,7 +66,11 @@ def _sharing_a_key(schema: Schema, rows: Iterable[Row]) -> list[Row]:
     for row in rows:
         for key in schema.keys:
             groups[key, tuple(row[position] for position in key)].append(row)
-    return list(dict.fromkeys(row for group in groups.values() if len(group) > 1 for row in group))
+    return _in_order(schema, {row for group in groups.values() if len(group) > 1 for row in group})
+
+
+def _in_order(schema: Schema, rows: Iterable[Row]) -> list[Row]:
+    return Rows.of(schema, list(rows)).sorted()
 
 
 # ---- words ------------------------------------------------------------------------------------------

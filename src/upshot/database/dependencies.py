@@ -76,9 +76,3 @@ def base_relations_of(view: str, program: CheckedProgram) -> list[str]:
     shown = {hidden: relation for relation, hidden in program.input_part.items()}
     below = everything_below(view, inputs(program))
     return sorted(shown.get(name, name) for name in below if program.schemas[name].role is Role.BASE)
-
-
-def visible(program: CheckedProgram) -> list[str]:
-    """The relations a user may name: all but the hidden parts that hold loaded facts of views."""
-    hidden = set(program.input_part.values())
-    return [name for name in program.schemas if name not in hidden]

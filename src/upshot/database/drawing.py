@@ -122,13 +122,10 @@ def _edge(edge: Dependency, layout: Layout) -> str:
     left, right = layout.boxes[edge.relation], layout.boxes[edge.view]
     if edge.relation == edge.view:
         x, y = left.right, left.middle
-        line = f"M{x:.1f} {y - 12:.1f} C{x + 34:.1f} {y - 22:.1f} {x + 34:.1f} {y + 22:.1f} {x + 2:.1f} {y + 12:.1f}"
-        middle = (x + 26, y)
+        line = f"M{x:.1f} {y - 20:.1f} C{x + 26:.1f} {y - 30:.1f} {x + 26:.1f} {y:.1f} {x + 2:.1f} {y - 9:.1f}"
+        middle = (x + 20, y - 14)
     elif left.x == right.x:
-        bend = max(left.right, right.right) + 30 + abs(right.middle - left.middle) / 12
-        start = f"M{left.right:.1f} {left.middle:.1f} C{bend:.1f} {left.middle:.1f}"
-        line = f"{start} {bend:.1f} {right.middle:.1f} {right.right + 2:.1f} {right.middle:.1f}"
-        middle = (bend - 10, (left.middle + right.middle) / 2)
+        line, middle = _beside(left, right)
     else:
         line, middle = _across(left, right, layout.lanes.get(edge, ()))
     kind = " negated" * edge.negated + " aggregated" * edge.aggregated
@@ -136,6 +133,15 @@ def _edge(edge: Dependency, layout: Layout) -> str:
     mark = f'<text class="sum" text-anchor="middle" x="{middle[0]:.1f}" y="{middle[1] + 5:.1f}">Σ</text>'
     title = f"<title>{escape(words)}</title>"
     return f'<g>{title}<path class="edge{kind}" marker-end="url(#tip)" d="{line}"/>{mark * edge.aggregated}</g>'
+
+
+def _beside(left: Box, right: Box) -> tuple[str, tuple[float, float]]:
+    """The curve between two boxes of one layer; edges up and down bulge differently, so both can be seen."""
+    down = right.y > left.y
+    start, end = (left.middle + 10, right.middle - 10) if down else (left.middle - 4, right.middle + 4)
+    bend = left.right + (24 if down else 44) + abs(end - start) / 12
+    line = f"M{left.right:.1f} {start:.1f} C{bend:.1f} {start:.1f} {bend:.1f} {end:.1f} {right.right + 2:.1f} {end:.1f}"
+    return line, ((left.right + 3 * bend) / 4, (start + end) / 2)
 
 
 def _across(left: Box, right: Box, lanes: tuple[tuple[float, float, float], ...]) -> tuple[str, tuple[float, float]]:

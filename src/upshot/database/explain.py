@@ -9,7 +9,7 @@ from typing import Any
 from upshot.check.printing import print_clause
 from upshot.core.errors import UsageError
 from upshot.core.schema import Role, Schema
-from upshot.database.dependencies import dependencies
+from upshot.database.dependencies import inputs
 from upshot.database.drawing import svg
 from upshot.database.engines import Engine
 from upshot.database.network import Network, network
@@ -78,11 +78,12 @@ def explain(state: State, view: str | None) -> Explanation:
             raise UsageError(f"`{view}` is a base relation", code="not-a-view", help=hint)
         drawn = network(state.compiled.checked, view)
         names = [name for layer in drawn.layers for slot in layer for name in slot.members]
-        parts = tuple(_part(state, engine, name, drawn) for name in names)
+        below = inputs(state.compiled.checked)
+        parts = tuple(_part(state, engine, name, drawn, below.get(name, frozenset())) for name in names)
         return Explanation(parts, state.version, engine.work.as_dict(), drawn)
 
 
-def _part(state: State, engine: Engine, name: str, drawn: Network) -> Part:
+def _part(state: State, engine: Engine, name: str, drawn: Network, uses: frozenset[str]) -> Part:
     checked, plan = state.compiled.checked, state.compiled.plan
     schema = checked.schemas[name]
     size = engine.size(name)
@@ -90,9 +91,9 @@ def _part(state: State, engine: Engine, name: str, drawn: Network) -> Part:
         return Part(name, schema, size, False, "", (), (), (), "")
     choice = plan.strategies[name]
     rules = tuple(print_clause(clause) for clause in checked.clauses if clause.head.relation == name)
-    uses = tuple(sorted({edge.relation for edge in dependencies(checked) if edge.view == name}))
     reasons, recursive = tuple(choice.reasons), name in drawn.recursive
-    return Part(name, schema, size, recursive, str(choice.strategy), reasons, rules, uses, engine.describe(name))
+    plan_text = engine.describe(name)
+    return Part(name, schema, size, recursive, choice.strategy, reasons, rules, tuple(sorted(uses)), plan_text)
 
 
 def _described(part: Part) -> str:

@@ -20,6 +20,7 @@ from upshot.database.constraints import (
     warnings_for,
 )
 from upshot.database.engines import Deltas, Engine
+from upshot.database.row_sets import row_set
 from upshot.database.state import State
 
 Row = tuple[Any, ...]
@@ -39,8 +40,8 @@ def redefine(state: State, new: Compiled, stage: Callable[[Engine], None] | None
 
     def examine(engine: Engine, deltas: Deltas) -> Findings:
         findings = Findings(
-            key_violations(engine, new, deltas, _after(before.rekeyed, deltas)),
-            {**added_violations(new, deltas), **_after(before.witnesses, deltas)},
+            key_violations(engine, new, deltas, _after(before.rekeyed, deltas, new)),
+            {**added_violations(new, deltas), **_after(before.witnesses, deltas, new)},
         )
         if rejection := rejected_definition(findings, new):
             raise rejection
@@ -130,7 +131,7 @@ def _before(state: State, new: Compiled) -> _Before:
             facts = text_facts(old).get(home, frozenset())
             given[name] = [row for row in engine.rows(home) if row not in facts]
         if new.is_base(name) and not old.is_base(name):
-            demoted[name] = frozenset(engine.rows(name))
+            demoted[name] = row_set(engine.rows(name))
     policies = old.checked.constraints
     stated = [name for name, constraint in new.checked.constraints.items() if policies.get(name) != constraint]
     rekeyed = [name for name in alike if new.schema(name).keys and old.schema(name).keys != new.schema(name).keys]
@@ -142,13 +143,13 @@ def _before(state: State, new: Compiled) -> _Before:
     )
 
 
-def _after(before: RowsByName, deltas: Deltas) -> dict[str, list[Row]]:
-    """The rows as they are once the change is made."""
+def _after(before: RowsByName, deltas: Deltas, new: Compiled) -> dict[str, list[Row]]:
+    """The rows as they are once the change is made, in order."""
     found = {}
     for name, rows in before.items():
         inserted, deleted = deltas.get(name, ((), ()))
-        gone = set(deleted)
-        found[name] = [*(row for row in rows if row not in gone), *inserted]
+        remaining = row_set(rows) - row_set(deleted) | row_set(inserted)
+        found[name] = Rows.of(new.schema(name), list(remaining)).sorted()
     return found
 
 
@@ -156,7 +157,7 @@ def _changes_of_former_views(demoted: Mapping[str, frozenset[Row]], state: State
     """The engine starts such a relation afresh; what its users see is the difference to the rows the view had."""
     changes = {}
     for name, were in demoted.items():
-        schema, rows = state.schema(name), frozenset(state.engine.rows(name))
+        schema, rows = state.schema(name), row_set(state.engine.rows(name))
         changes[name] = (Rows.of(schema, list(rows - were)), Rows.of(schema, list(were - rows)))
     return changes
 

@@ -53,7 +53,7 @@ def _contents(schema: Schema, options: FileOptions) -> bytes | mmap.mmap:
             if stream.read(2) == b"\x1f\x8b":
                 stream.seek(0)
                 return gzip.decompress(stream.read())
-            if stream.seek(0, io.SEEK_END) < WORTH_ARROW:
+            if stream.seek(0, io.SEEK_END) < max(1, WORTH_ARROW):
                 stream.seek(0)
                 return stream.read()
             return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
@@ -77,6 +77,8 @@ def _missing(schema: Schema, path: Path) -> DataError:
 def _read_with_arrow(schema: Schema, options: FileOptions, data: bytes | mmap.mmap) -> pa.Table | None:
     """The table, or None where Arrow would not read exactly what the line reader reads, or finds a fault."""
     if len(options.delimiter) != 1 or not options.delimiter.isascii() or _has_lone_carriage_return(data):
+        return None
+    if options.quoted and bytes(data).count(b'"') % 2:
         return None
     import pyarrow as pa
     from pyarrow import csv as arrow_csv

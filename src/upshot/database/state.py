@@ -84,8 +84,7 @@ class State:
     @property
     def schemas(self) -> Mapping[str, Schema]:
         """The relations a user may name."""
-        checked = self.compiled.checked
-        return {name: checked.schemas[name] for name in self.compiled.visible}
+        return self.compiled.visible
 
     def schema(self, name: str) -> Schema:
         schemas = self.schemas

@@ -11,6 +11,7 @@ from upshot.core.rows import Rows
 from upshot.core.schema import Role, Schema
 from upshot.database.constraints import SHOWN, fact
 from upshot.database.engines import Engine
+from upshot.database.row_sets import row_set
 from upshot.database.state import State
 
 
@@ -49,10 +50,10 @@ def verify(state: State) -> Verified:
 def _differences(schema: Schema, stored: Engine, fresh: Engine) -> Iterable[str]:
     if stored.size(schema.name) == fresh.size(schema.name) and stored.rows(schema.name) == fresh.rows(schema.name):
         return
-    have, want = set(stored.rows(schema.name)), set(fresh.rows(schema.name))
-    for row in sorted(have - want, key=repr):
+    have, want = row_set(stored.rows(schema.name)), row_set(fresh.rows(schema.name))
+    for row in Rows.of(schema, list(have - want)).sorted():
         yield f"{fact(schema, row)} is stored and does not follow"
-    for row in sorted(want - have, key=repr):
+    for row in Rows.of(schema, list(want - have)).sorted():
         yield f"{fact(schema, row)} follows and is not stored"
 
 

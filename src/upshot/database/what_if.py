@@ -11,6 +11,7 @@ from upshot.database.changes import ChangeSet
 from upshot.database.constraints import Findings, Violations, added_violations, key_violations
 from upshot.database.engines import Engine
 from upshot.database.given_rows import given_rows
+from upshot.database.row_sets import row_set
 from upshot.database.state import State
 from upshot.engine.work import Work
 
@@ -41,9 +42,8 @@ def what_if(state: State, insert: Given, delete: Given) -> WhatIf:
     """
     deletions, insertions = _statements(state, delete), _statements(state, insert)
     for name in deletions.keys() & insertions.keys():
-        both = set(deletions[name]) & set(insertions[name])
-        deletions[name] = [row for row in deletions[name] if row not in both]
-        insertions[name] = [row for row in insertions[name] if row not in both]
+        gone, come = row_set(deletions[name]), row_set(insertions[name])
+        deletions[name], insertions[name] = list(gone - come), list(come - gone)
     with state.writing("ask what if") as engine:
         try:
             _stage(engine, deletions, insertions)

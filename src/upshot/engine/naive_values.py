@@ -6,7 +6,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from decimal import localcontext
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
@@ -80,8 +80,10 @@ def holds(name: str, args: Sequence[Any]) -> bool:
 def aggregate(function: str, values: Sequence[Any], type: Type) -> Any:
     """The fold of values none of which is NULL; None if there is nothing to tell."""
     match function:
+        case "sum" if type.kind is Kind.FLOAT:
+            return rounded_sum(values)
         case "sum":
-            return rounded_sum(values) if type.kind is Kind.FLOAT else exactly(lambda: sum(values), type)
+            return exactly(lambda: sum(values, Decimal(0) if type.kind is Kind.DECIMAL else 0), type)
         case "mean":
             return rounded_sum(values) / len(values) if values else None
     return (max if function == "max" else min)(values, key=order, default=None)
@@ -95,7 +97,7 @@ def rounded_sum(values: Sequence[Any]) -> float:
     try:
         return float(exact)
     except OverflowError:
-        return math.copysign(math.inf, exact.numerator)
+        return math.inf if exact > 0 else -math.inf
 
 
 def exactly(compute: Callable[[], Any], type: Type) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from upshot.check.program import Literal
 from upshot.core.types import Type
-from upshot.plan.rule_plan import Absent, Check, Compare, Compute, Match, Operand, Probe, State, Step
+from upshot.plan.rule_plan import Absent, Check, Compare, Compute, Match, Operand, Probe, Same, State, Step
 from upshot.plan.statistics import Statistics, fan_out
 from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable
 
@@ -28,9 +28,11 @@ Resolve = Callable[[str], Resolved]
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
+    """`cost`: rows expected to be visited per driving row; `types`: of variables that the order introduced."""
+
     steps: tuple[Step, ...]
     cost: float
-    """Rows expected to be visited per driving row."""
+    types: Mapping[str, Type]
 
 
 def match_atom(atom: Atom, bound: set[str], resolve: Resolve) -> Match:
@@ -87,7 +89,8 @@ def order_body(
         steps.append(Probe(match, whole=len(match.key) == len(atom.args)))
         bound |= {name for _, name in match.binds}
         waiting.remove(choice)
-    return Ordered(tuple(steps), cost)
+    introduced = {s.target: types[s.target[:-1]] for s in steps if isinstance(s, Compute) and s.target not in types}
+    return Ordered(tuple(steps), cost, introduced)
 
 
 def best_start(
@@ -123,13 +126,11 @@ def _ready_filters(
             literal = body[i]
             if isinstance(literal, Atom) or i in done or _is_negated_atom(literal) != negations:
                 continue
-            step = _filter_step(literal, bound, resolve)
-            if step is None:
-                continue
-            steps.append(step)
-            if isinstance(step, Compute):
-                bound.add(step.target)
-            done.add(i)
+            found = _filter_steps(literal, bound, resolve)
+            steps += found
+            bound |= {step.target for step in found if isinstance(step, Compute)}
+            if found:
+                done.add(i)
     return done
 
 
@@ -137,44 +138,46 @@ def _is_negated_atom(literal: Literal) -> bool:
     return isinstance(literal, Not) and isinstance(literal.body, Atom)
 
 
-def _filter_step(literal: Literal, bound: set[str], resolve: Resolve) -> Step | None:
-    """The step for a comparison, test or negation, or None while a variable is missing."""
+def _filter_steps(literal: Literal, bound: set[str], resolve: Resolve) -> list[Step]:
+    """The steps for a comparison, test or negation, none while a variable is missing."""
     match literal:
-        case Not(Atom() as atom):
-            if not all(_is_bound(t, bound) for t in atom.args):
-                return None
-            resolved = resolve(atom.relation)
-            return Absent(resolved.relation, resolved.state, tuple(_operand(t) for t in atom.args))
-        case Not(Test() as test):
-            return Check(test, negated=True) if all(_is_bound(t, bound) for t in test.args) else None
-        case Test():
-            return Check(literal) if all(_is_bound(t, bound) for t in literal.args) else None
         case Comparison("=", left, right):
             return _equation(left, right, bound)
-        case Comparison(op, left, right):
-            if _is_bound(left, bound) and _is_bound(right, bound):
-                return Compare(op, _operand(left), _operand(right))
-            return None
+        case Not(Atom(_, args) | Test(_, args)) | Test(_, args):
+            if not all(_is_bound(t, bound) for t in args):
+                return []
+        case Comparison(_, left, right):
+            if not (_is_bound(left, bound) and _is_bound(right, bound)):
+                return []
         case _:
             raise AssertionError(f"not in normal form: {literal}")
+    match literal:
+        case Not(Atom(name, args)):
+            resolved = resolve(name)
+            return [Absent(resolved.relation, resolved.state, tuple(_operand(t) for t in args))]
+        case Not(Test() as test):
+            return [Check(test, negated=True)]
+        case Test():
+            return [Check(literal)]
+        case Comparison(op, left, right):
+            return [Compare(op, _operand(left), _operand(right))]
+        case _:
+            raise AssertionError(literal)
 
 
-def _equation(left: Term, right: Term, bound: set[str]) -> Step | None:
+def _equation(left: Term, right: Term, bound: set[str]) -> list[Step]:
+    """Bind the side that is still unbound; compare if both are bound."""
     for target, value in ((left, right), (right, left)):
-        if not isinstance(target, Variable) or target.name in bound:
+        if not isinstance(target, Variable) or not _is_bound(value, bound):
             continue
-        if isinstance(value, Call) and all(_is_bound(t, bound) for t in value.args):
-            return Compute(target.name, value)
-        if isinstance(value, Variable | Constant) and _is_bound(value, bound):
-            return Compute(target.name, value)
-    if (
-        _is_bound(left, bound)
-        and _is_bound(right, bound)
-        and not isinstance(left, Call)
-        and not isinstance(right, Call)
-    ):
-        return Compare("=", _operand(left), _operand(right))
-    return None
+        if target.name not in bound:
+            return [Compute(target.name, value if isinstance(value, Call) else _operand(value))]
+        if isinstance(value, Call):
+            again = Variable(target.name + "'")
+            return [Compute(again.name, value), Same(target, again)]
+    if _is_bound(left, bound) and _is_bound(right, bound):
+        return [Compare("=", _operand(left), _operand(right))]
+    return []
 
 
 def _is_bound(term: Term, bound: set[str]) -> bool:

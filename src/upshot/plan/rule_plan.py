@@ -96,6 +96,14 @@ class Compare:
 
 
 @dataclass(frozen=True, slots=True)
+class Same:
+    """Both hold the same value, as sets compare values: NULL is NULL. For a head that is computed again."""
+
+    left: Operand
+    right: Operand
+
+
+@dataclass(frozen=True, slots=True)
 class Compute:
     """`target = call` or `target = operand`; the target is unbound before."""
 
@@ -111,7 +119,7 @@ class Check:
     negated: bool = False
 
 
-Step = Probe | Absent | Compare | Compute | Check
+Step = Probe | Absent | Compare | Same | Compute | Check
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,18 +139,22 @@ class RulePlan:
     def __str__(self) -> str:
         lines = [f"{self.name}: {print_clause(self.clause)}"]
         if self.driver is not None:
-            lines.append(f"    for each {self.driver.change.value} row of {_match(self.driver.match)}")
+            lines.append(f"    for each {self.driver.change.value} row of {_shown(self.driver.match)}")
         lines += [f"    {_step(step)}" for step in self.steps]
         lines.append(f"    {self.action.value} {self.head}({', '.join(map(print_term, self.arguments))})")
         return "\n".join(lines)
 
 
 def _match(match: Match) -> str:
+    return _shown(match) + (" before" if match.state is State.OLD else "")
+
+
+def _shown(match: Match) -> str:
     columns = {c: print_term(o) for c, o in match.key}
     columns |= dict(match.binds) | dict(match.repeats)
     arity = max(columns, default=-1) + 1
     shown = ", ".join(columns.get(c, "_") for c in range(arity))
-    return f"{match.relation}({shown})" + (" before" if match.state is State.OLD else "")
+    return f"{match.relation}({shown})"
 
 
 def _step(step: Step) -> str:
@@ -158,6 +170,8 @@ def _step(step: Step) -> str:
             return f"test !{relation}({shown})" + (" before" if state is State.OLD else "")
         case Compare(op, left, right):
             return f"test {print_term(left)} {op} {print_term(right)}"
+        case Same(left, right):
+            return f"test {print_term(left)} = {print_term(right)}"
         case Compute(target, value):
             return f"let {target} = {print_term(value)}"
         case Check(test, negated):

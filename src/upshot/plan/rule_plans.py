@@ -97,7 +97,17 @@ def _plan(
         driver = Drive(change, match, of_negation=of_negation and not of_head, of_head=of_head)
         bound |= {variable for _, variable in match.binds}
     ordered = order_body(body, bound, resolve=resolve, types=clause.types, statistics=statistics)
-    return RulePlan(name, clause, head, _arguments(clause.head), action, driver, ordered.steps, seed, clause.types)
+    return RulePlan(
+        name,
+        clause,
+        head,
+        _arguments(clause.head),
+        action,
+        driver,
+        ordered.steps,
+        seed,
+        {**clause.types, **ordered.types},
+    )
 
 
 def _is_negation(literal: Literal) -> bool:

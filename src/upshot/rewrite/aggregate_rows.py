@@ -13,7 +13,7 @@ from upshot.core.errors import ProgramError
 from upshot.core.schema import Schema
 from upshot.core.span import Span
 from upshot.core.types import Type
-from upshot.rewrite.occurrences import binders, substitute_in
+from upshot.rewrite.occurrences import binders, needed_by, substitute_in
 from upshot.rewrite.shapes import conjunction
 from upshot.rewrite.term_type import term_type
 from upshot.syntax.ast import (
@@ -44,9 +44,7 @@ class Rows:
 
     def clause(self, name: str) -> Clause:
         """The clause that defines the rows as a view of that name."""
-        used = {variable for literal in self.body for variable in variables(literal)}
-        types = {variable: type for variable, type in self.all_types.items() if variable in used}
-        return Clause(Atom(name, tuple(map(Variable, self.names))), self.body, types, self.origin)
+        return Clause(Atom(name, tuple(map(Variable, self.names))), self.body, self.all_types, self.origin)
 
     def stored_in(self) -> str | None:
         """The relation that has exactly these rows already, if the body is nothing but a literal of it."""
@@ -143,10 +141,11 @@ def _binding(wanted: Iterable[str], literals: Sequence[Literal], positions: Mapp
     """The literals that give the wanted variables their values, and the variables these need."""
     todo, chosen = list(wanted), set()
     while todo:
-        position = positions[todo.pop()]
+        name = todo.pop()
+        position = positions[name]
         if position not in chosen:
             chosen.add(position)
-            todo += variables(literals[position])
+            todo += needed_by(literals[position], name)
     return [literal for position, literal in enumerate(literals) if position in chosen]
 
 

@@ -53,7 +53,7 @@ def _countable(program: CheckedProgram, views: Collection[str] | None) -> Iterat
                 continue
             raise UsageError(
                 f"`{layer[0]}` is recursive: its derivations cannot be counted",
-                code="strategy-not-available",
+                code="strategy-not-applicable",
                 help="maintain it with strategy=maintenance",
             )
         yield layer

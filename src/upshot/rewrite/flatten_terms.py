@@ -11,7 +11,7 @@ from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.check.variables import fold, fresh_name, variables
 from upshot.core.schema import Schema
 from upshot.core.types import Type
-from upshot.rewrite.shapes import aggregates
+from upshot.rewrite.shapes import aggregates, retyped
 from upshot.rewrite.stratified import stratified
 from upshot.rewrite.term_type import term_type
 from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable
@@ -44,7 +44,7 @@ def _flattened(clause: Clause, schemas: Mapping[str, Schema]) -> list[Clause]:
         for head, equations in heads:
             body = (*(literal for part in choice for literal in part), *equations)
             if not made or not _contradicts(body):
-                made.append(_trimmed(replace(clause, head=head, body=body, types=flattening.types)))
+                made.append(retyped(replace(clause, head=head, body=body, types=flattening.types), schemas))
     return made
 
 
@@ -69,12 +69,6 @@ def _contradicts(body: Iterable[Literal]) -> bool:
     return any(isinstance(each, Comparison) and null & {*variables(each)} for each in body)
 
 
-def _trimmed(clause: Clause) -> Clause:
-    """The clause with types for the variables it has."""
-    used = {name for literal in (clause.head, *clause.body) for name in variables(literal)}
-    return replace(clause, types={name: type for name, type in clause.types.items() if name in used})
-
-
 @dataclass(slots=True)
 class _Flattening:
     """`types` grows by the variables that are made; `nullable` are those of the clause that NULL can reach."""
@@ -93,7 +87,7 @@ class _Flattening:
             case Test("is_null", (Call() as call,)):
                 return [(test,) for test in self._null_tests(call)] or [(Test("false", (), span=literal.span),)]
             case Not(Test("is_null", (Call() as call,))):
-                return [tuple(Not(test) for test in self._null_tests(call))]
+                return [tuple(Not(Test("is_null", (Variable(name),))) for name in variables(call))]
             case Test(_, args):
                 terms, equations = self._terms(args)
                 return [(*equations, replace(literal, args=terms))]

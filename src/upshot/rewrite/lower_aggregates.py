@@ -15,26 +15,26 @@ from upshot.core.schema import Column, Role, Schema
 from upshot.core.types import Type
 from upshot.rewrite.aggregate_rows import Rows, aggregate_rows
 from upshot.rewrite.occurrences import binders, injected, visible
-from upshot.rewrite.shapes import aggregates, is_aggregate_clause
+from upshot.rewrite.shapes import aggregates, is_aggregate_clause, retyped
 from upshot.rewrite.split_null_groups import split_null_groups
 from upshot.rewrite.stratified import stratified
 from upshot.rewrite.term_type import EMPTY_GROUP_IS_ZERO, zero
-from upshot.syntax.ast import Aggregate, Atom, Comparison, Not, Variable, Wildcard
+from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Not, Variable, Wildcard
 
 
 def lower_aggregates(program: CheckedProgram) -> CheckedProgram:
     """The program with aggregates only in clauses `agg(G…, V) :- aux(G…, _…), V = f T : { aux(G…, L…) }.`
 
-    `p(X, N) :- q(X), N = count : { r(X, _) }.` becomes
+    `p(X, N) :- q(X), N = count : { r(_, X) }.` becomes
 
         p(X, N) :- q(X), p_count(X, N).
         p(X, N) :- q(X), N = 0, !p_count(X, _).
         p_count(X, N) :- p_count_rows(X, _), N = count : { p_count_rows(X, Any) }.
-        p_count_rows(X, Any) :- r(X, Any).
+        p_count_rows(X, Any) :- r(Any, X).
 
-    The rows hold all variables of the aggregate's body, since its distinct solutions are what is folded. An aggregate
-    that occurs twice is made once, and aggregates over the same rows share them. A clause of that shape is its view's
-    only clause.
+    The rows hold all variables of the aggregate's body, since its distinct solutions are what is folded; a relation
+    that has exactly these columns, those of the group first, is used as it is. An aggregate that occurs twice is made
+    once, and aggregates over the same rows share them. A clause of that shape is its view's only clause.
     """
     lowering = _Lowering(program)
     diagnostics: list[Diagnostic] = []
@@ -44,7 +44,7 @@ def lower_aggregates(program: CheckedProgram) -> CheckedProgram:
         clause = todo.pop()
         done = clause.head.relation not in shared and is_aggregate_clause(clause, lowering.schemas)
         if done or not aggregates(clause):
-            lowering.clauses.append(clause)
+            lowering.clauses.append(retyped(clause, lowering.schemas))
             continue
         try:
             made = [each for part in split_null_groups(clause, lowering.schemas) for each in lowering.lowered(part)]
@@ -204,7 +204,8 @@ def _aggregate_clause(name: str, below: str, rows: Rows, clause: Clause, chosen:
     everything = tuple(map(Variable, rows.names))
     group, value = everything[:width], Variable(chosen.value)
     wildcards = tuple(Wildcard() for _ in everything[width:])
-    fold = Aggregate(chosen.aggregate.function, rows.target, Atom(below, everything), span=chosen.aggregate.span)
+    body = And((Atom(below, everything),))
+    fold = Aggregate(chosen.aggregate.function, rows.target, body, span=chosen.aggregate.span)
     return Clause(
         head=Atom(name, (*group, value)),
         body=(Atom(below, (*group, *wildcards)), Comparison("=", value, fold)),

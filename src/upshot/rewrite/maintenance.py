@@ -17,6 +17,8 @@ from upshot.rewrite.shapes import aggregates, conjunction
 from upshot.rewrite.stratified import stratified
 from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Not, Variable
 
+STATES = ("old", "del", "red", "ins", "new", "plus", "minus", "gain", "loss")
+
 
 class Stage(Enum):
     DELETE = "delete"
@@ -29,7 +31,7 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StateOf:
-    """What a generated relation holds: `state` is old, new, del, red, ins, plus, minus, gain or loss of `relation`."""
+    """What a generated relation holds: `state` is one of `STATES`, of `relation`."""
 
     relation: str
     state: str
@@ -106,11 +108,15 @@ def maintenance(program: CheckedProgram, views: Collection[str] | None = None) -
     layers = chosen_layers(program, views)
     states = States(program)
     maintained = frozenset(view for layer in layers for view in layer)
+    clauses: dict[str, list[Clause]] = {view: [] for view in maintained}
+    for clause in program.clauses:
+        if clause.head.relation in maintained:
+            clauses[clause.head.relation].append(clause)
     entered: set[str] = set()
     rules: list[MaintenanceRule] = []
     for layer in layers:
         for view in layer:
-            made = _ViewRules(program, states, frozenset(layer), maintained, view)
+            made = _ViewRules(program, states, frozenset(layer), maintained, view, tuple(clauses[view]))
             rules += made.aggregate(entered) if made.is_aggregate else made.algorithm_1(entered)
     return assembled(program, rules, states, by="maintenance")
 
@@ -123,7 +129,8 @@ def chosen_layers(program: CheckedProgram, views: Collection[str] | None) -> lis
             raise UsageError(
                 f"`{view}` is not a view of the program", code="unknown-view", help=did_you_mean(view, known)
             )
-    return [layer for layer in program.strata if views is None or any(view in views for view in layer)]
+    wanted = set(known if views is None else views)
+    return [layer for layer in program.strata if not wanted.isdisjoint(layer)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +140,7 @@ class _ViewRules:
     layer: frozenset[str]
     maintained: frozenset[str]
     view: str
-
-    @property
-    def clauses(self) -> list[Clause]:
-        return [clause for clause in self.program.clauses if clause.head.relation == self.view]
+    clauses: tuple[Clause, ...]
 
     @property
     def is_aggregate(self) -> bool:
@@ -272,10 +276,16 @@ def assembled(
     entered = states.entered()
     defined = {rule.clause.head.relation for rule in rules}
     schemas = {}
-    for name, meaning in entered.items():
+    places = {name: position for position, name in enumerate(program.schemas)}
+    for name, meaning in sorted(entered.items(), key=lambda item: _place(item[1], places)):
         source = program.schemas[meaning.relation]
         keys = source.keys if meaning.state == "old" else ()
         schemas[name] = Schema(name, source.columns, Role.VIEW if name in defined else Role.BASE, keys)
     clauses = tuple(rule.clause for rule in rules)
     empty = CheckedProgram(schemas={}, clauses=(), facts={}, strata=())
     return MaintenanceProgram(rules, entered, stratified(empty, clauses, schemas, by=by))
+
+
+def _place(meaning: StateOf, places: Mapping[str, int]) -> tuple[int, int]:
+    """Declarations follow the program's relations, and the states of one relation stand together."""
+    return places[meaning.relation], STATES.index(meaning.state)

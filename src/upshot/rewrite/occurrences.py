@@ -33,27 +33,39 @@ def binders(literals: Sequence[Literal], outside: Collection[str]) -> dict[str, 
     while grown:
         grown = False
         for position, literal in enumerate(literals):
-            for name, needed in _binds(literal, outside):
-                if name not in found and all(each in found for each in needed):
+            for name in _bindable(literal):
+                if name not in found and all(each in found for each in needed_by(literal, name, outside)):
                     found[name] = position
                     grown = True
     return found
 
 
-def _binds(literal: Literal, outside: Collection[str]) -> list[tuple[str, Sequence[str]]]:
-    """The variables a literal can give a value to, each with the variables that need one first."""
+def _bindable(literal: Literal) -> list[str]:
+    """The variables a literal can give a value to."""
     match literal:
         case Atom(_, args):
-            direct = {arg.name for arg in args if isinstance(arg, Variable)}
-            needed = [name for name in variables(literal) if name not in direct]
-            return [(name, needed) for name in variables(literal) if name in direct]
-        case Comparison("=", Variable(name), Aggregate() as aggregate):
-            return [(name, injected(aggregate, outside))]
+            return [arg.name for arg in args if isinstance(arg, Variable)]
         case Comparison("=", left, right):
-            pairs = ((left, right), (right, left))
-            return [(a.name, variables(b)) for a, b in pairs if isinstance(a, Variable)]
+            return [side.name for side in (left, right) if isinstance(side, Variable)]
         case Comparison() | Not() | Test():
             return []
+        case _:
+            assert_never(literal)
+
+
+def needed_by(literal: Literal, name: str, outside: Collection[str] = ()) -> tuple[str, ...]:
+    """The variables that must have a value before the literal can give one to the variable `name`."""
+    match literal:
+        case Atom(_, args):
+            return tuple(each for each in variables(literal) if Variable(each) not in args)
+        case Comparison(_, Variable(left), Aggregate() as aggregate) if left == name:
+            return injected(aggregate, outside)
+        case Comparison(_, Variable(left), right) if left == name:
+            return variables(right)
+        case Comparison(_, left, _):
+            return variables(left)
+        case Not() | Test():
+            return variables(literal)
         case _:
             assert_never(literal)
 

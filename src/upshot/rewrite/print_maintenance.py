@@ -74,13 +74,23 @@ def _words(rule: MaintenanceRule, maintenance: MaintenanceProgram) -> str:
                 f"insertions through {through}" if through else "the values of all groups; of changed groups is enough"
             )
         case Stage.STATE:
-            return f"the new state of {head.relation}"
+            return f"the new state of {head.relation}, {_share(rule, maintenance)}"
         case Stage.NET:
-            return (
-                "what is in the view now and was not" if head.state == "plus" else "what was in the view and is not now"
-            )
+            return "in the view now and not before" if head.state == "plus" else "in the view before and not now"
         case Stage.COUNT:
             kind = "gained" if head.state == "gain" else "lost"
             return f"derivations {kind} through {through}"
         case _:
             assert_never(rule.stage)
+
+
+def _share(rule: MaintenanceRule, maintenance: MaintenanceProgram) -> str:
+    """The part of a new state that a rule gives."""
+    first = next(atoms(rule.clause.body[0]))
+    match maintenance.states[first.relation].state:
+        case "old":
+            return "what stays"
+        case "red":
+            return "what is derived again"
+        case _:
+            return "what comes"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from upshot.check.nullability import nullable_variables
 from upshot.check.program import Clause, Literal
+from upshot.check.variables import variables
 from upshot.core.schema import Schema
 from upshot.syntax.ast import (
     Aggregate,
@@ -51,6 +54,16 @@ def conjunction(body: Formula) -> tuple[Literal, ...]:
             return (body,)
         case Or():
             raise AssertionError("the body of an aggregate is not a conjunction")
+
+
+def retyped(clause: Clause, schemas: Mapping[str, Schema]) -> Clause:
+    """The clause with types for the variables that it has, nullable where NULL can reach them."""
+    used = {name for literal in (clause.head, *clause.body) for name in variables(literal)}
+    types = {name: type for name, type in clause.types.items() if name in used}
+    if not aggregates(clause):
+        nullable = nullable_variables(clause.body, schemas, ())
+        types = {name: type.optional() if name in nullable else type.required() for name, type in types.items()}
+    return replace(clause, types=types)
 
 
 def is_aggregate_clause(clause: Clause, schemas: Mapping[str, Schema]) -> bool:

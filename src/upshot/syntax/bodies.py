@@ -2,6 +2,8 @@
 
 `edge(X, Y)` may open a literal or a value (`strlen(X) > 3`), and `(` may open a group of literals or of arithmetic.
 Nothing is read twice: a piece whose role is undecided stays open until the next token decides it.
+
+Each way to nest announces with `enter` the frames of Python's stack that one more level of it takes.
 """
 
 from __future__ import annotations
@@ -58,10 +60,10 @@ def term(c: Cursor, floor: int = 0) -> Term:
 def _operators(c: Cursor, left: Term, start: int, floor: int) -> Term:
     while (holds := operators.INFIX.get(c.text)) and holds[0] >= floor:
         height, function = c.height, c.text
-        c.enter()
+        c.enter(2)
         c.advance()
         right = term(c, holds[1])
-        c.depth -= 1
+        c.leave(2)
         c.grow(max(height, c.height) + 1, start)
         left = Call(function, (left, right), span=c.span(start))
     return left
@@ -77,11 +79,11 @@ def _operand(c: Cursor) -> Term:
         return _prefixed(c)
     if kind != "(":
         c.unexpected("a value")
-    c.enter()
+    c.enter(2)
     c.advance()
     inner = term(c)
     c.take(")", "`)` or an operator", opened=start)
-    c.depth -= 1
+    c.leave(2)
     return inner
 
 
@@ -120,19 +122,19 @@ def text_of(c: Cursor, spelling: str, start: int) -> str:
 def _prefixed(c: Cursor) -> Term:
     """`-X`, `bnot X`. A minus before a number makes a negative constant, unless `^` takes the number first."""
     start, word = c.start, c.text
-    c.enter()
+    c.enter(4)
     c.advance()
     at, spelling = c.start, c.text
     if word == "-" and c.kind == "number":
         c.advance()
         c.height = 1
         if c.kind != "^":
-            c.depth -= 1
+            c.leave(4)
             return _number(c, spelling, start, negative=True)
         operand = _operators(c, _number(c, spelling, at), at, operators.UNARY)
     else:
         operand = term(c, operators.UNARY)
-    c.depth -= 1
+    c.leave(4)
     c.grow(c.height + 1, start)
     return Call(operators.PREFIX[word], (operand,), span=c.span(start))
 
@@ -140,7 +142,7 @@ def _prefixed(c: Cursor) -> Term:
 def arguments(c: Cursor) -> tuple[Term, ...]:
     """The terms between `(` and `)`; the cursor's height is that of the highest."""
     opened = c.start
-    c.enter()
+    c.enter(4)
     c.advance()
     found: list[Term] = []
     highest = 0
@@ -152,7 +154,7 @@ def arguments(c: Cursor) -> tuple[Term, ...]:
                 break
             c.advance()
     c.take(")", "`,` or `)`", opened=opened)
-    c.depth -= 1
+    c.leave(4)
     c.height = highest
     return tuple(found)
 
@@ -225,9 +227,9 @@ def _aggregate(c: Cursor) -> Aggregate:
         c.fail("aggregate-target", message, start, c.last, help=f"write `{function} X : {{ … }}`")
     if c.kind not in _OPERANDS and c.kind not in ("(", "-"):
         _reserved(c, function, start)
-    c.enter()
+    c.enter(4)
     target = term(c)
-    c.depth -= 1
+    c.leave(4)
     return _aggregated(c, function, target, start)
 
 
@@ -237,7 +239,7 @@ def _aggregated(c: Cursor, function: str, target: Term | None, start: int) -> Ag
         _count_takes_nothing(c, start)
     height = 0 if target is None else c.height
     c.take(":", f"`:` and the body of `{function}`")
-    c.enter()
+    c.enter(9)
     body: Formula
     if c.kind == "{":
         opened = c.start
@@ -246,7 +248,7 @@ def _aggregated(c: Cursor, function: str, target: Term | None, start: int) -> Ag
         c.take("}", "`,`, `;` or `}`", opened=opened)
     else:
         body = atom(c, "`{` or a relation")
-    c.depth -= 1
+    c.leave(9)
     c.grow(max(height, c.height) + 1, start)
     return Aggregate(function, target, body, span=c.span(start))
 
@@ -334,14 +336,14 @@ def _comparison(c: Cursor, piece: _Open, start: int) -> Formula | _Open:
 def _group(c: Cursor) -> Formula | _Open:
     """What stands between `(` and `)`, parentheses dropped."""
     opened = c.start
-    c.enter()
+    c.enter(5)
     c.advance()
     start = c.start
     piece = _unit(c)
     if isinstance(piece, _FORMULAS) or c.kind != ")":
         piece = _alternatives(c, _closed(c, piece), start)
     c.take(")", "`,`, `;` or `)`", opened=opened)
-    c.depth -= 1
+    c.leave(5)
     return piece
 
 
@@ -350,7 +352,9 @@ def _negation(c: Cursor) -> Formula:
     while c.kind == "!":
         starts.append(c.start)
         c.advance()
+    c.enter(3)
     found = _literal(c)
+    c.leave(3)
     for start in reversed(starts):
         c.grow(c.height + 1, start)
         found = Not(found, span=c.span(start))
@@ -364,7 +368,7 @@ def _closed(c: Cursor, piece: Formula | _Open) -> Formula:
             return Test(name, args, span=span) if name in operators.TESTS else Atom(name, args, span=span)
         case Variable(name=name, span=span):
             refuse_qualified(c)
-            return Atom(name, (), span=span)
+            return Test(name, (), span=span) if name in operators.TESTS else Atom(name, (), span=span)
         case Constant(value=bool() as value, span=span):
             return Test("true" if value else "false", (), span=span)
         case Wildcard() | Parameter() | Constant() | Call() | Aggregate():
@@ -376,9 +380,7 @@ def _closed(c: Cursor, piece: Formula | _Open) -> Formula:
 def atom(c: Cursor, wanted: str = "a relation") -> Atom:
     """`r(t1, …)`, or a bare `r` for a relation without columns."""
     start = c.start
-    if c.kind == "name" and (c.text == "_" or c.text in literals.CONSTANT_NAMES):
-        c.unexpected(wanted)
-    name = c.take("name", wanted)
+    name = relation_name(c, wanted)
     args: tuple[Term, ...] = ()
     c.height = 0
     if c.kind == "(":
@@ -389,9 +391,20 @@ def atom(c: Cursor, wanted: str = "a relation") -> Atom:
     return Atom(name, args, span=c.span(start))
 
 
+def relation_name(c: Cursor, wanted: str) -> str:
+    """The name at hand, if a relation can have it."""
+    if c.text == "_":
+        c.unexpected(wanted)
+    if c.text in operators.TESTS or c.text in operators.PREFIX or c.text in literals.CONSTANT_NAMES:
+        message, help = f"`{c.text}` is a word of the language and names no relation", "use another name"
+        c.fail("reserved-word", message, c.start, c.end, help=help)
+    return c.take("name", wanted)
+
+
 def _names_state(c: Cursor) -> bool:
+    """Whether `old` is followed by a relation, and not by an operator or the `do` of a rule."""
     kind, text = c.peek()
-    return kind == "name" and text != "do" and text not in operators.INFIX
+    return kind == "name" and text not in operators.INFIX and (text != "do" or c.peek(2)[0] == "(")
 
 
 def _state_atom(c: Cursor) -> Atom:

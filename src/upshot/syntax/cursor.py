@@ -17,8 +17,8 @@ DIRECTIVES = (
 MOST_ERRORS = 100
 """Errors reported in one run; what follows the hundredth is rarely a mistake of its own."""
 
-DEEPEST_NESTING = 64
-"""Parentheses, arguments and braces inside one another. The parser needs up to eight frames a level."""
+DEEPEST_STACK = 560
+"""Frames the parser may take of Python's thousand: some hundred brackets inside one another."""
 
 DEEPEST_TREE = 100
 """Nodes from a literal down to its deepest leaf. Comparing or printing a node costs Python 3.11 four of its
@@ -45,6 +45,9 @@ _TOKEN = re.compile(
 
 
 _BROKEN = frozenset(("bad", "single_quoted", "open_string", "open_comment"))
+
+_STARTERS = frozenset(("name", ".", "#", "%"))
+"""What an item, or an attempt at one, begins with when it is no directive."""
 
 Notes = tuple[tuple[Span | None, str], ...]
 
@@ -119,15 +122,18 @@ class Cursor:
         self.kind, self.text = "end", ""
         self.start = self.end = self._next = len(text)
 
-    def peek(self) -> tuple[str, str]:
-        """Kind and text of the token after the current one."""
+    def peek(self, distance: int = 1) -> tuple[str, str]:
+        """Kind and text of the token so many places after the current one."""
         position = self._next
         while found := _TOKEN.match(self.source.text, position):
             group = found.lastgroup
             assert group is not None
-            if group not in ("comment", "bad"):
-                return (found[group], found[group]) if group == "op" else (group, found[group])
             position = found.end()
+            if group in ("comment", "bad"):
+                continue
+            distance -= 1
+            if not distance:
+                return (found[group], found[group]) if group == "op" else (group, found[group])
         return "end", ""
 
     def take(self, kind: str, wanted: str = "", *, opened: int = -1) -> str:
@@ -192,13 +198,13 @@ class Cursor:
         """Moves to the next directive, or to the next line that starts where this item did."""
         if self.start == self._item and self.kind != "end":
             self.advance()
-        while self.kind not in ("end", "directive") and not self.at_margin():
+        while self.kind not in ("end", "directive") and not (self.kind in _STARTERS and self.at_margin()):
             self.advance()
 
     def skip_block(self) -> None:
-        """Moves behind the `}` that closes the first `{` of this item."""
+        """Moves behind the `}` that closes the first `{` of this item, or to a directive outside of any."""
         level = 0
-        while self.kind != "end":
+        while self.kind != "end" and (level or self.kind != "directive"):
             level += (self.kind == "{") - (self.kind == "}")
             stop = self.kind == "}" and level <= 0
             self.advance()
@@ -207,10 +213,14 @@ class Cursor:
 
     # ---- depth ----------------------------------------------------------------------------------
 
-    def enter(self) -> None:
-        self.depth += 1
-        if self.depth > DEEPEST_NESTING:
-            self.too_deep(f"nested more than {DEEPEST_NESTING} levels deep", self.start, self.end)
+    def enter(self, frames: int) -> None:
+        """One more level of nesting; `leave` gives the frames back."""
+        self.depth += frames
+        if self.depth > DEEPEST_STACK:
+            self.too_deep("this is nested too deeply", self.start, self.end)
+
+    def leave(self, frames: int) -> None:
+        self.depth -= frames
 
     def grow(self, height: int, start: int) -> None:
         """Notes the height of the node just read."""
@@ -218,8 +228,8 @@ class Cursor:
         if height > DEEPEST_TREE:
             self.too_deep(f"more than {DEEPEST_TREE} operations inside one another", start, self.last)
 
-    def too_deep(self, what: str, start: int, end: int) -> NoReturn:
-        self.fail("too-deep", f"this is {what}", start, end, help="name a part: `Part = …`, or a relation of its own")
+    def too_deep(self, message: str, start: int, end: int) -> NoReturn:
+        self.fail("too-deep", message, start, end, help="name a part: `Part = …`, or a relation of its own")
 
     # ---- errors ---------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from upshot.syntax.ast import (
     TypeName,
     ViewDirective,
 )
-from upshot.syntax.bodies import arguments, atom, formula, refuse_qualified, text_of
+from upshot.syntax.bodies import arguments, atom, formula, refuse_qualified, relation_name, text_of
 from upshot.syntax.cursor import DIRECTIVES, Abandon, Cursor, shown
 
 _T = TypeVar("_T")
@@ -121,10 +121,10 @@ def _refuse_start(c: Cursor) -> NoReturn:
 def _declaration(c: Cursor) -> Sequence[Item]:
     """`.decl a, b(x: t, …) key(x) …`: one declaration a name; the old words input and output become directives."""
     c.advance()
-    names = [c.take("name", "the name of a relation")]
+    names = [relation_name(c, "the name of a relation")]
     while c.kind == ",":
         c.advance()
-        names.append(c.take("name", "the name of a relation"))
+        names.append(relation_name(c, "the name of a relation"))
     refuse_qualified(c)
     attributes = _attributes(c)
     keys, tuning, io = _qualifiers(c)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from upshot.cli.programs import known_view
-from upshot.cli.session import open_session
+from upshot.cli.session import open_database
 from upshot.cli.settings import OK
 from upshot.cli.terminal import Terminal
 from upshot.core.errors import UsageError
@@ -16,7 +16,7 @@ _STDOUT = Path("-")
 
 def explain(terminal: Terminal, file: Path, fact_dir: Path | None, view: str | None, svg: Path | None) -> int:
     """With `-F` sizes and join orders are those of the loaded facts."""
-    database = open_session(terminal, file, fact_dir).database
+    database = open_database(terminal, file, fact_dir)
     explanation = database.explain(known_view(database.schemas, view))
     if svg == _STDOUT:
         terminal.data(explanation.svg().rstrip("\n"))

@@ -22,7 +22,13 @@ def rewrite(terminal: Terminal, file: Path, strategy: str, view: str | None) -> 
     checked = checked_file(terminal, file)
     view = known_view(checked.schemas, view)
     normal = normal_form(checked)
-    generated = maintenance(normal) if strategy == "maintenance" else counting(normal)
+    generated = maintenance(normal) if strategy == "maintenance" else counting(normal, None if view is None else [view])
+    if not generated.rules:
+        raise UsageError(
+            "no view of the program is without recursion: there is nothing to count",
+            code="strategy-not-available",
+            help="use `--strategy maintenance`",
+        )
     text = print_maintenance(generated, view=view)
     if terminal.json:
         terminal.data(json.dumps({"strategy": strategy, "view": view, "rules": text}, ensure_ascii=False))

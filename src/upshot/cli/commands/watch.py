@@ -10,7 +10,7 @@ from upshot.cli.deltas import changes_to_json, view_changes
 from upshot.cli.diagnostics import as_fields
 from upshot.cli.files import STDIN
 from upshot.cli.outcome import code_of
-from upshot.cli.session import open_session
+from upshot.cli.session import open_database
 from upshot.cli.settings import OK, OnError
 from upshot.cli.terminal import Terminal
 from upshot.cli.transactions import at_change, commit_line
@@ -26,7 +26,7 @@ def watch(terminal: Terminal, file: Path, fact_dir: Path | None, changes: Path, 
     """
     if file == STDIN and changes == STDIN:
         raise UsageError("program and changes cannot both come from standard input", code="stdin-twice")
-    database = open_session(terminal, file, fact_dir).database
+    database = open_database(terminal, file, fact_dir)
     code = OK
     for line in read_change_lines(changes):
         try:

@@ -9,7 +9,7 @@ from upshot.cli.changes import ChangeLine, parse_change, read_change_lines
 from upshot.cli.deltas import changes_to_json, signed_lines, view_changes
 from upshot.cli.files import STDIN
 from upshot.cli.outcome import code_of
-from upshot.cli.session import open_session
+from upshot.cli.session import open_database
 from upshot.cli.settings import OK
 from upshot.cli.terminal import Terminal
 from upshot.cli.transactions import at_change
@@ -25,7 +25,7 @@ def what_if(terminal: Terminal, file: Path, fact_dir: Path | None, changes: Path
     """Each line of the change file is asked about on its own, against the loaded facts."""
     if file == STDIN and changes == STDIN:
         raise UsageError("program and changes cannot both come from standard input", code="stdin-twice")
-    database = open_session(terminal, file, fact_dir).database
+    database = open_database(terminal, file, fact_dir)
     for line in read_change_lines(changes):
         try:
             change = parse_change(line, database.schemas)

@@ -13,7 +13,7 @@ SUMMARY = "which services are exposed to a vulnerable package, while dependencie
 _ADVISORY = "ADV-2026-031"
 
 
-def dependencies(size: int = 3000) -> Story:
+def dependencies(size: int = 4000) -> Story:
     """Built by looking at the data as a person would: the steps name packages for which they are worth telling."""
     world = _World(registry(size=size))
     facts: Facts = {
@@ -107,9 +107,9 @@ def _steps(world: _World) -> Iterator[Step]:
 
 
 def _weak_package(world: _World) -> str:
-    """A package that about a third of the services use without knowing it."""
+    """A package that some packages need and about a third of the services use without knowing it."""
     third = len(world.owner) // 3
-    candidates = [package for package in world.packages[: len(world.packages) // 4] if world.needed_by[package]]
+    candidates = [package for package in world.packages if 6 <= len(world.needed_by[package]) <= 20]
     return min(candidates, key=lambda package: abs(len(world.exposed_services(package)) - third))
 
 

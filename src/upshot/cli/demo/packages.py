@@ -54,7 +54,7 @@ class Registry:
     owner: Sequence[tuple[str, str]]
 
 
-def registry(seed: int = 1, *, size: int = 3000) -> Registry:
+def registry(seed: int = 1, *, size: int = 4000) -> Registry:
     """The same registry for the same seed."""
     random = Random(seed)
     packages = _packages(random, size)
@@ -74,7 +74,7 @@ def _version(random: Random) -> str:
     return f"{random.choice((0, 1, 1, 1, 2, 2, 3, 4, 5, 7))}.{random.randrange(20)}.{random.randrange(12)}"
 
 
-_LAYERS = (0.10, 0.24, 0.42, 0.62, 0.82, 1.0)
+_LAYERS = (0.05, 0.12, 0.20, 0.30, 0.42, 0.56, 0.70, 0.85, 1.0)
 """Where each layer ends, as a part of the registry; the first has no dependencies."""
 
 
@@ -85,7 +85,7 @@ def _depends(random: Random, packages: Sequence[str]) -> list[tuple[str, str]]:
     for layer in range(1, len(ends)):
         lower = range(0 if layer == 1 else ends[layer - 2], ends[layer - 1])
         for position in range(ends[layer - 1], ends[layer]):
-            chosen = {_popular(random, lower) for _ in range(random.choice((1, 1, 2, 2, 3, 5)))}
+            chosen = {_popular(random, lower) for _ in range(random.choice((1, 1, 2, 3, 4, 5)))}
             chosen |= {_popular(random, range(ends[layer - 1])) for _ in range(random.choice((0, 1, 1, 2)))}
             edges += [(packages[position], packages[other]) for other in sorted(chosen)]
     return edges

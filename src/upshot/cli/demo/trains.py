@@ -85,7 +85,8 @@ def _steps() -> Iterator[Step]:
     yield Step(
         "A washout between El Paso and San Antonio",
         "Texas east of El Paso is cut off. Four stations lose California, and every pair across the gap is "
-        "unconnected.",
+        "unconnected. On a map this small, where nearly every route could run through the gap, a deletion puts most "
+        "of them in doubt, and recomputing costs no more.",
         delete={"train": desert},
     )
     yield Step(

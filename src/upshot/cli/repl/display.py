@@ -5,48 +5,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from upshot.cli.values import to_text
+from upshot.cli.terminal import Terminal
 from upshot.cli.wording import counted
 from upshot.core.rows import Rows
 from upshot.database.changes import Changes
+from upshot.database.field_text import text_of
 
 MOST_ROWS = 20
 """Rows shown of an answer, or of each side of a change."""
 
 
-def show_answer(console: Console, rows: Rows) -> None:
+def show_answer(terminal: Terminal, rows: Rows) -> None:
     """The rows of an answer under the names of its variables; yes or no if it has none."""
     if not rows.schema.columns:
-        console.print("yes" if len(rows) else "no")
+        terminal.show("yes" if len(rows) else "no")
         return
     if len(rows):
         table = _table(*(column.name for column in rows.schema.columns))
         for row in rows.sorted()[:MOST_ROWS]:
-            table.add_row(*(Text(to_text(value)) for value in row))
-        console.print(table)
+            table.add_row(*(Text(text_of(value)) for value in row))
+        terminal.show(table)
     shown = f", the first {MOST_ROWS} shown" if len(rows) > MOST_ROWS else ""
-    console.print(Text(counted(len(rows), "row") + shown, style="dim"))
+    terminal.show(Text(counted(len(rows), "row") + shown, style="dim"))
 
 
-def show_changes(console: Console, changed: Sequence[tuple[str, Changes]]) -> None:
+def show_changes(terminal: Terminal, changed: Sequence[tuple[str, Changes]]) -> None:
     """One line a row: its sign, its view, its values."""
     if not changed:
-        console.print(Text("no view changes", style="dim"))
+        terminal.show(Text("no view changes", style="dim"))
         return
     table = _table("", "view", "row")
     for name, change in changed:
         _add(table, name, "-", change.deleted, "red")
         _add(table, name, "+", change.inserted, "green")
-    console.print(table)
+    terminal.show(table)
 
 
 def _add(table: Table, name: str, sign: str, rows: Rows, style: str) -> None:
     for row in rows.sorted()[:MOST_ROWS]:
-        table.add_row(Text(sign), Text(name), Text(", ".join(map(to_text, row)) or "()"), style=style)
+        table.add_row(Text(sign), Text(name), Text(", ".join(map(text_of, row)) or "()"), style=style)
     if len(rows) > MOST_ROWS:
         table.add_row(Text(sign), Text(name), Text(f"… {len(rows) - MOST_ROWS:,} more"), style="dim")
 

@@ -26,7 +26,7 @@ from upshot.database.connect import connect
 from upshot.database.definitions import merged, without
 from upshot.database.transaction import Transaction
 from upshot.syntax import parse, print_program
-from upshot.syntax.ast import Deny, Directive, Item, Program, Rule
+from upshot.syntax.ast import Deny, Item, Program, Rule
 
 HELP = """\
 .decl edge(a: number, b: number)      declare a relation
@@ -102,7 +102,7 @@ class ReplSession:
             columns = json.dumps([column.name for column in rows.schema.columns])
             self._terminal.data(f'{{"columns": {columns}, "rows": {rows_to_json(rows.sorted())}}}')
         else:
-            show_answer(self._terminal.console, rows)
+            show_answer(self._terminal, rows)
 
     def _change(self, facts: list[tuple[str, str, Row]]) -> None:
         """The facts are applied in the order they were typed; only the net effect counts."""
@@ -141,7 +141,7 @@ class ReplSession:
         if self._terminal.json:
             self._terminal.data(f'{{"version": {version}, "changes": {changes_to_json(changed)}}}')
         elif changed or not quiet:
-            show_changes(self._terminal.console, changed)
+            show_changes(self._terminal, changed)
 
     # ---- commands ---------------------------------------------------------------------------------
 
@@ -166,7 +166,8 @@ class ReplSession:
 
     def _verify(self, _: str) -> None:
         verified = self.database.verify()
-        self._terminal.data(f"ok: {counted(len(verified.views), 'view')}, {counted(verified.rows, 'row')}")
+        views = [name for name in verified.views if name in self.database.schemas]
+        self._terminal.data(f"ok: {counted(len(views), 'view')} equal to their recomputation")
 
     def _load(self, argument: str) -> None:
         if not argument:
@@ -178,11 +179,9 @@ class ReplSession:
         if self._fact_dir is not None:
             existing_directory(self._fact_dir, "-F")
         source = read_program(file)
-        program = parse_source(source)
+        parse_source(source)
         self._commit_definition(source.text, source.name)
-        directives = tuple(item for item in program.items if isinstance(item, Directive))
-        folder = self._fact_dir or Path(".")
-        load_facts(self._terminal, self.database, directives, folder, optional=self._fact_dir is None)
+        load_facts(self._terminal, self.database, self._fact_dir or Path(), optional=self._fact_dir is None)
 
     def _drop(self, name: str) -> None:
         self.database.drop(name)

@@ -18,6 +18,7 @@ from upshot.core.types import Kind, Type
 from upshot.engine.local.codec import Codec, Misfit
 from upshot.engine.local.layout import NEW, NULL, T_DEL, T_INS
 from upshot.engine.local.storage import Table
+from upshot.rewrite.shapes import conjunction
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Variable
 
 Codes = NDArray[np.int64]
@@ -47,7 +48,8 @@ class AggregateView:
         comparison = clause.body[-1]
         assert isinstance(comparison, Comparison)
         assert isinstance(comparison.right, Aggregate)
-        assert isinstance(comparison.right.body, Atom)
+        (body,) = conjunction(comparison.right.body)
+        assert isinstance(body, Atom)
         self.function = comparison.right.function
         self.width = schema.arity - 1
         self.result = schema.columns[-1].type
@@ -55,7 +57,7 @@ class AggregateView:
         self._groups: dict[Group, Total] = {}
         self._undo: dict[Group, Total | None] = {}
         self._clause = clause
-        self._find_target(comparison.right, comparison.right.body, source)
+        self._find_target(comparison.right, body, source)
 
     def _find_target(self, aggregate: Aggregate, body: Atom, source: Schema) -> None:
         self._column: int | None = None

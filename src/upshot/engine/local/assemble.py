@@ -24,6 +24,7 @@ from upshot.plan.rule_plan import (
     Operand,
     Probe,
     RulePlan,
+    Same,
     State,
     Step,
 )  # fmt: skip
@@ -33,7 +34,13 @@ _MASK = {State.OLD: op.OLD, State.NEW: op.NEW}
 _SOURCE = {
     Change.ALL: op.FROM_ROWS, Change.DELETED: op.FROM_DEL, Change.REDERIVED: op.FROM_RED, Change.INSERTED: op.FROM_INS,
 }  # fmt: skip
-_EMIT = {Action.INSERT: op.I_INSERT, Action.DELETE: op.I_DELETE, Action.REDERIVE: op.I_REDERIVE}
+_EMIT = {
+    Action.INSERT: op.INSERT,
+    Action.DELETE: op.DELETE,
+    Action.REDERIVE: op.REDERIVE,
+    Action.GAIN: op.GAIN,
+    Action.LOSE: op.LOSE,
+}
 
 
 @dataclass(slots=True)
@@ -49,6 +56,8 @@ class Phase:
     externs: tuple[Extern, ...]
     origin: tuple[tuple[int, RulePlan], ...]
     """Where each plan's code starts, for messages."""
+    widest: int
+    """The largest number of columns of a relation."""
     texts: tuple[int, ...] = ()
     """The codes of text constants, which must not be reclaimed while the code lives."""
 
@@ -80,7 +89,7 @@ class Assembler:
         self._storage, self._tables, self._schemas, self._codec = storage, tables, schemas, codec
         self._code: list[int] = [0]
         self._rows: list[list[int]] = []
-        self._registers = widest
+        self._registers = self._widest = widest
         self._constants: dict[int, int] = {}
         self._levels = 0
         self._externs: list[Extern] = []
@@ -97,7 +106,8 @@ class Assembler:
             store8(registers.address, register, code)
         return Phase(
             plans, _words(self._code), _words([w for row in self._rows for w in row]), registers,
-            _words([0] * (self._levels + 1)), len(self._rows), tuple(self._externs), tuple(self._origin), tuple(self._texts),
+            _words([0] * (self._levels + 1)), len(self._rows), tuple(self._externs), tuple(self._origin), self._widest,
+            tuple(self._texts),
         )  # fmt: skip
 
     # ---- what a plan's assembler asks for ------------------------------------------------------------------
@@ -140,11 +150,22 @@ class Assembler:
         self._code += [operation, back, place + 3 + len(words), *words]
         return place
 
+    def operation(self, place: int) -> int:
+        return self._code[place]
+
+    def follows(self, place: int) -> int:
+        return self._code[place + 2]
+
+    def fuse(self, probe: int, emit: int) -> None:
+        """Let the probe emit each of its matches itself."""
+        self._code[probe] = op.I_PROBE_EMIT
+        self._code[self._code[probe + 8] - 1] = emit + 3
+
     def patch(self, place: int, value: int) -> None:
         self._code[place] = value
 
-    def plan_row(self, pc: int, table: int, source: int, *, seed: bool, extern: int = -1) -> None:
-        row = [pc, table, source, int(seed), extern]
+    def plan_row(self, pc: int, table: int, source: int, plan: RulePlan, *, extern: int = -1) -> None:
+        row = [pc, table, source, int(plan.seed), extern, _EMIT[plan.action], self._tables[plan.head].number]
         self._rows.append(row + [0] * (op.PLAN_WORDS - len(row)))
 
     def add_extern(self, inputs: Sequence[str], steps: Sequence[Step], types: Mapping[str, Type]) -> Extern:
@@ -205,14 +226,14 @@ class _PlanAssembler:
         driver, out = self._plan.driver, self._out
         if driver is None:
             pc = out.emit(op.I_DRIVE, 0, [out.level(), 0, op.FROM_UNIT, 0, 0, 0, 0])
-            out.plan_row(pc, 0, op.FROM_UNIT, seed=self._plan.seed)
+            out.plan_row(pc, 0, op.FROM_UNIT, self._plan)
         else:
             number = out.table(driver.match.relation).number
             mask, value = _driving_bits(driver)
             source = _SOURCE[driver.change]
             words = [out.level(), number, source, mask, value, *self._columns(driver.match, keyed=False)]
             pc = out.emit(op.I_DRIVE, 0, words)
-            out.plan_row(pc, number, source, seed=self._plan.seed)
+            out.plan_row(pc, number, source, self._plan)
         self._segment.generators.append(pc)
         if driver is not None:
             self._bound_by(driver.match)
@@ -259,6 +280,9 @@ class _PlanAssembler:
                 self._absent(step)
             case Compare():
                 self._compare(step)
+            case Same(left, right):
+                words = [op.COMPARISONS["="], self._operand(left), self._operand(right)]
+                self._out.emit(op.I_COMPARE, self._back(), words)
             case Compute():
                 self._compute(step)
             case Check():
@@ -278,9 +302,9 @@ class _PlanAssembler:
             keys = [self._operand(operand) for _, operand in match.key]
             place = out.emit(
                 op.I_PROBE, self._back(),
-                [level, table.number, index.number, mask, len(keys), 0, *keys, *self._columns(match, keyed=True)],
+                [level, table.number, index.number, mask, len(keys), 0, *keys, 0, *self._columns(match, keyed=True)],
             )  # fmt: skip
-            out.patch(place + 8, place + 9 + len(keys))
+            out.patch(place + 8, place + 10 + len(keys))
         else:
             place = out.emit(op.I_SCAN, self._back(), [level, table.number, mask, *self._columns(match, keyed=True)])
         self._segment.generators.append(place)
@@ -371,14 +395,13 @@ class _PlanAssembler:
 
     def _head(self) -> None:
         plan, out = self._plan, self._out
-        number = out.table(plan.head).number
         registers = [self._operand(operand) for operand in plan.arguments]
-        if plan.action in (Action.GAIN, Action.LOSE):
-            sign = 1 if plan.action is Action.GAIN else -1
-            out.emit(op.I_COUNT, self._back(), [number, len(registers), *registers, sign])
-            return
         names = [operand.name for operand in plan.arguments if isinstance(operand, Variable)]
-        out.emit(_EMIT[plan.action], self._cut(names), [number, len(registers), *registers])
+        back = self._back() if plan.action in (Action.GAIN, Action.LOSE) else self._cut(names)
+        place = out.emit(op.I_EMIT, back, [len(registers), *registers])
+        last = self._segment.generators[-1]
+        if back == last and out.follows(last) == place and out.operation(last) == op.I_PROBE:
+            out.fuse(last, place)
 
     def _through_python(self, steps: Sequence[Step], later: Sequence[Step]) -> None:
         """Set the live variables aside, let Python compute, go on from its answers."""
@@ -395,7 +418,7 @@ class _PlanAssembler:
         loads = [word for column, name in enumerate(names) for word in (column, self._register(name))]
         number = extern.output.number
         pc = out.emit(op.I_DRIVE, 0, [out.level(), number, op.FROM_BUFFER, 0, 0, len(names), 0, *loads])
-        out.plan_row(pc, number, op.FROM_BUFFER, seed=plan.seed, extern=out.extern_count - 1)
+        out.plan_row(pc, number, op.FROM_BUFFER, plan, extern=out.extern_count - 1)
         self._segment.generators.append(pc)
         self._segment.levels.update(dict.fromkeys(names, 0))
 
@@ -418,7 +441,7 @@ def _used_names(steps: Iterable[Step]) -> set[str]:
                 names |= {o.name for _, o in match.key if isinstance(o, Variable)}
             case Absent(_, _, operands):
                 names |= {o.name for o in operands if isinstance(o, Variable)}
-            case Compare(_, left, right):
+            case Compare(_, left, right) | Same(left, right):
                 names |= {o.name for o in (left, right) if isinstance(o, Variable)}
             case Compute(_, value):
                 args = value.args if isinstance(value, Call) else (value,)

@@ -101,9 +101,15 @@ def _finish(typing_context, state):
 overload(memory.mix)(lambda state, value: lambda state, value: _mix(state, value))
 overload(memory.finish)(lambda state: lambda state: _finish(state))
 
+_HOT = {
+    "add_row", "append", "call_rows", "chain_start", "equal_words", "find_tagged", "insert_all", "push", "start_probe", "tag_of",
+    "take_row",
+}  # fmt: skip
+"""Called for every candidate row: a call would cost as much as the work."""
+
 for _module in (arithmetic, rows_kernel, kernel):
     for _function in _module.INNER:
-        register_jitable(_function)
+        register_jitable(forceinline=_function.__name__ in _HOT)(_function)
 
 
 def _compile(function):

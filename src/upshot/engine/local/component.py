@@ -9,7 +9,7 @@ from upshot.core.schema import Schema
 from upshot.engine.local.aggregates import AggregateView
 from upshot.engine.local.assemble import Assembler, Phase
 from upshot.engine.local.codec import Codec
-from upshot.engine.local.layout import T_DEL, T_INS
+from upshot.engine.local.layout import T_DEL, T_INS, T_PLAIN
 from upshot.engine.local.runner import Runner
 from upshot.engine.local.storage import Storage, Table
 from upshot.engine.work import ViewWork
@@ -81,7 +81,7 @@ class Component:
         """Bring the views from the old state to the new one; what it took."""
         started = time.perf_counter()
         work = ViewWork()
-        if self.fresh:
+        if self.fresh or all(table.size == 0 for _, table in self._views):
             self._load(work)
         elif self.plan.strategy == "counting":
             self._count("count", work)
@@ -102,8 +102,13 @@ class Component:
             self._count("load", work)
         else:
             for _, table in self._views:
+                table.set(T_PLAIN, int(table.size == 0))
                 table.retract_all(as_view=True)
-            self._run("load", Change.INSERTED, work)
+            try:
+                self._run("load", Change.INSERTED, work)
+            finally:
+                for _, table in self._views:
+                    table.set(T_PLAIN, 0)
             work.inserted += self._runner.changed
             for _, table in self._views:
                 table.finalize()

@@ -61,6 +61,7 @@ class LocalEngine:
         """Make the program's relations. One whose columns are unchanged keeps its rows; views that are new, or named in
         `recompute`, are computed by the next `propagate`."""
         assert self._before is None, "a definition is open already"
+        self._open_change()
         before, counted = self._now, _counted(plan)
         tables: dict[str, Table] = {}
         made: set[str] = set()
@@ -122,8 +123,14 @@ class LocalEngine:
         table.retract_all(as_view=False)
         table.stage(self._encoded, insert=True)
 
+    def _open_change(self) -> None:
+        """Before the tables change, copy out what was handed to users and is still only there."""
+        if not self._staged and self._before is None:
+            self._factory.fetch_all()
+
     def _stage(self, name: str, rows: Any) -> Table:
         """Encode first, so that a misfit leaves everything as it was."""
+        self._open_change()
         self._encoded = encode_rows(self._codec, self._schema(name), rows)
         self._staged.add(name)
         return self._now.tables[name]
@@ -167,15 +174,24 @@ class LocalEngine:
 
     def _delta(self, name: str) -> tuple[Rows, Rows]:
         table, schema = self._now.tables[name], self._now.schemas[name]
-        inserted, deleted = table.listed(T_INS), table.listed(T_DEL)
         if self._is_replaced(name):
-            assert self._before is not None
-            old = self._before.tables[name]
-            if _same_shape(self._before.schemas[name], schema):
-                were = old.in_state(OLD)
-                deleted = were[table.row_numbers(were, NEW) < 0]
-                inserted = inserted[old.row_numbers(inserted, OLD) < 0]
-        return self._factory.rows(schema, inserted), self._factory.rows(schema, deleted)
+            inserted, deleted = self._difference(name)
+            return self._factory.rows(schema, inserted), self._factory.rows(schema, deleted)
+        return self._listed(schema, table, T_INS), self._listed(schema, table, T_DEL)
+
+    def _listed(self, schema: Schema, table: Table, field: int) -> Rows:
+        count = table.word(field + 1)
+        return self._factory.lazy_rows(schema, count, lambda: table.listed(field, count))
+
+    def _difference(self, name: str) -> tuple[Codes, Codes]:
+        """Of a view that got a new table: its rows that the old table has not, and the other way round."""
+        assert self._before is not None
+        table, old = self._now.tables[name], self._before.tables[name]
+        inserted = table.in_state(NEW)
+        if not _same_shape(self._before.schemas[name], self._now.schemas[name]):
+            return inserted, np.empty((0, table.arity), np.int64)
+        were = old.in_state(OLD)
+        return inserted[old.row_numbers(inserted, OLD) < 0], were[table.row_numbers(were, NEW) < 0]
 
     def accept(self) -> None:
         """The new state becomes the state."""
@@ -199,6 +215,7 @@ class LocalEngine:
         for component in self._now.components:
             component.rollback()
         if self._before is not None:
+            self._factory.fetch_all()
             failed, self._now = self._now, self._before
             self._drop(failed, keep=self._now)
         self._close_change()
@@ -271,6 +288,7 @@ class LocalEngine:
         return MACHINE.is_compiled
 
     def close(self) -> None:
+        self._factory.fetch_all()
         self._drop(self._now, keep=_Installed())
         self._now = _Installed()
 

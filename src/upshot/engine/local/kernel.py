@@ -13,86 +13,17 @@ from __future__ import annotations
 
 from upshot.engine.local.arithmetic import arithmetic, compare
 from upshot.engine.local.layout import (
-    DEL,
-    DONE,
-    EXTERN,
-    FROM_BUFFER,
-    FROM_DEL,
-    FROM_INS,
-    FROM_RED,
-    FROM_ROWS,
-    FROM_UNIT,
-    GROW,
-    I_ABSENT,
-    I_ARITHMETIC,
-    I_BUFFER,
-    I_COMPARE,
-    I_COUNT,
-    I_DELETE,
-    I_DRIVE,
-    I_INSERT,
-    I_IS_NULL,
-    I_MEMBER,
-    I_NOT_NULL,
-    I_PROBE,
-    I_REDERIVE,
-    I_SCAN,
-    I_SKIP_NULL,
-    INDEX_WORDS,
-    NEW,
-    NULL,
-    OLD,
-    P_CODE,
-    P_EXTERN,
-    P_SEED,
-    P_SOURCE,
-    P_TABLE,
-    PLAN_WORDS,
-    ROUND_ENDED,
-    S_BUDGET,
-    S_CHANGED,
-    S_COMPONENT,
-    S_DERIVED,
-    S_DETAIL,
-    S_END,
-    S_LIST,
-    S_MATCHED,
-    S_MAXROUNDS,
-    S_NPLANS,
-    S_NTABLES,
-    S_PC,
-    S_PLAN,
-    S_POSITION,
-    S_PROBED,
-    S_RESULT,
-    S_ROUND,
-    S_RUNNING,
-    S_STEPS,
-    S_TRACE,
-    SPENT,
-    T_ARITY,
-    T_CAPDEL,
-    T_CAPRED,
-    T_DEL,
-    T_FLAGS,
-    T_GAIN,
-    T_HI,
-    T_INS,
-    T_LO,
-    T_NDEL,
-    T_NINS,
-    T_NRED,
-    T_RED,
-    T_ROOM,
-    T_ROWS,
-    T_USED,
-    TABLE_WORDS,
-    TOO_MANY_ROUNDS,
-    TOUCHED,
-    X_NEXT,
+    BLOCK, DEL, DELETE, DONE, EXTERN, FROM_BUFFER, FROM_DEL, FROM_INS, FROM_RED, FROM_ROWS, FROM_UNIT, GAIN, GROW,
+    INDEX_WORDS, INSERT, I_ABSENT, I_ARITHMETIC, I_BUFFER, I_COMPARE, I_DRIVE, I_EMIT, I_IS_NULL, I_MEMBER,
+    I_NOT_NULL, I_PROBE, I_PROBE_EMIT, I_SCAN, I_SKIP_NULL, NEW, NULL, OLD, PLAN_WORDS, P_CODE, P_EMIT, P_EXTERN,
+    P_HEAD, P_SEED, P_SOURCE, P_TABLE, ROUND_ENDED, SPENT, S_BLOCK, S_BUDGET, S_CHANGED, S_COMPONENT, S_DERIVED,
+    S_DETAIL, S_EMIT, S_END, S_HEAD, S_LIST, S_MATCHED, S_MAXROUNDS, S_NPLANS, S_NTABLES, S_PC, S_PENDING, S_PLAN,
+    S_POSITION, S_PROBED, S_RECHECK, S_RESULT, S_ROUND, S_RUNNING, S_STEPS, S_TRACE, TABLE_WORDS, TOO_MANY_ROUNDS,
+    TOUCHED, T_ARITY, T_CAPDEL, T_CAPRED, T_DEL, T_FLAGS, T_GAIN, T_HI, T_INS, T_LO, T_NDEL, T_NINS, T_NRED,
+    T_NSLOTS, T_PLAIN, T_RED, T_ROOM, T_ROWS, T_SLOTS, T_USED, X_NEXT,
 )  # fmt: skip
-from upshot.engine.local.memory import load1, load4, load8, store1, store8
-from upshot.engine.local.rows_kernel import add_row, append, chain_start, find
+from upshot.engine.local.memory import finish, load1, load4, load8, mix, prefetch, store1, store8
+from upshot.engine.local.rows_kernel import add_row, append, chain_start, equal_words, find, find_tagged
 
 KEY = 0
 """Word 0 of the scratch area: the candidate row that is looked up. The registers stand behind it."""
@@ -151,6 +82,15 @@ def take_row(code: int, at: int, table: int, row: int, regs: int) -> int:
     return 1
 
 
+def start_probe(code: int, pc: int, table: int, index: int, regs: int, state: int) -> int:
+    """The first row of the key's chain."""
+    count = load8(code, pc + 7)
+    for i in range(count):
+        store8(regs, KEY + i, load8(regs, load8(code, pc + 9 + i)))
+    store8(state, S_PROBED, load8(state, S_PROBED) + 1)
+    return chain_start(table, index, regs)
+
+
 def probe(code: int, pc: int, fresh: int, tables: int, indexes: int, regs: int, cursors: int, state: int) -> int:
     """Words: level, table, index, mask, key length, place of loads; then the key's registers."""
     table = tables + 8 * TABLE_WORDS * load8(code, pc + 4)
@@ -159,17 +99,11 @@ def probe(code: int, pc: int, fresh: int, tables: int, indexes: int, regs: int, 
     flags, following = load8(table, T_FLAGS), load8(index, X_NEXT)
     level = load8(code, pc + 3)
     if fresh == 1:
-        count = load8(code, pc + 7)
-        for i in range(count):
-            store8(regs, KEY + i, load8(regs, load8(code, pc + 9 + i)))
-        row = chain_start(table, index, regs)
-        store8(state, S_PROBED, load8(state, S_PROBED) + 1)
+        row = start_probe(code, pc, table, index, regs, state)
     else:
         row = load4(following, load8(cursors, level))
     loads = load8(code, pc + 8)
-    steps = 0
     while row >= 0:
-        steps += 1
         if (load1(flags, row) & mask) == mask and take_row(code, loads, table, row, regs) == 1:
             store8(cursors, level, row)
             store8(state, S_MATCHED, load8(state, S_MATCHED) + 1)
@@ -214,89 +148,201 @@ def member(code: int, pc: int, wanted: int, tables: int, regs: int, state: int) 
     return load8(code, pc + 2) if found == wanted else go_back(code, pc)
 
 
-def emit_insert(code: int, pc: int, tables: int, indexes: int, regs: int, state: int) -> int:
-    """The row becomes part of the new state. Words: table, count, registers."""
-    number = load8(code, pc + 3)
+def push(code: int, at: int, regs: int, block: int, place: int, width: int, slots: int, count: int) -> None:
+    """Set the derived head aside in the block and call for the slot it will be looked up in. Words: registers."""
+    key = block + 8 * (BLOCK + place * width)
+    state = 0
+    for i in range(width):
+        word = load8(regs, load8(code, at + i))
+        store8(key, i, word)
+        state = mix(state, word)
+    tag = finish(state)
+    store8(block, place, tag)
+    prefetch(slots, (tag * count) >> 31)
+
+
+def flush(tables: int, indexes: int, state: int) -> int:
+    """Do with every head in the block what its plan says; DONE, or GROW with the rest still waiting."""
+    number, kind = load8(state, S_HEAD), load8(state, S_EMIT)
     table = tables + 8 * TABLE_WORDS * number
-    gather(code, pc + 4, regs)
-    row = find(table, regs)
-    if row >= 0:
-        flags = load8(table, T_FLAGS)
-        bits = load1(flags, row)
-        if bits & NEW:
-            store8(state, S_DERIVED, load8(state, S_DERIVED) + 1)
-            return go_back(code, pc)
-        if load8(table, T_ROOM) <= 0:
-            return suspend(state, GROW, number, pc)
-        store1(flags, row, bits | NEW)
-        append(table, T_INS, row)
+    pending, block = load8(state, S_PENDING), load8(state, S_BLOCK)
+    call_rows(table, block, pending)
+    if kind == INSERT and load8(table, T_PLAIN) == 1:
+        done = insert_all(table, indexes, block, pending, state)
     else:
-        if load8(table, T_ROOM) <= 0:
-            return suspend(state, GROW, number, pc)
-        append(table, T_INS, add_row(table, indexes, regs, -1 - row, NEW))
+        done = apply_all(table, indexes, block, pending, kind, state)
+    store8(state, S_DERIVED, load8(state, S_DERIVED) + done)
+    if done < pending:
+        width = load8(table, T_ARITY)
+        for i in range(done, pending):
+            store8(block, i - done, load8(block, i))
+            for word in range(width):
+                store8(block, BLOCK + (i - done) * width + word, load8(block, BLOCK + i * width + word))
+    store8(state, S_PENDING, pending - done)
+    store8(state, S_DETAIL, number)
+    return DONE if done == pending else GROW
+
+
+def apply_all(table: int, indexes: int, block: int, pending: int, kind: int, state: int) -> int:
+    """How many heads of the block were dealt with before the table had to grow."""
+    width = load8(table, T_ARITY)
+    changed, done = 0, 0
+    while done < pending:
+        applied = apply(table, indexes, block + 8 * (BLOCK + done * width), load8(block, done), kind)
+        if applied < 0:
+            break
+        changed += applied
+        done += 1
+    store8(state, S_CHANGED, load8(state, S_CHANGED) + changed)
+    return done
+
+
+def insert_all(table: int, indexes: int, block: int, pending: int, state: int) -> int:
+    """As `apply_all`, for insertions into a table whose every row is in the new state: a row found needs no look at its bits."""
+    width = load8(table, T_ARITY)
+    slots, count, rows = load8(table, T_SLOTS), load8(table, T_NSLOTS), load8(table, T_ROWS)
+    room, changed, done = load8(table, T_ROOM), 0, 0
+    while done < pending:
+        key, tag = block + 8 * (BLOCK + done * width), load8(block, done)
+        at = (tag * count) >> 31
+        entry = load8(slots, at)
+        while entry != 0:
+            if (entry >> 32) == tag and equal_words(rows + 8 * ((entry & 4294967295) - 1) * width, key, width) == 1:
+                break
+            at += 1
+            if at == count:
+                at = 0
+            entry = load8(slots, at)
+        if entry == 0:
+            if changed == room:
+                break
+            append(table, T_INS, add_row(table, indexes, key, tag, at, NEW))
+            changed += 1
+        done += 1
+    store8(table, T_ROOM, room - changed)
+    store8(state, S_CHANGED, load8(state, S_CHANGED) + changed)
+    return done
+
+
+def call_rows(table: int, block: int, pending: int) -> None:
+    """Call for the rows that the block's heads will probably be compared with."""
+    slots, count = load8(table, T_SLOTS), load8(table, T_NSLOTS)
+    rows, flags, width = load8(table, T_ROWS), load8(table, T_FLAGS), load8(table, T_ARITY)
+    plain = load8(table, T_PLAIN)
+    for i in range(pending):
+        tag = load8(block, i)
+        entry = load8(slots, (tag * count) >> 31)
+        if (entry >> 32) == tag:
+            row = (entry & 4294967295) - 1
+            prefetch(rows, row * width)
+            if plain == 0:
+                prefetch(flags, row >> 3)
+
+
+def apply(table: int, indexes: int, key: int, tag: int, kind: int) -> int:
+    """1 if the head changed the table, 0 if it was known, -1 if the table must grow first."""
+    row = find_tagged(table, key, tag)
+    if kind == INSERT:
+        return apply_insert(table, indexes, key, tag, row)
+    if kind >= GAIN:
+        return apply_count(table, indexes, key, tag, row, 1 if kind == GAIN else -1)
+    if row < 0:
+        return 0
+    flags = load8(table, T_FLAGS)
+    bits = load1(flags, row)
+    if kind == DELETE:
+        if not (bits & OLD) or (bits & DEL):
+            return 0
+        if load8(table, T_NDEL) >= load8(table, T_CAPDEL):
+            return -1
+        store1(flags, row, (bits | DEL) & ~NEW)
+        append(table, T_DEL, row)
+    else:
+        if not (bits & DEL) or (bits & NEW):
+            return 0
+        if load8(table, T_NRED) >= load8(table, T_CAPRED):
+            return -1
+        store1(flags, row, bits | NEW)
+        append(table, T_RED, row)
+    return 1
+
+
+def apply_insert(table: int, indexes: int, key: int, tag: int, row: int) -> int:
+    """The row becomes part of the new state."""
+    flags = load8(table, T_FLAGS)
+    if row >= 0 and (load1(flags, row) & NEW):
+        return 0
+    if load8(table, T_ROOM) <= 0:
+        return -1
+    if row >= 0:
+        store1(flags, row, load1(flags, row) | NEW)
+    else:
+        row = add_row(table, indexes, key, tag, -1 - row, NEW)
+    append(table, T_INS, row)
     store8(table, T_ROOM, load8(table, T_ROOM) - 1)
-    store8(state, S_DERIVED, load8(state, S_DERIVED) + 1)
-    store8(state, S_CHANGED, load8(state, S_CHANGED) + 1)
-    return go_back(code, pc)
+    return 1
 
 
-def emit_delete(code: int, pc: int, tables: int, regs: int, state: int) -> int:
-    """The row joins the deletion overestimate."""
-    number = load8(code, pc + 3)
-    table = tables + 8 * TABLE_WORDS * number
-    gather(code, pc + 4, regs)
-    row = find(table, regs)
-    if row >= 0:
-        flags = load8(table, T_FLAGS)
-        bits = load1(flags, row)
-        if (bits & OLD) and not (bits & DEL):
-            if load8(table, T_NDEL) >= load8(table, T_CAPDEL):
-                return suspend(state, GROW, number, pc)
-            store1(flags, row, (bits | DEL) & ~NEW)
-            append(table, T_DEL, row)
-            store8(state, S_CHANGED, load8(state, S_CHANGED) + 1)
-    store8(state, S_DERIVED, load8(state, S_DERIVED) + 1)
-    return go_back(code, pc)
-
-
-def emit_rederive(code: int, pc: int, tables: int, regs: int, state: int) -> int:
-    """An over-deleted row turns out to be derivable still."""
-    number = load8(code, pc + 3)
-    table = tables + 8 * TABLE_WORDS * number
-    gather(code, pc + 4, regs)
-    row = find(table, regs)
-    if row >= 0:
-        flags = load8(table, T_FLAGS)
-        bits = load1(flags, row)
-        if (bits & DEL) and not (bits & NEW):
-            if load8(table, T_NRED) >= load8(table, T_CAPRED):
-                return suspend(state, GROW, number, pc)
-            store1(flags, row, bits | NEW)
-            append(table, T_RED, row)
-            store8(state, S_CHANGED, load8(state, S_CHANGED) + 1)
-    store8(state, S_DERIVED, load8(state, S_DERIVED) + 1)
-    return go_back(code, pc)
-
-
-def emit_count(code: int, pc: int, tables: int, indexes: int, regs: int, state: int) -> int:
-    """One derivation more or less. Words: table, count, registers, then the sign."""
-    number = load8(code, pc + 3)
-    table = tables + 8 * TABLE_WORDS * number
+def apply_count(table: int, indexes: int, key: int, tag: int, row: int, sign: int) -> int:
+    """The row has one derivation more or less."""
     if load8(table, T_ROOM) <= 0 or load8(table, T_NRED) >= load8(table, T_CAPRED):
-        return suspend(state, GROW, number, pc)
-    gather(code, pc + 4, regs)
-    row = find(table, regs)
+        return -1
     flags = load8(table, T_FLAGS)
     if row < 0:
-        row = add_row(table, indexes, regs, -1 - row, TOUCHED)
+        row = add_row(table, indexes, key, tag, -1 - row, TOUCHED)
         store8(table, T_ROOM, load8(table, T_ROOM) - 1)
         append(table, T_RED, row)
     elif not (load1(flags, row) & TOUCHED):
         store1(flags, row, load1(flags, row) | TOUCHED)
         append(table, T_RED, row)
     gain = load8(table, T_GAIN)
-    store8(gain, row, load8(gain, row) + load8(code, pc + 5 + load8(code, pc + 4)))
-    store8(state, S_DERIVED, load8(state, S_DERIVED) + 1)
+    store8(gain, row, load8(gain, row) + sign)
+    return 1
+
+
+def emit(code: int, pc: int, tables: int, indexes: int, regs: int, state: int) -> int:
+    """Words: count, registers."""
+    if load8(state, S_PENDING) == BLOCK and flush(tables, indexes, state) != DONE:
+        return suspend(state, GROW, load8(state, S_HEAD), pc)
+    head = tables + 8 * TABLE_WORDS * load8(state, S_HEAD)
+    pending = load8(state, S_PENDING)
+    slots, count = load8(head, T_SLOTS), load8(head, T_NSLOTS)
+    push(code, pc + 4, regs, load8(state, S_BLOCK), pending, load8(code, pc + 3), slots, count)
+    store8(state, S_PENDING, pending + 1)
+    return go_back(code, pc)
+
+
+def probe_emit(code: int, pc: int, fresh: int, tables: int, indexes: int, regs: int, cursors: int, state: int) -> int:
+    """A probe whose every match is a head: both instructions in one loop. Words: as of a probe, the place of the emitted
+    registers in the word before the loads."""
+    table = tables + 8 * TABLE_WORDS * load8(code, pc + 4)
+    index = indexes + 8 * INDEX_WORDS * load8(code, pc + 5)
+    head = tables + 8 * TABLE_WORDS * load8(state, S_HEAD)
+    mask, level, loads = load8(code, pc + 6), load8(code, pc + 3), load8(code, pc + 8)
+    flags, following = load8(table, T_FLAGS), load8(index, X_NEXT)
+    slots, count = load8(head, T_SLOTS), load8(head, T_NSLOTS)
+    emitted, block, pending = load8(code, loads - 1), load8(state, S_BLOCK), load8(state, S_PENDING)
+    width = load8(code, emitted)
+    if fresh == 1:
+        row = start_probe(code, pc, table, index, regs, state)
+    else:
+        row = load4(following, load8(cursors, level))
+    matched = 0
+    while row >= 0:
+        if (load1(flags, row) & mask) == mask and take_row(code, loads, table, row, regs) == 1:
+            matched += 1
+            push(code, emitted + 1, regs, block, pending, width, slots, count)
+            pending += 1
+            if pending == BLOCK:
+                store8(state, S_PENDING, pending)
+                if flush(tables, indexes, state) != DONE:
+                    store8(cursors, level, row)
+                    store8(state, S_MATCHED, load8(state, S_MATCHED) + matched)
+                    return suspend(state, GROW, load8(state, S_HEAD), -pc)
+                pending = 0
+        row = load4(following, row)
+    store8(state, S_PENDING, pending)
+    store8(state, S_MATCHED, load8(state, S_MATCHED) + matched)
     return go_back(code, pc)
 
 
@@ -356,6 +402,8 @@ def execute(code: int, pc: int, tables: int, indexes: int, regs: int, cursors: i
     fresh = 1
     budget = load8(state, S_BUDGET)
     steps = 0
+    if load8(state, S_PENDING) > 0 and flush(tables, indexes, state) != DONE:
+        return GROW
     store8(state, S_RESULT, DONE)
     while pc != 0:
         if pc < 0:
@@ -364,8 +412,10 @@ def execute(code: int, pc: int, tables: int, indexes: int, regs: int, cursors: i
         steps += 1
         if op == I_PROBE:
             pc = probe(code, pc, fresh, tables, indexes, regs, cursors, state)
-        elif op == I_INSERT:
-            pc = emit_insert(code, pc, tables, indexes, regs, state)
+        elif op == I_PROBE_EMIT:
+            pc = probe_emit(code, pc, fresh, tables, indexes, regs, cursors, state)
+        elif op == I_EMIT:
+            pc = emit(code, pc, tables, indexes, regs, state)
         elif op == I_DRIVE:
             if steps > budget:
                 pc = suspend(state, SPENT, 0, pc)
@@ -375,12 +425,6 @@ def execute(code: int, pc: int, tables: int, indexes: int, regs: int, cursors: i
             pc = member(code, pc, 1, tables, regs, state)
         elif op == I_ABSENT:
             pc = member(code, pc, 0, tables, regs, state)
-        elif op == I_DELETE:
-            pc = emit_delete(code, pc, tables, regs, state)
-        elif op == I_REDERIVE:
-            pc = emit_rederive(code, pc, tables, regs, state)
-        elif op == I_COUNT:
-            pc = emit_count(code, pc, tables, indexes, regs, state)
         elif op == I_ARITHMETIC:
             pc = calculate(code, pc, regs, state)
         elif op == I_SCAN:
@@ -392,6 +436,9 @@ def execute(code: int, pc: int, tables: int, indexes: int, regs: int, cursors: i
         fresh = 1
     store8(state, S_BUDGET, budget - steps)
     store8(state, S_STEPS, load8(state, S_STEPS) + steps)
+    if load8(state, S_RESULT) == DONE and flush(tables, indexes, state) != DONE:
+        store8(state, S_PC, 0)
+        return GROW
     return load8(state, S_RESULT)
 
 
@@ -426,21 +473,31 @@ def begin_plan(plan: int, tables: int, state: int) -> None:
 def end_round(tables: int, state: int) -> int:
     """Make what this round found the driving rows of the next; the answer is how many there are."""
     kind = load8(state, S_LIST)
-    found = 0
+    found, missing = 0, 0
     for i in range(load8(state, S_NTABLES)):
         table = tables + 8 * TABLE_WORDS * load8(state, S_COMPONENT + i)
         first, end = load8(table, T_HI), list_length(table, kind)
         store8(table, T_LO, first)
         store8(table, T_HI, end)
         found += end - first
+        missing += load8(table, T_NDEL) - load8(table, T_NRED)
     store8(state, S_ROUND, load8(state, S_ROUND) + 1)
+    if kind == FROM_RED:
+        if missing == 0:
+            return 0
+        # Few rows are still missing: look at each of them again rather than at all that the found ones derive. Rows found
+        # in earlier rounds were there when a missing row was last looked at, so only the last round's can help it.
+        store8(state, S_RECHECK, 1 if missing < found else 0)
     return found
 
 
 def runs_now(plan: int, tables: int, state: int) -> int:
-    """Seeds run in the first round, the others while their driver has new rows."""
-    if load8(plan, P_SEED) == 1:
-        return 1 if load8(state, S_ROUND) == 0 else 0
+    """Seeds run in the first round, the others while their driver has new rows; in a recheck it is the other way round."""
+    seed = load8(plan, P_SEED)
+    if load8(state, S_ROUND) == 0 or load8(state, S_RECHECK) == 1:
+        return seed
+    if seed == 1:
+        return 0
     if load8(plan, P_SOURCE) == FROM_BUFFER:
         return 1
     table = tables + 8 * TABLE_WORDS * load8(plan, P_TABLE)
@@ -460,6 +517,8 @@ def run(code: int, plans: int, tables: int, indexes: int, regs: int, cursors: in
                     continue
                 store8(state, S_RUNNING, 1)
                 store8(state, S_PC, load8(plan, P_CODE))
+                store8(state, S_EMIT, load8(plan, P_EMIT))
+                store8(state, S_HEAD, load8(plan, P_HEAD))
                 if load8(plan, P_EXTERN) >= 0:
                     store8(state, S_DETAIL, load8(plan, P_EXTERN))
                     store8(state, S_RUNNING, 2)
@@ -490,7 +549,9 @@ def begin_plan_on_buffer(plan: int, tables: int, state: int) -> None:
 
 
 INNER = (
-    go_back, drive, take_row, probe, scan, gather, member, emit_insert, emit_delete, emit_rederive, emit_count, emit_buffer,
+    go_back, drive, take_row, start_probe, probe, scan, gather, member, push, call_rows, insert_all, apply_insert, apply_count, apply,
+    apply_all, flush,
+    emit, probe_emit, emit_buffer,
     suspend, calculate, test, execute, list_length, begin_plan, end_round, runs_now, begin_plan_on_buffer,
 )  # fmt: skip
 ENTRIES = (run,)

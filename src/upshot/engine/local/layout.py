@@ -14,28 +14,35 @@ NULL = -(2**63)
     T_ROWS, T_FLAGS, T_SLOTS, T_NSLOTS, T_USED, T_LIVE, T_ROOM, T_ARITY,
     T_FREE, T_NFREE, T_COUNT, T_GAIN, T_LO, T_HI, T_INDEX, T_NINDEX,
     T_DEL, T_NDEL, T_CAPDEL, T_RED, T_NRED, T_CAPRED, T_INS, T_NINS, T_CAPINS,
-) = range(25)  # fmt: skip
+    T_PLAIN,
+) = range(26)  # fmt: skip
 TABLE_WORDS = 32
+"""T_PLAIN is 1 while a view is loaded into an empty table: every row in use is then in the new state."""
 
 # An index's descriptor. T_INDEX of its table names the first index, X_MORE the next one (-1: none).
 X_SLOTS, X_NSLOTS, X_NKEYS, X_NEXT, X_PREV, X_NCOLS, X_MORE, X_COLS = range(8)
 INDEX_WORDS = 24
 MAX_INDEX_COLUMNS = INDEX_WORDS - X_COLS
 
-# A plan's descriptor: where its code starts, what drives it, when it runs.
-P_CODE, P_TABLE, P_SOURCE, P_SEED, P_EXTERN = range(5)
+# A plan's descriptor: where its code starts, what drives it, when it runs, what becomes of its heads.
+P_CODE, P_TABLE, P_SOURCE, P_SEED, P_EXTERN, P_EMIT, P_HEAD = range(7)
 PLAN_WORDS = 8
+
+# What becomes of a derived head: it enters the new state, joins the overestimate, comes back, has a derivation more or less.
+INSERT, DELETE, REDERIVE, GAIN, LOSE = range(5)
+
+BLOCK = 64
+"""Derived heads wait in a block of this many, so that the memory they will touch is on its way when they are looked up."""
 
 # What a plan is driven by: the rows of a table, one of its lists, a single empty tuple, a buffer.
 FROM_ROWS, FROM_DEL, FROM_RED, FROM_INS, FROM_UNIT, FROM_BUFFER = range(6)
 
-# The kernel's own state between two calls.
+# The kernel's own state between two calls; from S_COMPONENT on, the tables of the component.
 (
     S_PLAN, S_NPLANS, S_ROUND, S_PC, S_RUNNING, S_BUDGET, S_DETAIL, S_MAXROUNDS, S_LIST, S_TRACE, S_RESULT,
-    S_PROBED, S_DERIVED, S_CHANGED, S_MATCHED, S_NTABLES, S_TABLES, S_POSITION, S_END, S_STEPS,
-) = range(20)  # fmt: skip
-STATE_WORDS = 128
-"""S_TABLES.. is not a range: the tables of the component stand from word 32 on."""
+    S_PROBED, S_DERIVED, S_CHANGED, S_MATCHED, S_NTABLES, S_POSITION, S_END, S_STEPS,
+    S_BLOCK, S_PENDING, S_EMIT, S_HEAD, S_RECHECK,
+) = range(24)  # fmt: skip
 S_COMPONENT = 32
 
 # What the kernel answers.
@@ -44,8 +51,8 @@ DONE, GROW, SPENT, OVERFLOW, ZERO_DIVISION, NEGATIVE_EXPONENT, EXTERN, ROUND_END
 # Instructions: word 0 the operation, 1 where to go back to on failure, 2 where to go on.
 (
     I_DRIVE, I_PROBE, I_SCAN, I_MEMBER, I_ABSENT, I_COMPARE, I_ARITHMETIC, I_MOVE, I_NOT_NULL, I_SKIP_NULL, I_IS_NULL,
-    I_INSERT, I_DELETE, I_REDERIVE, I_COUNT, I_BUFFER,
-) = range(16)  # fmt: skip
+    I_EMIT, I_PROBE_EMIT, I_BUFFER,
+) = range(14)  # fmt: skip
 
 COMPARISONS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 ARITHMETIC = {

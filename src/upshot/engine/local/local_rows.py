@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -19,30 +21,42 @@ Codes = NDArray[np.int64]
 
 
 class CodedRows:
-    """A row source over codes; while it lives, the text its codes stand for is not reclaimed."""
+    """A row source over codes; while it lives, the text its codes stand for is not reclaimed.
 
-    __slots__ = ("__weakref__", "_codec", "_schema", "codes")
+    `fetch` copies the codes out of the engine's memory. It is called when somebody looks, and at the latest before the next
+    change begins: most commits are never looked at, and a copy of a large change would double its memory.
+    """
 
-    def __init__(self, codec: Codec, schema: Schema, codes: Codes) -> None:
-        self._codec, self._schema, self.codes = codec, schema, codes
+    __slots__ = ("__weakref__", "_codec", "_codes", "_count", "_fetch", "_lock", "schema")
+
+    def __init__(self, codec: Codec, schema: Schema, count: int, fetch: Callable[[], Codes], lock: Lock) -> None:
+        self._codec, self.schema, self._count, self._fetch, self._lock = codec, schema, count, fetch, lock
+        self._codes: Codes | None = None
 
     @property
-    def schema(self) -> Schema:
-        return self._schema
+    def codes(self) -> Codes:
+        with self._lock:
+            return self.fetched()
+
+    def fetched(self) -> Codes:
+        """The codes; the caller holds the lock."""
+        if self._codes is None:
+            self._codes = self._fetch()
+        return self._codes
 
     def __len__(self) -> int:
-        return len(self.codes)
+        return self._count
 
     def tuples(self) -> list[Row]:
-        if self._schema.arity == 0:
-            return [()] * len(self.codes)
-        columns = (self._codec.decode(self.codes[:, i], c.type) for i, c in enumerate(self._schema.columns))
+        if self.schema.arity == 0:
+            return [()] * self._count
+        columns = (self._codec.decode(self.codes[:, i], c.type) for i, c in enumerate(self.schema.columns))
         return list(zip(*columns, strict=True))
 
     def arrow(self) -> pyarrow.Table:
         from upshot.engine.local.arrow_codec import decode_table  # noqa: PLC0415 - pyarrow only when asked for
 
-        return decode_table(self._codec, self._schema, self.codes)
+        return decode_table(self._codec, self.schema, self.codes)
 
 
 class RowsFactory:
@@ -50,9 +64,20 @@ class RowsFactory:
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
+        self._lock = Lock()
         self.alive: WeakSet[CodedRows] = WeakSet()
 
     def rows(self, schema: Schema, codes: Codes) -> Rows:
-        source = CodedRows(self._codec, schema, codes)
-        self.alive.add(source)
+        return self.lazy_rows(schema, len(codes), lambda: codes)
+
+    def lazy_rows(self, schema: Schema, count: int, fetch: Callable[[], Codes]) -> Rows:
+        source = CodedRows(self._codec, schema, count, fetch, self._lock)
+        with self._lock:
+            self.alive.add(source)
         return Rows(schema, source)
+
+    def fetch_all(self) -> None:
+        """Copy out what is still in the engine's memory only, which is about to change."""
+        with self._lock:
+            for source in self.alive:
+                source.fetched()

@@ -59,6 +59,14 @@ class Buffer:
     def clear(self) -> None:
         ctypes.memset(self.address, 0, self.size)
 
+    def forget(self, start: int, end: int) -> None:
+        """Give back the memory of a range whose contents nobody needs any more."""
+        if self._pages is not None and hasattr(mmap, "MADV_DONTNEED"):
+            first = _whole_pages(start)
+            last = end // mmap.PAGESIZE * mmap.PAGESIZE
+            if first < last:
+                self._pages.madvise(mmap.MADV_DONTNEED, first, last - first)
+
     def release(self) -> None:
         """Give the memory back now rather than when the garbage collector comes round."""
         if self._pages is not None:
@@ -72,7 +80,7 @@ class Buffer:
         self._array, self.address, self.size = array, array.ctypes.data, size
 
     def _grow_pages(self, size: int) -> None:
-        pages = mmap.mmap(-1, size)
+        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         old_address, old_size, old_pages = self.address, self.size, self._pages
         self._settle(pages, size)
         ctypes.memmove(self.address, old_address, old_size)

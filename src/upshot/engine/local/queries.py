@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from upshot.check.program import CheckedProgram, Clause
-from upshot.core.schema import Schema
+from upshot.core.schema import Role, Schema
 from upshot.engine.local.aggregates import AggregateView
 from upshot.engine.local.assemble import Assembler
 from upshot.engine.local.codec import Codec
@@ -36,7 +37,8 @@ class Query:
 
     def answer(self, schema: Schema, clauses: tuple[Clause, ...]) -> NDArray[np.int64]:
         """The rows that the clauses derive for the head relation from the state before any open change."""
-        known = {**self._schemas, schema.name: schema}
+        stored = {name: replace(known, role=Role.BASE) for name, known in self._schemas.items()}
+        known = {**stored, schema.name: schema}
         normal = normal_form(CheckedProgram(known, clauses, {}, ((schema.name,),)))
         self._schemas = dict(normal.schemas)
         try:

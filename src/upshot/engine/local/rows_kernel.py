@@ -3,42 +3,9 @@
 from __future__ import annotations
 
 from upshot.engine.local.layout import (
-    DEL,
-    INDEX_WORDS,
-    NEW,
-    OLD,
-    T_ARITY,
-    T_CAPRED,
-    T_COUNT,
-    T_DEL,
-    T_FLAGS,
-    T_FREE,
-    T_GAIN,
-    T_HI,
-    T_INDEX,
-    T_INS,
-    T_LIVE,
-    T_LO,
-    T_NDEL,
-    T_NFREE,
-    T_NINS,
-    T_NRED,
-    T_NSLOTS,
-    T_RED,
-    T_ROOM,
-    T_ROWS,
-    T_SLOTS,
-    T_USED,
-    TABLE_WORDS,
-    TOUCHED,
-    X_COLS,
-    X_MORE,
-    X_NCOLS,
-    X_NEXT,
-    X_NKEYS,
-    X_NSLOTS,
-    X_PREV,
-    X_SLOTS,
+    DEL, INDEX_WORDS, NEW, OLD, TABLE_WORDS, TOUCHED, T_ARITY, T_CAPRED, T_COUNT, T_DEL, T_FLAGS, T_FREE, T_GAIN,
+    T_HI, T_INDEX, T_INS, T_LIVE, T_LO, T_NDEL, T_NFREE, T_NINS, T_NRED, T_NSLOTS, T_RED, T_ROOM, T_ROWS, T_SLOTS,
+    T_USED, X_COLS, X_MORE, X_NCOLS, X_NEXT, X_NKEYS, X_NSLOTS, X_PREV, X_SLOTS,
 )  # fmt: skip
 from upshot.engine.local.memory import finish, load1, load4, load8, mix, store1, store4, store8
 
@@ -65,9 +32,12 @@ def equal_words(a: int, b: int, width: int) -> int:
 
 def find(table: int, key: int) -> int:
     """The row equal to the words at `key`, or `-1 - slot` with the slot where it would go."""
+    return find_tagged(table, key, tag_of(key, load8(table, T_ARITY)))
+
+
+def find_tagged(table: int, key: int, tag: int) -> int:
     width = load8(table, T_ARITY)
     slots, count, rows = load8(table, T_SLOTS), load8(table, T_NSLOTS), load8(table, T_ROWS)
-    tag = tag_of(key, width)
     at = (tag * count) >> 31
     entry = load8(slots, at)
     while entry != 0:
@@ -106,9 +76,9 @@ def close_gap(slots: int, count: int, hole: int) -> None:
     store8(slots, hole, 0)
 
 
-def rehash(old: int, old_count: int, new: int, new_count: int) -> None:
-    """Every entry of the old slots, in the new ones, which are empty."""
-    for i in range(old_count):
+def rehash(old: int, first: int, end: int, new: int, new_count: int) -> None:
+    """The entries of a range of the old slots, in the new ones."""
+    for i in range(first, end):
         entry = load8(old, i)
         if entry != 0:
             at = ((entry >> 32) * new_count) >> 31
@@ -227,7 +197,7 @@ def append(table: int, field: int, row: int) -> None:
     store8(table, field + 1, length + 1)
 
 
-def add_row(table: int, indexes: int, key: int, slot: int, bits: int) -> int:
+def add_row(table: int, indexes: int, key: int, tag: int, slot: int, bits: int) -> int:
     """A new row in slot, storage and every index; the table has room."""
     width = load8(table, T_ARITY)
     free = load8(table, T_NFREE)
@@ -241,7 +211,7 @@ def add_row(table: int, indexes: int, key: int, slot: int, bits: int) -> int:
     for i in range(width):
         store8(rows, row * width + i, load8(key, i))
     store1(load8(table, T_FLAGS), row, bits)
-    store8(load8(table, T_SLOTS), slot, (tag_of(key, width) << 32) | (row + 1))
+    store8(load8(table, T_SLOTS), slot, (tag << 32) | (row + 1))
     store8(table, T_LIVE, load8(table, T_LIVE) + 1)
     index = load8(table, T_INDEX)
     while index >= 0:
@@ -284,11 +254,12 @@ def stage(tables: int, indexes: int, number: int, keys: int, first: int, count: 
         if load8(table, T_ROOM) <= 0 or load8(table, T_NRED) >= load8(table, T_CAPRED):
             return i
         key = keys + 8 * i * width
-        row = find(table, key)
+        tag = tag_of(key, width)
+        row = find_tagged(table, key, tag)
         flags = load8(table, T_FLAGS)
         if row < 0:
             if insert == 1:
-                append(table, T_RED, add_row(table, indexes, key, -1 - row, NEW | TOUCHED))
+                append(table, T_RED, add_row(table, indexes, key, tag, -1 - row, NEW | TOUCHED))
                 store8(table, T_ROOM, load8(table, T_ROOM) - 1)
             continue
         bits = load1(flags, row)
@@ -506,7 +477,7 @@ def find_rows(tables: int, number: int, keys: int, count: int, found: int, mask:
 
 
 INNER = (
-    tag_of, equal_words, find, close_gap, row_key_tag, same_key, slot_of_row, chain_start, link, unlink, append, add_row,
+    tag_of, equal_words, find, find_tagged, close_gap, row_key_tag, same_key, slot_of_row, chain_start, link, unlink, append, add_row,
     remove_row, clear_lists, restore, stage,
 )  # fmt: skip
 ENTRIES = (

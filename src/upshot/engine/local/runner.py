@@ -29,7 +29,8 @@ Progress = Callable[[str, int], None]
 class Runner:
     def __init__(self, storage: Storage, codec: Codec, limits: Limits) -> None:
         self._storage, self._codec, self._limits = storage, codec, limits
-        self._state = Buffer(8 * op.STATE_WORDS)
+        self._state = Buffer(8 * op.S_COMPONENT)
+        self._block = Buffer()
         self.progress: Progress | None = None
         self.trace: Callable[[str], None] | None = None
         """Called at the end of every round with the stage's name, when set."""
@@ -55,6 +56,8 @@ class Runner:
         self._state.reserve(8 * (op.S_COMPONENT + len(tables)))
         for word in range(op.S_COMPONENT):
             store8(self._state.address, word, 0)
+        self._block.reserve(8 * op.BLOCK * (1 + phase.widest))
+        self._set(op.S_BLOCK, self._block.address)
         self._set(op.S_NPLANS, phase.count)
         self._set(op.S_BUDGET, _SLICE if MACHINE.is_compiled else MACHINE.patience)
         self._set(op.S_MAXROUNDS, self._limits.max_rounds)

@@ -8,43 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upshot.engine.local.layout import (
-    DEL,
-    INDEX_WORDS,
-    MAX_INDEX_COLUMNS,
-    NEW,
-    T_ARITY,
-    T_CAPDEL,
-    T_CAPINS,
-    T_CAPRED,
-    T_COUNT,
-    T_DEL,
-    T_FLAGS,
-    T_FREE,
-    T_GAIN,
-    T_INDEX,
-    T_INS,
-    T_LIVE,
-    T_NDEL,
-    T_NFREE,
-    T_NINDEX,
-    T_NINS,
-    T_NRED,
-    T_NSLOTS,
-    T_RED,
-    T_ROOM,
-    T_ROWS,
-    T_SLOTS,
-    T_USED,
-    TABLE_WORDS,
-    TOUCHED,
-    X_COLS,
-    X_MORE,
-    X_NCOLS,
-    X_NEXT,
-    X_NKEYS,
-    X_NSLOTS,
-    X_PREV,
-    X_SLOTS,
+    DEL, INDEX_WORDS, MAX_INDEX_COLUMNS, NEW, TABLE_WORDS, TOUCHED, T_ARITY, T_CAPDEL, T_CAPINS, T_CAPRED, T_COUNT,
+    T_DEL, T_FLAGS, T_FREE, T_GAIN, T_INDEX, T_INS, T_LIVE, T_NDEL, T_NFREE, T_NINDEX, T_NINS, T_NRED, T_NSLOTS,
+    T_RED, T_ROOM, T_ROWS, T_SLOTS, T_USED, X_COLS, X_MORE, X_NCOLS, X_NEXT, X_NKEYS, X_NSLOTS, X_PREV, X_SLOTS,
 )  # fmt: skip
 from upshot.engine.local.machine import MACHINE
 from upshot.engine.local.memory import Buffer, load8, store8
@@ -52,6 +18,9 @@ from upshot.engine.local.memory import Buffer, load8, store8
 _FIRST = 16
 _FULL = 0.7
 """The share of slots in use at which a set is rehashed into a larger one."""
+
+_PIECE = 1 << 21
+"""Slots rehashed at a time."""
 
 _MOST_ROWS = 2**31 - 2
 
@@ -374,9 +343,9 @@ class Table:
 
     # ---- reading -------------------------------------------------------------------------------------------
 
-    def listed(self, field: int) -> Codes:
-        """The rows of a list, as a copy."""
-        count = self.word(field + 1)
+    def listed(self, field: int, count: int | None = None) -> Codes:
+        """The rows of a list, as a copy; with `count`, of a list that was accepted but not overwritten since."""
+        count = self.word(field + 1) if count is None else count
         numbers = self._lists[field].view(np.int32, count)
         return self.all_rows()[numbers]
 
@@ -432,9 +401,13 @@ class Table:
 
 
 def _rehashed(old: Buffer, old_count: int, new_count: int) -> Buffer:
+    """The entries in new slots. The old ones are given back piece by piece: both at once would be the peak of a load."""
     new = Buffer(8 * new_count)
     MACHINE.expect(old_count)
-    MACHINE.rehash(old.address, old_count, new.address, new_count)
+    for first in range(0, old_count, _PIECE):
+        end = min(first + _PIECE, old_count)
+        MACHINE.rehash(old.address, first, end, new.address, new_count)
+        old.forget(8 * first, 8 * end)
     old.release()
     return new
 

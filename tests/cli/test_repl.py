@@ -1,0 +1,240 @@
+"""The interactive session, from a pipe and at a terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Ended, command, environment_with
+from upshot.cli.repl.statements import ChangeText, Command, Input, ProgramText, Query
+
+Run = Callable[..., Ended]
+Write = Callable[[str, str | bytes], Path]
+
+
+def cut(text: str) -> list[object]:
+    lines = Input()
+    found = [statement for line in text.splitlines() for statement in lines.feed(line)]
+    return [*found, *lines.finish()]
+
+
+def test_what_is_typed_is_cut_into_statements() -> None:
+    text = """
+        .decl edge(a: number,
+                   b: number)
+        // a remark. with a stop
+        path(X, Y) :-
+            edge(X, Y),  /* not here. */ X > 4.2, Y != "a.b \\" .".
+        edge(1, 2). edge(2, 3).
+        +edge(1, 2), edge(2, 3), -edge(3, f(4, 5)).
+        ? path(1, X),
+          X < 3
+        :explain path
+        .deny loop(X)
+            :- path(X, X).
+        .deny loop on_violation=warn
+        ?- path(2, X).
+    """
+    found = cut(text)
+    assert [type(statement) for statement in found] == [
+        *[ProgramText] * 4,
+        ChangeText,
+        Query,
+        Command,
+        *[ProgramText] * 2,
+        Query,
+    ]
+    assert found[4] == ChangeText((("+", "edge(1, 2)"), ("+", "edge(2, 3)"), ("-", "edge(3, f(4, 5))")))
+    assert found[6] == Command("explain", "path")
+    assert found[9] == Query("path(2, X).")
+
+
+def test_a_forgotten_bracket_does_not_swallow_what_follows() -> None:
+    assert len(cut("edge(1, 2.\nedge(2, 3).")) == 2
+
+
+def test_a_statement_without_its_stop_is_there_at_the_end() -> None:
+    assert cut("edge(1, 2)") == [ProgramText("edge(1, 2)")]
+    assert cut("  // nothing\n\n") == []
+
+
+GRAPH = """\
+.decl edge(a: number, b: number)
+.decl path(a: number, b: number)
+path(X, Y) :- edge(X, Y).
+path(X, Z) :- edge(X, Y), path(Y, Z).
+"""
+
+
+@pytest.fixture
+def repl(upshot: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A session over the graph, fed from a pipe."""
+
+    def run(text: str, *arguments: object, before: str = GRAPH) -> Ended:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(before + text))
+        return upshot("repl", *arguments)
+
+    return run
+
+
+def test_changes_print_what_follows_from_them(repl: Run) -> None:
+    ended = repl("+edge(1, 2), +edge(2, 3).\n-edge(1, 2).\n-edge(7, 7).\n")
+    assert ended == Ended(
+        0,
+        "    view   row\n───────────────\n+   path   1, 2\n+   path   1, 3\n+   path   2, 3\n"
+        "    view   row\n───────────────\n-   path   1, 2\n-   path   1, 3\n"
+        "no view changes\n",
+        "",
+    )
+
+
+def test_queries_are_answered(repl: Run) -> None:
+    ended = repl(
+        "edge(1, 2). edge(2, 3).\n? path(1, X)\n? path(1, 3)\n? path(3, _)\n? path(3, X)\n", "--format", "json"
+    )
+    answers = [json.loads(line) for line in ended.out.splitlines()][-4:]
+    assert answers == [
+        {"columns": ["X"], "rows": [[2], [3]]},
+        {"columns": [], "rows": [[]]},
+        {"columns": [], "rows": []},
+        {"columns": ["X"], "rows": []},
+    ]
+    assert repl("edge(1, 2).\n? path(1, X)\n? path(1, 2)\n? path(2, 1)\n").out.endswith("X\n─\n2\n1 row\nyes\nno\n")
+
+
+def test_rules_typed_later_are_added_to_those_there_are(repl: Run) -> None:
+    ended = repl("edge(1, 2).\npath(X, X) :- edge(X, _).\n? path(1, X)\n:verify\n", "--format", "json")
+    lines = ended.out.splitlines()
+    assert json.loads(lines[-2])["rows"] == [[1], [2]]
+    assert json.loads(lines[-3])["changes"] == {"path": {"insert": [[1, 1]], "delete": []}}
+    assert lines[-1].startswith("ok: 1 view")
+
+
+def test_errors_are_reported_and_the_session_goes_on(repl: Run) -> None:
+    mistakes = [
+        ("+egde(1, 2).", "unknown-relation"),
+        ("+edge(1).", "wrong-arity"),
+        ("+edge(1, X).", "not-a-fact"),
+        ('+edge(1, "a").', "wrong-type"),
+        ("+path(1, 2).", "not-a-base-relation"),
+        ("+edge(1, 2) :- edge(2, 1).", "not-a-fact"),
+        ("path(X, Y) :- edge(X, Z).", "unsafe-variable"),
+        ("path(X, Y :- edge(X, Y).", "unexpected-token"),
+        ("? path(X", "unexpected-token"),
+        ("?", "empty-query"),
+        (":nonsense", "unknown-command"),
+        (":load", "wrong-argument"),
+        (":load missing.dl", "no-such-file"),
+        (":explain edge", "not-a-view"),
+        (":drop nothing", "unknown-relation"),
+    ]
+    for text, slug in mistakes:
+        ended = repl(f"{text}\n\n+edge(1, 2).\n", "--format", "json")
+        assert ended.code == 0
+        assert json.loads(ended.err.splitlines()[0])["slug"] == slug, text
+        assert json.loads(ended.out.splitlines()[-1])["changes"] == {"path": {"insert": [[1, 2]], "delete": []}}, text
+
+
+def test_commands_say_what_there_is(repl: Run) -> None:
+    out = repl("edge(1, 2).\n:list\n:stats\n:explain path\n:help\n:quit\nnever read").out
+    assert "edge(a: number, b: number)  base, 1 row\n" in out
+    assert "path(a: number, b: number)  view, 1 row\n" in out
+    assert "strategy maintenance" in out
+    assert "inserted     1\n" in out
+    assert ":load FILE" in out
+
+
+def test_a_program_can_be_loaded_with_its_facts(process: Run, closure: Path) -> None:
+    ended = process("repl", closure, "-F", closure.parent / "facts", stdin="? closure(1, X)\n", cwd=closure.parent)
+    assert ended.out.endswith("2\n3\n4\n3 rows\n")
+    ended = process("repl", "-F", "facts", stdin=":load closure.dl\n? closure(1, 4)\n", cwd=closure.parent)
+    assert ended.out.endswith("yes\n")
+
+
+def test_a_dropped_view_can_be_defined_otherwise(repl: Run) -> None:
+    ended = repl(
+        "edge(1, 2).\n:drop path\n.decl path(a: number)\npath(X) :- edge(X, _).\n? path(X)\n", "--format", "json"
+    )
+    assert json.loads(ended.out.splitlines()[-1])["rows"] == [[1]]
+    assert ended.err == ""
+
+
+def test_facts_take_the_types_of_their_columns(repl: Run) -> None:
+    text = (
+        ".decl r(f: float, d: decimal(6,2), n: symbol?)\n.decl v(f: float, d: decimal(6,2), n: symbol?)\n"
+        'v(F, D, N) :- r(F, D, N).\n+r(1, 2.50, null), r(-3, 4, "x, y").\n'
+    )
+    ended = repl(text, "--format", "json", before="")
+    changes = json.loads(ended.out.splitlines()[-1])["changes"]
+    assert changes["v"]["insert"] == [[-3.0, "4.00", "x, y"], [1.0, "2.50", None]]
+
+
+class Terminal:
+    """A session at a terminal of its own."""
+
+    def __init__(self, *arguments: object, home: Path) -> None:
+        self._parent, child = pty.openpty()
+        environment = environment_with(TERM="dumb", XDG_STATE_HOME=str(home))
+        self.running = subprocess.Popen(
+            command(*arguments),
+            stdin=child,
+            stdout=child,
+            stderr=child,
+            env=environment,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.close(child)
+        self.seen = ""
+
+    def type(self, text: str) -> None:
+        os.write(self._parent, text.encode())
+
+    def expect(self, words: str) -> None:
+        """Reads until the words appear, and forgets everything up to them."""
+        end = time.monotonic() + 30
+        while words not in self.seen:
+            ready, _, _ = select.select([self._parent], [], [], max(0.0, end - time.monotonic()))
+            assert ready, f"no {words!r} in {self.seen!r}"
+            try:
+                self.seen += os.read(self._parent, 65536).decode()
+            except OSError:
+                raise AssertionError(f"ended without {words!r}: {self.seen!r}") from None
+        self.seen = self.seen.split(words, 1)[1]
+
+    def close(self) -> int:
+        code = self.running.wait(30)
+        os.close(self._parent)
+        return code
+
+
+def test_at_a_terminal_there_are_prompts_and_ctrl_c_drops_what_was_typed(tmp_path: Path) -> None:
+    terminal = Terminal("repl", home=tmp_path)
+    terminal.expect("upshot> ")
+    terminal.type(".decl edge(a: number, b: number)\n")
+    terminal.expect("upshot> ")
+    terminal.type("edge(1,\n")
+    terminal.expect("   ...> ")
+    terminal.type("\x03")
+    terminal.expect("upshot> ")
+    terminal.type("edge(1, 2).\n")
+    terminal.expect("no view changes")
+    terminal.expect("upshot> ")
+    terminal.type("? edge(X, 2)\n")
+    terminal.expect("1 row")
+    terminal.expect("upshot> ")
+    terminal.type("\x04")
+    assert terminal.close() == 0
+    assert "edge(1, 2)." in (tmp_path / "upshot" / "history").read_text()

@@ -1,0 +1,227 @@
+"""Arguments, streams, exit codes: what holds for every command."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import ROOT, Ended, command, environment_with
+
+Run = Callable[..., Ended]
+Write = Callable[[str, str | bytes], Path]
+
+COMMANDS = ("demo", "check", "run", "watch", "rewrite", "explain", "what-if", "verify", "repl", "bench")
+REFERENCE = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
+
+
+def section(name: str) -> str:
+    return REFERENCE.split(f"\n## {name}\n")[1].split("\n## ")[0]
+
+
+def test_help_lists_exactly_the_commands_there_are(upshot: Run) -> None:
+    ended = upshot("--help")
+    assert ended.code == 0
+    listed = re.findall(r"^  ([a-z-]+)  ", ended.out.split("Commands:")[1], re.MULTILINE)
+    assert tuple(listed) == COMMANDS
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_of_a_command_is_in_the_reference(upshot: Run, name: str) -> None:
+    ended = upshot(name, "--help")
+    assert ended.code == 0
+    options = set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", ended.out.split("Options:")[1]))
+    everywhere = section("What holds for every command")
+    missing = [option for option in sorted(options) if f"`{option}" not in section(name) + everywhere]
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_of_the_reference_exists(upshot: Run, name: str) -> None:
+    options = set(re.findall(r"^\| `(--?[a-zA-Z][a-z-]*)", section(name), re.MULTILINE))
+    shown = upshot(name, "--help").out
+    assert [option for option in sorted(options) if option not in shown] == []
+
+
+def test_the_version_is_printed(upshot: Run) -> None:
+    ended = upshot("--version")
+    assert ended.code == 0
+    assert ended.out.startswith("upshot ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["check"],
+        ["check", "a.dl", "--format", "xml"],
+        ["watch", "a.dl"],
+        ["rewrite", "a.dl"],
+        ["check", "--no-such-option"],
+        ["check", "no-such-file.dl"],
+        ["run", "no-such-file.dl", "-D", "-"],
+        ["check", "."],
+        ["demo", "no-such-demo"],
+        ["watch", "-", "--changes", "-"],
+    ],
+)
+def test_wrong_usage_ends_with_two_and_says_so_on_stderr(upshot: Run, arguments: list[str]) -> None:
+    ended = upshot(*arguments)
+    assert ended.code == 2
+    assert ended.out == ""
+    assert ended.err != ""
+
+
+@pytest.mark.parametrize("arguments", [["check", "FILE"], ["run", "FILE"], ["demo"], ["repl"]])
+def test_spark_is_refused_for_now(upshot: Run, closure: Path, arguments: list[str]) -> None:
+    ended = upshot(*(str(closure) if word == "FILE" else word for word in arguments), "--engine", "spark")
+    assert ended.code == 2
+    assert "error[not-yet]: the spark engine is not part of this version" in ended.err
+
+
+@pytest.mark.parametrize("engine", ["local", "auto"])
+def test_the_engine_can_be_named(upshot: Run, closure: Path, engine: str) -> None:
+    assert upshot("check", closure, "--engine", engine).code == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "slug"),
+    [
+        (b"", "empty-program"),
+        (b"// only a remark\n", "empty-program"),
+        (b".decl a(x: number)\n\xff\xfe", "not-utf8"),
+        (b"a(1", "unexpected-end"),
+    ],
+)
+def test_a_file_that_is_no_program_ends_with_one(upshot: Run, write: Write, content: bytes, slug: str) -> None:
+    file = write("bad.dl", content)
+    for name in ("check", "run", "explain", "verify"):
+        ended = upshot(name, file)
+        assert ended.code == 1
+        assert f"error[{slug}]" in ended.err
+        assert ended.out == ""
+
+
+def test_errors_as_json_are_one_object_a_line(upshot: Run, write: Write) -> None:
+    file = write("bad.dl", ".decl a(x: number)\na(X) :- b(X).\na(Y) :- a(Z).\n")
+    ended = upshot("run", file, "--format", "json")
+    assert ended.code == 1
+    found = [json.loads(line) for line in ended.err.splitlines()]
+    assert [(each["slug"], each["line"], each["column"]) for each in found] == [
+        ("unknown-relation", 2, 9),
+        ("unsafe-variable", 3, 3),
+    ]
+    assert all(each["file"] == str(file) and each["severity"] == "error" for each in found)
+    assert {"message", "help"} <= found[0].keys()
+
+
+def test_a_program_can_come_from_standard_input(process: Run) -> None:
+    ended = process("check", "-", stdin=".decl a(x: number)\na(1).\n")
+    assert (ended.code, ended.out) == (0, "-: ok, 1 base relation, 0 views\n")
+    assert "<stdin>:1:" in process("check", "-", stdin="a(1).").err
+
+
+# ---- streams and signals ---------------------------------------------------------------------------
+
+
+def test_a_reader_that_goes_away_is_no_error(closure: Path) -> None:
+    running = subprocess.Popen(
+        command("run", closure, "-F", closure.parent / "facts", "-D", "-"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment_with(),
+    )
+    assert running.stdout is not None
+    assert running.stderr is not None
+    running.stdout.close()
+    said = running.stderr.read()
+    running.stderr.close()
+    assert running.wait(60) == 141
+    assert said == b""
+
+
+def test_an_interrupt_ends_with_130(closure: Path) -> None:
+    running = subprocess.Popen(
+        command("watch", closure, "-F", closure.parent / "facts", "--changes", "-"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment_with(),
+    )
+    assert running.stdin is not None
+    assert running.stdout is not None
+    running.stdin.write(b'{"insert": {"edge": [[4, 5]]}}\n')
+    running.stdin.flush()
+    assert running.stdout.readline().startswith(b'{"version": ')
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert said == b"interrupted\n"
+
+
+def on_a_terminal(arguments: list[object], **environment: str) -> str:
+    """What a command writes to a terminal on stderr."""
+    parent, child = pty.openpty()
+    with subprocess.Popen(
+        command(*arguments), stdout=subprocess.DEVNULL, stderr=child, env=environment_with(TERM="xterm", **environment)
+    ) as running:
+        running.wait(60)
+    os.close(child)
+    written = b""
+    try:
+        while chunk := os.read(parent, 65536):
+            written += chunk
+    except OSError:
+        pass
+    os.close(parent)
+    return written.decode()
+
+
+def test_colours_appear_on_a_terminal_unless_nobody_wants_them(write: Write) -> None:
+    file = write("bad.dl", "a(1).")
+    assert "\x1b[1;31merror[unknown-relation]\x1b[0m" in on_a_terminal(["check", file])
+    assert "\x1b" not in on_a_terminal(["check", file], NO_COLOR="1")
+
+
+def test_no_colours_appear_elsewhere(process: Run, write: Write) -> None:
+    assert "\x1b" not in process("check", write("bad.dl", "a(1)."), FORCE_COLOR="").err
+
+
+def test_output_is_utf8_whatever_the_locale(process: Run, write: Write) -> None:
+    write("facts/a.facts", "né\n")
+    file = write("a.dl", ".decl a(x: symbol)\n.input a\n.output a\n")
+    ended = process("run", file, "-F", file.parent / "facts", "-D", "-", PYTHONIOENCODING="ascii", LC_ALL="C")
+    assert (ended.code, "né" in ended.out) == (0, True)
+
+
+# ---- what is imported ------------------------------------------------------------------------------
+
+
+def imported(*arguments: object) -> set[str]:
+    program = (
+        "import sys; from upshot.cli import main; "
+        f"main({[str(argument) for argument in arguments]!r}); print(*sys.modules, file=sys.stderr)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment_with(), check=True, timeout=60
+    )
+    return set(ended.stderr.split())
+
+
+HEAVY = {"numpy", "pyarrow", "numba", "pandas", "polars", "duckdb", "rich", "upshot.engine", "upshot.database"}
+
+
+def test_help_imports_nothing_but_the_command_line() -> None:
+    assert imported("--help").isdisjoint(HEAVY | {"upshot.syntax", "upshot.check"})
+
+
+def test_check_imports_no_engine(closure: Path) -> None:
+    assert imported("check", closure).isdisjoint(HEAVY)

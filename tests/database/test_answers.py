@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import upshot
+
+
+@pytest.fixture
+def loaded(paths: upshot.Database) -> upshot.Database:
+    with paths.transaction() as tx:
+        tx.insert("edge", [(1, 2), (2, 3), (3, 4)])
+    return paths
+
+
+# ---- query ------------------------------------------------------------------------------------
+
+
+def test_a_query_has_one_column_for_each_variable_in_order_of_appearance(loaded: upshot.Database) -> None:
+    answer = loaded.query("path(A, B), B > 3")
+    assert answer.columns == ("A", "B")
+    assert answer == {(1, 4), (2, 4), (3, 4)}
+
+
+def test_parameters_are_bound_as_values(loaded: upshot.Database) -> None:
+    assert loaded.query("path($x, Y), !edge($x, Y)", x=1) == {(3,), (4,)}
+    loaded.define('.decl name(x: symbol)  name("a\\"), edge(X, Y), (\\"").')
+    odd = 'a"), edge(X, Y), ("'
+    assert loaded.query("name($n), N = $n", n=odd) == {(odd,)}
+
+
+def test_a_query_without_variables_is_true_or_false(loaded: upshot.Database) -> None:
+    assert loaded.query("path(1, 4)") == {()}
+    assert loaded.query("path(4, 1)") == set()
+
+
+def test_disjunctions_aggregates_and_arithmetic_in_queries(loaded: upshot.Database) -> None:
+    assert loaded.query("(edge(X, _) ; edge(_, X))") == {(1,), (2,), (3,), (4,)}
+    assert loaded.query("N = count : { path(_, _) }") == {(6,)}
+    assert loaded.query("edge(X, Y), Z = X * 10 + Y") == {(1, 2, 12), (2, 3, 23), (3, 4, 34)}
+
+
+def test_missing_and_unused_parameters_are_named(loaded: upshot.Database) -> None:
+    with pytest.raises(upshot.UsageError) as error:
+        loaded.query("path($start, Y)")
+    assert error.value.code == "missing-parameter"
+    assert "start=" in error.value.help
+    with pytest.raises(upshot.UsageError) as error:
+        loaded.query("path($start, Y)", strat=1)
+    assert error.value.code == "unused-parameter"
+    assert error.value.help == "did you mean `start`?"
+    with pytest.raises(upshot.UsageError) as error:
+        loaded.query("N = count : { path($a, _) }", a=1, b=2)
+    assert error.value.code == "unused-parameter"
+
+
+@pytest.mark.parametrize("value", ["one", 1.5, object(), 2**70])
+def test_parameters_of_the_wrong_type_are_refused(loaded: upshot.Database, value: Any) -> None:
+    with pytest.raises(upshot.Error):
+        loaded.query("path($x, Y)", x=value)
+
+
+@pytest.mark.parametrize(
+    "text", ["pth(X, Y)", "path(X)", "path(X, Y", "", "path(X, Y), Z > 1", "path(X, Y) :- edge(X, Y)."]
+)
+def test_wrong_queries_are_diagnosed(loaded: upshot.Database, text: str) -> None:
+    with pytest.raises(upshot.ProgramError):
+        loaded.query(text)
+
+
+def test_a_query_is_text(loaded: upshot.Database) -> None:
+    with pytest.raises(upshot.UsageError) as error:
+        loaded.query(7)  # type: ignore[arg-type]
+    assert error.value.code == "wrong-argument"
+
+
+def test_hidden_relations_cannot_be_queried(db: upshot.Database) -> None:
+    db.define(".decl e(x: number)  .decl v(x: number)  .input v  v(X) :- e(X).")
+    with pytest.raises(upshot.ProgramError):
+        db.query("v_input(X)")
+    with pytest.raises(upshot.UsageError):
+        db.rows("v_input")
+
+
+# ---- what if ------------------------------------------------------------------------------------
+
+
+def test_what_if_tells_the_changes_and_commits_nothing(loaded: upshot.Database) -> None:
+    version = loaded.version
+    answer = loaded.what_if(insert={"edge": [(4, 5)]}, delete={"edge": [{"x": 1, "y": 2}]})
+    assert answer["path"].inserted == {(4, 5), (3, 5), (2, 5)}
+    assert answer["path"].deleted == {(1, 2), (1, 3), (1, 4)}
+    assert answer["edge"].inserted == {(4, 5)}
+    assert answer.violations == {}
+    assert answer.stats.derived > 0
+    assert loaded.version == version
+    assert len(loaded.rows("path")) == 6
+    loaded.verify()
+
+
+def test_what_if_reports_violations_instead_of_raising(stock: upshot.Database) -> None:
+    with stock.transaction() as tx:
+        tx.insert("quantity", [("a", 1)])
+    answer = stock.what_if(insert={"quantity": [("a", 2), ("b", -1)]})
+    assert sorted(answer.violations["quantity"]) == [("a", 1), ("a", 2)]
+    assert answer.violations["oversold"] == [("b", -1)]
+    assert stock.rows("quantity") == {("a", 1)}
+
+
+def test_a_row_both_inserted_and_deleted_counts_in_neither(loaded: upshot.Database) -> None:
+    both = {"edge": [(1, 2), (8, 9)]}
+    assert len(loaded.what_if(insert=both, delete=both)) == 0
+
+
+def test_what_if_that_fails_leaves_no_trace(loaded: upshot.Database) -> None:
+    with pytest.raises(upshot.DataError):
+        loaded.what_if(insert={"edge": [(4, 5)], "path": [(1, 2)]})
+    with pytest.raises(upshot.DataError):
+        loaded.what_if(insert={"edge": [(4, "five")]})
+    with loaded.transaction() as tx:
+        tx.insert("edge", [(7, 8)])
+    assert tx.changes["edge"].inserted == {(7, 8)}
+
+
+# ---- verify -------------------------------------------------------------------------------------
+
+
+def test_verify_names_what_it_compared(loaded: upshot.Database) -> None:
+    checked = loaded.verify()
+    assert "path" in checked.views
+    assert checked.rows >= 6
+
+
+def test_verify_finds_a_view_that_drifted(loaded: upshot.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = loaded._state.engine
+    honest = engine.rows
+    schema = loaded.schemas["path"]
+
+    def drifted(name: str) -> upshot.Rows:
+        rows = honest(name)
+        return upshot.Rows.of(schema, [(99, 99), *list(rows)[1:]]) if name == "path" else rows
+
+    monkeypatch.setattr(engine, "rows", drifted)
+    with pytest.raises(upshot.VerifyError) as error:
+        loaded.verify()
+    assert error.value.code == "view-differs"
+    assert "path(99, 99) is stored and does not follow" in error.value.message
+    assert "follows and is not stored" in error.value.message
+
+
+# ---- connect ------------------------------------------------------------------------------------
+
+
+def test_what_is_not_there_yet_says_so() -> None:
+    for call in (
+        lambda: upshot.connect("store/"),
+        lambda: upshot.connect(spark=object()),
+        lambda: upshot.connect(engine="spark"),
+    ):
+        with pytest.raises(upshot.UsageError) as error:
+            call()
+        assert error.value.code == "not-yet"
+        assert "upshot.connect()" in error.value.help
+
+
+def test_an_unknown_engine_gets_a_suggestion() -> None:
+    with pytest.raises(upshot.UsageError) as error:
+        upshot.connect(engine="locl")
+    assert error.value.help == "did you mean `local`?"
+    for engine in ("auto", "local"):
+        upshot.connect(engine=engine).close()
+
+
+def test_the_public_names_are_sorted_and_all_there() -> None:
+    assert upshot.__all__ == sorted(upshot.__all__)
+    assert all(getattr(upshot, name) is not None for name in upshot.__all__)
+    assert set(upshot.__all__) <= set(dir(upshot))
+    with pytest.raises(AttributeError):
+        _ = upshot.conect  # type: ignore[attr-defined]

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
+
+import upshot
+
+PROGRAM = """
+.decl edge(x: number, y: number)
+.decl node(x: number)
+.decl path(x: number, y: number)
+path(X, Y) :- edge(X, Y).
+path(X, Z) :- path(X, Y), edge(Y, Z).
+.decl even(x: number, y: number)
+.decl odd(x: number, y: number)
+odd(X, Y) :- edge(X, Y).
+odd(X, Z) :- even(X, Y), edge(Y, Z).
+even(X, Z) :- odd(X, Y), edge(Y, Z).
+.decl apart(x: number, y: number)
+apart(X, Y) :- node(X), node(Y), !path(X, Y).
+.decl reach(x: number, n: number)
+reach(X, N) :- node(X), N = count : { path(X, _) }.
+.deny loops(X) :- path(X, X).
+"""
+
+
+@pytest.fixture
+def loaded(db: upshot.Database) -> upshot.Database:
+    db.define(PROGRAM)
+    with db.transaction() as tx:
+        tx.insert("edge", [(1, 2), (2, 3)])
+        tx.insert("node", [(1,), (2,), (3,)])
+    return db
+
+
+def test_the_text_tells_strategy_reasons_rules_plan_and_size(loaded: upshot.Database) -> None:
+    text = str(loaded.explain("path"))
+    assert "path(x: number, y: number): recursive view, 3 rows" in text
+    assert "strategy maintenance" in text
+    assert "because" in text
+    assert "path(X, Z) :- path(X, Y), edge(Y, Z)." in text
+    assert "plan" in text
+    assert "edge(x: number, y: number): base relation, 2 rows" in text
+    assert "apart" not in text
+    assert "last change" in text
+
+
+def test_without_a_view_everything_is_explained(loaded: upshot.Database) -> None:
+    text = str(loaded.explain())
+    assert all(name in text for name in loaded.schemas)
+
+
+def test_the_explanation_is_data_too(loaded: upshot.Database) -> None:
+    data = loaded.explain().as_dict()
+    json.dumps(data)
+    assert data["relations"]["path"]["recursive"]
+    assert data["relations"]["apart"]["uses"] == ["node", "path"]
+    assert data["relations"]["edge"]["strategy"] is None
+    assert data["work"]["derived"] > 0
+
+
+def test_a_base_relation_has_nothing_to_explain(loaded: upshot.Database) -> None:
+    with pytest.raises(upshot.UsageError) as error:
+        loaded.explain("edge")
+    assert error.value.code == "not-a-view"
+    with pytest.raises(upshot.UsageError) as error:
+        loaded.explain("pth")
+    assert error.value.help == "did you mean `path`?"
+
+
+def test_the_picture_is_well_formed_and_shows_every_relation_and_edge(loaded: upshot.Database) -> None:
+    picture = loaded.explain().svg()
+    root = ET.fromstring(picture)
+    space = "{http://www.w3.org/2000/svg}"
+    names = [text.text for text in root.iter(f"{space}text") if text.get("class") == "name"]
+    assert sorted(n for n in names if n) == sorted(loaded.schemas)
+    titles = {title.text for title in root.iter(f"{space}title")}
+    assert "path → apart, negated" in titles
+    assert "path → reach, aggregated" in titles
+    assert "edge → path" in titles
+    assert "3 rows · maintenance" in picture
+    assert "prefers-color-scheme: dark" in picture
+    recursive = [rect for rect in root.iter(f"{space}rect") if rect.get("class") == "recursive"]
+    assert len(recursive) == 2 + 1  # two components and the legend
+
+
+def test_boxes_never_overlap(loaded: upshot.Database) -> None:
+    root = ET.fromstring(loaded.explain().svg())
+    boxes = []
+    for rect in root.iter("{http://www.w3.org/2000/svg}rect"):
+        if (rect.get("class") or "").startswith("box"):
+            x, y, w, h = (float(rect.get(key) or 0) for key in ("x", "y", "width", "height"))
+            boxes.append((x, y, x + w, y + h))
+    for i, a in enumerate(boxes):
+        for b in boxes[i + 1 :]:
+            assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+
+
+def test_the_picture_of_one_view_leaves_out_what_it_does_not_use(loaded: upshot.Database) -> None:
+    picture = loaded.explain("path").svg()
+    assert "apart" not in picture
+
+
+def test_an_empty_database_can_be_explained(db: upshot.Database) -> None:
+    assert str(db.explain()).strip() == ""
+    ET.fromstring(db.explain().svg())
+
+
+def test_names_are_escaped_in_the_picture(db: upshot.Database) -> None:
+    db.define('.decl a(x: decimal(4,2)?)  .decl b(x: decimal(4,2))  b(X) :- a(X), X > decimal("1.0").')
+    ET.fromstring(db.explain()._repr_svg_())
+
+
+def test_a_large_program_is_drawn_quickly(db: upshot.Database) -> None:
+    lines = [".decl v0(x: number)"]
+    for n in range(1, 200):
+        lines.append(f".decl v{n}(x: number)  v{n}(X) :- v{n - 1}(X), v{n // 2}(X).")
+    db.define("\n".join(lines))
+    ET.fromstring(db.explain().svg())
