@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import settings
 
@@ -19,3 +21,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header() -> str:
     return f"UPSHOT_CASES={case_count(1_000)} UPSHOT_SEED={base_seed()}"
+
+
+@pytest.fixture(scope="session")
+def cases() -> int:
+    """How many random cases a property test should try in all."""
+    return case_count(1_000)
+
+
+@pytest.fixture(scope="session")
+def seed() -> int:
+    """The seed of this run; a test that draws at random derives all its randomness from it and prints it on failure."""
+    return base_seed()
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The top folder of the repository."""
+    return Path(__file__).resolve().parent.parent

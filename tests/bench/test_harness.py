@@ -11,6 +11,9 @@ from bench.process import ROOT, Runner
 from bench.report import Report, percentile95
 from bench.tasks import Graph, Task
 
+pytestmark = pytest.mark.slow
+"""Every answer comes from a fresh process, which loads its engine first."""
+
 SMALL = Task("closure", Graph("grid", (5,)))
 
 

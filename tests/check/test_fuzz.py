@@ -61,8 +61,8 @@ open(X, date("2026-01-31"), timestamp("2026-01-31T10:00:00Z"), true) :- reach(X,
 .view reach strategy=rod materialized=false
 .deny loop(X) :- reach(X, X), X != "Rome".
 .deny loop on_violation=warn
-.rule tell(X) on insert reach(X, _) when old road(X, _, _, _) do call ring(X).
 """
+ACTIVE_RULE = ".rule tell(X) on insert reach(X, _) when old road(X, _, _, _) do call ring(X).\n"
 TOKENS = re.findall(r"\"[^\"]*\"|[A-Za-z_][A-Za-z0-9_]*|[0-9.]+|:-|<=|>=|!=|<:|\s+|.", SEED_TEXT)
 WORDS = [t for t in TOKENS if not t.isspace()]
 
@@ -96,7 +96,7 @@ def mutated(draw: random.Random) -> str:
             case _:
                 other = draw.randrange(len(tokens))
                 tokens[position], tokens[other] = tokens[other], tokens[position]
-    return "".join(tokens)
+    return "".join(tokens) + draw.choice(("", ACTIVE_RULE))
 
 
 def test_mutated_programs_give_programs_or_diagnostics() -> None:
@@ -117,7 +117,7 @@ def test_mutated_programs_give_programs_or_diagnostics() -> None:
         shuffled = list(program.items)
         draw.shuffle(shuffled)
         outcome(Program(tuple(shuffled)))
-    assert parsed > 0
+    assert parsed > right > 0
 
 
 RELATIONS = ("e", "m", "s", "p", "q", "nowhere")

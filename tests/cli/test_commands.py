@@ -161,7 +161,7 @@ def test_counting_is_not_for_recursive_views(upshot: Run, closure: Path) -> None
     for arguments in ([], ["--view", "closure"]):
         ended = upshot("rewrite", closure, "-s", "counting", *arguments)
         assert (ended.code, ended.out) == (2, "")
-        assert "error[strategy-not-available]" in ended.err
+        assert "error[strategy-not-applicable]" in ended.err
 
 
 @pytest.mark.parametrize(

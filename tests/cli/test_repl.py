@@ -132,7 +132,7 @@ def test_errors_are_reported_and_the_session_goes_on(repl: Run) -> None:
         ("+edge(1, 2) :- edge(2, 1).", "not-a-fact"),
         ("path(X, Y) :- edge(X, Z).", "unsafe-variable"),
         ("path(X, Y :- edge(X, Y).", "unexpected-token"),
-        ("? path(X", "unexpected-token"),
+        ("? path(X", "unexpected-end"),
         ("?", "empty-query"),
         (":nonsense", "unknown-command"),
         (":load", "wrong-argument"),

@@ -172,6 +172,21 @@ def test_an_unknown_engine_gets_a_suggestion() -> None:
         upshot.connect(engine=engine).close()
 
 
+def test_endless_recursion_ends_in_an_error_and_changes_nothing() -> None:
+    with upshot.connect(max_rounds=50) as db:
+        db.define(".decl start(x: number)  .decl n(x: number)  n(X) :- start(X).  n(Y) :- n(X), Y = X + 1, X < 1000.")
+        with pytest.raises(upshot.LimitError) as error, db.transaction() as tx:
+            tx.insert("start", [(1,)])
+        assert error.value.code == "recursion-limit"
+        assert "`n`" in error.value.message
+        assert db.rows("start") == set()
+        with db.transaction() as tx:
+            tx.insert("start", [(990,)])
+        assert len(tx.changes["n"].inserted) == 11
+    with pytest.raises(upshot.UsageError):
+        upshot.connect(max_rounds=0)
+
+
 def test_the_public_names_are_sorted_and_all_there() -> None:
     assert upshot.__all__ == sorted(upshot.__all__)
     assert all(getattr(upshot, name) is not None for name in upshot.__all__)

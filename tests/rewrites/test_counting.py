@@ -56,6 +56,7 @@ def test_recursive_views_are_left_out_unless_asked_for_and_then_refused() -> Non
     )
     made = counting(program)
     assert {meaning.relation for meaning in made.states.values()} == {"tc", "p"}
+    assert print_maintenance(made, view="tc") == "// no rules for tc\n"
     with pytest.raises(UsageError) as caught:
         counting(program, ["tc"])
     assert caught.value.code == "strategy-not-applicable"

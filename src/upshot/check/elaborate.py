@@ -320,7 +320,8 @@ class Elaboration:
             message, help = f"{where} cannot hold `null`", f"declare it as `{column.type}?`"
         else:
             message = f"{f'`{names[0]}`' if names else 'this value'} can be NULL, but {where} cannot"
-            help = f"add `!is_null({names[0]})` to the body, or declare the column as `{column.type}?`" if names else ""
+            guard = f"add `!is_null({names[0]})` to the body, or " if names else ""
+            help = f"{guard}declare the column as `{column.type}?`"
         self.failed = True
         self.findings.error("nullable-value", message, term.span, label="can be NULL", help=help)
 

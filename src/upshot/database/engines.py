@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from upshot.check.program import Clause
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
+from upshot.engine.limits import Limits
 from upshot.engine.local import LocalEngine
 from upshot.engine.work import Work
 from upshot.plan import ProgramPlan
@@ -47,5 +48,6 @@ class Engine(Protocol):
     def close(self) -> None: ...
 
 
-def local_engine() -> Engine:
-    return LocalEngine()
+def local_engine(max_rounds: int | None = None) -> Engine:
+    """A new engine; `max_rounds` bounds the recursion of a view, load or change."""
+    return LocalEngine(limits=Limits() if max_rounds is None else Limits(max_rounds=max_rounds))

@@ -18,6 +18,8 @@ def print_maintenance(maintenance: MaintenanceProgram, view: str | None = None) 
     The text is a program: what has no rules in it is its input.
     """
     rules = maintenance.rules if view is None else _about(maintenance, view)
+    if not rules:
+        return f"// no rules for {view}\n" if view else "// no rules\n"
     names = dict.fromkeys(name for rule in rules for name in _relations(rule))
     schemas = {name: maintenance.program.schemas[name] for name in maintenance.program.schemas if name in names}
     declarations = print_checked(replace(maintenance.program, schemas=schemas, clauses=(), strata=()))

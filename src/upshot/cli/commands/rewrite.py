@@ -26,7 +26,7 @@ def rewrite(terminal: Terminal, file: Path, strategy: str, view: str | None) -> 
     if not generated.rules:
         raise UsageError(
             "no view of the program is without recursion: there is nothing to count",
-            code="strategy-not-available",
+            code="strategy-not-applicable",
             help="use `--strategy maintenance`",
         )
     text = print_maintenance(generated, view=view)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from random import Random
 
 from upshot.cli.demo.packages import TEAMS, Registry, registry
@@ -20,7 +21,7 @@ def dependencies(size: int = 4000) -> Story:
         "depends": world.depends,
         "runs": world.runs,
         "owner": world.owner,
-        "vulnerable": world.old_advisories(),
+        "vulnerable": [(package, f"ADV-2026-{number:03d}") for number, package in enumerate(world.weak, start=1)],
     }
     steps = tuple(_steps(world))
     return Story(
@@ -50,6 +51,7 @@ class _World:
         for package, dependency in made.depends:
             self.link(package, dependency)
         self.installed = {service: {p for s, p in made.runs if s == service} for service, _ in made.owner}
+        self.weak = self._weak_from_the_start()
 
     def link(self, package: str, dependency: str) -> None:
         self.needs[package].add(dependency)
@@ -70,13 +72,10 @@ class _World:
         users = self.above(package) | {package}
         return [service for service, packages in self.installed.items() if packages & users]
 
-    def old_advisories(self) -> list[tuple[str, str]]:
-        """Known trouble to start with: packages that one to three services use."""
-        found: list[str] = []
-        for package in self.packages:
-            if len(self.exposed_services(package)) in (1, 2, 3) and len(self.needs[package]) > 1:
-                found.append(package)
-        return [(package, f"ADV-2026-{number:03d}") for number, package in enumerate(found[:60:6], start=1)]
+    def _weak_from_the_start(self) -> list[str]:
+        """Known trouble to start with: packages here and there that one to three services use."""
+        found = (p for p in self.packages if len(self.needs[p]) > 1 and len(self.exposed_services(p)) in (1, 2, 3))
+        return list(islice(found, 0, 60, 6))
 
 
 def _reach(start: str, neighbours: dict[str, set[str]]) -> set[str]:
@@ -176,7 +175,7 @@ def _patch(world: _World, weak: str) -> Step:
 
 
 def _deployment(world: _World) -> Step:
-    weak = {package for package, _ in world.old_advisories()}
+    weak = set(world.weak)
     risky = next(p for p in world.packages[len(world.packages) // 2 :] if weak & world.below(p))
     harmless = next(p for p in reversed(world.packages) if not weak & (world.below(p) | {p}))
     service = "forecast-service"

@@ -102,7 +102,8 @@ def _end(text: str) -> int | None:
     if rest.startswith(":"):
         return _line_end(text, start)
     if rest.startswith("?"):
-        return _balanced_line_end(text, start)
+        ends = (_balanced_line_end(text, start), _full_stop(text, start))
+        return min((end for end in ends if end is not None), default=None)
     if re.match(r"\.(?!rule\b|deny\b)[a-z]", rest) or re.match(r"\.deny\s+\w+\s+\w+\s*=", rest):
         return _balanced_line_end(text, start)
     return _full_stop(text, start + rest.startswith("."))
@@ -114,11 +115,13 @@ def _line_end(text: str, start: int) -> int | None:
 
 
 def _balanced_line_end(text: str, start: int) -> int | None:
-    """The end of the first line on which all brackets are closed and no comma or semicolon is left open."""
+    """The end of the first line on which all brackets are closed and no comma or semicolon is left open; an empty line
+    ends it anyhow."""
     depth, last = 0, ""
     for kind, token, end in _tokens(text, start):
         depth += (kind == "open") - (kind == "close")
-        if kind == "blank" and "\n" in token and depth <= 0 and last not in (",", ";"):
+        complete = depth <= 0 and last not in (",", ";")
+        if kind == "blank" and (token.count("\n") > 1 or (complete and "\n" in token)):
             return end
         if kind != "blank":
             last = token

@@ -15,8 +15,8 @@ from upshot.check.program import Clause
 from upshot.core.errors import OverflowError_
 from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
-from upshot.engine.local.codec import Codec, Misfit
-from upshot.engine.local.layout import NEW, NULL, T_DEL, T_INS
+from upshot.engine.local.codec import Codec, Misfit, null_code
+from upshot.engine.local.layout import NEW, T_DEL, T_INS
 from upshot.engine.local.storage import Table
 from upshot.rewrite.shapes import conjunction
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Variable
@@ -131,7 +131,7 @@ class AggregateView:
             total.rows += sign * count
         else:
             total.rows += sign * len(codes)
-        present = [code for code in codes if code != NULL] if self.type.nullable else codes
+        present = [code for code in codes if code != null_code(self.type)] if self.type.nullable else codes
         total.values += sign * len(present)
         if self.function in ("sum", "mean"):
             self._add(total, present, sign)
@@ -179,7 +179,7 @@ class AggregateView:
             return None
         if self.function in ("min", "max") and total.values and total.extreme is None:
             codes = self._targets_of(group)
-            present = codes[codes != NULL] if self.type.nullable else codes
+            present = codes[codes != null_code(self.type)] if self.type.nullable else codes
             if self.type.kind is Kind.SYMBOL:
                 total.extreme = self._best(np.unique(present).tolist())
             else:

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from upshot.core.arrow_schema import arrow_schema, arrow_type
 from upshot.core.schema import Column, Schema
 from upshot.core.types import Kind, Type
-from upshot.engine.local.codec import Codec, Misfit, decode_floats, encode_floats
-from upshot.engine.local.layout import NULL
+from upshot.engine.local.codec import Codec, Misfit, decode_floats, encode_floats, null_code
 
 Codes = NDArray[np.int64]
 
@@ -38,13 +37,13 @@ def _encode(codec: Codec, column: Column, values: pa.ChunkedArray) -> Codes:
         missing = np.asarray(pc.is_null(values))
     codes = _encode_values(codec, column, values)
     if type.nullable:
-        reserved = codes == NULL
+        reserved = codes == null_code(type)
         if missing is not None:
             reserved &= ~missing
         if reserved.any():
             raise Misfit("reserved-value", f"column `{column.name}` holds the one value a nullable `{type}` cannot")
     if missing is not None:
-        codes[missing] = NULL
+        codes[missing] = null_code(type)
     return codes
 
 
@@ -127,7 +126,7 @@ def decode_table(codec: Codec, schema: Schema, codes: Codes) -> pa.Table:
 
 
 def _decode(codec: Codec, type: Type, codes: Codes) -> pa.Array:
-    missing = (codes == NULL) if type.nullable else None
+    missing = (codes == null_code(type)) if type.nullable else None
     match type.kind:
         case Kind.NUMBER:
             return pa.array(codes, pa.int64(), mask=missing)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
 from upshot.engine.local import layout as op
-from upshot.engine.local.codec import Codec
-from upshot.engine.local.externs import Extern, needs_python
+from upshot.engine.local.codec import Codec, null_code
+from upshot.engine.local.externs import Extern, needs_python, operand_type
 from upshot.engine.local.memory import Buffer, store8
 from upshot.engine.local.storage import Storage, Table
 from upshot.plan.rule_plan import (
@@ -131,10 +131,8 @@ class Assembler:
             self._constants[code] = self.register()
         return self._constants[code]
 
-    def null_register(self) -> int:
-        if op.NULL not in self._constants:
-            self._constants[op.NULL] = self.register()
-        return self._constants[op.NULL]
+    def null_register(self, type: Type) -> int:
+        return self.constant(Constant(None, type.optional()))
 
     def register(self) -> int:
         self._registers += 1
@@ -220,6 +218,10 @@ class _PlanAssembler:
             return operand.value is None
         return self._plan.types[operand.name].nullable
 
+    def _null(self, operand: Operand) -> int:
+        """The code of NULL among the operand's values."""
+        return null_code(operand_type(operand, self._plan.types))
+
     # ---- driver --------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
@@ -246,7 +248,7 @@ class _PlanAssembler:
         if driver.of_negation:
             for column, name in driver.match.binds:
                 if self._out.column_type(driver.match.relation, column).nullable:
-                    self._out.emit(op.I_NOT_NULL, self._back(), [0, self._register(name)])
+                    self._out.emit(op.I_NOT_NULL, self._back(), [self._null(Variable(name)), self._register(name)])
 
     def _columns(self, match: Match, *, keyed: bool) -> list[int]:
         """Loads and checks of a row; the key's columns are checked too where no index has done so."""
@@ -262,10 +264,10 @@ class _PlanAssembler:
             self._segment.levels[name] = level
             column_type = self._out.column_type(match.relation, column)
             if column_type.nullable and not self._plan.types[name].nullable:
-                self._out.emit(op.I_NOT_NULL, self._back(), [0, self._register(name)])
+                self._out.emit(op.I_NOT_NULL, self._back(), [self._null(Variable(name)), self._register(name)])
         for column, name in match.repeats:
             if self._out.column_type(match.relation, column).nullable:
-                self._out.emit(op.I_NOT_NULL, self._back(), [0, self._register(name)])
+                self._out.emit(op.I_NOT_NULL, self._back(), [self._null(Variable(name)), self._register(name)])
 
     def _back(self) -> int:
         return self._segment.generators[-1]
@@ -321,7 +323,7 @@ class _PlanAssembler:
         out = self._out
         registers = [self._operand(operand) for operand in step.operands]
         skips = [
-            out.emit(op.I_SKIP_NULL, self._back(), [0, self._operand(operand), 0])
+            out.emit(op.I_SKIP_NULL, self._back(), [self._null(operand), self._operand(operand), 0])
             for operand in step.operands
             if self._is_nullable(operand)
         ]
@@ -338,7 +340,7 @@ class _PlanAssembler:
 
     def _required(self, operand: Operand) -> None:
         if self._is_nullable(operand):
-            self._out.emit(op.I_NOT_NULL, self._back(), [0, self._operand(operand)])
+            self._out.emit(op.I_NOT_NULL, self._back(), [self._null(operand), self._operand(operand)])
 
     def _compute(self, step: Compute) -> None:
         out, value = self._out, step.value
@@ -352,8 +354,8 @@ class _PlanAssembler:
                 continue
             if target_nullable and isinstance(value, Call):
                 if not skips:
-                    out.emit(op.I_MOVE, self._back(), [target, out.null_register()])
-                skips.append(out.emit(op.I_SKIP_NULL, self._back(), [0, self._operand(operand), 0]))
+                    out.emit(op.I_MOVE, self._back(), [target, out.null_register(self._plan.types[step.target])])
+                skips.append(out.emit(op.I_SKIP_NULL, self._back(), [self._null(operand), self._operand(operand), 0]))
             elif not target_nullable:
                 self._required(operand)
         if isinstance(value, Call):
@@ -378,7 +380,9 @@ class _PlanAssembler:
                 zero = out.constant(Constant(0, Type(Kind.NUMBER)))
                 out.emit(op.I_COMPARE, self._back(), [op.COMPARISONS["!="], zero, zero])
             return
-        out.emit(op.I_NOT_NULL if step.negated else op.I_IS_NULL, self._back(), [0, self._operand(operand)])
+        out.emit(
+            op.I_NOT_NULL if step.negated else op.I_IS_NULL, self._back(), [self._null(operand), self._operand(operand)]
+        )
 
     def _level_of(self, operand: Operand) -> int:
         return self._segment.levels.get(operand.name, 0) if isinstance(operand, Variable) else 0

@@ -17,13 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
-from upshot.engine.local.layout import NULL
 
 _FLIP = 0x7FFFFFFFFFFFFFFF
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _CANONICAL_NAN = math.nan
+
+
+def null_code(type: Type) -> int:
+    """The code of NULL: the smallest one, the largest for `unsigned`, so that the value it displaces is an odd one."""
+    return 2**63 - 1 if type.kind is Kind.UNSIGNED else -(2**63)
 
 
 class Misfit(Exception):
@@ -83,14 +87,15 @@ class Codec:
     def encoder(self, type: Type) -> Callable[[Any], int]:
         """The function that codes one value of the type, or raises `Misfit`."""
         encode = self._required_encoder(type)
+        null = null_code(type)
 
         def encode_or_null(value: Any) -> int:
             if value is None:
                 if not type.nullable:
                     raise Misfit("null-in-required-column", f"NULL in a column of type `{type}`")
-                return NULL
+                return null
             code = encode(value)
-            if code == NULL and type.nullable:
+            if code == null and type.nullable:
                 raise Misfit("reserved-value", f"`{value}` is the one value a nullable `{type}` column cannot hold")
             return code
 
@@ -128,10 +133,11 @@ class Codec:
         """A column's codes as Python values."""
         items: list[int] = codes.tolist()
         values = self.dictionary.values
+        null = null_code(type)
         decoder: Callable[[int], Any]
         match type.kind:
             case Kind.NUMBER:
-                return items if not type.nullable else [None if c == NULL else c for c in items]
+                return items if not type.nullable else [None if c == null else c for c in items]
             case Kind.SYMBOL:
                 if not type.nullable:
                     return [values[c] for c in items]
@@ -150,7 +156,7 @@ class Codec:
                 scale = type.scale
                 decoder = lambda code: decimal.Decimal(code).scaleb(-scale)  # noqa: E731
         if type.nullable:
-            return [None if c == NULL else decoder(c) for c in items]
+            return [None if c == null else decoder(c) for c in items]
         return [decoder(c) for c in items]
 
     def encode_column(self, values: Iterable[Any], type: Type) -> list[int]:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upshot.core.types import Kind, Type
-from upshot.engine.local.codec import Codec, Misfit, decode_floats, encode_floats
+from upshot.engine.local.codec import Codec, Misfit, decode_floats, encode_floats, null_code
 from upshot.engine.local.functors import TESTS, float_columns, function, overflow
-from upshot.engine.local.layout import ARITHMETIC, NULL
+from upshot.engine.local.layout import ARITHMETIC
 from upshot.engine.local.storage import Table
 from upshot.plan.rule_plan import Check, Compare, Compute, Operand, Step
 from upshot.syntax.ast import Call, Constant, Variable
@@ -77,11 +77,10 @@ def _apply(codec: Codec, step: Step, types: Mapping[str, Type], columns: Columns
     match step:
         case Compute(target, Call(name, args)):
             operands = [a for a in args if isinstance(a, Variable | Constant)]
-            codes = _compute(codec, name, operands, types[target], types, columns, count)
-            columns = columns | {target: codes}
-            if types[target].nullable:
-                return columns, count
-            return _select(columns, codes != NULL, count) if _may_be_null(operands, types) else (columns, count)
+            if not types[target].nullable:
+                for operand in operands:
+                    columns, count = _present(operand, types, columns, count)
+            return columns | {target: _compute(codec, name, operands, types[target], types, columns, count)}, count
         case Compare(op, left, right):
             keep = _compare(codec, op, left, right, types, columns, count)
         case Check(test, negated):
@@ -97,6 +96,13 @@ def _apply(codec: Codec, step: Step, types: Mapping[str, Type], columns: Columns
 
 def _select(columns: Columns, keep: NDArray[np.bool_], count: int) -> tuple[Columns, int]:
     return {name: codes[keep] for name, codes in columns.items()}, int(keep.sum()) if count else 0
+
+
+def _present(operand: Operand, types: Mapping[str, Type], columns: Columns, count: int) -> tuple[Columns, int]:
+    """The rows in which the operand is not NULL."""
+    if isinstance(operand, Constant) or not types[operand.name].nullable:
+        return columns, 0 if isinstance(operand, Constant) and operand.value is None else count
+    return _select(columns, columns[operand.name] != null_code(types[operand.name]), count)
 
 
 def _may_be_null(operands: list[Operand], types: Mapping[str, Type]) -> bool:
@@ -120,9 +126,10 @@ def _compute(
             return encode_floats(np.asarray(vectorised(*floats), np.float64))
     values = [_values(codec, o, types, columns, count) for o in operands]
     call = function(name, result)
-    encode = codec.encoder(result.optional())
+    encode = codec.encoder(result)
     try:
-        return np.array([NULL if None in row else encode(call(*row)) for row in zip(*values, strict=True)], np.int64)
+        computed = [encode(None if None in row else call(*row)) for row in zip(*values, strict=True)]
+        return np.array(computed, np.int64)
     except Misfit as misfit:
         raise overflow(name) from misfit
 

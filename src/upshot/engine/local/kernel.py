@@ -13,14 +13,94 @@ from __future__ import annotations
 
 from upshot.engine.local.arithmetic import arithmetic, compare
 from upshot.engine.local.layout import (
-    BLOCK, DEL, DELETE, DONE, EXTERN, FROM_BUFFER, FROM_DEL, FROM_INS, FROM_RED, FROM_ROWS, FROM_UNIT, GAIN, GROW,
-    INDEX_WORDS, INSERT, I_ABSENT, I_ARITHMETIC, I_BUFFER, I_COMPARE, I_DRIVE, I_EMIT, I_IS_NULL, I_MEMBER,
-    I_NOT_NULL, I_PROBE, I_PROBE_EMIT, I_SCAN, I_SKIP_NULL, NEW, NULL, OLD, PLAN_WORDS, P_CODE, P_EMIT, P_EXTERN,
-    P_HEAD, P_SEED, P_SOURCE, P_TABLE, ROUND_ENDED, SPENT, S_BLOCK, S_BUDGET, S_CHANGED, S_COMPONENT, S_DERIVED,
-    S_DETAIL, S_EMIT, S_END, S_HEAD, S_LIST, S_MATCHED, S_MAXROUNDS, S_NPLANS, S_NTABLES, S_PC, S_PENDING, S_PLAN,
-    S_POSITION, S_PROBED, S_RECHECK, S_RESULT, S_ROUND, S_RUNNING, S_STEPS, S_TRACE, TABLE_WORDS, TOO_MANY_ROUNDS,
-    TOUCHED, T_ARITY, T_CAPDEL, T_CAPRED, T_DEL, T_FLAGS, T_GAIN, T_HI, T_INS, T_LO, T_NDEL, T_NINS, T_NRED,
-    T_NSLOTS, T_PLAIN, T_RED, T_ROOM, T_ROWS, T_SLOTS, T_USED, X_NEXT,
+    BLOCK,
+    DEL,
+    DELETE,
+    DONE,
+    EXTERN,
+    FROM_BUFFER,
+    FROM_DEL,
+    FROM_INS,
+    FROM_RED,
+    FROM_ROWS,
+    FROM_UNIT,
+    GAIN,
+    GROW,
+    I_ABSENT,
+    I_ARITHMETIC,
+    I_BUFFER,
+    I_COMPARE,
+    I_DRIVE,
+    I_EMIT,
+    I_IS_NULL,
+    I_MEMBER,
+    I_NOT_NULL,
+    I_PROBE,
+    I_PROBE_EMIT,
+    I_SCAN,
+    I_SKIP_NULL,
+    INDEX_WORDS,
+    INSERT,
+    NEW,
+    OLD,
+    P_CODE,
+    P_EMIT,
+    P_EXTERN,
+    P_HEAD,
+    P_SEED,
+    P_SOURCE,
+    P_TABLE,
+    PLAN_WORDS,
+    ROUND_ENDED,
+    S_BLOCK,
+    S_BUDGET,
+    S_CHANGED,
+    S_COMPONENT,
+    S_DERIVED,
+    S_DETAIL,
+    S_EMIT,
+    S_END,
+    S_HEAD,
+    S_LIST,
+    S_MATCHED,
+    S_MAXROUNDS,
+    S_NPLANS,
+    S_NTABLES,
+    S_PC,
+    S_PENDING,
+    S_PLAN,
+    S_POSITION,
+    S_PROBED,
+    S_RECHECK,
+    S_RESULT,
+    S_ROUND,
+    S_RUNNING,
+    S_STEPS,
+    S_TRACE,
+    SPENT,
+    T_ARITY,
+    T_CAPDEL,
+    T_CAPRED,
+    T_DEL,
+    T_FLAGS,
+    T_GAIN,
+    T_HI,
+    T_INS,
+    T_LO,
+    T_NDEL,
+    T_NINS,
+    T_NRED,
+    T_NSLOTS,
+    T_PLAIN,
+    T_RED,
+    T_ROOM,
+    T_ROWS,
+    T_SLOTS,
+    T_USED,
+    TABLE_WORDS,
+    TOO_MANY_ROUNDS,
+    TOUCHED,
+    X_NEXT,
 )  # fmt: skip
 from upshot.engine.local.memory import finish, load1, load4, load8, mix, prefetch, store1, store8
 from upshot.engine.local.rows_kernel import add_row, append, chain_start, equal_words, find, find_tagged
@@ -381,16 +461,16 @@ def calculate(code: int, pc: int, regs: int, state: int) -> int:
 
 
 def test(code: int, pc: int, op: int, regs: int) -> int:
-    """Comparisons and NULL tests, which need nothing but registers."""
+    """Comparisons and NULL tests, which need nothing but registers; a NULL test's first word is the code of NULL."""
     first = load8(regs, load8(code, pc + 4))
     if op == I_COMPARE:
         holds = compare(load8(code, pc + 3), first, load8(regs, load8(code, pc + 5)))
     elif op == I_NOT_NULL:
-        holds = 1 if first != NULL else 0
+        holds = 1 if first != load8(code, pc + 3) else 0
     elif op == I_IS_NULL:
-        holds = 1 if first == NULL else 0
+        holds = 1 if first == load8(code, pc + 3) else 0
     elif op == I_SKIP_NULL:
-        return load8(code, pc + 5) if first == NULL else load8(code, pc + 2)
+        return load8(code, pc + 5) if first == load8(code, pc + 3) else load8(code, pc + 2)
     else:
         store8(regs, load8(code, pc + 3), first)
         holds = 1

@@ -6,9 +6,6 @@ from __future__ import annotations
 OLD, NEW, DEL, TOUCHED = 1, 2, 4, 8
 """In the state before the transaction; in the state after it; over-deleted; listed as touched."""
 
-NULL = -(2**63)
-"""The code of NULL in every nullable column."""
-
 # A table's descriptor: TABLE_WORDS 64-bit words.
 (
     T_ROWS, T_FLAGS, T_SLOTS, T_NSLOTS, T_USED, T_LIVE, T_ROOM, T_ARITY,
