@@ -16,6 +16,8 @@ from bench.process import Runner
 from bench.report import Scale, show
 
 RESULTS = Path(__file__).parent / "results"
+IDLE = 0.7
+"""A load average above this means that somebody else is using the machine."""
 
 
 def main(argv: list[str]) -> int:
@@ -24,8 +26,8 @@ def main(argv: list[str]) -> int:
     progress = Console(stderr=True)
     results = RESULTS / time.strftime("%Y%m%d-%H%M%S.jsonl", time.gmtime())
     runner = Runner(results, lambda words: progress.print(f"[dim]… {words}[/]", highlight=False))
-    console.print(f"{os.cpu_count()} cores, {_memory()} GiB, {platform.system()}, Python {platform.python_version()}\n")
     scale = Scale(quick=options.quick, large=options.large)
+    _header(console, scale)
     wrong = 0
     for name in options.names or BENCHES:
         report = BENCHES[name](runner, scale)
@@ -35,6 +37,18 @@ def main(argv: list[str]) -> int:
     if wrong:
         console.print(f"[bold red]{wrong} wrong or failed[/]")
     return 1 if wrong else 0
+
+
+def _header(console: Console, scale: Scale) -> None:
+    console.print(f"{os.cpu_count()} cores, {_memory()} GiB, {platform.system()}, Python {platform.python_version()}")
+    if scale.quick:
+        console.print("quick: small inputs; the targets are stated for the full ones")
+    busy = os.getloadavg()[0]
+    if busy > IDLE:
+        console.print(
+            f"[yellow]other work is running (load {busy:.1f}): the figures will not repeat[/]", highlight=False
+        )
+    console.print()
 
 
 def _options(argv: list[str]) -> argparse.Namespace:

@@ -48,7 +48,7 @@ def _against_peers(report: Report, runner: Runner, task: Task, size: int, *, tar
 def _forms(report: Report, runner: Runner, graph: Graph) -> None:
     """What 64-bit node numbers, text keys and a third column cost over the pair of small integers, tuple by tuple."""
     base = report.ask(runner, "upshot", Task("closure", graph), graph.closure_size())
-    for form, words in (("large", "ids above 2**32"), ("text", "text keys"), ("ternary", "ternary with a label")):
+    for form, words in (("large", "ids above 2**32"), ("text", "text keys"), ("ternary", "a label as third column")):
         other = Graph(graph.kind, graph.measures, form)
         answer = report.ask(runner, "upshot", Task("closure", other), other.closure_size())
         _row(report, Task("closure", other), "upshot", answer, None)

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.settings import base_seed, case_count
-from upshot.check import CheckedProgram, check, check_query, print_checked
+from upshot.check import CheckedProgram, Clause, check, check_query, print_checked
+from upshot.check.variables import all_names, terms_of, walk
 from upshot.core.diagnostic import Severity
 from upshot.core.errors import ProgramError
 from upshot.syntax import parse
@@ -70,9 +71,13 @@ WORDS = [t for t in TOKENS if not t.isspace()]
 def outcome(program: Program) -> CheckedProgram | None:
     """The checked program, or None after diagnostics that are in order; fails on any other exception."""
     try:
-        return check(program)
+        checked = check(program)
     except ProgramError as error:
         found = error
+    else:
+        for clause in checked.clauses:
+            assert_clause_form(clause)
+        return checked
     assert str(found)
     for diagnostic in found.diagnostics:
         assert diagnostic.severity is Severity.ERROR
@@ -80,6 +85,28 @@ def outcome(program: Program) -> CheckedProgram | None:
         assert diagnostic.label
         assert diagnostic.help
     return None
+
+
+def assert_clause_form(clause: Clause) -> None:
+    """What later stages rely on, as the docstring of `Clause` promises it."""
+    assert set(all_names([clause.head, *clause.body])) == set(clause.types)
+    assert not any(isinstance(t, Aggregate | Wildcard) for a in clause.head.args for t in walk(a))
+    pending = list(clause.body)
+    for literal in pending:
+        plain = literal.body if isinstance(literal, Not) else literal
+        assert isinstance(plain, Atom | BuiltIn if isinstance(literal, Not) else Atom | BuiltIn | Comparison)
+        for term in terms_of(plain):
+            if isinstance(term, Aggregate):
+                assert isinstance(plain, Comparison)
+                assert (plain.op, type(plain.left), term is plain.right) == ("=", Variable, True)
+                assert isinstance(term.body, And)
+                pending.extend(term.body.parts)  # type: ignore[arg-type]
+                continue
+            for inner in walk(term):
+                assert not isinstance(inner, Aggregate | Parameter)
+                assert isinstance(plain, Atom) or not isinstance(inner, Wildcard)
+    for node in (clause.head, *clause.body):
+        assert all(n.type is not None for n in walk(node) if isinstance(n, Constant))
 
 
 def mutated(draw: random.Random) -> str:

@@ -7,6 +7,24 @@ import time
 import pytest
 
 from tests.check.programs import slugs
+from upshot.check import check
+from upshot.syntax.ast import (
+    And,
+    Atom,
+    Attribute,
+    Call,
+    Comparison,
+    Constant,
+    Declaration,
+    Formula,
+    Not,
+    Or,
+    Program,
+    Rule,
+    Term,
+    TypeName,
+    Variable,
+)
 
 E = ".decl e(x: number, y: number)\n"
 P = ".decl p(x: number)\n"
@@ -58,3 +76,18 @@ def test_null_cases_are_bounded() -> None:
     body = ", ".join(f"m(A{i}, B{i}), !(A{i} < B{i})" for i in range(30))
     text = f".decl m(x: number?, y: number?)\n.decl p()\np() :- {body}."
     assert slugs(text) == ["too-many-alternatives"]
+
+
+def test_trees_of_any_depth_are_checked_without_recursion() -> None:
+    x = Variable("X")
+    formula: Formula = Atom("q", (x,))
+    term: Term = x
+    for _ in range(5_000):
+        formula = Not(And((Or((formula,)),)))
+        term = Call("+", (term, Constant(1)))
+    columns = (Attribute("x", TypeName("number")),)
+    rule = Rule((Atom("p", (term,)),), And((Atom("q", (x,)), formula, Comparison("<", x, term))))
+    fact = Rule((Atom("q", (Call("neg", (Constant(1),)),)),))
+    program = check(Program((Declaration("p", columns), Declaration("q", columns), rule, fact)))
+    assert len(program.clauses[0].body) == 3
+    assert program.facts == {"q": ((-1,),)}

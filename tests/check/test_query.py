@@ -62,6 +62,7 @@ def test_parameters_become_typed_constants() -> None:
         ("edge($v, 1)", numpy.int64(4), "edge(4, 1)"),
         ("weight($v)", numpy.float64(4.5), "weight(4.5)"),
         ("flag($v)", True, "flag(true)"),
+        ("flag($v)", numpy.bool_(False), "flag(false)"),
         ("day($v)", datetime.date(2026, 1, 31), 'day(date("2026-01-31"))'),
         ("city(_, $v)", None, "city(_, null)"),
     ],

@@ -182,6 +182,11 @@ def test_the_type_of_a_variable_is_the_narrowest_it_occurs_in() -> None:
     assert clause.types["X"].kind is Kind.SYMBOL
 
 
+def test_the_overlap_of_two_unions_is_the_type_of_a_variable_in_both() -> None:
+    clause = checked(TOWNS + ".decl p(x: Place)\np(X) :- settled(X), rural(X).").clauses[0]
+    assert str(clause.types["X"]) == "Village"
+
+
 def test_types_may_be_declared_after_their_use() -> None:
     assert slugs(".decl p(x: A)\n.type A <: B\n.type B = C\n.type C <: number\np(1).") == []
 

@@ -44,7 +44,10 @@ def test_the_stories_are_listed(upshot: Run) -> None:
 
 
 @pytest.mark.parametrize("story", [dependencies(size=1000), trains(), inventory()], ids=lambda story: story.name)
-def test_a_story_is_told_to_the_end(capsys: pytest.CaptureFixture[str], story: Story) -> None:
+def test_a_story_is_told_to_the_end(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, story: Story
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     tell(Terminal(), story)
     out, err = capsys.readouterr()
     assert err == ""
@@ -70,6 +73,7 @@ def test_the_changes_of_a_story_can_be_data(upshot: Run) -> None:
     assert all(step["maintained"] > 0 and step["recomputed"] > 0 for step in steps)
 
 
+@pytest.mark.slow
 def test_the_steps_of_the_main_story_do_what_their_words_say(upshot: Run) -> None:
     ended = upshot("demo", "--format", "json")
     assert ended.code == 0, ended.err

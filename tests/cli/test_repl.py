@@ -202,17 +202,31 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._parent, text.encode())
 
+    def interrupt_until(self, words: str) -> None:
+        """Presses Ctrl-C until the words appear: pressed while readline is still setting up, it waits for a key."""
+        end = time.monotonic() + 30
+        while words not in self.seen and time.monotonic() < end:
+            self.type("\x03")
+            pause = time.monotonic() + 2
+            while words not in self.seen and time.monotonic() < pause:
+                self._read(max(0.0, pause - time.monotonic()))
+        self.expect(words)
+
     def expect(self, words: str) -> None:
         """Reads until the words appear, and forgets everything up to them."""
         end = time.monotonic() + 30
         while words not in self.seen:
-            ready, _, _ = select.select([self._parent], [], [], max(0.0, end - time.monotonic()))
-            assert ready, f"no {words!r} in {self.seen!r}"
+            assert self._read(max(0.0, end - time.monotonic())), f"no {words!r} in {self.seen!r}"
+        self.seen = self.seen.split(words, 1)[1]
+
+    def _read(self, patience: float) -> bool:
+        ready, _, _ = select.select([self._parent], [], [], patience)
+        if ready:
             try:
                 self.seen += os.read(self._parent, 65536).decode()
             except OSError:
-                raise AssertionError(f"ended without {words!r}: {self.seen!r}") from None
-        self.seen = self.seen.split(words, 1)[1]
+                raise AssertionError(f"the session ended: {self.seen!r}") from None
+        return bool(ready)
 
     def close(self) -> int:
         code = self.running.wait(30)
@@ -227,8 +241,7 @@ def test_at_a_terminal_there_are_prompts_and_ctrl_c_drops_what_was_typed(tmp_pat
     terminal.expect("upshot> ")
     terminal.type("edge(1,\n")
     terminal.expect("   ...> ")
-    terminal.type("\x03")
-    terminal.expect("upshot> ")
+    terminal.interrupt_until("upshot> ")
     terminal.type("edge(1, 2).\n")
     terminal.expect("no view changes")
     terminal.expect("upshot> ")

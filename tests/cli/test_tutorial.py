@@ -9,6 +9,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import ROOT, environment_with
 
 TUTORIAL = ROOT / "docs" / "tutorial.md"
@@ -34,6 +36,7 @@ def console(text: str) -> list[tuple[str, str]]:
     return list(zip(parts[1::2], parts[2::2], strict=True))
 
 
+@pytest.mark.slow
 def test_every_command_of_the_tutorial_prints_what_the_tutorial_shows(tmp_path: Path) -> None:
     shim = tmp_path / "bin" / "upshot"
     shim.parent.mkdir()

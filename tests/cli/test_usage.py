@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -148,6 +149,15 @@ def test_a_reader_that_goes_away_is_no_error(closure: Path) -> None:
     assert said == b""
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_closed_stream_is_an_empty_one(closure: Path, closed: str) -> None:
+    line = shlex.join(command("watch", closure, "-F", closure.parent / "facts", "--changes", "-"))
+    ended = subprocess.run(
+        f"{line} {closed}", shell=True, input=b"{}\n", capture_output=True, env=environment_with(), timeout=60
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
 def test_an_interrupt_ends_with_130(closure: Path) -> None:
     running = subprocess.Popen(
         command("watch", closure, "-F", closure.parent / "facts", "--changes", "-"),
@@ -167,11 +177,11 @@ def test_an_interrupt_ends_with_130(closure: Path) -> None:
     assert said == b"interrupted\n"
 
 
-def on_a_terminal(arguments: list[object], **environment: str) -> str:
-    """What a command writes to a terminal on stderr."""
+def written_to_a_terminal(words: list[str], **environment: str) -> str:
+    """What a process writes to a terminal on stderr."""
     parent, child = pty.openpty()
     with subprocess.Popen(
-        command(*arguments), stdout=subprocess.DEVNULL, stderr=child, env=environment_with(TERM="xterm", **environment)
+        words, stdout=subprocess.DEVNULL, stderr=child, env=environment_with(TERM="xterm", **environment)
     ) as running:
         running.wait(60)
     os.close(child)
@@ -187,8 +197,8 @@ def on_a_terminal(arguments: list[object], **environment: str) -> str:
 
 def test_colours_appear_on_a_terminal_unless_nobody_wants_them(write: Write) -> None:
     file = write("bad.dl", "a(1).")
-    assert "\x1b[1;31merror[unknown-relation]\x1b[0m" in on_a_terminal(["check", file])
-    assert "\x1b" not in on_a_terminal(["check", file], NO_COLOR="1")
+    assert "\x1b[1;31merror[unknown-relation]\x1b[0m" in written_to_a_terminal(command("check", file))
+    assert "\x1b" not in written_to_a_terminal(command("check", file), NO_COLOR="1")
 
 
 def test_no_colours_appear_elsewhere(process: Run, write: Write) -> None:
@@ -225,3 +235,23 @@ def test_help_imports_nothing_but_the_command_line() -> None:
 
 def test_check_imports_no_engine(closure: Path) -> None:
     assert imported("check", closure).isdisjoint(HEAVY)
+
+
+# ---- progress ---------------------------------------------------------------------------------------
+
+
+def progress(patience: float) -> str:
+    """What a terminal sees of a piece of work that takes half a second."""
+    program = (
+        "import time; from upshot.cli import terminal; "
+        f"terminal.PATIENCE = {patience}\n"
+        "with terminal.Terminal().progress('counting sheep', 4) as bar:\n"
+        "    for _ in range(4): time.sleep(0.12); bar.advance(); bar.label('counting goats')\n"
+        "    bar.say('sleeping')\n"
+    )
+    return written_to_a_terminal([sys.executable, "-c", program])
+
+
+def test_long_work_shows_its_progress_and_short_work_does_not() -> None:
+    assert "counting" in progress(patience=0.05)
+    assert progress(patience=30.0) == ""

@@ -65,7 +65,7 @@ DOMAINS: dict[str, tuple[Any, ...]] = {
     "number": NUMBERS,
     "symbol": WORDS,
     "float": (0.0, -0.0, 1.5, -2.0, 0.1, math.inf, math.nan),
-    "unsigned": (0, 1, 2, 2**64 - 1),
+    "unsigned": (0, 1, 2, 2**63 + 5),
     "boolean": (False, True),
     "date": (datetime.date(1969, 12, 31), datetime.date(2026, 1, 31), datetime.date(2026, 2, 1)),
     "timestamp": tuple(datetime.datetime(2026, 1, 31, hour, tzinfo=datetime.UTC) for hour in (0, 10)),

@@ -34,7 +34,8 @@ def shrink(case: Case, fails: Callable[[Case], bool], *, seconds: float = 30.0) 
     while smaller is not None and time.monotonic() < end:
         case = smaller
         smaller = next((each for each in simplifications(case) if time.monotonic() < end and still_fails(each)), None)
-    return without_unused(case)
+    tidy = without_unused(case)
+    return tidy if still_fails(tidy) else case
 
 
 def simplifications(case: Case) -> Iterator[Case]:

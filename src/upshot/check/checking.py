@@ -46,9 +46,10 @@ def check(program: Program) -> CheckedProgram:
     types = type_names(sorted_items.types, findings)
     known = relations(sorted_items.declarations, types, findings)
     _assign_roles(known, sorted_items.rules)
-    input_part = _input_parts(known, sorted_items.directives)
+    denied = frozenset(d.head.relation for d in sorted_items.denies)
+    input_part = _input_parts(known, denied, sorted_items.directives)
     maker = ClauseMaker(known.schemas, known.vague, types, findings)
-    names = NameCheck(known.schemas, frozenset(d.head.relation for d in sorted_items.denies), findings)
+    names = NameCheck(known.schemas, denied, findings)
     clauses, facts = _rules(sorted_items.rules, maker, names)
     clauses += [_load_clause(known.schemas[view], part) for view, part in input_part.items()]
     constraints = constraint_clauses(sorted_items.denies, maker, names)
@@ -137,13 +138,13 @@ def _assign_roles(known: Relations, rules: Iterable[Rule]) -> None:
                     known.schemas[head.relation] = replace(schema, role=Role.VIEW)
 
 
-def _input_parts(known: Relations, directives: Iterable[Directive]) -> dict[str, str]:
+def _input_parts(known: Relations, denied: frozenset[str], directives: Iterable[Directive]) -> dict[str, str]:
     """A hidden base relation for every view that is also read from a file."""
     parts: dict[str, str] = {}
     for directive in directives:
         schema = known.schemas.get(directive.relation)
         if directive.kind == "input" and schema is not None and schema.role is Role.VIEW and schema.name not in parts:
-            name = fresh_name(f"{schema.name}_input", known.schemas)
+            name = fresh_name(f"{schema.name}_input", denied.union(known.schemas))
             known.schemas[name] = replace(schema, name=name, role=Role.BASE)
             if schema.name in known.vague:
                 known.vague.add(name)

@@ -15,7 +15,7 @@ from upshot.check.findings import Findings
 from upshot.check.kinds import Kinds, Typed, TypedAggregate, TypedLiteral
 from upshot.check.nullability import can_be_null, nullable_variables
 from upshot.check.safety import aggregate_body, bind, names_inside, shared
-from upshot.check.type_names import MOST_DIGITS, Names, TypeNames, name_of
+from upshot.check.type_names import BUILT_IN, MOST_DIGITS, Names, TypeNames, name_of
 from upshot.check.variables import occurrences
 from upshot.core.schema import Column, Schema
 from upshot.core.span import Span
@@ -101,7 +101,7 @@ class Elaboration:
             )
             return
         narrower = value.type if names == value.names and names != have.names else have.type
-        self.values[variable.name] = Value(narrower, names)
+        self.values[variable.name] = _renamed(narrower, names)
 
     def _meet(self, left: Names, right: Names) -> Names | None:
         if not left or not right:
@@ -128,8 +128,8 @@ class Elaboration:
         a, b = self.values[left.name], self.values[right.name]
         names = self._meet(a.names, b.names)
         if names is not None:
-            self.values[left.name] = replace(a, names=names)
-            self.values[right.name] = replace(b, names=names)
+            self.values[left.name] = _renamed(a.type, names)
+            self.values[right.name] = _renamed(b.type, names)
 
     def _unrelated(self, left: Term, a: Value, right: Term, b: Value) -> None:
         self._mismatch(
@@ -380,6 +380,14 @@ def fold_typed(typed: Typed, visit: Callable[[Typed, tuple[T, ...]], T]) -> T:
 def _widest(type: Type) -> Type:
     """The type that holds every value one may compare with: of a decimal only the scale counts."""
     return replace(type, name="", precision=MOST_DIGITS) if type.kind is Kind.DECIMAL else type
+
+
+def _renamed(type: Type, names: Names) -> Value:
+    """The value of the type, called by the declared type when just one is left."""
+    if len(names) != 1:
+        return Value(type, names)
+    (name,) = names
+    return Value(replace(type, name="" if name in BUILT_IN else name), names)
 
 
 def _spell(names: Names) -> str:

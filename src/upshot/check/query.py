@@ -99,6 +99,8 @@ def _constants(formula: Formula, parameters: Mapping[str, Any], findings: Findin
 
 
 def _constant(value: Any, parameter: Parameter, findings: Findings) -> Constant | None:
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+        value = value.item()
     match value:
         case None:
             return Constant(None)

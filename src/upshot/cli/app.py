@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +24,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-ProgramFile = Annotated[Path, typer.Argument(show_default=False, help="The program; - reads standard input.")]
+ProgramFile = Annotated[
+    Path, typer.Argument(metavar="FILE", show_default=False, help="The program; - reads standard input.")
+]
 FactDir = Annotated[
     Path | None,
     typer.Option("--fact-dir", "-F", metavar="DIR", help="Where the files of .input relations are [default: .]."),
@@ -41,16 +44,23 @@ FormatOption = Annotated[Format, typer.Option("--format", help="How results and 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code of the command line `argv` (without the program's name), by default that of this process."""
-    for stream in (sys.stdout, sys.stderr):
-        # What we print is UTF-8 whatever the locale says: the formats are.
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(encoding="utf-8", errors="backslashreplace")
+    _open_streams()
     try:
         app(args=None if argv is None else list(argv), prog_name="upshot")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0
+
+
+def _open_streams() -> None:
+    """All three streams are there, and what we print is UTF-8 whatever the locale says: the formats are."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def _version(asked: bool) -> None:
@@ -75,7 +85,7 @@ def upshot(
 
 @app.command()
 def demo(
-    name: Annotated[str, typer.Argument(help="Which story to tell.")] = "dependencies",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Which story to tell.")] = "dependencies",
     list_: Annotated[bool, typer.Option("--list", help="List the stories and exit.")] = False,
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
@@ -223,7 +233,7 @@ def verify(
 
 @app.command()
 def repl(
-    file: Annotated[Path | None, typer.Argument(show_default=False, help="A program to load.")] = None,
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", show_default=False, help="A program to load.")] = None,
     fact_dir: FactDir = None,
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,

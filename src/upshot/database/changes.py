@@ -74,9 +74,9 @@ class Definition(Commit):
     recomputed: tuple[str, ...] = ()
 
 
-def unknown_relation(name: str, known: Mapping[str, Schema]) -> UsageError:
+def unknown_relation(name: object, known: Mapping[str, Schema]) -> UsageError:
     """The error for a name nobody declared."""
-    names = sorted(known)
+    names, name = sorted(known), str(name)
     listed = ", ".join(f"`{each}`" for each in names[:10]) + (", …" if len(names) > 10 else "")
     hint = did_you_mean(name, names) or (f"the relations are {listed}" if names else "define a program first")
     return UsageError(f"there is no relation `{name}`", code="unknown-relation", help=hint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from upshot.check.printing import print_clause
@@ -29,6 +29,8 @@ class Part:
     rules: tuple[str, ...]
     uses: tuple[str, ...]
     plan: str
+    work: Mapping[str, Any]
+    """counters of the last change, of the whole component; empty if it was not reached"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,9 @@ class Explanation:
     _network: Network
 
     def __str__(self) -> str:
-        return "\n\n".join(_described(part) for part in self.parts) + _last_work(self.work, self.version)
+        shown: dict[str, str] = {}
+        parts = [_described(part, shown.setdefault(part.plan, part.name)) for part in self.parts]
+        return "\n\n".join(parts) + _last_work(self.work, self.version)
 
     def _repr_svg_(self) -> str:
         """Notebooks show the picture."""
@@ -59,6 +63,7 @@ class Explanation:
                 "rules": list(part.rules),
                 "uses": list(part.uses),
                 "plan": part.plan,
+                "work": dict(part.work),
             }
             for part in self.parts
         }
@@ -88,15 +93,17 @@ def _part(state: State, engine: Engine, name: str, drawn: Network, uses: frozens
     schema = checked.schemas[name]
     size = engine.size(name)
     if schema.role is Role.BASE:
-        return Part(name, schema, size, False, "", (), (), (), "")
+        return Part(name, schema, size, False, "", (), (), (), "", {})
     choice = plan.strategies[name]
     rules = tuple(print_clause(clause) for clause in checked.clauses if clause.head.relation == name)
     reasons, recursive = tuple(choice.reasons), name in drawn.recursive
-    plan_text = engine.describe(name)
-    return Part(name, schema, size, recursive, choice.strategy, reasons, rules, tuple(sorted(uses)), plan_text)
+    work = next((asdict(done) for views, done in engine.work.views.items() if name in views.split(", ")), {})
+    told = engine.describe(name)
+    return Part(name, schema, size, recursive, choice.strategy, reasons, rules, tuple(sorted(uses)), told, work)
 
 
-def _described(part: Part) -> str:
+def _described(part: Part, first: str) -> str:
+    """The part as text; `first` is the part that already shows the same plan, views of one component share theirs."""
     kind = "recursive " * part.recursive + part.schema.role.value
     if part.schema.role is Role.BASE:
         kind = "base relation"
@@ -107,14 +114,20 @@ def _described(part: Part) -> str:
         lines.append("  rules")
         lines += [f"    {line}" for rule in part.rules for line in rule.splitlines()]
     if part.plan:
-        lines.append("  plan")
-        lines += [f"    {line}" for line in part.plan.rstrip().splitlines()]
+        lines.append("  plan" if first == part.name else f"  plan as for {first}")
+        lines += [f"    {line}" for line in part.plan.rstrip().splitlines()] * (first == part.name)
+    if counters := _counters(part.work):
+        lines.append(f"  last change: {counters}")
     return "\n".join(lines)
 
 
 def _last_work(work: Mapping[str, Any], version: int) -> str:
-    counters = [f"{name} {value}" for name, value in work.items() if isinstance(value, int) and value]
-    return f"\n\nlast change (version {version}): {', '.join(counters)}\n" if counters else "\n"
+    counters = _counters(work)
+    return f"\n\nversion {version}: {counters}\n" if counters else "\n"
+
+
+def _counters(work: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in work.items() if isinstance(value, int) and value)
 
 
 def _note(part: Part) -> str:

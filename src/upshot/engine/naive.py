@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from upshot.check.program import CheckedProgram, Clause
-from upshot.core.types import NUMBER, SYMBOL, Type
+from upshot.core.errors import DataError
+from upshot.core.types import NUMBER, SYMBOL, Kind, Type
 from upshot.engine.naive_values import FUNCTORS, aggregate, apply, canonical, compare, holds
 from upshot.syntax.ast import (
     Aggregate,
@@ -30,6 +31,9 @@ from upshot.syntax.ast import (
 Row = tuple[Any, ...]
 Binding = dict[str, Any]
 
+RESERVED = {Kind.NUMBER: -(2**63), Kind.UNSIGNED: 2**64 - 1}
+"""The one number that a nullable column cannot hold."""
+
 
 def evaluate(program: CheckedProgram, base: Mapping[str, set[Row]]) -> dict[str, set[Row]]:
     """The rows of every view: the perfect model over `base` and the facts of the program, stratum by stratum."""
@@ -43,6 +47,11 @@ def evaluate(program: CheckedProgram, base: Mapping[str, set[Row]]) -> dict[str,
             derived = {(rule.head.relation, row) for rule in rules for row in derive(rule, relations)}
             grown = any(row not in relations[view] for view, row in derived)
             for view, row in derived:
+                if any(
+                    c.type.nullable and value is not None and value == RESERVED.get(c.type.kind)
+                    for c, value in zip(program.schemas[view].columns, row, strict=True)
+                ):
+                    raise DataError(f"`{view}{row}` holds a reserved value", code="reserved-value")
                 relations[view].add(row)
     return {view: relations[view] for component in program.strata for view in component}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from upshot.check.program import Literal
-from upshot.core.types import Type
+from upshot.core.types import Kind, Type
 from upshot.plan.rule_plan import Absent, Check, Compare, Compute, Match, Operand, Probe, Same, State, Step
 from upshot.plan.statistics import Statistics, fan_out
 from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable
@@ -66,29 +66,35 @@ def order_body(
     statistics: Statistics,
     first: int | None = None,
 ) -> Ordered:
-    """Greedy: every filter that is ready, then the atom with the fewest expected rows; `first` forces the first atom."""
+    """Greedy: every filter that is ready, then the atom with the fewest expected rows; `first` forces the first atom.
+
+    What can fail (arithmetic that overflows, a division) comes after every literal that does not need its result, so that it
+    fails only for a binding that satisfies the rest of the body.
+    """
     bound = set(bound)
     waiting = list(range(len(body)))
     steps: list[Step] = []
     rows, cost = 1.0, 0.0
     while waiting:
-        ready = _ready_filters(body, waiting, bound, resolve, steps)
-        if ready:
-            waiting = [i for i in waiting if i not in ready]
-            continue
-        atoms = [i for i in waiting if isinstance(body[i], Atom)]
-        choice = (
-            first if first is not None else min(atoms, key=lambda i: _expected(body[i], bound, resolve, statistics))
-        )
-        first = None
-        atom = body[choice]
-        assert isinstance(atom, Atom)
-        rows *= max(_expected(atom, bound, resolve, statistics)[0], 1e-6)
-        cost += rows
-        match = match_atom(atom, bound, resolve)
-        steps.append(Probe(match, whole=len(match.key) == len(atom.args)))
-        bound |= {name for _, name in match.binds}
-        waiting.remove(choice)
+        done = _ready_filters(body, waiting, bound, resolve, types, steps, may_fail=False)
+        choice = first
+        if choice is None and not done:
+            choice = _next_atom(body, waiting, bound, resolve, types, statistics)
+        if choice is None and not done:
+            done = _ready_filters(body, waiting, bound, resolve, types, steps, may_fail=True)
+        if choice is None and not done:
+            choice = _next_atom(body, waiting, bound, resolve, {}, statistics)
+        if choice is not None:
+            first = None
+            atom = body[choice]
+            assert isinstance(atom, Atom)
+            rows *= max(_expected(atom, bound, resolve, statistics)[0], 1e-6)
+            cost += rows
+            match = match_atom(atom, bound, resolve)
+            steps.append(Probe(match, whole=len(match.key) == len(atom.args)))
+            bound |= {name for _, name in match.binds}
+            done.add(choice)
+        waiting = [i for i in waiting if i not in done]
     introduced = {s.target: types[s.target[:-1]] for s in steps if isinstance(s, Compute) and s.target not in types}
     return Ordered(tuple(steps), cost, introduced)
 
@@ -116,8 +122,60 @@ def _expected(literal: Literal, bound: set[str], resolve: Resolve, statistics: S
     return fan_out(statistics, match.relation, len(literal.args), columns), -len(columns)
 
 
+def _next_atom(
+    body: Sequence[Literal],
+    waiting: list[int],
+    bound: set[str],
+    resolve: Resolve,
+    types: Mapping[str, Type],
+    statistics: Statistics,
+) -> int | None:
+    """The waiting atom with the fewest expected rows; with `types`, of those that need no result that can fail."""
+    awaited = {name for i in waiting for name in _results(body[i], types)} - bound
+    atoms = [i for i in waiting if isinstance(body[i], Atom) and awaited.isdisjoint(_names(body[i]))]
+    return min(atoms, key=lambda i: _expected(body[i], bound, resolve, statistics), default=None)
+
+
+def _results(literal: Literal, types: Mapping[str, Type]) -> set[str]:
+    """The variables that a literal which can fail may bind."""
+    if not types or not _can_fail(literal, types) or not isinstance(literal, Comparison) or literal.op != "=":
+        return set()
+    return {side.name for side in (literal.left, literal.right) if isinstance(side, Variable)}
+
+
+def _names(literal: Literal) -> set[str]:
+    assert isinstance(literal, Atom)
+    return {term.name for term in literal.args if isinstance(term, Variable)}
+
+
+_NEVER_FAILS = {"cat", "strlen", "substr", "ord", "to_string", "max", "min", "band", "bor", "bxor", "bnot", "bshr"}
+
+
+def _can_fail(literal: Literal, types: Mapping[str, Type]) -> bool:
+    match literal:
+        case Not(Test(name)) | Test(name):
+            return name == "match"
+        case Comparison(_, left, right):
+            sides = [(left, right), (right, left)]
+            calls = [(target, call) for target, call in sides if isinstance(call, Call)]
+            return any(
+                call.function not in _NEVER_FAILS
+                and not (isinstance(target, Variable) and types[target.name].kind is Kind.FLOAT)
+                for target, call in calls
+            )
+        case _:
+            return False
+
+
 def _ready_filters(
-    body: Sequence[Literal], waiting: list[int], bound: set[str], resolve: Resolve, steps: list[Step]
+    body: Sequence[Literal],
+    waiting: list[int],
+    bound: set[str],
+    resolve: Resolve,
+    types: Mapping[str, Type],
+    steps: list[Step],
+    *,
+    may_fail: bool,
 ) -> set[int]:
     """Append every literal that needs no further binding; the positions done. Negations come after other filters."""
     done: set[int] = set()
@@ -125,6 +183,8 @@ def _ready_filters(
         for i in waiting:
             literal = body[i]
             if isinstance(literal, Atom) or i in done or _is_negated_atom(literal) != negations:
+                continue
+            if not may_fail and _can_fail(literal, types):
                 continue
             found = _filter_steps(literal, bound, resolve)
             steps += found

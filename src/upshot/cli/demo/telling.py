@@ -61,11 +61,11 @@ def tell(terminal: Terminal, story: Story) -> list[Told]:
 
 
 def _load(terminal: Terminal, story: Story, database: Database) -> None:
-    start = perf_counter()
     with terminal.progress("loading"):
         database.define(story.program, name=f"{story.name}.dl")
+        start = perf_counter()
         transaction = _insert_all(story, database)
-    spent = perf_counter() - start
+        spent = perf_counter() - start
     rows = sum(map(len, story.facts.values()))
     changed = view_changes(transaction.changes, database.schemas)
     derived = sum(len(change.inserted) for _, change in changed)

@@ -81,7 +81,11 @@ class AggregateView:
         return self._update(self._rows.listed(T_DEL), self._rows.listed(T_INS))
 
     def load(self) -> int:
-        """Every group from the rows of the new state."""
+        """Every group afresh, from the rows of the new state."""
+        for group, total in self._groups.items():
+            self._undo.setdefault(group, total)
+        self._groups = {}
+        self._table.retract_all(as_view=False)
         return self._update(np.empty((0, self._rows.arity), np.int64), self._rows.in_state(NEW))
 
     def accept(self) -> None:

@@ -294,6 +294,9 @@ class _PlanAssembler:
         match, out = step.match, self._out
         table, mask = out.table(match.relation), _MASK[match.state]
         self._no_null_constant(match)
+        for column, operand in match.key:
+            if out.column_type(match.relation, column).nullable and self._may_look_null(operand):
+                self._required(operand, always=True)
         if step.whole:
             registers = [self._operand(operand) for _, operand in sorted(match.key, key=lambda pair: pair[0])]
             out.emit(op.I_MEMBER, self._back(), [table.number, mask, len(registers), *registers])
@@ -324,8 +327,9 @@ class _PlanAssembler:
         registers = [self._operand(operand) for operand in step.operands]
         skips = [
             out.emit(op.I_SKIP_NULL, self._back(), [self._null(operand), self._operand(operand), 0])
-            for operand in step.operands
+            for column, operand in enumerate(step.operands)
             if self._is_nullable(operand)
+            or (out.column_type(step.relation, column).nullable and self._may_look_null(operand))
         ]
         number, mask = out.table(step.relation).number, _MASK[step.state]
         out.emit(op.I_ABSENT, self._back(), [number, mask, len(registers), *registers])
@@ -338,8 +342,13 @@ class _PlanAssembler:
         left, right = self._operand(step.left), self._operand(step.right)
         self._out.emit(op.I_COMPARE, self._back(), [op.COMPARISONS[step.op], left, right])
 
-    def _required(self, operand: Operand) -> None:
-        if self._is_nullable(operand):
+    def _may_look_null(self, operand: Operand) -> bool:
+        """Whether a value that is not NULL can have the code that means NULL in a nullable column, which never holds it."""
+        type = operand_type(operand, self._plan.types)
+        return not type.nullable and type.kind in (Kind.NUMBER, Kind.UNSIGNED)
+
+    def _required(self, operand: Operand, *, always: bool = False) -> None:
+        if always or self._is_nullable(operand):
             self._out.emit(op.I_NOT_NULL, self._back(), [self._null(operand), self._operand(operand)])
 
     def _compute(self, step: Compute) -> None:
@@ -400,6 +409,9 @@ class _PlanAssembler:
     def _head(self) -> None:
         plan, out = self._plan, self._out
         registers = [self._operand(operand) for operand in plan.arguments]
+        for column, operand in enumerate(plan.arguments):
+            if out.column_type(plan.head, column).nullable and self._may_look_null(operand):
+                out.emit(op.I_RESERVED, self._back(), [self._null(operand), registers[column]])
         names = [operand.name for operand in plan.arguments if isinstance(operand, Variable)]
         back = self._back() if plan.action in (Action.GAIN, Action.LOSE) else self._cut(names)
         place = out.emit(op.I_EMIT, back, [len(registers), *registers])

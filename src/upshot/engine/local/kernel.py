@@ -37,6 +37,7 @@ from upshot.engine.local.layout import (
     I_NOT_NULL,
     I_PROBE,
     I_PROBE_EMIT,
+    I_RESERVED,
     I_SCAN,
     I_SKIP_NULL,
     INDEX_WORDS,
@@ -51,6 +52,7 @@ from upshot.engine.local.layout import (
     P_SOURCE,
     P_TABLE,
     PLAN_WORDS,
+    RESERVED,
     ROUND_ENDED,
     S_BLOCK,
     S_BUDGET,
@@ -460,6 +462,13 @@ def calculate(code: int, pc: int, regs: int, state: int) -> int:
     return load8(code, pc + 2)
 
 
+def reserved(code: int, pc: int, regs: int, state: int) -> int:
+    """A value on its way into a nullable column must not be the one that means NULL there. Words: that code, register."""
+    if load8(regs, load8(code, pc + 4)) == load8(code, pc + 3):
+        return suspend(state, RESERVED, pc, pc)
+    return load8(code, pc + 2)
+
+
 def test(code: int, pc: int, op: int, regs: int) -> int:
     """Comparisons and NULL tests, which need nothing but registers; a NULL test's first word is the code of NULL."""
     first = load8(regs, load8(code, pc + 4))
@@ -509,6 +518,8 @@ def execute(code: int, pc: int, tables: int, indexes: int, regs: int, cursors: i
             pc = calculate(code, pc, regs, state)
         elif op == I_SCAN:
             pc = scan(code, pc, fresh, tables, regs, cursors, state)
+        elif op == I_RESERVED:
+            pc = reserved(code, pc, regs, state)
         elif op == I_BUFFER:
             pc = emit_buffer(code, pc, tables, regs, state)
         else:
@@ -632,6 +643,6 @@ INNER = (
     go_back, drive, take_row, start_probe, probe, scan, gather, member, push, call_rows, insert_all, apply_insert, apply_count, apply,
     apply_all, flush,
     emit, probe_emit, emit_buffer,
-    suspend, calculate, test, execute, list_length, begin_plan, end_round, runs_now, begin_plan_on_buffer,
+    suspend, calculate, reserved, test, execute, list_length, begin_plan, end_round, runs_now, begin_plan_on_buffer,
 )  # fmt: skip
 ENTRIES = (run,)

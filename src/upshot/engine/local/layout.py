@@ -43,13 +43,15 @@ FROM_ROWS, FROM_DEL, FROM_RED, FROM_INS, FROM_UNIT, FROM_BUFFER = range(6)
 S_COMPONENT = 32
 
 # What the kernel answers.
-DONE, GROW, SPENT, OVERFLOW, ZERO_DIVISION, NEGATIVE_EXPONENT, EXTERN, ROUND_ENDED, TOO_MANY_ROUNDS = range(9)
+DONE, GROW, SPENT, OVERFLOW, ZERO_DIVISION, NEGATIVE_EXPONENT, EXTERN, ROUND_ENDED, TOO_MANY_ROUNDS, RESERVED = range(
+    10
+)
 
 # Instructions: word 0 the operation, 1 where to go back to on failure, 2 where to go on.
 (
     I_DRIVE, I_PROBE, I_SCAN, I_MEMBER, I_ABSENT, I_COMPARE, I_ARITHMETIC, I_MOVE, I_NOT_NULL, I_SKIP_NULL, I_IS_NULL,
-    I_EMIT, I_PROBE_EMIT, I_BUFFER,
-) = range(14)  # fmt: skip
+    I_EMIT, I_PROBE_EMIT, I_BUFFER, I_RESERVED,
+) = range(15)  # fmt: skip
 
 COMPARISONS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 ARITHMETIC = {

@@ -152,6 +152,13 @@ def _arithmetic_error(result: int, plan: RulePlan) -> Error:
         return DataError(
             f"an integer power with a negative exponent {rule}", code="negative-exponent", span=span, help="use floats"
         )
+    if result == op.RESERVED:
+        return DataError(
+            f"the one number that a nullable column cannot hold is derived {rule}",
+            code="reserved-value",
+            span=span,
+            help="declare the column without `?`, or leave the value out",
+        )
     return OverflowError_(
         f"a number leaves the 64-bit range {rule}", code="overflow", span=span, help="use floats, or bound the values"
     )

@@ -1,0 +1,38 @@
+"""The two forms of the kernel, each on demand: plain Python, machine code, or the change from one to the other."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from upshot.engine.local.machine import Machine
+
+FORMS = ("plain", "compiled")
+NEVER = 1 << 60
+"""A patience that outlasts any test."""
+
+both_forms = pytest.mark.parametrize("form", FORMS)
+
+
+@contextmanager
+def kernel(form: str) -> Iterator[Machine]:
+    """The engine runs on this form of the kernel; `plain` never compiles, whatever the work."""
+    with patience(NEVER) as machine:
+        if form == "compiled":
+            machine.compile()
+        yield machine
+
+
+@contextmanager
+def patience(steps: int) -> Iterator[Machine]:
+    """The engine starts on plain Python and changes to machine code after so many steps."""
+    machine = Machine()
+    machine.patience = steps
+    with pytest.MonkeyPatch.context() as patch:
+        for name, module in list(sys.modules.items()):
+            if name.startswith("upshot.engine.local") and hasattr(module, "MACHINE"):
+                patch.setattr(module, "MACHINE", machine)
+        yield machine
