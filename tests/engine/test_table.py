@@ -176,7 +176,7 @@ def test_an_index_on_many_columns_tells_all_of_them_apart(width: int, form: str)
         pair.end(accept=True)
 
 
-@pytest.mark.parametrize("form, most", [("plain", 2_000), ("compiled", 100_000)])
+@pytest.mark.parametrize(("form", "most"), [("plain", 2_000), ("compiled", 100_000)])
 def test_a_table_grows_from_nothing_and_shrinks_again(form: str, most: int) -> None:
     with kernel(form):
         table = Storage().create(2)
@@ -201,7 +201,7 @@ def test_a_table_grows_from_nothing_and_shrinks_again(form: str, most: int) -> N
         assert not bool((table.row_numbers(rows, OLD) >= 0).any())
 
 
-@pytest.mark.parametrize("form, rounds", [("plain", 40), ("compiled", 400)])
+@pytest.mark.parametrize(("form", "rounds"), [("plain", 40), ("compiled", 400)])
 def test_freed_places_are_used_again_and_no_row_is_lost_among_colliding_ones(form: str, rounds: int) -> None:
     rng = random.Random(7)
     with kernel(form):

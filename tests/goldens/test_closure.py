@@ -1,4 +1,4 @@
-"""The transitive closure of [Staudt & Jarke 1996, section 3]: printed rules, deltas, rounds, and what is never touched."""
+"""The closure of [Staudt & Jarke 1996, section 3]: printed rules, deltas, rounds, and what is never touched."""
 
 from __future__ import annotations
 

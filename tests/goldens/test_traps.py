@@ -1,4 +1,4 @@
-"""Where maintenance goes wrong if a detail is missed: each of these gave a wrong answer in some reading of the rules."""
+"""Where maintenance goes wrong if a detail is missed: each gave a wrong answer in some reading of the rules."""
 
 from __future__ import annotations
 

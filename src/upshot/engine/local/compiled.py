@@ -6,12 +6,17 @@ Only imported when there is enough work to pay for loading Numba (see `machine.p
 # mypy: ignore-errors
 from __future__ import annotations
 
+import hashlib
+import os
+from pathlib import Path
+
+import numba
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload, register_jitable
 
-from upshot.engine.local import arithmetic, kernel, memory, rows_kernel
+from upshot.engine.local import arithmetic, changes, heads, instructions, kernel, layout, memory, sets
 
 
 def _pointer(builder, address, index, bits):
@@ -102,22 +107,54 @@ overload(memory.mix)(lambda state, value: lambda state, value: _mix(state, value
 overload(memory.finish)(lambda state: lambda state: _finish(state))
 
 _HOT = {
-    "add_row", "append", "call_rows", "chain_start", "equal_words", "find_tagged", "insert_all", "push", "start_probe", "tag_of",
-    "take_row",
+    "add_row", "append", "call_rows", "chain_start", "equal_words", "find_tagged", "insert_all", "push", "start_probe",
+    "tag_of", "take_row",
 }  # fmt: skip
 """Called for every candidate row: a call would cost as much as the work."""
 
-for _module in (arithmetic, rows_kernel, kernel):
+_SOURCES = (layout, memory, arithmetic, sets, changes, heads, instructions, kernel)
+
+for _module in _SOURCES[2:]:
     for _function in _module.INNER:
         register_jitable(forceinline=_function.__name__ in _HOT)(_function)
 
 
-def _compile(function):
+def _cache_folder() -> Path | None:
+    """Where the machine code is kept: Numba looks only at the file of the function it compiles, so every source of the kernel
+    counts in the folder's name. None if nothing can be written."""
+    sources = sorted(Path(__file__).parent / f"{m.__name__.rsplit('.', 1)[-1]}.py" for m in _SOURCES)
+    digest = hashlib.sha256(numba.__version__.encode())
+    for source in (*sources, Path(__file__)):
+        digest.update(source.read_bytes())
+    name = f"kernel-{digest.hexdigest()[:16]}"
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    for folder in (Path(__file__).parent / "__pycache__" / name, home / "upshot" / name):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return folder
+    return None
+
+
+def _compile(function, *, cached):
     """Machine code for a function of 64-bit integers; explicit signature, so it is compiled once and kept on disk."""
     arity = function.__code__.co_argcount
     answer = types.void if function.__annotations__["return"] == "None" else types.int64
-    return njit(answer(*[types.int64] * arity), cache=True, nogil=True)(function)
+    return njit(answer(*[types.int64] * arity), cache=cached, nogil=True)(function)
 
 
-ENTRIES = {function.__name__: _compile(function) for function in (*rows_kernel.ENTRIES, *kernel.ENTRIES)}
+def _compile_all():
+    """Every entry by name, with Numba's own choice of a cache folder suspended meanwhile."""
+    folder, before = _cache_folder(), numba.config.CACHE_DIR
+    try:
+        numba.config.CACHE_DIR = str(folder or "")
+        functions = (*sets.ENTRIES, *changes.ENTRIES, *kernel.ENTRIES)
+        return {function.__name__: _compile(function, cached=folder is not None) for function in functions}
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+ENTRIES = _compile_all()
 """The functions Python calls, by name."""

@@ -14,7 +14,8 @@ OLD, NEW, DEL, TOUCHED = 1, 2, 4, 8
     T_PLAIN,
 ) = range(26)  # fmt: skip
 TABLE_WORDS = 32
-"""T_PLAIN is 1 while a view is loaded into an empty table: every row in use is then in the new state."""
+"""T_PLAIN is 1 while a view is loaded into an empty table: every row in use is then in the new state, and inserted. A list
+whose address is 0 is the list of all row numbers up to its length."""
 
 # An index's descriptor. T_INDEX of its table names the first index, X_MORE the next one (-1: none).
 X_SLOTS, X_NSLOTS, X_NKEYS, X_NEXT, X_PREV, X_NCOLS, X_MORE, X_COLS = range(8)

@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from upshot.engine.local import kernel, rows_kernel
+from upshot.engine.local import changes, kernel, sets
 
 PATIENCE = 25_000
 """How many steps the uncompiled kernel may take in a process, over all, before machine code is loaded."""
@@ -21,7 +21,7 @@ class Machine:
     def __init__(self) -> None:
         self.patience = PATIENCE
         self.is_compiled = False
-        self._bind({function.__name__: function for function in (*rows_kernel.ENTRIES, *kernel.ENTRIES)})
+        self._bind({function.__name__: function for function in (*sets.ENTRIES, *changes.ENTRIES, *kernel.ENTRIES)})
 
     def compile(self) -> None:
         """Switch to machine code; what runs half-way goes on from the same state words."""

@@ -7,51 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from upshot.engine.local.layout import (
-    DEL,
-    INDEX_WORDS,
-    MAX_INDEX_COLUMNS,
-    NEW,
-    T_ARITY,
-    T_CAPDEL,
-    T_CAPINS,
-    T_CAPRED,
-    T_COUNT,
-    T_DEL,
-    T_FLAGS,
-    T_FREE,
-    T_GAIN,
-    T_INDEX,
-    T_INS,
-    T_LIVE,
-    T_NDEL,
-    T_NFREE,
-    T_NINDEX,
-    T_NINS,
-    T_NRED,
-    T_NSLOTS,
-    T_RED,
-    T_ROOM,
-    T_ROWS,
-    T_SLOTS,
-    T_USED,
-    TABLE_WORDS,
-    TOUCHED,
-    X_COLS,
-    X_MORE,
-    X_NCOLS,
-    X_NEXT,
-    X_NKEYS,
-    X_NSLOTS,
-    X_PREV,
-    X_SLOTS,
-)  # fmt: skip
+from upshot.engine.local import layout as L
 from upshot.engine.local.machine import MACHINE
 from upshot.engine.local.memory import Buffer, load8, store8
 
 _FIRST = 16
 _FULL = 0.7
 """The share of slots in use at which a set is rehashed into a larger one."""
+
+_LARGE = 1 << 23
+"""From this many slots on a set grows by less than double, to stay within its bytes a row."""
 
 _PIECE = 1 << 21
 """Slots rehashed at a time."""
@@ -87,26 +52,26 @@ class Storage:
         else:
             number = self._table_count
             self._table_count += 1
-            self._tables.reserve(_doubled(self._table_count * TABLE_WORDS * 8))
+            self._tables.reserve(_doubled(self._table_count * L.TABLE_WORDS * 8))
         return Table(self, number, arity, counted=counted)
 
     def describe(self, number: int, field: int) -> int:
-        return load8(self._tables.address, number * TABLE_WORDS + field)
+        return load8(self._tables.address, number * L.TABLE_WORDS + field)
 
     def set(self, number: int, field: int, value: int) -> None:
-        store8(self._tables.address, number * TABLE_WORDS + field, value)
+        store8(self._tables.address, number * L.TABLE_WORDS + field, value)
 
     def index_word(self, number: int, field: int) -> int:
-        return load8(self._indexes.address, number * INDEX_WORDS + field)
+        return load8(self._indexes.address, number * L.INDEX_WORDS + field)
 
     def set_index_word(self, number: int, field: int, value: int) -> None:
-        store8(self._indexes.address, number * INDEX_WORDS + field, value)
+        store8(self._indexes.address, number * L.INDEX_WORDS + field, value)
 
     def take_index_number(self) -> int:
         if self._free_indexes:
             return self._free_indexes.pop()
         self._index_count += 1
-        self._indexes.reserve(_doubled(self._index_count * INDEX_WORDS * 8))
+        self._indexes.reserve(_doubled(self._index_count * L.INDEX_WORDS * 8))
         return self._index_count - 1
 
     def drop(self, table: Table) -> None:
@@ -127,32 +92,32 @@ class Index:
         self.following, self.previous = Buffer(), Buffer()
         self.slots = Buffer(8 * _FIRST)
         self._storage = storage
-        for field, value in ((X_NSLOTS, _FIRST), (X_NKEYS, 0), (X_NCOLS, len(columns)), (X_MORE, -1)):
+        for field, value in ((L.X_NSLOTS, _FIRST), (L.X_NKEYS, 0), (L.X_NCOLS, len(columns)), (L.X_MORE, -1)):
             storage.set_index_word(self.number, field, value)
         for i, column in enumerate(columns):
-            storage.set_index_word(self.number, X_COLS + i, column)
-        storage.set_index_word(self.number, X_SLOTS, self.slots.address)
+            storage.set_index_word(self.number, L.X_COLS + i, column)
+        storage.set_index_word(self.number, L.X_SLOTS, self.slots.address)
 
     @property
     def keys(self) -> int:
-        return self._storage.index_word(self.number, X_NKEYS)
+        return self._storage.index_word(self.number, L.X_NKEYS)
 
     @property
     def room(self) -> int:
         """How many new keys fit before the slots must grow."""
-        return self._storage.index_word(self.number, X_NSLOTS) * 2 // 3 - self.keys
+        return self._storage.index_word(self.number, L.X_NSLOTS) * 2 // 3 - self.keys
 
     def reserve_rows(self, capacity: int) -> None:
         self.following.reserve(4 * capacity)
         self.previous.reserve(4 * capacity)
-        self._storage.set_index_word(self.number, X_NEXT, self.following.address)
-        self._storage.set_index_word(self.number, X_PREV, self.previous.address)
+        self._storage.set_index_word(self.number, L.X_NEXT, self.following.address)
+        self._storage.set_index_word(self.number, L.X_PREV, self.previous.address)
 
     def grow_slots(self) -> None:
-        count = self._storage.index_word(self.number, X_NSLOTS)
+        count = self._storage.index_word(self.number, L.X_NSLOTS)
         self.slots = _rehashed(self.slots, count, count * 2)
-        self._storage.set_index_word(self.number, X_NSLOTS, count * 2)
-        self._storage.set_index_word(self.number, X_SLOTS, self.slots.address)
+        self._storage.set_index_word(self.number, L.X_NSLOTS, count * 2)
+        self._storage.set_index_word(self.number, L.X_SLOTS, self.slots.address)
 
     def release(self) -> None:
         for buffer in (self.following, self.previous, self.slots):
@@ -167,14 +132,14 @@ class Table:
         self.indexes: dict[tuple[int, ...], Index] = {}
         self.capacity = 0
         self._rows, self._flags, self._count, self._gain, self._free = Buffer(), Buffer(), Buffer(), Buffer(), Buffer()
-        self._lists = {T_DEL: Buffer(), T_RED: Buffer(), T_INS: Buffer()}
+        self._lists = {L.T_DEL: Buffer(), L.T_RED: Buffer(), L.T_INS: Buffer()}
         self._slots = Buffer(8 * _FIRST)
-        for field in range(TABLE_WORDS):
+        for field in range(L.TABLE_WORDS):
             storage.set(number, field, 0)
-        self.set(T_ARITY, arity)
-        self.set(T_SLOTS, self._slots.address)
-        self.set(T_NSLOTS, _FIRST)
-        self.set(T_INDEX, -1)
+        self.set(L.T_ARITY, arity)
+        self.set(L.T_SLOTS, self._slots.address)
+        self.set(L.T_NSLOTS, _FIRST)
+        self.set(L.T_INDEX, -1)
 
     def word(self, field: int) -> int:
         return self.storage.describe(self.number, field)
@@ -185,48 +150,54 @@ class Table:
     @property
     def size(self) -> int:
         """The rows in use: those of the state, and during a transaction those of either state."""
-        return self.word(T_LIVE)
+        return self.word(L.T_LIVE)
 
     # ---- room ----------------------------------------------------------------------------------------------
 
     def grow(self) -> None:
-        """Room for half as many rows again, and for longer lists where one is full."""
-        for field, length, capacity in ((T_DEL, T_NDEL, T_CAPDEL), (T_RED, T_NRED, T_CAPRED)):
+        """Room for a good share of rows more, and for longer lists where one is full."""
+        for field, length, capacity in ((L.T_DEL, L.T_NDEL, L.T_CAPDEL), (L.T_RED, L.T_NRED, L.T_CAPRED)):
             if self.word(length) >= self.word(capacity):
                 self.reserve_list(field, self.word(length) * 2 + _FIRST)
-        self.reserve(max(_FIRST, self.size // 2))
+        slots = self.word(L.T_NSLOTS)
+        larger = slots * 2 if slots < _LARGE else slots * 8 // 5
+        self.reserve(max(_FIRST, int(larger * _FULL) - self.size))
 
     def reserve(self, extra: int) -> None:
         """Room for `extra` further rows (fewer where an index must grow in steps)."""
-        used, free, live = self.word(T_USED), self.word(T_NFREE), self.size
+        used, free, live = self.word(L.T_USED), self.word(L.T_NFREE), self.size
         needed = used + max(0, extra - free)
         if needed > self.capacity:
             self._reserve_rows(max(needed, self.capacity * 3 // 2, _FIRST))
-        slots = self.word(T_NSLOTS)
-        if live + extra > slots * _FULL:
-            self._grow_slots(max(int((live + extra) / _FULL) + 1, slots * 3 // 2))
-        if self.word(T_NINS) + extra > self.word(T_CAPINS):
-            self.reserve_list(T_INS, self.word(T_NINS) + extra)
+        if live + extra > int(self.word(L.T_NSLOTS) * _FULL):
+            self._grow_slots(int((live + extra) / _FULL) + 1)
+        if not self._is_loading and self.word(L.T_NINS) + extra > self.word(L.T_CAPINS):
+            self.reserve_list(L.T_INS, self.word(L.T_NINS) + extra)
         for index in self.indexes.values():
             if index.room < extra:
                 index.grow_slots()
         self._set_room()
 
+    @property
+    def _is_loading(self) -> bool:
+        return self.word(L.T_PLAIN) == 1
+
     def _set_room(self) -> None:
         room = min(
-            self.capacity - self.word(T_USED) + self.word(T_NFREE),
-            int(self.word(T_NSLOTS) * _FULL) - self.size,
-            self.word(T_CAPINS) - self.word(T_NINS),
+            self.capacity - self.word(L.T_USED) + self.word(L.T_NFREE),
+            int(self.word(L.T_NSLOTS) * _FULL) - self.size,
             *(index.room for index in self.indexes.values()),
         )
-        self.set(T_ROOM, room)
+        if not self._is_loading:
+            room = min(room, self.word(L.T_CAPINS) - self.word(L.T_NINS))
+        self.set(L.T_ROOM, room)
 
     def reserve_list(self, field: int, capacity: int) -> None:
         """Room for `capacity` row numbers in a list (or in the free list)."""
-        buffer = self._free if field == T_FREE else self._lists[field]
+        buffer = self._free if field == L.T_FREE else self._lists[field]
         buffer.reserve(4 * capacity)
         self.set(field, buffer.address)
-        if field != T_FREE:
+        if field != L.T_FREE:
             self.set(field + 2, buffer.size // 4)
 
     def _reserve_rows(self, capacity: int) -> None:
@@ -240,36 +211,36 @@ class Table:
         for index in self.indexes.values():
             index.reserve_rows(capacity)
         self.capacity = capacity
-        self.set(T_ROWS, self._rows.address)
-        self.set(T_FLAGS, self._flags.address)
-        self.set(T_COUNT, self._count.address)
-        self.set(T_GAIN, self._gain.address)
+        self.set(L.T_ROWS, self._rows.address)
+        self.set(L.T_FLAGS, self._flags.address)
+        self.set(L.T_COUNT, self._count.address)
+        self.set(L.T_GAIN, self._gain.address)
 
     def _grow_slots(self, count: int) -> None:
-        self._slots = _rehashed(self._slots, self.word(T_NSLOTS), count)
-        self.set(T_SLOTS, self._slots.address)
-        self.set(T_NSLOTS, count)
+        self._slots = _rehashed(self._slots, self.word(L.T_NSLOTS), count)
+        self.set(L.T_SLOTS, self._slots.address)
+        self.set(L.T_NSLOTS, count)
 
     # ---- indexes -------------------------------------------------------------------------------------------
 
     def index_on(self, columns: Sequence[int]) -> Index:
         """The index on these columns, built now if there is none."""
-        wanted = tuple(columns)[:MAX_INDEX_COLUMNS]
+        wanted = tuple(columns)[: L.MAX_INDEX_COLUMNS]
         index = self.indexes.get(wanted)
         if index is not None:
             return index
         index = Index(self.storage, wanted)
         index.reserve_rows(max(self.capacity, _FIRST))
-        used, done = self.word(T_USED), 0
+        used, done = self.word(L.T_USED), 0
         MACHINE.expect(10 * used)
         while True:
             done = MACHINE.build_index(self.storage.tables, self.storage.indexes, self.number, index.number, done)
             if done == used:
                 break
             index.grow_slots()
-        self.storage.set_index_word(index.number, X_MORE, self.word(T_INDEX))
-        self.set(T_INDEX, index.number)
-        self.set(T_NINDEX, len(self.indexes) + 1)
+        self.storage.set_index_word(index.number, L.X_MORE, self.word(L.T_INDEX))
+        self.set(L.T_INDEX, index.number)
+        self.set(L.T_NINDEX, len(self.indexes) + 1)
         self.indexes[wanted] = index
         self._set_room()
         return index
@@ -283,7 +254,7 @@ class Table:
         MACHINE.expect(20 * count)
         if insert:
             self.reserve(count)
-        self.reserve_list(T_RED, self.word(T_NRED) + count)
+        self.reserve_list(L.T_RED, self.word(L.T_NRED) + count)
         done = 0
         while True:
             done = MACHINE.stage(
@@ -300,7 +271,7 @@ class Table:
         MACHINE.expect(40 * count)
         index = self.index_on(key)
         self.reserve(count)
-        self.reserve_list(T_RED, self.word(T_NRED) + 2 * count)
+        self.reserve_list(L.T_RED, self.word(L.T_NRED) + 2 * count)
         scratch = np.empty(max(1, len(key)), np.int64)
         done = 0
         while True:
@@ -315,7 +286,7 @@ class Table:
     def key_conflicts(self, key: tuple[int, ...], most: int) -> list[tuple[Codes, Codes]]:
         """Pairs of rows in the new state that agree on the key, at least one of them inserted; at most so many."""
         index = self.index_on(key)
-        MACHINE.expect(10 * self.word(T_NINS))
+        MACHINE.expect(10 * self.word(L.T_NINS))
         found = np.empty(2 * most, np.int32)
         count = MACHINE.key_conflicts(
             self.storage.tables, self.storage.indexes, self.number, index.number, found.ctypes.data, most
@@ -325,54 +296,69 @@ class Table:
 
     def retract_all(self, *, as_view: bool) -> None:
         """Take every row out of the new state: as over-deleted (a view to be recomputed) or as touched (a base relation)."""
-        field, bit = (T_DEL, DEL) if as_view else (T_RED, TOUCHED)
+        field, bit = (L.T_DEL, L.DEL) if as_view else (L.T_RED, L.TOUCHED)
         MACHINE.expect(self.size)
         self.reserve_list(field, self.word(field + 1) + self.size)
         MACHINE.retract(self.storage.tables, self.number, field, bit)
 
+    def begin_load(self) -> None:
+        """Before every row is computed: an empty table need not list what is inserted, another lists all as deleted."""
+        if self.size == 0:
+            for field in (L.T_USED, L.T_NFREE, L.T_INS, L.T_CAPINS):
+                self.set(field, 0)
+            self.set(L.T_PLAIN, 1)
+            self._set_room()
+        else:
+            self.retract_all(as_view=True)
+
+    def end_load(self) -> None:
+        self.set(L.T_PLAIN, 0)
+        self.finalize()
+
     def settle(self) -> None:
         """Turn touched rows into the net lists of deleted and inserted ones."""
-        touched = self.word(T_NRED)
-        self._prepare(touched)
+        touched = self.word(L.T_NRED)
+        MACHINE.expect(4 * touched)
+        for field, length in ((L.T_FREE, L.T_NFREE), (L.T_DEL, L.T_NDEL), (L.T_INS, L.T_NINS)):
+            self.reserve_list(field, self.word(length) + touched)
         MACHINE.settle(self.storage.tables, self.storage.indexes, self.number)
 
     def finalize(self) -> None:
-        MACHINE.expect(2 * (self.word(T_NDEL) + self.word(T_NINS)))
+        MACHINE.expect(2 * (self.word(L.T_NDEL) + self.word(L.T_NINS)))
         MACHINE.finalize(self.storage.tables, self.number)
 
     def accept(self) -> None:
-        self._prepare(self.word(T_NDEL) + self.word(T_NINS))
+        deleted = self.word(L.T_NDEL)
+        MACHINE.expect(4 * (deleted + self.word(L.T_NINS)))
+        self.reserve_list(L.T_FREE, self.word(L.T_NFREE) + deleted)
         MACHINE.accept(self.storage.tables, self.storage.indexes, self.number)
         self._set_room()
 
     def rollback(self) -> None:
-        self._prepare(self.word(T_NDEL) + self.word(T_NRED) + self.word(T_NINS))
+        self.set(L.T_PLAIN, 0)
+        changed = self.word(L.T_NDEL) + self.word(L.T_NRED) + self.word(L.T_NINS)
+        MACHINE.expect(4 * changed)
+        self.reserve_list(L.T_FREE, self.word(L.T_NFREE) + changed)
         MACHINE.rollback(self.storage.tables, self.storage.indexes, self.number)
         self._set_room()
-
-    def _prepare(self, rows: int) -> None:
-        MACHINE.expect(4 * rows)
-        self.reserve_list(T_FREE, self.word(T_NFREE) + rows)
-        self.reserve_list(T_DEL, self.word(T_NDEL) + rows)
-        self.reserve_list(T_INS, self.word(T_NINS) + rows)
 
     # ---- scratch: a table used as a plain buffer of rows ---------------------------------------------------
 
     def grow_scratch(self) -> None:
         self._reserve_rows(max(1024, self.capacity * 2))
-        self.set(T_ROOM, self.capacity - self.word(T_USED))
+        self.set(L.T_ROOM, self.capacity - self.word(L.T_USED))
 
     def take_scratch(self) -> Codes:
         """The buffered rows, as a copy; the buffer is empty afterwards."""
         rows = self.all_rows().copy()
-        self.set(T_USED, 0)
-        self.set(T_ROOM, self.capacity)
+        self.set(L.T_USED, 0)
+        self.set(L.T_ROOM, self.capacity)
         return rows
 
     def fill_scratch(self, rows: Codes) -> None:
         if len(rows) > self.capacity:
             self._reserve_rows(max(1024, len(rows)))
-        self.set(T_USED, len(rows))
+        self.set(L.T_USED, len(rows))
         self.all_rows()[:] = rows
 
     # ---- reading -------------------------------------------------------------------------------------------
@@ -380,18 +366,20 @@ class Table:
     def listed(self, field: int, count: int | None = None) -> Codes:
         """The rows of a list, as a copy; with `count`, of a list that was accepted but not overwritten since."""
         count = self.word(field + 1) if count is None else count
+        if self.word(field) == 0:
+            return self.all_rows()[:count].copy()
         numbers = self._lists[field].view(np.int32, count)
         return self.all_rows()[numbers]
 
     def all_rows(self) -> Codes:
         """Every row place in use or freed, over the table's own memory."""
-        used = self.word(T_USED)
+        used = self.word(L.T_USED)
         flat = self._rows.view(np.int64, used * self.arity)
         rows: Codes = flat.reshape(used, self.arity)
         return rows
 
     def bits(self) -> NDArray[np.uint8]:
-        return self._flags.view(np.uint8, self.word(T_USED))
+        return self._flags.view(np.uint8, self.word(L.T_USED))
 
     def in_state(self, mask: int) -> Codes:
         """The rows of a state, as a copy."""
@@ -400,7 +388,7 @@ class Table:
             return self.all_rows().copy()
         return self.all_rows()[(bits & mask) != 0]
 
-    def matching(self, columns: tuple[int, ...], key: Codes, mask: int = NEW) -> Codes:
+    def matching(self, columns: tuple[int, ...], key: Codes, mask: int = L.NEW) -> Codes:
         """The rows of a state that have these values in these columns."""
         index = self.index_on(columns)
         room = 64
@@ -424,14 +412,16 @@ class Table:
 
     def memory(self) -> int:
         """Bytes reserved, indexes included."""
-        own = (self._rows, self._flags, self._slots, self._count, self._gain, self._free, *self._lists.values())
         chains = [b for i in self.indexes.values() for b in (i.slots, i.following, i.previous)]
-        return sum(buffer.size for buffer in (*own, *chains))
+        return sum(buffer.size for buffer in (*self._own_buffers(), *chains))
 
     def release(self) -> None:
-        own = (self._rows, self._flags, self._slots, self._count, self._gain, self._free, *self._lists.values())
-        for buffer in own:
+        for buffer in self._own_buffers():
             buffer.release()
+
+    def _own_buffers(self) -> tuple[Buffer, ...]:
+        rows = (self._rows, self._flags, self._slots, self._count, self._gain, self._free)
+        return (*rows, *self._lists.values())
 
 
 def _rehashed(old: Buffer, old_count: int, new_count: int) -> Buffer:

@@ -1,0 +1,130 @@
+"""Which strategy each view gets, the reasons given for it, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.plan.plans import compiled
+from upshot.core.errors import ProgramError
+
+PROGRAM = """
+.decl e(x: number, y: number)
+.decl flat(x: number)
+.decl rec(x: number, y: number)
+.decl odd(x: number)
+.decl even(x: number)
+.decl agg(x: number, n: number)
+flat(X) :- e(X, _), !e(_, X).
+rec(X, Y) :- e(X, Y).
+rec(X, Y) :- rec(X, Z), e(Z, Y).
+even(0).
+odd(Y) :- even(X), e(X, Y).
+even(Y) :- odd(X), e(X, Y).
+agg(X, N) :- e(X, _), N = count : { e(X, _) }.
+"""
+
+
+def test_recursive_views_are_maintained_and_the_others_counted() -> None:
+    plan = compiled(PROGRAM)
+    strategies = {view: choice.strategy for view, choice in plan.strategies.items() if view in plan.source.schemas}
+    assert strategies == {
+        "flat": "counting",
+        "rec": "maintenance",
+        "odd": "maintenance",
+        "even": "maintenance",
+        "agg": strategies["agg"],
+    }
+    assert strategies["agg"] in ("aggregate", "counting")
+    assert {choice.strategy for choice in plan.strategies.values()} == {"counting", "maintenance", "aggregate"}
+
+
+def test_every_view_that_runs_has_a_choice_with_reasons() -> None:
+    plan = compiled(PROGRAM)
+    views = {view for component in plan.components for view in component.views}
+    assert views == set(plan.strategies) == {view for component in plan.normal.strata for view in component}
+    for view, choice in plan.strategies.items():
+        assert choice.view == view
+        assert choice.reasons
+        assert all(reason and reason[0].islower() for reason in choice.reasons), choice.reasons
+    assert "recursive" in plan.strategies["rec"].reasons[0]
+    assert "not recursive" in plan.strategies["flat"].reasons[0]
+
+
+def test_components_come_in_the_order_of_evaluation() -> None:
+    plan = compiled(PROGRAM)
+    done: set[str] = {name for name, schema in plan.normal.schemas.items() if schema.role.value == "base"}
+    for component in plan.components:
+        assert component.reads <= done, component.views
+        done |= set(component.views)
+    (mutual,) = [component for component in plan.components if "odd" in component.views]
+    assert set(mutual.views) == {"odd", "even"}
+    assert mutual.recursive
+
+
+@pytest.mark.parametrize("strategy", ["maintenance", "counting", "recompute"])
+def test_what_is_asked_for_is_what_is_done(strategy: str) -> None:
+    plan = compiled(PROGRAM + f".view flat strategy={strategy}")
+    assert plan.strategies["flat"].strategy == strategy
+    assert plan.strategies["flat"].reasons == (f"asked for by `.view flat strategy={strategy}`",)
+
+
+@pytest.mark.parametrize("strategy", ["maintenance", "recompute"])
+def test_views_of_one_component_are_kept_alike(strategy: str) -> None:
+    plan = compiled(PROGRAM + f".view odd strategy={strategy}")
+    assert plan.strategies["even"].strategy == plan.strategies["odd"].strategy == strategy
+    if strategy == "recompute":
+        assert any("component" in reason for reason in plan.strategies["even"].reasons)
+
+
+def test_the_policy_full_means_recompute() -> None:
+    choice = compiled(PROGRAM + ".view rec policy=full").strategies["rec"]
+    assert choice.strategy == "recompute"
+    assert "policy=full" in choice.reasons[0]
+
+
+def test_the_strategy_auto_is_no_wish() -> None:
+    assert compiled(PROGRAM + ".view rec strategy=auto").strategies == compiled(PROGRAM).strategies
+
+
+def refusals(text: str) -> list[tuple[str, str, str]]:
+    with pytest.raises(ProgramError) as caught:
+        compiled(text)
+    return [(each.slug, each.message, each.help) for each in caught.value.diagnostics]
+
+
+@pytest.mark.parametrize("strategy", ["rod", "epf", "differencing", "propagation", "production", "bf"])
+def test_strategies_of_the_language_that_are_not_there_yet_are_refused_by_name(strategy: str) -> None:
+    ((slug, message, help),) = refusals(PROGRAM + f".view rec strategy={strategy}")
+    assert slug == "not-yet"
+    assert f"`{strategy}`" in message
+    assert "`rec`" in message
+    assert "`maintenance`" in help
+
+
+def test_a_view_that_is_not_to_be_stored_is_refused_for_now() -> None:
+    ((slug, message, help),) = refusals(PROGRAM + ".view flat materialized=false")
+    assert slug == "not-yet"
+    assert "`flat`" in message
+    assert "materialized=false" in help
+
+
+@pytest.mark.parametrize("view", ["rec", "odd"])
+def test_derivations_of_a_recursive_view_cannot_be_counted(view: str) -> None:
+    ((slug, message, help),) = refusals(PROGRAM + f".view {view} strategy=counting")
+    assert slug == "strategy-not-applicable"
+    assert f"`{view}`" in message
+    assert "recursive" in message
+    assert help == "use `maintenance`"
+
+
+def test_all_refusals_come_at_once_and_point_into_the_text() -> None:
+    text = PROGRAM + ".view rec strategy=counting\n.view flat strategy=rod\n.view odd materialized=false"
+    with pytest.raises(ProgramError) as caught:
+        compiled(text)
+    assert sorted(each.slug for each in caught.value.diagnostics) == ["not-yet", "not-yet", "strategy-not-applicable"]
+    assert all(each.span is not None for each in caught.value.diagnostics)
+
+
+def test_a_plan_is_the_same_every_time() -> None:
+    assert compiled(PROGRAM).components == compiled(PROGRAM).components
+    assert compiled(PROGRAM).normal == compiled(PROGRAM).normal
