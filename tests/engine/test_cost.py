@@ -155,6 +155,18 @@ def test_a_million_derived_tuples_take_few_bytes_each() -> None:
     assert it.engine.memory()["closure"] <= MOST * size
 
 
+def test_a_small_change_takes_little_further_memory() -> None:
+    it = Driver(PROGRAMS["linear"])
+    edges = graph(BLOCKS)
+    it.engine.insert("edge", table(edges))
+    it.commit()
+    before = sum(it.engine.memory().values())
+    for row in [tuple(row) for row in edges[::60].tolist()]:
+        it.delete("edge", row)
+        it.insert("edge", row)
+    assert sum(it.engine.memory().values()) <= 2 * before
+
+
 def test_memory_does_not_grow_under_changes_that_cancel() -> None:
     it = Driver(PROGRAMS["linear"])
     edges = [tuple(row) for row in graph(BLOCKS).tolist()]

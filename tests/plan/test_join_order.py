@@ -313,9 +313,9 @@ def test_a_body_of_two_hundred_literals_is_planned_in_well_under_a_second(shape:
 
 def test_the_changes_of_a_long_body_are_planned_in_seconds_at_most() -> None:
     started = time.process_time()
-    plans = changes(long_body(100, "chain"), "p")
-    assert time.process_time() - started < 2.0
-    assert len(plans) == 200
+    plans = changes(long_body(80, "chain"), "p")
+    assert time.process_time() - started < 1.5
+    assert len(plans) == 160
 
 
 def test_a_chain_is_followed_from_its_cheapest_end() -> None:

@@ -17,7 +17,8 @@ from tests.scripts.script_file import show_value
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """How often each feature turns up: 0 never, 1 wherever it fits. `views` and `rows` bound the sizes."""
+    """How often each feature turns up: 0 never, 1 wherever it fits. `views` and `rows` bound the sizes,
+    `columns` are the arities to choose from."""
 
     recursion: float = 0.5
     nonlinear: float = 0.3
@@ -39,6 +40,7 @@ class Features:
     exotic: float = 0.1
     nullable: float = 0.15
     errors: float = 0.0
+    columns: tuple[int, ...] = (1, 2, 2, 2, 2, 3)
     views: int = 4
     rows: int = 8
     transactions: int = 4
@@ -377,7 +379,7 @@ def random_relation(rng: random.Random, features: Features, name: str, *, least:
     if least == 0 and rng.random() < features.zero_arity:
         return Relation(name, ())
     types = []
-    for _ in range(rng.choice((1, 2, 2, 2, 2, 3))):
+    for _ in range(rng.choice(features.columns)):
         type = "symbol" if rng.random() < features.symbols else "number"
         if rng.random() < features.exotic:
             type = rng.choice(EXOTIC)

@@ -19,8 +19,9 @@ Literal = Atom | Not | Comparison | Test
 class Clause:
     """`head :- body.` with one head and a conjunction; disjunctions and several heads were split.
 
-    Every `Constant` is typed and converted, every variable has an entry in `types`. Aggregates stay as terms on one side
-    of a `=` comparison (check moves any other aggregate there, onto a fresh variable). Head arguments are variables,
+    Every `Constant` is typed and converted, every variable has an entry in `types`. Aggregates stay as terms on
+    one side of a `=` comparison (check moves any other aggregate there, onto a fresh variable). Head arguments are
+    variables,
     constants or calls. Wildcards occur only in atoms. `origin` leads back to the user's text.
     """
 
@@ -50,8 +51,9 @@ class CheckedProgram:
     """`strata`: the views (constraints included) in evaluation order; each inner tuple is one strongly connected
     component of the dependency graph, so a component is recursive when it has two views or one that uses itself.
 
-    `facts`: the bodiless ground clauses of *base* relations, as tuples of Python values. A bodiless clause of a view is an
-    ordinary `Clause` with an empty body. A relation with rules that is also `.input` or `input_part`'s key keeps its
+    `facts`: the bodiless ground clauses of *base* relations, as tuples of Python values. A bodiless clause of a
+    view is an ordinary `Clause` with an empty body. A relation with rules that is also `.input` or `input_part`'s
+    key keeps its
     loaded facts in the hidden base relation named by `input_part` (with a clause `r(X…) :- r_input(X…).` added).
     """
 

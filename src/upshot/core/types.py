@@ -58,5 +58,5 @@ DATE = Type(Kind.DATE)
 TIMESTAMP = Type(Kind.TIMESTAMP)
 
 NUMBER_RANGE = range(-(2**63), 2**63)
-UNSIGNED_RANGE = range(0, 2**64)
+UNSIGNED_RANGE = range(2**64)
 """Integers are 64-bit; leaving the range is an error, never a wrap-around."""

@@ -1,4 +1,5 @@
-"""The steps of a rule body in a good order: from the driving literal outward, cheapest match first, filters as soon as bound."""
+"""The steps of a rule body in a good order: from the driving literal outward, cheapest match first, filters as
+soon as bound."""
 
 from __future__ import annotations
 
@@ -68,8 +69,8 @@ def order_body(
 ) -> Ordered:
     """Greedy: every filter that is ready, then the atom with the fewest expected rows; `first` forces the first atom.
 
-    What can fail (arithmetic that overflows, a division) comes after every literal that does not need its result, so that it
-    fails only for a binding that satisfies the rest of the body.
+    What can fail (arithmetic that overflows, a division) comes after every literal that does not need its result,
+    so that it fails only for a binding that satisfies the rest of the body.
     """
     bound = set(bound)
     waiting = list(range(len(body)))

@@ -136,10 +136,12 @@ def _choose(
     if asked == "counting" and recursive:
         problems.append(
             Diagnostic(
-                "strategy-not-applicable", f"view `{view}` is recursive, and derivations of a recursive view cannot be counted",
-                span, help="use `maintenance`",
+                "strategy-not-applicable",
+                f"view `{view}` is recursive: its derivations cannot be counted",
+                span,
+                help="use `maintenance`",
             )
-        )  # fmt: skip
+        )
     if asked != "auto":
         return Choice(view, asked, (f"asked for by `.view {view} strategy={asked}`",))
     if options is not None and options.policy == "full":

@@ -1,4 +1,5 @@
-"""A rule as an engine runs it: what drives it, the steps in order, what happens to the head. Immutable and printable."""
+"""A rule as an engine runs it: what drives it, the steps in order, what happens to the head. Immutable and
+printable."""
 
 from __future__ import annotations
 
@@ -60,8 +61,9 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """The first step: every row of a change. `of_negation`: the change is of a negated literal, which a NULL makes true before
-    and after, so rows with NULL drive nothing. `of_head`: the row is the head itself, to be derived again."""
+    """The first step: every row of a change. `of_negation`: the change is of a negated literal, which a NULL makes
+    true before and after, so rows with NULL drive nothing. `of_head`: the row is the head itself, to be derived
+    again."""
 
     change: Change
     match: Match
@@ -163,7 +165,8 @@ def _step(step: Step) -> str:
             if whole:
                 return f"test {_match(match)}"
             if match.key:
-                return f"probe {_match(match)} on column{'s' * (len(match.key) > 1)} {', '.join(str(c) for c, _ in match.key)}"
+                columns = ", ".join(str(column) for column, _ in match.key)
+                return f"probe {_match(match)} on column{'s' * (len(match.key) > 1)} {columns}"
             return f"scan {_match(match)}"
         case Absent(relation, state, operands):
             shown = ", ".join(map(print_term, operands))

@@ -82,8 +82,8 @@ def _resolver(states: Mapping[str, StateOf]) -> Resolve:
 
 
 def _plan(
-    name: str, clause: Clause, source: Clause | None, start: int | None, change: Change, action: Action, resolve: Resolve,
-    statistics: Statistics, *, head: str, seed: bool,
+    name: str, clause: Clause, source: Clause | None, start: int | None, change: Change, action: Action, resolve:
+    Resolve, statistics: Statistics, *, head: str, seed: bool,
 ) -> RulePlan:  # fmt: skip
     body = list(clause.body)
     bound: set[str] = set()

@@ -228,9 +228,7 @@ class Ignored(Node):
     text: str
 
 
-Item = (
-    Declaration | TypeDeclaration | Directive | ViewDirective | Rule | Deny | DenyPolicy | ActiveRule | Ignored
-)
+Item = Declaration | TypeDeclaration | Directive | ViewDirective | Rule | Deny | DenyPolicy | ActiveRule | Ignored
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,8 @@ def bitwise(op: int, a: int, b: int) -> int:
 
 
 def arithmetic(op: int, a: int, b: int, target: int) -> int:
-    """Store `a op b` at the target; DONE, or why there is no result. Operations are numbered as in `layout.ARITHMETIC`."""
+    """Store `a op b` at the target; DONE, or why there is no result. Operations are numbered as in
+    `layout.ARITHMETIC`."""
     if op == 0:
         if (b > 0 and a > _MAX - b) or (b < 0 and a < _MIN - b):
             return OVERFLOW

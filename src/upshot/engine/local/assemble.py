@@ -343,7 +343,8 @@ class _PlanAssembler:
         self._out.emit(op.I_COMPARE, self._back(), [op.COMPARISONS[step.op], left, right])
 
     def _may_look_null(self, operand: Operand) -> bool:
-        """Whether a value that is not NULL can have the code that means NULL in a nullable column, which never holds it."""
+        """Whether a value that is not NULL can have the code that means NULL in a nullable column, which never
+        holds it."""
         type = operand_type(operand, self._plan.types)
         return not type.nullable and type.kind in (Kind.NUMBER, Kind.UNSIGNED)
 
@@ -440,8 +441,8 @@ class _PlanAssembler:
 
 
 def _driving_bits(driver: Drive) -> tuple[int, int]:
-    """Mask and value of a driving row's state bits: a deleted row as it was before (one to be rederived: if it is not back
-    already), an inserted or rederived one as it is now."""
+    """Mask and value of a driving row's state bits: a deleted row as it was before (one to be rederived: if it is
+    not back already), an inserted or rederived one as it is now."""
     if driver.change is Change.ALL:
         return _MASK[driver.match.state], _MASK[driver.match.state]
     if driver.change is Change.DELETED:

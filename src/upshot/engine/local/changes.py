@@ -22,7 +22,8 @@ _ROW = (1 << 32) - 1
 
 
 def stage(tables: int, indexes: int, number: int, keys: int, first: int, count: int, insert: int) -> int:
-    """Insert or delete the rows at `keys` in the new state, from `first` on; the answer is how many are done (stops to grow)."""
+    """Insert or delete the rows at `keys` in the new state, from `first` on; the answer is how many are done
+    (stops to grow)."""
     table = tables + 8 * L.TABLE_WORDS * number
     width = load8(table, L.T_ARITY)
     for i in range(first, count):
@@ -49,7 +50,8 @@ def stage(tables: int, indexes: int, number: int, keys: int, first: int, count: 
 def stage_upsert(
     tables: int, indexes: int, number: int, index: int, keys: int, scratch: int, first: int, count: int
 ) -> int:
-    """For each row at `keys`: rows with the same key leave the new state, the row enters it; how many are done (stops to grow)."""
+    """For each row at `keys`: rows with the same key leave the new state, the row enters it; how many are done
+    (stops to grow)."""
     table = tables + 8 * L.TABLE_WORDS * number
     described = indexes + 8 * L.INDEX_WORDS * index
     width = load8(table, L.T_ARITY)

@@ -1,7 +1,7 @@
 """Values as 64-bit codes whose order is the values' order (text excepted), and back.
 
-Integers stand for themselves, unsigned ones shifted by 2⁶³, floats by their order-preserving bit pattern, decimals scaled, dates
-and timestamps as days and microseconds; text goes through a dictionary.
+Integers stand for themselves, unsigned ones shifted by 2⁶³, floats by their order-preserving bit pattern, decimals
+scaled, dates and timestamps as days and microseconds; text goes through a dictionary.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The kernel as machine code: the functions of `memory` and `kernel`, compiled once with explicit signatures and cached on disk.
+"""The kernel as machine code: the functions of `memory` and `kernel`, compiled once with explicit signatures and
+cached on disk.
 
 Only imported when there is enough work to pay for loading Numba (see `machine.py`).
 """
@@ -107,8 +108,9 @@ overload(memory.mix)(lambda state, value: lambda state, value: _mix(state, value
 overload(memory.finish)(lambda state: lambda state: _finish(state))
 
 _HOT = {
-    "add_row", "append", "call_rows", "chain_start", "equal_words", "find_tagged", "insert_all", "push", "start_probe",
-    "tag_of", "take_row",
+    "add_row", "append", "call_rows", "chain_start", "drive", "emit", "equal_words", "find", "find_tagged",
+    "gather", "go_back", "insert_all", "list_address", "member", "probe", "push", "start_probe", "tag_of",
+    "take_row", "test",
 }  # fmt: skip
 """Called for every candidate row: a call would cost as much as the work."""
 
@@ -120,8 +122,8 @@ for _module in _SOURCES[2:]:
 
 
 def _cache_folder() -> Path | None:
-    """Where the machine code is kept: Numba looks only at the file of the function it compiles, so every source of the kernel
-    counts in the folder's name. None if nothing can be written."""
+    """Where the machine code is kept: Numba looks only at the file of the function it compiles, so every source of
+    the kernel counts in the folder's name. None if nothing can be written."""
     sources = sorted(Path(__file__).parent / f"{m.__name__.rsplit('.', 1)[-1]}.py" for m in _SOURCES)
     digest = hashlib.sha256(numba.__version__.encode())
     for source in (*sources, Path(__file__)):

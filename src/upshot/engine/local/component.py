@@ -95,7 +95,8 @@ class Component:
         return work
 
     def _starts_from_nothing(self) -> bool:
-        """Whether the views are empty and most of what they read is new: then one evaluation does what n differentials would."""
+        """Whether the views are empty and most of what they read is new: then one evaluation does what n
+        differentials would."""
         if any(table.size for _, table in self._views):
             return False
         tables = [self._tables[name] for name in self.plan.reads]

@@ -41,8 +41,8 @@ class _Installed:
 
 
 class LocalEngine:
-    """All relations of one database. Changes are staged in the tables themselves, as state bits of rows, then propagated,
-    then accepted or rolled back; until then every reader sees the state before."""
+    """All relations of one database. Changes are staged in the tables themselves, as state bits of rows, then
+    propagated, then accepted or rolled back; until then every reader sees the state before."""
 
     def __init__(self, *, limits: Limits | None = None) -> None:
         self._storage = Storage()
@@ -67,12 +67,18 @@ class LocalEngine:
         made: set[str] = set()
         for name, schema in plan.normal.schemas.items():
             kept = before.tables.get(name)
-            if kept is not None and _same_shape(before.schemas[name], schema) and kept.counted == (name in counted):
-                if not (name in recompute and kept.counted):
-                    tables[name] = kept
-                    continue
-            tables[name] = self._storage.create(schema.arity, counted=name in counted)
-            made.add(name)
+            same = kept is not None and _same_shape(before.schemas[name], schema)
+            # Counts cannot be recomputed in place: a counted view that changed gets a new table.
+            if (
+                kept is not None
+                and same
+                and kept.counted == (name in counted)
+                and not (kept.counted and name in recompute)
+            ):
+                tables[name] = kept
+            else:
+                tables[name] = self._storage.create(schema.arity, counted=name in counted)
+                made.add(name)
         self._before = before
         self._now = _Installed(plan, plan.normal.schemas, tables)
         self._now.components = self._components(before, made, recompute)
@@ -248,6 +254,11 @@ class LocalEngine:
     def contains(self, name: str, row: Row) -> bool:
         codes = encode_rows(self._codec, self._schema(name), [row])
         return bool(self._reading(name).row_numbers(codes, OLD)[0] >= 0)
+
+    def contains_all(self, name: str, rows: Any) -> bool:
+        """Whether every one of the rows (tuples, or an Arrow table) is in the relation."""
+        codes = encode_rows(self._codec, self._schema(name), rows)
+        return bool(np.all(self._reading(name).row_numbers(codes, OLD) >= 0))
 
     def query(self, schema: Schema, clauses: Iterable[Clause]) -> Rows:
         """The answer to clauses over a head relation that is not part of the program."""

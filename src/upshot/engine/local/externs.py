@@ -51,7 +51,8 @@ def operand_type(operand: Operand, types: Mapping[str, Type]) -> Type:
 
 @dataclass(frozen=True, slots=True)
 class Extern:
-    """The kernel writes rows of `inputs` to one table; the rows that pass, with the computed columns behind, go to the other."""
+    """The kernel writes rows of `inputs` to one table; the rows that pass, with the computed columns behind, go to
+    the other."""
 
     inputs: tuple[str, ...]
     steps: tuple[Step, ...]

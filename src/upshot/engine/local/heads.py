@@ -59,7 +59,8 @@ def apply_all(table: int, indexes: int, block: int, pending: int, kind: int, sta
 
 
 def insert_all(table: int, indexes: int, block: int, pending: int, state: int) -> int:
-    """As `apply_all`, for insertions into a table whose every row is in the new state: a row found needs no look at its bits."""
+    """As `apply_all`, for insertions into a table whose every row is in the new state: a row found needs no look
+    at its bits."""
     width = load8(table, L.T_ARITY)
     slots, count, rows = load8(table, L.T_SLOTS), load8(table, L.T_NSLOTS), load8(table, L.T_ROWS)
     room, changed, done = load8(table, L.T_ROOM), 0, 0

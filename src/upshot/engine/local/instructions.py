@@ -1,4 +1,5 @@
-"""The kernel's instructions, one function each: the answer is the next place, negative when it is reached by going back."""
+"""The kernel's instructions, one function each: the answer is the next place, negative when it is reached by going
+back."""
 
 from __future__ import annotations
 
@@ -81,10 +82,8 @@ def probe(code: int, pc: int, fresh: int, tables: int, indexes: int, regs: int, 
     mask = load8(code, pc + 6)
     flags, following = load8(table, L.T_FLAGS), load8(index, L.X_NEXT)
     level = load8(code, pc + 3)
-    if fresh == 1:
-        row = start_probe(code, pc, table, index, regs, state)
-    else:
-        row = load4(following, load8(cursors, level))
+    again = fresh == 0
+    row = load4(following, load8(cursors, level)) if again else start_probe(code, pc, table, index, regs, state)
     loads = load8(code, pc + 8)
     while row >= 0:
         if (load1(flags, row) & mask) == mask and take_row(code, loads, table, row, regs) == 1:
@@ -144,8 +143,8 @@ def emit(code: int, pc: int, tables: int, indexes: int, regs: int, state: int) -
 
 
 def probe_emit(code: int, pc: int, fresh: int, tables: int, indexes: int, regs: int, cursors: int, state: int) -> int:
-    """A probe whose every match is a head: both instructions in one loop. Words: as of a probe, the place of the emitted
-    registers in the word before the loads."""
+    """A probe whose every match is a head: both instructions in one loop. Words: as of a probe, the place of the
+    emitted registers in the word before the loads."""
     table = tables + 8 * L.TABLE_WORDS * load8(code, pc + 4)
     index = indexes + 8 * L.INDEX_WORDS * load8(code, pc + 5)
     head = tables + 8 * L.TABLE_WORDS * load8(state, L.S_HEAD)
@@ -154,10 +153,8 @@ def probe_emit(code: int, pc: int, fresh: int, tables: int, indexes: int, regs: 
     slots, count = load8(head, L.T_SLOTS), load8(head, L.T_NSLOTS)
     emitted, block, pending = load8(code, loads - 1), load8(state, L.S_BLOCK), load8(state, L.S_PENDING)
     width = load8(code, emitted)
-    if fresh == 1:
-        row = start_probe(code, pc, table, index, regs, state)
-    else:
-        row = load4(following, load8(cursors, level))
+    again = fresh == 0
+    row = load4(following, load8(cursors, level)) if again else start_probe(code, pc, table, index, regs, state)
     matched = 0
     while row >= 0:
         if (load1(flags, row) & mask) == mask and take_row(code, loads, table, row, regs) == 1:
@@ -212,7 +209,8 @@ def calculate(code: int, pc: int, regs: int, state: int) -> int:
 
 
 def reserved(code: int, pc: int, regs: int, state: int) -> int:
-    """A value on its way into a nullable column must not be the one that means NULL there. Words: that code, register."""
+    """A value on its way into a nullable column must not be the one that means NULL there. Words: that code,
+    register."""
     if load8(regs, load8(code, pc + 4)) == load8(code, pc + 3):
         return suspend(state, L.RESERVED, pc, pc)
     return load8(code, pc + 2)
@@ -236,6 +234,6 @@ def test(code: int, pc: int, op: int, regs: int) -> int:
 
 
 INNER = (
-    go_back, list_address, drive, take_row, start_probe, probe, scan, gather, member, emit, probe_emit, emit_buffer, suspend,
-    calculate, reserved, test,
+    go_back, list_address, drive, take_row, start_probe, probe, scan, gather, member, emit, probe_emit,
+    emit_buffer, suspend, calculate, reserved, test,
 )  # fmt: skip

@@ -1,8 +1,9 @@
 """The kernel: the machine that runs a component's rule plans to their fixpoint.
 
-Written in the part of Python that Numba compiles, on 64-bit integers and addresses only; it also runs as it stands, for inputs
-too small to pay for loading Numba. It can stop half-way (to grow a table, to let Python compute a functor, when its budget is
-spent) and goes on from its state words when called again.
+Written in the part of Python that Numba compiles, on 64-bit integers and addresses only; it also runs as it
+stands, for inputs too small to pay for loading Numba. It can stop half-way (to grow a table, to let Python compute
+a functor, when
+its budget is spent) and goes on from its state words when called again.
 """
 
 from __future__ import annotations
@@ -45,10 +46,8 @@ def execute(code: int, pc: int, tables: int, indexes: int, regs: int, cursors: i
         elif op == L.I_EMIT:
             pc = emit(code, pc, tables, indexes, regs, state)
         elif op == L.I_DRIVE:
-            if steps > budget:
-                pc = suspend(state, L.SPENT, 0, pc)
-            else:
-                pc = drive(code, pc, fresh, tables, regs, state)
+            spent = steps > budget
+            pc = suspend(state, L.SPENT, 0, pc) if spent else drive(code, pc, fresh, tables, regs, state)
         elif op == L.I_MEMBER:
             pc = member(code, pc, 1, tables, regs, state)
         elif op == L.I_ABSENT:
@@ -118,14 +117,16 @@ def end_round(tables: int, state: int) -> int:
     if kind == L.FROM_RED:
         if missing == 0:
             return 0
-        # Few rows are still missing: look at each of them again rather than at all that the found ones derive. Rows found
-        # in earlier rounds were there when a missing row was last looked at, so only the last round's can help it.
+        # Few rows are still missing: look at each of them again rather than at all that the found ones derive.
+        # Rows found in earlier rounds were there when a missing row was last looked at, so only the last
+        # round's can help it.
         store8(state, L.S_RECHECK, 1 if missing < found else 0)
     return found
 
 
 def runs_now(plan: int, tables: int, state: int) -> int:
-    """Seeds run in the first round, the others while their driver has new rows; in a recheck it is the other way round."""
+    """Seeds run in the first round, the others while their driver has new rows; in a recheck it is the other way
+    round."""
     seed = load8(plan, L.P_SEED)
     if load8(state, L.S_ROUND) == 0 or load8(state, L.S_RECHECK) == 1:
         return seed

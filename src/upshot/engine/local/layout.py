@@ -14,8 +14,8 @@ OLD, NEW, DEL, TOUCHED = 1, 2, 4, 8
     T_PLAIN,
 ) = range(26)  # fmt: skip
 TABLE_WORDS = 32
-"""T_PLAIN is 1 while a view is loaded into an empty table: every row in use is then in the new state, and inserted. A list
-whose address is 0 is the list of all row numbers up to its length."""
+"""T_PLAIN is 1 while a view is loaded into an empty table: every row in use is then in the new state, and
+inserted. A list whose address is 0 is the list of all row numbers up to its length."""
 
 # An index's descriptor. T_INDEX of its table names the first index, X_MORE the next one (-1: none).
 X_SLOTS, X_NSLOTS, X_NKEYS, X_NEXT, X_PREV, X_NCOLS, X_MORE, X_COLS = range(8)
@@ -26,11 +26,13 @@ MAX_INDEX_COLUMNS = INDEX_WORDS - X_COLS
 P_CODE, P_TABLE, P_SOURCE, P_SEED, P_EXTERN, P_EMIT, P_HEAD = range(7)
 PLAN_WORDS = 8
 
-# What becomes of a derived head: it enters the new state, joins the overestimate, comes back, has a derivation more or less.
+# What becomes of a derived head: it enters the new state, joins the overestimate, comes back, has a derivation
+# more or less.
 INSERT, DELETE, REDERIVE, GAIN, LOSE = range(5)
 
 BLOCK = 64
-"""Derived heads wait in a block of this many, so that the memory they will touch is on its way when they are looked up."""
+"""Derived heads wait in a block of this many, so that the memory they will touch is on its way when they are
+looked up."""
 
 # What a plan is driven by: the rows of a table, one of its lists, a single empty tuple, a buffer.
 FROM_ROWS, FROM_DEL, FROM_RED, FROM_INS, FROM_UNIT, FROM_BUFFER = range(6)

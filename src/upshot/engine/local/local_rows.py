@@ -23,8 +23,8 @@ Codes = NDArray[np.int64]
 class CodedRows:
     """A row source over codes; while it lives, the text its codes stand for is not reclaimed.
 
-    `fetch` copies the codes out of the engine's memory. It is called when somebody looks, and at the latest before the next
-    change begins: most commits are never looked at, and a copy of a large change would double its memory.
+    `fetch` copies the codes out of the engine's memory. It is called when somebody looks, and at the latest before
+    the next change begins: most commits are never looked at, and a copy of a large change would double its memory.
     """
 
     __slots__ = ("__weakref__", "_codec", "_codes", "_count", "_fetch", "_lock", "schema")

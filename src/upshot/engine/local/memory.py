@@ -1,7 +1,7 @@
 """Raw memory: growable buffers that keep their contents in place, and the loads and stores the kernel works with.
 
-The kernel sees a buffer only by its address, so that a whole database fits one kernel signature. Each access function below is
-plain Python over ctypes; `compiled.py` gives the same functions a machine-code meaning.
+The kernel sees a buffer only by its address, so that a whole database fits one kernel signature. Each access
+function below is plain Python over ctypes; `compiled.py` gives the same functions a machine-code meaning.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 Item = TypeVar("Item", bound=np.generic)
 
 _SMALL = 1 << 18
-"""Below this many bytes a buffer is an ordinary NumPy array; above it, pages that the kernel can move without copying."""
+"""Below this many bytes a buffer is an ordinary NumPy array; above it, pages that the kernel can move without
+copying."""
 
 _HUGE = 4 << 20
 _MOVABLE = sys.platform.startswith("linux")

@@ -26,7 +26,8 @@ from upshot.syntax.ast import Atom
 
 
 class Query:
-    """A query being answered: the relations there are, and tables of its own for the head and what the rewriting adds."""
+    """A query being answered: the relations there are, and tables of its own for the head and what the rewriting
+    adds."""
 
     def __init__(
         self, schemas: Mapping[str, Schema], tables: Mapping[str, Table], storage: Storage, codec: Codec, runner: Runner
@@ -73,8 +74,8 @@ class Query:
         assert isinstance(source, Atom)
         head = clause.head.relation
         view = AggregateView(
-            clause, self._schemas[head], self._schemas[source.relation], self._tables[head], self._tables[source.relation],
-            self._codec,
+            clause, self._schemas[head], self._schemas[source.relation], self._tables[head],
+            self._tables[source.relation], self._codec,
         )  # fmt: skip
         view.load()
         self._tables[head].settle()

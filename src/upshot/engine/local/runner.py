@@ -122,8 +122,8 @@ class Runner:
     def _too_many_rounds(self, component: Sequence[tuple[str, Table]]) -> LimitError:
         name, table = max(component, key=lambda pair: pair[1].size)
         return LimitError(
-            f"`{name}` was still growing after {self._limits.max_rounds} rounds, with {table.size} rows", code="recursion-limit",
-            help="bound the recursion in the rules, or raise `max_rounds` if it is finite",
+            f"`{name}` was still growing after {self._limits.max_rounds} rounds, with {table.size} rows",
+            code="recursion-limit", help="bound the recursion in the rules, or raise `max_rounds` if it is finite",
         )  # fmt: skip
 
     def _work(self, seconds: float) -> ViewWork:

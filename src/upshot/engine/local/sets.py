@@ -1,8 +1,10 @@
 """The kernel's sets: rows, the slots that find them, the indexes that chain them.
 
-A set is a table of rows plus open-addressing slots of `tag << 32 | row + 1`, linearly probed from `tag * slots >> 31`. The order of
-homes is the order of tags, so a table is rehashed by one sequential pass without reading rows, and a deletion shifts later
-entries back without reading them either. An index has the same slots, each with the first row of a chain.
+A set is a table of rows plus open-addressing slots of `tag << 32 | row + 1`, linearly probed from `tag * slots >>
+31`. The order of homes is the order of tags, so a table is rehashed by one sequential pass without reading rows,
+and a deletion
+shifts later entries back without reading them either. An index has the same slots, each with the first row of a
+chain.
 """
 
 from __future__ import annotations
@@ -251,7 +253,7 @@ def remove_row(table: int, indexes: int, row: int) -> None:
 
 
 INNER = (
-    tag_of, equal_words, find, find_tagged, close_gap, row_key_tag, same_key, slot_of_row, chain_start, link, unlink, append,
-    listed, add_row, remove_row,
+    tag_of, equal_words, find, find_tagged, close_gap, row_key_tag, same_key, slot_of_row, chain_start, link,
+    unlink, append, listed, add_row, remove_row,
 )  # fmt: skip
 ENTRIES = (rehash,)

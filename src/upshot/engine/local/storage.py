@@ -21,6 +21,8 @@ _LARGE = 1 << 23
 _PIECE = 1 << 21
 """Slots rehashed at a time."""
 
+_LISTS = ((L.T_DEL, L.T_NDEL, L.T_CAPDEL), (L.T_RED, L.T_NRED, L.T_CAPRED), (L.T_INS, L.T_NINS, L.T_CAPINS))
+
 _MOST_ROWS = 2**31 - 2
 
 Codes = NDArray[np.int64]
@@ -155,27 +157,29 @@ class Table:
     # ---- room ----------------------------------------------------------------------------------------------
 
     def grow(self) -> None:
-        """Room for a good share of rows more, and for longer lists where one is full."""
-        for field, length, capacity in ((L.T_DEL, L.T_NDEL, L.T_CAPDEL), (L.T_RED, L.T_NRED, L.T_CAPRED)):
-            if self.word(length) >= self.word(capacity):
-                self.reserve_list(field, self.word(length) * 2 + _FIRST)
+        """Enlarge whatever is full: rows, slots, an index, a list."""
+        for field, length, capacity in _LISTS:
+            if self.word(length) >= self.word(capacity) and not (field == L.T_INS and self._is_loading):
+                self.reserve_list(field, self.word(length) * 3 // 2 + _FIRST)
+        if self.word(L.T_USED) - self.word(L.T_NFREE) >= self.capacity:
+            self._reserve_rows(max(self.capacity * 3 // 2, _FIRST))
         slots = self.word(L.T_NSLOTS)
-        larger = slots * 2 if slots < _LARGE else slots * 8 // 5
-        self.reserve(max(_FIRST, int(larger * _FULL) - self.size))
+        if self.size >= int(slots * _FULL):
+            self._grow_slots(slots * 2 if slots < _LARGE else slots * 8 // 5)
+        for index in self.indexes.values():
+            if index.room <= 0:
+                index.grow_slots()
+        self._set_room()
 
     def reserve(self, extra: int) -> None:
-        """Room for `extra` further rows (fewer where an index must grow in steps)."""
-        used, free, live = self.word(L.T_USED), self.word(L.T_NFREE), self.size
-        needed = used + max(0, extra - free)
+        """Room for `extra` further rows; an index grows as its keys come."""
+        needed = self.word(L.T_USED) + max(0, extra - self.word(L.T_NFREE))
         if needed > self.capacity:
             self._reserve_rows(max(needed, self.capacity * 3 // 2, _FIRST))
-        if live + extra > int(self.word(L.T_NSLOTS) * _FULL):
-            self._grow_slots(int((live + extra) / _FULL) + 1)
-        if not self._is_loading and self.word(L.T_NINS) + extra > self.word(L.T_CAPINS):
+        if self.size + extra > int(self.word(L.T_NSLOTS) * _FULL):
+            self._grow_slots(int((self.size + extra) / _FULL) + 1)
+        if self.word(L.T_NINS) + extra > self.word(L.T_CAPINS):
             self.reserve_list(L.T_INS, self.word(L.T_NINS) + extra)
-        for index in self.indexes.values():
-            if index.room < extra:
-                index.grow_slots()
         self._set_room()
 
     @property
@@ -295,7 +299,8 @@ class Table:
         return [(rows[found[2 * i]].copy(), rows[found[2 * i + 1]].copy()) for i in range(count)]
 
     def retract_all(self, *, as_view: bool) -> None:
-        """Take every row out of the new state: as over-deleted (a view to be recomputed) or as touched (a base relation)."""
+        """Take every row out of the new state: as over-deleted (a view to be recomputed) or as touched (a base
+        relation)."""
         field, bit = (L.T_DEL, L.DEL) if as_view else (L.T_RED, L.TOUCHED)
         MACHINE.expect(self.size)
         self.reserve_list(field, self.word(field + 1) + self.size)
@@ -374,9 +379,8 @@ class Table:
     def all_rows(self) -> Codes:
         """Every row place in use or freed, over the table's own memory."""
         used = self.word(L.T_USED)
-        flat = self._rows.view(np.int64, used * self.arity)
-        rows: Codes = flat.reshape(used, self.arity)
-        return rows
+        flat: Codes = self._rows.view(np.int64, used * self.arity)
+        return flat.reshape(used, self.arity)
 
     def bits(self) -> NDArray[np.uint8]:
         return self._flags.view(np.uint8, self.word(L.T_USED))
@@ -386,7 +390,8 @@ class Table:
         bits = self.bits()
         if len(bits) == self.size and bool(np.all(bits & mask)):
             return self.all_rows().copy()
-        return self.all_rows()[(bits & mask) != 0]
+        selected: Codes = self.all_rows()[(bits & mask) != 0]
+        return selected
 
     def matching(self, columns: tuple[int, ...], key: Codes, mask: int = L.NEW) -> Codes:
         """The rows of a state that have these values in these columns."""
@@ -425,7 +430,8 @@ class Table:
 
 
 def _rehashed(old: Buffer, old_count: int, new_count: int) -> Buffer:
-    """The entries in new slots. The old ones are given back piece by piece: both at once would be the peak of a load."""
+    """The entries in new slots. The old ones are given back piece by piece: both at once would be the peak of a
+    load."""
     new = Buffer(8 * new_count)
     MACHINE.expect(old_count)
     for first in range(0, old_count, _PIECE):
