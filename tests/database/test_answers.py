@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import upshot
@@ -132,21 +133,18 @@ def test_verify_names_what_it_compared(loaded: upshot.Database) -> None:
     assert checked.rows >= 6
 
 
-def test_verify_finds_a_view_that_drifted(loaded: upshot.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_finds_a_view_that_drifted(loaded: upshot.Database) -> None:
     engine = loaded._state.engine
-    honest = engine.rows
-    schema = loaded.schemas["path"]
-
-    def drifted(name: str) -> upshot.Rows:
-        rows = honest(name)
-        return upshot.Rows.of(schema, [(99, 99), *list(rows)[1:]]) if name == "path" else rows
-
-    monkeypatch.setattr(engine, "rows", drifted)
+    table = engine._now.tables["path"]  # type: ignore[attr-defined]
+    table.stage(np.array([[1, 2]]), insert=False)
+    table.stage(np.array([[99, 99]]), insert=True)
+    table.settle()
+    table.accept()
     with pytest.raises(upshot.VerifyError) as error:
         loaded.verify()
     assert error.value.code == "view-differs"
     assert "path(99, 99) is stored and does not follow" in error.value.message
-    assert "follows and is not stored" in error.value.message
+    assert "path(1, 2) follows and is not stored" in error.value.message
 
 
 # ---- connect ------------------------------------------------------------------------------------
