@@ -3,10 +3,11 @@ soon as bound."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from upshot.check.program import Literal
+from upshot.check.variables import variables
 from upshot.core.types import Kind, Type
 from upshot.plan.rule_plan import Absent, Check, Compare, Compute, Match, Operand, Probe, Same, State, Step
 from upshot.plan.statistics import Statistics, fan_out
@@ -72,30 +73,21 @@ def order_body(
     What can fail (arithmetic that overflows, a division) comes after every literal that does not need its result,
     so that it fails only for a binding that satisfies the rest of the body.
     """
-    bound = set(bound)
-    waiting = list(range(len(body)))
-    steps: list[Step] = []
-    rows, cost = 1.0, 0.0
-    while waiting:
-        done = _ready_filters(body, waiting, bound, resolve, types, steps, may_fail=False)
-        choice = first
-        if choice is None and not done:
-            choice = _next_atom(body, waiting, bound, resolve, types, statistics)
-        if choice is None and not done:
-            done = _ready_filters(body, waiting, bound, resolve, types, steps, may_fail=True)
-        if choice is None and not done:
-            choice = _next_atom(body, waiting, bound, resolve, {}, statistics)
-        if choice is not None:
-            first = None
-            atom = body[choice]
-            assert isinstance(atom, Atom)
-            rows *= max(_expected(atom, bound, resolve, statistics)[0], 1e-6)
-            cost += rows
-            match = match_atom(atom, bound, resolve)
-            steps.append(Probe(match, whole=len(match.key) == len(atom.args)))
-            bound |= {name for _, name in match.binds}
-            done.add(choice)
-        waiting = [i for i in waiting if i not in done]
+    state = _Ordering(body, set(bound), resolve, types, statistics)
+    if first is not None:
+        state.filters(may_fail=False)
+        state.take(first)
+    while state.waiting:
+        if state.filters(may_fail=False):
+            continue
+        choice = state.next_atom(independent=True)
+        if choice is None and state.filters(may_fail=True):
+            continue
+        if choice is None:
+            choice = state.next_atom(independent=False)
+        assert choice is not None, "check lets no unsafe clause through"
+        state.take(choice)
+    steps, cost = state.steps, state.cost
     introduced = {s.target: types[s.target[:-1]] for s in steps if isinstance(s, Compute) and s.target not in types}
     return Ordered(tuple(steps), cost, introduced)
 
@@ -116,37 +108,92 @@ def best_start(
     return min(small, key=cost)[0]
 
 
-def _expected(literal: Literal, bound: set[str], resolve: Resolve, statistics: Statistics) -> tuple[float, int]:
-    assert isinstance(literal, Atom)
-    match = match_atom(literal, bound, resolve)
-    columns = tuple(column for column, _ in match.key)
-    return fan_out(statistics, match.relation, len(literal.args), columns), -len(columns)
+class _Ordering:
+    """A body being ordered. What is known of a literal is worked out again only when one of its variables is bound, so
+    that long bodies are ordered fast."""
+
+    def __init__(
+        self,
+        body: Sequence[Literal],
+        bound: set[str],
+        resolve: Resolve,
+        types: Mapping[str, Type],
+        statistics: Statistics,
+    ) -> None:
+        self._body, self._bound, self._resolve, self._statistics = body, bound, resolve, statistics
+        self.waiting = dict.fromkeys(range(len(body)))
+        self.steps: list[Step] = []
+        self.cost, self._rows = 0.0, 1.0
+        self._users: dict[str, list[int]] = {}
+        for i, literal in enumerate(body):
+            for name in variables(literal):
+                self._users.setdefault(name, []).append(i)
+        self._fails = [_can_fail(literal, types) for literal in body]
+        self._expected = {i: self._rows_of(i) for i, literal in enumerate(body) if isinstance(literal, Atom)}
+        # Negations come after other filters: they look a row up.
+        others = [i for i, literal in enumerate(body) if not isinstance(literal, Atom)]
+        self._filters = dict.fromkeys(sorted(others, key=lambda i: _is_negated_atom(body[i])))
+        self._ready = dict(self._filters)
+
+    def filters(self, *, may_fail: bool) -> bool:
+        """Append every filter that needs no further binding; whether there was one."""
+        found_any = False
+        while True:
+            ready = [i for i in self._filters if i in self._ready and (may_fail or not self._fails[i])]
+            progress = False
+            for i in ready:
+                found = _filter_steps(self._body[i], self._bound, self._resolve)
+                del self._ready[i]
+                if found:
+                    progress = found_any = True
+                    del self._filters[i], self.waiting[i]
+                    self.steps += found
+                    self._bind(step.target for step in found if isinstance(step, Compute))
+            if not progress:
+                return found_any
+
+    def next_atom(self, *, independent: bool) -> int | None:
+        """The waiting atom with the fewest expected rows; `independent`: of those that need no result that can fail."""
+        awaited: set[str] = set()
+        if independent:
+            awaited = {name for i in self._filters if self._fails[i] for name in _results(self._body[i])} - self._bound
+        atoms = [i for i in self._expected if not awaited or awaited.isdisjoint(variables(self._body[i]))]
+        return min(atoms, key=self._expected.__getitem__, default=None)
+
+    def take(self, choice: int) -> None:
+        """Append the atom as the next step."""
+        atom = self._body[choice]
+        assert isinstance(atom, Atom)
+        self._rows *= max(self._expected.pop(choice)[0], 1e-6)
+        self.cost += self._rows
+        match = match_atom(atom, self._bound, self._resolve)
+        self.steps.append(Probe(match, whole=len(match.key) == len(atom.args)))
+        del self.waiting[choice]
+        self._bind(name for _, name in match.binds)
+
+    def _bind(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._bound.add(name)
+            for i in self._users.get(name, ()):
+                if i in self._expected:
+                    self._expected[i] = self._rows_of(i)
+                elif i in self._filters:
+                    self._ready[i] = None
+
+    def _rows_of(self, i: int) -> tuple[float, int]:
+        """The rows expected to match the atom; of equals, the one with more bound columns first."""
+        atom = self._body[i]
+        assert isinstance(atom, Atom)
+        match = match_atom(atom, self._bound, self._resolve)
+        columns = tuple(column for column, _ in match.key)
+        return fan_out(self._statistics, match.relation, len(atom.args), columns), -len(columns)
 
 
-def _next_atom(
-    body: Sequence[Literal],
-    waiting: list[int],
-    bound: set[str],
-    resolve: Resolve,
-    types: Mapping[str, Type],
-    statistics: Statistics,
-) -> int | None:
-    """The waiting atom with the fewest expected rows; with `types`, of those that need no result that can fail."""
-    awaited = {name for i in waiting for name in _results(body[i], types)} - bound
-    atoms = [i for i in waiting if isinstance(body[i], Atom) and awaited.isdisjoint(_names(body[i]))]
-    return min(atoms, key=lambda i: _expected(body[i], bound, resolve, statistics), default=None)
-
-
-def _results(literal: Literal, types: Mapping[str, Type]) -> set[str]:
-    """The variables that a literal which can fail may bind."""
-    if not types or not _can_fail(literal, types) or not isinstance(literal, Comparison) or literal.op != "=":
+def _results(literal: Literal) -> set[str]:
+    """The variables that an equation may bind."""
+    if not isinstance(literal, Comparison) or literal.op != "=":
         return set()
     return {side.name for side in (literal.left, literal.right) if isinstance(side, Variable)}
-
-
-def _names(literal: Literal) -> set[str]:
-    assert isinstance(literal, Atom)
-    return {term.name for term in literal.args if isinstance(term, Variable)}
 
 
 _NEVER_FAILS = {"cat", "strlen", "substr", "ord", "to_string", "max", "min", "band", "bor", "bxor", "bnot", "bshr"}
@@ -166,33 +213,6 @@ def _can_fail(literal: Literal, types: Mapping[str, Type]) -> bool:
             )
         case _:
             return False
-
-
-def _ready_filters(
-    body: Sequence[Literal],
-    waiting: list[int],
-    bound: set[str],
-    resolve: Resolve,
-    types: Mapping[str, Type],
-    steps: list[Step],
-    *,
-    may_fail: bool,
-) -> set[int]:
-    """Append every literal that needs no further binding; the positions done. Negations come after other filters."""
-    done: set[int] = set()
-    for negations in (False, True):
-        for i in waiting:
-            literal = body[i]
-            if isinstance(literal, Atom) or i in done or _is_negated_atom(literal) != negations:
-                continue
-            if not may_fail and _can_fail(literal, types):
-                continue
-            found = _filter_steps(literal, bound, resolve)
-            steps += found
-            bound |= {step.target for step in found if isinstance(step, Compute)}
-            if found:
-                done.add(i)
-    return done
 
 
 def _is_negated_atom(literal: Literal) -> bool:

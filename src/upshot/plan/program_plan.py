@@ -142,6 +142,7 @@ def _choose(
                 help="use `maintenance`",
             )
         )
+        asked = "maintenance"
     if asked != "auto":
         return Choice(view, asked, (f"asked for by `.view {view} strategy={asked}`",))
     if options is not None and options.policy == "full":

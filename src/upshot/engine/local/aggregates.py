@@ -80,13 +80,13 @@ class AggregateView:
         """Bring the groups touched by the change of aux up to date and stage the new values; how many groups."""
         return self._update(self._rows.listed(T_DEL), self._rows.listed(T_INS))
 
-    def load(self) -> int:
-        """Every group afresh, from the rows of the new state."""
+    def load(self, mask: int = NEW) -> int:
+        """Every group afresh, from the rows of a state."""
         for group, total in self._groups.items():
             self._undo.setdefault(group, total)
         self._groups = {}
         self._table.retract_all(as_view=False)
-        return self._update(np.empty((0, self._rows.arity), np.int64), self._rows.in_state(NEW))
+        return self._update(np.empty((0, self._rows.arity), np.int64), self._rows.in_state(mask))
 
     def accept(self) -> None:
         self._undo.clear()

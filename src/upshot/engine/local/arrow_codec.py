@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from upshot.core.arrow_schema import arrow_schema, arrow_type
 from upshot.core.schema import Column, Schema
 from upshot.core.types import Kind, Type
-from upshot.engine.local.codec import Codec, Misfit, decode_floats, encode_floats, null_code
+from upshot.engine.local.codec import DAYS, MICROSECONDS, Codec, Misfit, decode_floats, encode_floats, null_code
 
 Codes = NDArray[np.int64]
 
@@ -36,7 +36,7 @@ def _encode(codec: Codec, column: Column, values: pa.ChunkedArray) -> Codes:
             )
         missing = np.asarray(pc.is_null(values))
     codes = _encode_values(codec, column, values)
-    if type.nullable:
+    if type.nullable and type.kind in (Kind.NUMBER, Kind.UNSIGNED):
         reserved = codes == null_code(type)
         if missing is not None:
             reserved &= ~missing
@@ -51,6 +51,8 @@ def _encode_values(codec: Codec, column: Column, values: pa.ChunkedArray) -> Cod
     type = column.type
     if type.kind is Kind.SYMBOL:
         return _encode_text(codec, column, values)
+    if type.kind is Kind.DECIMAL and pa.types.is_integer(values.type):
+        return _encode_decimals(codec, column, values)
     cast = _cast(column, values)
     match type.kind:
         case Kind.FLOAT:
@@ -61,14 +63,28 @@ def _encode_values(codec: Codec, column: Column, values: pa.ChunkedArray) -> Cod
         case Kind.BOOLEAN:
             return _numpy(pc.fill_null(cast.cast(pa.uint8()), 0)).astype(np.int64)
         case Kind.DATE:
-            return _numpy(pc.fill_null(cast.cast(pa.int32()), 0)).astype(np.int64)
+            return _in_range(column, _numpy(pc.fill_null(cast.cast(pa.int32()), 0)).astype(np.int64), DAYS)
         case Kind.TIMESTAMP:
-            return _numpy(pc.fill_null(cast.cast(pa.int64()), 0)).astype(np.int64)
+            return _in_range(column, _numpy(pc.fill_null(cast.cast(pa.int64()), 0)).astype(np.int64), MICROSECONDS)
         case Kind.DECIMAL:
-            encode = codec.encoder(type.required())
-            return np.array([0 if v is None else encode(v) for v in cast.to_pylist()], np.int64)
+            return _encode_decimals(codec, column, cast)
         case _:
             return _numpy(pc.fill_null(cast, 0)).astype(np.int64)
+
+
+def _encode_decimals(codec: Codec, column: Column, values: pa.ChunkedArray) -> Codes:
+    encode = codec.encoder(column.type.required())
+    try:
+        return np.array([0 if v is None else encode(v) for v in values.to_pylist()], np.int64)
+    except Misfit as misfit:
+        raise Misfit(misfit.slug, f"column `{column.name}`: {misfit}") from None
+
+
+def _in_range(column: Column, codes: Codes, bounds: tuple[int, int]) -> Codes:
+    """The codes, if each is a date or time that Python can hold: years 1 to 9999."""
+    if len(codes) and (codes.min() < bounds[0] or codes.max() > bounds[1]):
+        raise Misfit("number-out-of-range", f"column `{column.name}` holds a time outside the years 1 to 9999")
+    return codes
 
 
 _ACCEPTS = {
@@ -109,7 +125,11 @@ def _encode_text(codec: Codec, column: Column, values: pa.ChunkedArray) -> Codes
     if isinstance(combined, pa.ChunkedArray):
         combined = combined.unify_dictionaries().combine_chunks()
     code = codec.dictionary.code
-    table = np.array([code(text) for text in combined.dictionary.to_pylist() if text is not None] or [0], np.int64)
+    texts = combined.dictionary.to_pylist()
+    if None in texts and not column.type.nullable:
+        raise Misfit("null-in-required-column", f"column `{column.name}`: NULL in a column of type `{column.type}`")
+    null = null_code(column.type)
+    table = np.array([null if text is None else code(text) for text in texts] or [0], np.int64)
     places = _numpy(pc.fill_null(combined.indices, 0)).astype(np.int64)
     return table[places]
 

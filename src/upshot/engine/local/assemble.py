@@ -163,7 +163,8 @@ class Assembler:
         self._code[place] = value
 
     def plan_row(self, pc: int, table: int, source: int, plan: RulePlan, *, extern: int = -1) -> None:
-        row = [pc, table, source, int(plan.seed), extern, _EMIT[plan.action], self._tables[plan.head].number]
+        head = self._tables[plan.head].number
+        row = [pc, table, source, int(plan.seed), extern, _EMIT[plan.action], head, int(_can_share(plan))]
         self._rows.append(row + [0] * (op.PLAN_WORDS - len(row)))
 
     def add_extern(self, inputs: Sequence[str], steps: Sequence[Step], types: Mapping[str, Type]) -> Extern:
@@ -233,7 +234,7 @@ class _PlanAssembler:
             number = out.table(driver.match.relation).number
             mask, value = _driving_bits(driver)
             source = _SOURCE[driver.change]
-            words = [out.level(), number, source, mask, value, *self._columns(driver.match, keyed=False)]
+            words = [out.level(), number, source, mask, value, *self._columns(driver.match, checked=driver.match.key)]
             pc = out.emit(op.I_DRIVE, 0, words)
             out.plan_row(pc, number, source, self._plan)
         self._segment.generators.append(pc)
@@ -250,12 +251,11 @@ class _PlanAssembler:
                 if self._out.column_type(driver.match.relation, column).nullable:
                     self._out.emit(op.I_NOT_NULL, self._back(), [self._null(Variable(name)), self._register(name)])
 
-    def _columns(self, match: Match, *, keyed: bool) -> list[int]:
-        """Loads and checks of a row; the key's columns are checked too where no index has done so."""
+    def _columns(self, match: Match, *, checked: Sequence[tuple[int, Operand]]) -> list[int]:
+        """Loads and checks of a row; `checked` is the part of the key that no index has looked at."""
         loads = [(column, self._register(name)) for column, name in match.binds]
         checks = [(column, self._register(name)) for column, name in match.repeats]
-        if not keyed:
-            checks += [(column, self._operand(operand)) for column, operand in match.key]
+        checks += [(column, self._operand(operand)) for column, operand in checked]
         return [len(loads), len(checks), *(word for pair in (*loads, *checks) for word in pair)]
 
     def _bound_by(self, match: Match) -> None:
@@ -303,15 +303,17 @@ class _PlanAssembler:
             return
         level = out.level()
         if match.key:
-            index = table.index_on([column for column, _ in match.key])
-            keys = [self._operand(operand) for _, operand in match.key]
+            indexed, beyond = match.key[: op.MAX_INDEX_COLUMNS], match.key[op.MAX_INDEX_COLUMNS :]
+            index = table.index_on([column for column, _ in indexed])
+            keys = [self._operand(operand) for _, operand in indexed]
             place = out.emit(
                 op.I_PROBE, self._back(),
-                [level, table.number, index.number, mask, len(keys), 0, *keys, 0, *self._columns(match, keyed=True)],
+                [level, table.number, index.number, mask, len(keys), 0, *keys, 0, *self._columns(match,
+                checked=beyond)],
             )  # fmt: skip
             out.patch(place + 8, place + 10 + len(keys))
         else:
-            place = out.emit(op.I_SCAN, self._back(), [level, table.number, mask, *self._columns(match, keyed=True)])
+            place = out.emit(op.I_SCAN, self._back(), [level, table.number, mask, *self._columns(match, checked=())])
         self._segment.generators.append(place)
         self._bound_by(match)
 
@@ -438,6 +440,13 @@ class _PlanAssembler:
         out.plan_row(pc, number, op.FROM_BUFFER, plan, extern=out.extern_count - 1)
         self._segment.generators.append(pc)
         self._segment.levels.update(dict.fromkeys(names, 0))
+
+
+def _can_share(plan: RulePlan) -> bool:
+    """Whether workers may run the plan side by side: it inserts, needs no Python, and reads no relation row by row."""
+    if plan.action is not Action.INSERT or any(needs_python(step, plan.types) for step in plan.steps):
+        return False
+    return all(step.whole or step.match.key for step in plan.steps if isinstance(step, Probe))
 
 
 def _driving_bits(driver: Drive) -> tuple[int, int]:

@@ -24,6 +24,13 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _CANONICAL_NAN = math.nan
 
+DAYS = dt.date.min.toordinal() - _EPOCH_DAY, dt.date.max.toordinal() - _EPOCH_DAY
+MICROSECONDS = (
+    (dt.datetime.min.replace(tzinfo=dt.UTC) - _EPOCH) // _MICROSECOND,
+    (dt.datetime.max.replace(tzinfo=dt.UTC) - _EPOCH) // _MICROSECOND,
+)
+"""The codes of the first and the last date and time."""
+
 
 def null_code(type: Type) -> int:
     """The code of NULL: the smallest one, the largest for `unsigned`, so that the value it displaces is an odd one."""
@@ -196,7 +203,10 @@ def _decode_unsigned(code: int) -> int:
 def _encode_float(value: Any) -> int:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise _wrong(value, "a floating-point number")
-    return encode_float(float(value))
+    try:
+        return encode_float(float(value))
+    except OverflowError:
+        raise Misfit("number-out-of-range", "the whole number is too large for a `float`") from None
 
 
 def encode_float(value: float) -> int:
@@ -261,6 +271,8 @@ def _encode_decimal(value: Any, type_: Type) -> int:
     if not exact.is_finite():
         raise Misfit("wrong-type", f"`{value}` is not a finite decimal")
     with decimal.localcontext(prec=60):
+        if exact.adjusted() > 40:
+            raise Misfit("number-out-of-range", f"`{value}` has more digits than `{type_}`")
         scaled = exact.scaleb(type_.scale)
         if scaled != scaled.to_integral_value():
             raise Misfit("decimal-scale", f"`{value}` has more than {type_.scale} decimal places")

@@ -17,7 +17,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload, register_jitable
 
-from upshot.engine.local import arithmetic, changes, heads, instructions, kernel, layout, memory, sets
+from upshot.engine.local import arithmetic, changes, heads, instructions, kernel, layout, memory, sets, sharing
 
 
 def _pointer(builder, address, index, bits):
@@ -68,6 +68,24 @@ def _prefetch(typing_context, address, index):
     return types.void(types.int64, types.int64), generate
 
 
+@intrinsic
+def _compare_swap(typing_context, address, index, expected, value):
+    def generate(context, builder, signature, args):
+        pointer = _pointer(builder, args[0], args[1], 64)
+        answer = builder.cmpxchg(pointer, args[2], args[3], "seq_cst", "seq_cst")
+        return builder.extract_value(answer, 0)
+
+    return types.int64(types.int64, types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def _fetch_add(typing_context, address, index, value):
+    def generate(context, builder, signature, args):
+        return builder.atomic_rmw("add", _pointer(builder, args[0], args[1], 64), args[2], "seq_cst")
+
+    return types.int64(types.int64, types.int64, types.int64), generate
+
+
 def _bind(function, load_or_store, arity):
     if arity == 2:
         overload(function, inline="never")(lambda address, i: lambda address, i: load_or_store(address, i))
@@ -84,6 +102,10 @@ _bind(memory.store8, _storer(64), 3)
 _bind(memory.store4, _storer(32), 3)
 _bind(memory.store1, _storer(8), 3)
 _bind(memory.prefetch, _prefetch, 2)
+_bind(memory.fetch_add, _fetch_add, 3)
+overload(memory.compare_swap)(
+    lambda address, i, expected, value: lambda address, i, expected, value: _compare_swap(address, i, expected, value)
+)
 
 
 @intrinsic
@@ -114,7 +136,7 @@ _HOT = {
 }  # fmt: skip
 """Called for every candidate row: a call would cost as much as the work."""
 
-_SOURCES = (layout, memory, arithmetic, sets, changes, heads, instructions, kernel)
+_SOURCES = (layout, memory, arithmetic, sets, changes, sharing, heads, instructions, kernel)
 
 for _module in _SOURCES[2:]:
     for _function in _module.INNER:
@@ -152,7 +174,7 @@ def _compile_all():
     folder, before = _cache_folder(), numba.config.CACHE_DIR
     try:
         numba.config.CACHE_DIR = str(folder or "")
-        functions = (*sets.ENTRIES, *changes.ENTRIES, *kernel.ENTRIES)
+        functions = (*sets.ENTRIES, *changes.ENTRIES, *sharing.ENTRIES, *kernel.ENTRIES)
         return {function.__name__: _compile(function, cached=folder is not None) for function in functions}
     finally:
         numba.config.CACHE_DIR = before

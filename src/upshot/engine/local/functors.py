@@ -148,13 +148,14 @@ def _substr(text: str, start: int, length: int) -> str:
     return "" if start < 0 or length < 0 else text[start : start + length]
 
 
+_NUMBER = re.compile(r"[+-]?[0-9]+")
+
+
 def _to_number(text: str) -> int:
-    try:
-        number = int(text, 10)
-    except ValueError:
-        raise DataError(
-            f"`to_number` cannot read {text!r}", code="not-a-number", help="filter with `match` first"
-        ) from None
+    if _NUMBER.fullmatch(text) is None:
+        raise DataError(f"`to_number` cannot read {text!r}", code="not-a-number", help="filter with `match` first")
+    digits = text.lstrip("+-").lstrip("0")
+    number = (-1 if text[0] == "-" else 1) * (int(digits or "0") if len(digits) < 20 else 2**64)
     if number not in NUMBER_RANGE:
         raise overflow(f'to_number("{text}")')
     return number

@@ -5,6 +5,7 @@ from __future__ import annotations
 from upshot.engine.local import layout as L
 from upshot.engine.local.memory import finish, load1, load8, mix, prefetch, store1, store8
 from upshot.engine.local.sets import add_row, append, equal_words, find_tagged
+from upshot.engine.local.sharing import insert_shared
 
 _ROW = (1 << 32) - 1
 
@@ -28,7 +29,9 @@ def flush(tables: int, indexes: int, state: int) -> int:
     table = tables + 8 * L.TABLE_WORDS * number
     pending, block = load8(state, L.S_PENDING), load8(state, L.S_BLOCK)
     call_rows(table, block, pending)
-    if kind == L.INSERT and load8(table, L.T_PLAIN) == 1:
+    if load8(state, L.S_SHARED) == 1:
+        done = insert_shared(table, block, pending, state)
+    elif kind == L.INSERT and load8(table, L.T_PLAIN) == 1:
         done = insert_all(table, indexes, block, pending, state)
     else:
         done = apply_all(table, indexes, block, pending, kind, state)

@@ -180,11 +180,10 @@ def emit_buffer(code: int, pc: int, tables: int, regs: int, state: int) -> int:
     table = tables + 8 * L.TABLE_WORDS * number
     if load8(table, L.T_ROOM) <= 0:
         return suspend(state, L.GROW, number, pc)
-    gather(code, pc + 4, regs)
     used, arity = load8(table, L.T_USED), load8(table, L.T_ARITY)
-    rows = load8(table, L.T_ROWS)
+    row = load8(table, L.T_ROWS) + 8 * used * arity
     for i in range(arity):
-        store8(rows, used * arity + i, load8(regs, KEY + i))
+        store8(row, i, load8(regs, load8(code, pc + 5 + i)))
     store8(table, L.T_USED, used + 1)
     store8(table, L.T_ROOM, load8(table, L.T_ROOM) - 1)
     return go_back(code, pc)

@@ -96,6 +96,16 @@ def begin_plan(plan: int, tables: int, state: int) -> None:
     store8(state, L.S_END, end)
 
 
+def is_worth_sharing(plan: int, tables: int, state: int) -> int:
+    """Whether several workers should run the plan, each on a part of its driving rows."""
+    if load8(state, L.S_WORKERS) < 2 or load8(plan, L.P_SHARED) == 0:
+        return 0
+    head = tables + 8 * L.TABLE_WORDS * load8(plan, L.P_HEAD)
+    if load8(head, L.T_PLAIN) == 0 or load8(head, L.T_INDEX) >= 0:
+        return 0
+    return 1 if load8(state, L.S_END) - load8(state, L.S_POSITION) >= L.WORTH_SHARING else 0
+
+
 def begin_plan_on_buffer(plan: int, tables: int, state: int) -> None:
     table = tables + 8 * L.TABLE_WORDS * load8(plan, L.P_TABLE)
     store8(state, L.S_POSITION, 0)
@@ -158,6 +168,8 @@ def run(code: int, plans: int, tables: int, indexes: int, regs: int, cursors: in
                     store8(state, L.S_RUNNING, 2)
                     return L.EXTERN
                 begin_plan(plan, tables, state)
+                if is_worth_sharing(plan, tables, state) == 1:
+                    return L.SHARE
             if load8(state, L.S_RUNNING) == 2:
                 store8(state, L.S_RUNNING, 1)
                 begin_plan_on_buffer(plan, tables, state)
@@ -176,5 +188,5 @@ def run(code: int, plans: int, tables: int, indexes: int, regs: int, cursors: in
             return L.ROUND_ENDED
 
 
-INNER = (execute, list_length, begin_plan, begin_plan_on_buffer, end_round, runs_now)
-ENTRIES = (run,)
+INNER = (execute, list_length, begin_plan, begin_plan_on_buffer, is_worth_sharing, end_round, runs_now)
+ENTRIES = (run, execute)

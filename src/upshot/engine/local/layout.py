@@ -19,11 +19,11 @@ inserted. A list whose address is 0 is the list of all row numbers up to its len
 
 # An index's descriptor. T_INDEX of its table names the first index, X_MORE the next one (-1: none).
 X_SLOTS, X_NSLOTS, X_NKEYS, X_NEXT, X_PREV, X_NCOLS, X_MORE, X_COLS = range(8)
-INDEX_WORDS = 24
+INDEX_WORDS = 72
 MAX_INDEX_COLUMNS = INDEX_WORDS - X_COLS
 
 # A plan's descriptor: where its code starts, what drives it, when it runs, what becomes of its heads.
-P_CODE, P_TABLE, P_SOURCE, P_SEED, P_EXTERN, P_EMIT, P_HEAD = range(7)
+P_CODE, P_TABLE, P_SOURCE, P_SEED, P_EXTERN, P_EMIT, P_HEAD, P_SHARED = range(8)
 PLAN_WORDS = 8
 
 # What becomes of a derived head: it enters the new state, joins the overestimate, comes back, has a derivation
@@ -34,6 +34,12 @@ BLOCK = 64
 """Derived heads wait in a block of this many, so that the memory they will touch is on its way when they are
 looked up."""
 
+CHUNK = 512
+"""Row numbers that a worker takes at a time while several insert into one table."""
+
+WORTH_SHARING = 1 << 15
+"""The fewest driving rows for which a plan is shared between workers."""
+
 # What a plan is driven by: the rows of a table, one of its lists, a single empty tuple, a buffer.
 FROM_ROWS, FROM_DEL, FROM_RED, FROM_INS, FROM_UNIT, FROM_BUFFER = range(6)
 
@@ -42,13 +48,15 @@ FROM_ROWS, FROM_DEL, FROM_RED, FROM_INS, FROM_UNIT, FROM_BUFFER = range(6)
     S_PLAN, S_NPLANS, S_ROUND, S_PC, S_RUNNING, S_BUDGET, S_DETAIL, S_MAXROUNDS, S_LIST, S_TRACE, S_RESULT,
     S_PROBED, S_DERIVED, S_CHANGED, S_MATCHED, S_NTABLES, S_POSITION, S_END, S_STEPS,
     S_BLOCK, S_PENDING, S_EMIT, S_HEAD, S_RECHECK,
-) = range(24)  # fmt: skip
+    S_WORKERS, S_SHARED, S_NEXT, S_LIMIT, S_QUOTA,
+) = range(29)  # fmt: skip
 S_COMPONENT = 32
 
 # What the kernel answers.
-DONE, GROW, SPENT, OVERFLOW, ZERO_DIVISION, NEGATIVE_EXPONENT, EXTERN, ROUND_ENDED, TOO_MANY_ROUNDS, RESERVED = range(
-    10
-)
+(
+    DONE, GROW, SPENT, OVERFLOW, ZERO_DIVISION, NEGATIVE_EXPONENT, EXTERN, ROUND_ENDED, TOO_MANY_ROUNDS, RESERVED,
+    SHARE,
+) = range(11)  # fmt: skip
 
 # Instructions: word 0 the operation, 1 where to go back to on failure, 2 where to go on.
 (

@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from upshot.engine.local import changes, kernel, sets
+from upshot.engine.local import changes, kernel, sets, sharing
 
 PATIENCE = 25_000
 """How many steps the uncompiled kernel may take in a process, over all, before machine code is loaded."""
@@ -21,7 +21,12 @@ class Machine:
     def __init__(self) -> None:
         self.patience = PATIENCE
         self.is_compiled = False
-        self._bind({function.__name__: function for function in (*sets.ENTRIES, *changes.ENTRIES, *kernel.ENTRIES)})
+        self._bind(
+            {
+                function.__name__: function
+                for function in (*sets.ENTRIES, *changes.ENTRIES, *sharing.ENTRIES, *kernel.ENTRIES)
+            }
+        )
 
     def compile(self) -> None:
         """Switch to machine code; what runs half-way goes on from the same state words."""
@@ -38,6 +43,8 @@ class Machine:
 
     def _bind(self, entries: dict[str, Callable[..., Any]]) -> None:
         self.run = entries["run"]
+        self.execute = entries["execute"]
+        self.close_holes = entries["close_holes"]
         self.rehash = entries["rehash"]
         self.stage = entries["stage"]
         self.stage_upsert = entries["stage_upsert"]

@@ -126,6 +126,21 @@ def store1(address: int, i: int, value: int) -> None:
     ctypes.c_uint8.from_address(address + i).value = value
 
 
+def compare_swap(address: int, i: int, expected: int, value: int) -> int:
+    """The 8-byte item before it was replaced, which happens only if it was as expected; one step for all threads."""
+    found = load8(address, i)
+    if found == expected:
+        store8(address, i, value)
+    return found
+
+
+def fetch_add(address: int, i: int, value: int) -> int:
+    """The 8-byte item before the value was added to it; one step for all threads."""
+    found = load8(address, i)
+    store8(address, i, found + value)
+    return found
+
+
 def prefetch(address: int, i: int) -> None:
     """A hint that the 8-byte item will be read soon; without effect when not compiled."""
 

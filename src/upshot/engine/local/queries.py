@@ -14,7 +14,7 @@ from upshot.engine.local.aggregates import AggregateView
 from upshot.engine.local.assemble import Assembler
 from upshot.engine.local.codec import Codec
 from upshot.engine.local.component import TableStatistics
-from upshot.engine.local.layout import NEW
+from upshot.engine.local.layout import NEW, OLD
 from upshot.engine.local.runner import Runner
 from upshot.engine.local.storage import Storage, Table
 from upshot.plan.order_body import Resolved
@@ -77,7 +77,7 @@ class Query:
             clause, self._schemas[head], self._schemas[source.relation], self._tables[head],
             self._tables[source.relation], self._codec,
         )  # fmt: skip
-        view.load()
+        view.load(NEW if source.relation in self._own else OLD)
         self._tables[head].settle()
 
     def _resolve(self, relation: str) -> Resolved:

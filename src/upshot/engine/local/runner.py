@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 
@@ -10,6 +11,7 @@ from upshot.engine.limits import Limits
 from upshot.engine.local import layout as op
 from upshot.engine.local.assemble import Phase
 from upshot.engine.local.codec import Codec
+from upshot.engine.local.crew import MOST_WORKERS, Crew
 from upshot.engine.local.machine import MACHINE
 from upshot.engine.local.memory import Buffer, load8, store8
 from upshot.engine.local.storage import Storage, Table
@@ -34,6 +36,7 @@ class Runner:
         self.progress: Progress | None = None
         self.trace: Callable[[str], None] | None = None
         """Called at the end of every round with the stage's name, when set."""
+        self.workers = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1, MOST_WORKERS)
 
     def run(
         self, phase: Phase, component: Sequence[tuple[str, Table]], grows: Change | None, numbered: dict[int, Table]
@@ -63,6 +66,7 @@ class Runner:
         self._set(op.S_MAXROUNDS, self._limits.max_rounds)
         self._set(op.S_LIST, _LIST[grows] if grows is not None else op.FROM_INS)
         self._set(op.S_TRACE, int(self.trace is not None))
+        self._set(op.S_WORKERS, self.workers if MACHINE.is_compiled else 1)
         self._set(op.S_NTABLES, len(tables))
         for i, table in enumerate(tables):
             self._set(op.S_COMPONENT + i, table.number)
@@ -96,6 +100,8 @@ class Runner:
             except Error as error:
                 error.span = error.span or phase.plan_at(self._get(op.S_PC)).clause.origin
                 raise
+        elif result == op.SHARE:
+            self._share(phase, numbered)
         elif result == op.ROUND_ENDED:
             if self.trace is not None:
                 self.trace(phase.plans[0].action.value)
@@ -103,6 +109,19 @@ class Runner:
             raise self._too_many_rounds(component)
         else:
             raise _arithmetic_error(result, phase.plan_at(detail))
+
+    def _share(self, phase: Phase, numbered: dict[int, Table]) -> None:
+        """Run the plan that the kernel is at by several workers, each on its part of the driving rows."""
+        table = numbered[self._get(op.S_HEAD)]
+        crew = Crew(phase, self._storage, self._state.address, self.workers)
+        try:
+            result = crew.run(table)
+        finally:
+            crew.release()
+        if result != op.DONE:
+            raise _arithmetic_error(result, phase.plan_at(crew.place))
+        self._set(op.S_RUNNING, 0)
+        self._set(op.S_PLAN, self._get(op.S_PLAN) + 1)
 
     def _grow(
         self, number: int, phase: Phase, component: Sequence[tuple[str, Table]], numbered: dict[int, Table]

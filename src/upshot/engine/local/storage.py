@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from upshot.core.errors import LimitError
 from upshot.engine.local import layout as L
 from upshot.engine.local.machine import MACHINE
 from upshot.engine.local.memory import Buffer, load8, store8
@@ -20,6 +21,9 @@ _LARGE = 1 << 23
 
 _PIECE = 1 << 21
 """Slots rehashed at a time."""
+
+_LONG_LIST = 1 << 16
+"""Bytes from which on the memory of a list is given back after a change."""
 
 _LISTS = ((L.T_DEL, L.T_NDEL, L.T_CAPDEL), (L.T_RED, L.T_NRED, L.T_CAPRED), (L.T_INS, L.T_NINS, L.T_CAPINS))
 
@@ -171,6 +175,17 @@ class Table:
                 index.grow_slots()
         self._set_room()
 
+    def make_room(self, least: int) -> None:
+        """Grow until that many rows fit."""
+        while self.word(L.T_ROOM) < least:
+            rows = self.capacity - self.word(L.T_USED)
+            if rows < least:
+                self._reserve_rows(max(self.capacity * 3 // 2, self.capacity + least))
+            slots = self.word(L.T_NSLOTS)
+            if int(slots * _FULL) - self.size < least:
+                self._grow_slots(slots * 2 if slots < _LARGE else slots * 8 // 5)
+            self._set_room()
+
     def reserve(self, extra: int) -> None:
         """Room for `extra` further rows; an index grows as its keys come."""
         needed = self.word(L.T_USED) + max(0, extra - self.word(L.T_NFREE))
@@ -229,7 +244,13 @@ class Table:
 
     def index_on(self, columns: Sequence[int]) -> Index:
         """The index on these columns, built now if there is none."""
-        wanted = tuple(columns)[: L.MAX_INDEX_COLUMNS]
+        wanted = tuple(columns)
+        if len(wanted) > L.MAX_INDEX_COLUMNS:
+            raise LimitError(
+                f"an index on {len(wanted)} columns is asked for, at most {L.MAX_INDEX_COLUMNS} are possible",
+                code="too-many-key-columns",
+                help="use a narrower key",
+            )
         index = self.indexes.get(wanted)
         if index is not None:
             return index
@@ -337,7 +358,17 @@ class Table:
         MACHINE.expect(4 * (deleted + self.word(L.T_NINS)))
         self.reserve_list(L.T_FREE, self.word(L.T_NFREE) + deleted)
         MACHINE.accept(self.storage.tables, self.storage.indexes, self.number)
+        self._release_list(L.T_RED)
+        if deleted == 0:
+            self._release_list(L.T_DEL)
         self._set_room()
+
+    def _release_list(self, field: int) -> None:
+        """Give back the memory of a large list that nobody reads after the change."""
+        if self._lists[field].size > _LONG_LIST:
+            self._lists[field].release()
+            self.set(field, 0)
+            self.set(field + 2, 0)
 
     def rollback(self) -> None:
         self.set(L.T_PLAIN, 0)
@@ -345,6 +376,14 @@ class Table:
         MACHINE.expect(4 * changed)
         self.reserve_list(L.T_FREE, self.word(L.T_NFREE) + changed)
         MACHINE.rollback(self.storage.tables, self.storage.indexes, self.number)
+        self._set_room()
+
+    def add_shared(self, added: int, holes: Sequence[tuple[int, int]]) -> None:
+        """After workers inserted rows side by side: close the holes in the numbers and count the rows."""
+        for first, end in sorted(holes, reverse=True):
+            MACHINE.close_holes(self.storage.tables, self.number, first, end)
+        self.set(L.T_LIVE, self.size + added)
+        self.set(L.T_NINS, self.word(L.T_NINS) + added)
         self._set_room()
 
     # ---- scratch: a table used as a plain buffer of rows ---------------------------------------------------
@@ -395,7 +434,7 @@ class Table:
 
     def matching(self, columns: tuple[int, ...], key: Codes, mask: int = L.NEW) -> Codes:
         """The rows of a state that have these values in these columns."""
-        index = self.index_on(columns)
+        index = self.index_on(columns[: L.MAX_INDEX_COLUMNS])
         room = 64
         while True:
             found = np.empty(room, np.int32)
@@ -404,7 +443,8 @@ class Table:
                 key.ctypes.data, mask, found.ctypes.data, room,
             )  # fmt: skip
             if count <= room:
-                return self.all_rows()[found[:count]]
+                rows: Codes = self.all_rows()[found[:count]]
+                return rows[np.all(rows[:, list(columns)] == key, axis=1)]
             room = count
 
     def row_numbers(self, codes: Codes, mask: int) -> NDArray[np.int32]:
