@@ -239,7 +239,7 @@ class _PlanAssembler:
             out.plan_row(pc, number, source, self._plan)
         self._segment.generators.append(pc)
         if driver is not None:
-            self._bound_by(driver.match)
+            self._bound_by(driver.match, of_head=driver.of_head)
             self._nulls_of_driver(driver)
 
     def _nulls_of_driver(self, driver: Drive) -> None:
@@ -258,16 +258,17 @@ class _PlanAssembler:
         checks += [(column, self._operand(operand)) for column, operand in checked]
         return [len(loads), len(checks), *(word for pair in (*loads, *checks) for word in pair)]
 
-    def _bound_by(self, match: Match) -> None:
+    def _bound_by(self, match: Match, *, of_head: bool = False) -> None:
         level = len(self._segment.generators) - 1
         for column, name in match.binds:
             self._segment.levels[name] = level
             column_type = self._out.column_type(match.relation, column)
             if column_type.nullable and not self._plan.types[name].nullable:
                 self._out.emit(op.I_NOT_NULL, self._back(), [self._null(Variable(name)), self._register(name)])
-        for column, name in match.repeats:
-            if self._out.column_type(match.relation, column).nullable:
-                self._out.emit(op.I_NOT_NULL, self._back(), [self._null(Variable(name)), self._register(name)])
+        if not of_head:
+            for column, name in match.repeats:
+                if self._out.column_type(match.relation, column).nullable:
+                    self._out.emit(op.I_NOT_NULL, self._back(), [self._null(Variable(name)), self._register(name)])
 
     def _back(self) -> int:
         return self._segment.generators[-1]

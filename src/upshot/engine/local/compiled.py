@@ -130,9 +130,8 @@ overload(memory.mix)(lambda state, value: lambda state, value: _mix(state, value
 overload(memory.finish)(lambda state: lambda state: _finish(state))
 
 _HOT = {
-    "add_row", "append", "call_rows", "chain_start", "drive", "emit", "equal_words", "find", "find_tagged",
-    "gather", "go_back", "insert_all", "list_address", "member", "probe", "push", "start_probe", "tag_of",
-    "take_row", "test",
+    "add_row", "append", "call_rows", "chain_start", "claim", "equal_words", "find_tagged", "insert_all", "next_row", "push",
+    "start_probe", "tag_of", "take_row",
 }  # fmt: skip
 """Called for every candidate row: a call would cost as much as the work."""
 

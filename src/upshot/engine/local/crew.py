@@ -15,7 +15,7 @@ from upshot.engine.local.storage import Storage, Table
 MOST_WORKERS = 4
 _ENDLESS = 1 << 62
 
-_THREADS = ThreadPoolExecutor(MOST_WORKERS, thread_name_prefix="upshot-worker")
+_THREADS = ThreadPoolExecutor(MOST_WORKERS, thread_name_prefix="upshot worker")
 
 _COUNTED = (op.S_PROBED, op.S_MATCHED, op.S_DERIVED, op.S_CHANGED, op.S_STEPS)
 

@@ -88,7 +88,7 @@ def _apply(codec: Codec, step: Step, types: Mapping[str, Type], columns: Columns
             values = [_values(codec, a, types, columns, count) for a in test.args if isinstance(a, Variable | Constant)]
             holds = TESTS[test.name]
             keep = np.array(
-                [None not in row and holds(*row) != negated for row in zip(*values, strict=True)], dtype=np.bool_
+                [(None not in row and holds(*row)) != negated for row in zip(*values, strict=True)], dtype=np.bool_
             )
         case _:
             raise AssertionError(step)
