@@ -130,8 +130,8 @@ overload(memory.mix)(lambda state, value: lambda state, value: _mix(state, value
 overload(memory.finish)(lambda state: lambda state: _finish(state))
 
 _HOT = {
-    "add_row", "append", "call_rows", "chain_start", "claim", "equal_words", "find_tagged", "insert_all", "next_row", "push",
-    "start_probe", "tag_of", "take_row",
+    "add_row", "append", "call_rows", "chain_start", "claim", "equal_words", "find_tagged", "insert_all", "next_row",
+    "push", "start_probe", "tag_of", "take_row",
 }  # fmt: skip
 """Called for every candidate row: a call would cost as much as the work."""
 

@@ -13,10 +13,10 @@ from upshot.engine.local.layout import T_DEL, T_INS
 from upshot.engine.local.runner import Runner
 from upshot.engine.local.storage import Storage, Table
 from upshot.engine.work import ViewWork
-from upshot.plan.program_plan import ComponentPlan
+from upshot.plan.program_plan import ComponentPlan, read_by
 from upshot.plan.rule_plan import Action, Change, RulePlan
 from upshot.plan.rule_plans import load_plan, maintenance_plans
-from upshot.rewrite import Stage
+from upshot.rewrite import MaintenanceRule, Stage
 from upshot.syntax.ast import Atom
 
 _DRIFT = 8
@@ -185,6 +185,9 @@ class Component:
         if stage != "load":
             wanted = Stage(stage)
             rules = [rule for rule in plan.rules if rule.stage is wanted and rule.driver is not None]
+            if wanted is Stage.REDERIVE:
+                # Most rows of a recursive view come from its recursive rules: what they bring back is not tried again.
+                rules.sort(key=lambda rule: not self._is_recursive(rule))
             return [p for rule in rules for p in maintenance_plans(rule, plan.states, plan.views, statistics)]
         action = Action.GAIN if plan.strategy == "counting" else Action.INSERT
         seeds = [
@@ -194,6 +197,9 @@ class Component:
         ]
         rounds = [p for p in self.plans("insert") if not p.seed] if plan.recursive else []
         return seeds + rounds
+
+    def _is_recursive(self, rule: MaintenanceRule) -> bool:
+        return rule.source is not None and bool(read_by(rule.source) & set(self.plan.views))
 
     def _has_seeds(self, stage: str) -> bool:
         """Whether anything drives the stage: a change of the right sign in a relation outside the component."""

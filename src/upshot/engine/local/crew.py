@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 from upshot.engine.local import layout as op
 from upshot.engine.local.assemble import Phase
 from upshot.engine.local.machine import MACHINE
 from upshot.engine.local.memory import Buffer, load8, store8
 from upshot.engine.local.storage import Storage, Table
+from upshot.engine.local.threads import POOL
 
-MOST_WORKERS = 4
 _ENDLESS = 1 << 62
-
-_THREADS = ThreadPoolExecutor(MOST_WORKERS, thread_name_prefix="upshot worker")
 
 _COUNTED = (op.S_PROBED, op.S_MATCHED, op.S_DERIVED, op.S_CHANGED, op.S_STEPS)
 
@@ -83,7 +80,7 @@ class Crew:
             worker.set(op.S_QUOTA, quota)
             worker.set(op.S_NEXT, 0)
             worker.set(op.S_LIMIT, 0)
-        others = [_THREADS.submit(w.run, self._phase, self._storage) for w in workers[1:]]
+        others = [POOL.submit(w.run, self._phase, self._storage) for w in workers[1:]]
         results = [workers[0].run(self._phase, self._storage), *(other.result() for other in others)]
         added = sum(w.get(op.S_CHANGED) for w in workers) - before
         table.add_shared(added, [(w.get(op.S_NEXT), w.get(op.S_LIMIT)) for w in workers])

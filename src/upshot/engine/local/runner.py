@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 
@@ -11,10 +10,11 @@ from upshot.engine.limits import Limits
 from upshot.engine.local import layout as op
 from upshot.engine.local.assemble import Phase
 from upshot.engine.local.codec import Codec
-from upshot.engine.local.crew import MOST_WORKERS, Crew
+from upshot.engine.local.crew import Crew
 from upshot.engine.local.machine import MACHINE
 from upshot.engine.local.memory import Buffer, load8, store8
 from upshot.engine.local.storage import Storage, Table
+from upshot.engine.local.threads import WORKERS
 from upshot.engine.work import ViewWork
 from upshot.plan.rule_plan import Change, RulePlan
 from upshot.syntax import print_term
@@ -36,7 +36,7 @@ class Runner:
         self.progress: Progress | None = None
         self.trace: Callable[[str], None] | None = None
         """Called at the end of every round with the stage's name, when set."""
-        self.workers = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1, MOST_WORKERS)
+        self.workers = WORKERS
 
     def run(
         self, phase: Phase, component: Sequence[tuple[str, Table]], grows: Change | None, numbered: dict[int, Table]

@@ -10,7 +10,7 @@ chain.
 from __future__ import annotations
 
 from upshot.engine.local import layout as L
-from upshot.engine.local.memory import finish, load4, load8, mix, store1, store4, store8
+from upshot.engine.local.memory import compare_swap, finish, load4, load8, mix, store1, store4, store8
 
 _ROW = (1 << 32) - 1
 
@@ -80,16 +80,15 @@ def close_gap(slots: int, count: int, hole: int) -> None:
 
 
 def rehash(old: int, first: int, end: int, new: int, new_count: int) -> None:
-    """The entries of a range of the old slots, in the new ones."""
+    """The entries of a range of the old slots, in the new ones; other ranges may be moved at the same time."""
     for i in range(first, end):
         entry = load8(old, i)
         if entry != 0:
             at = ((entry >> 32) * new_count) >> 31
-            while load8(new, at) != 0:
+            while load8(new, at) != 0 or compare_swap(new, at, 0, entry) != 0:
                 at += 1
                 if at == new_count:
                     at = 0
-            store8(new, at, entry)
 
 
 # ---- indexes -------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from upshot.core.errors import LimitError
 from upshot.engine.local import layout as L
 from upshot.engine.local.machine import MACHINE
 from upshot.engine.local.memory import Buffer, load8, store8
+from upshot.engine.local.threads import POOL, WORKERS
 
 _FIRST = 16
 _FULL = 0.7
@@ -19,7 +20,7 @@ _FULL = 0.7
 _LARGE = 1 << 23
 """From this many slots on a set grows by less than double, to stay within its bytes a row."""
 
-_PIECE = 1 << 21
+_PIECE = 1 << 20
 """Slots rehashed at a time."""
 
 _LONG_LIST = 1 << 16
@@ -474,10 +475,18 @@ def _rehashed(old: Buffer, old_count: int, new_count: int) -> Buffer:
     load."""
     new = Buffer(8 * new_count)
     MACHINE.expect(old_count)
-    for first in range(0, old_count, _PIECE):
+
+    def move(first: int) -> None:
         end = min(first + _PIECE, old_count)
         MACHINE.rehash(old.address, first, end, new.address, new_count)
         old.forget(8 * first, 8 * end)
+
+    pieces = range(0, old_count, _PIECE)
+    if MACHINE.is_compiled and len(pieces) > 1 and WORKERS > 1:
+        list(POOL.map(move, pieces))
+    else:
+        for first in pieces:
+            move(first)
     old.release()
     return new
 
