@@ -31,8 +31,6 @@ def execute(code: int, pc: int, tables: int, indexes: int, regs: int, cursors: i
     fresh = 1
     budget = load8(state, L.S_BUDGET)
     steps = 0
-    if load8(state, L.S_PENDING) > 0 and flush(tables, indexes, state) != L.DONE:
-        return L.GROW
     store8(state, L.S_RESULT, L.DONE)
     while pc != 0:
         if pc < 0:
