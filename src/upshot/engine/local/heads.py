@@ -44,6 +44,7 @@ def flush(tables: int, indexes: int, state: int) -> int:
                 store8(block, L.BLOCK + (i - done) * width + word, load8(block, L.BLOCK + i * width + word))
     store8(state, L.S_PENDING, pending - done)
     store8(state, L.S_DETAIL, number)
+    store8(state, L.S_STUCK, 0 if done == pending else 1)
     return L.DONE if done == pending else L.GROW
 
 

@@ -31,6 +31,9 @@ def execute(code: int, pc: int, tables: int, indexes: int, regs: int, cursors: i
     fresh = 1
     budget = load8(state, L.S_BUDGET)
     steps = 0
+    # Heads that found no room are dealt with first; others wait on, as if the kernel had not stopped in between.
+    if load8(state, L.S_STUCK) == 1 and flush(tables, indexes, state) != L.DONE:
+        return L.GROW
     store8(state, L.S_RESULT, L.DONE)
     while pc != 0:
         if pc < 0:
