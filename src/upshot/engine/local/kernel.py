@@ -104,7 +104,7 @@ def is_worth_sharing(plan: int, tables: int, state: int) -> int:
     head = tables + 8 * L.TABLE_WORDS * load8(plan, L.P_HEAD)
     if load8(head, L.T_PLAIN) == 0 or load8(head, L.T_INDEX) >= 0:
         return 0
-    return 1 if load8(state, L.S_END) - load8(state, L.S_POSITION) >= L.WORTH_SHARING else 0
+    return 1 if load8(state, L.S_END) - load8(state, L.S_POSITION) >= load8(state, L.S_WORTH) else 0
 
 
 def begin_plan_on_buffer(plan: int, tables: int, state: int) -> None:

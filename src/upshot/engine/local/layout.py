@@ -37,9 +37,6 @@ looked up."""
 CHUNK = 512
 """Row numbers that a worker takes at a time while several insert into one table."""
 
-WORTH_SHARING = 1 << 15
-"""The fewest driving rows for which a plan is shared between workers."""
-
 # What a plan is driven by: the rows of a table, one of its lists, a single empty tuple, a buffer.
 FROM_ROWS, FROM_DEL, FROM_RED, FROM_INS, FROM_UNIT, FROM_BUFFER = range(6)
 
@@ -48,8 +45,8 @@ FROM_ROWS, FROM_DEL, FROM_RED, FROM_INS, FROM_UNIT, FROM_BUFFER = range(6)
     S_PLAN, S_NPLANS, S_ROUND, S_PC, S_RUNNING, S_BUDGET, S_DETAIL, S_MAXROUNDS, S_LIST, S_TRACE, S_RESULT,
     S_PROBED, S_DERIVED, S_CHANGED, S_MATCHED, S_NTABLES, S_POSITION, S_END, S_STEPS,
     S_BLOCK, S_PENDING, S_EMIT, S_HEAD, S_RECHECK,
-    S_WORKERS, S_SHARED, S_NEXT, S_LIMIT, S_QUOTA, S_STUCK,
-) = range(30)  # fmt: skip
+    S_WORKERS, S_SHARED, S_NEXT, S_LIMIT, S_QUOTA, S_STUCK, S_WORTH,
+) = range(31)  # fmt: skip
 S_COMPONENT = 32
 
 # What the kernel answers.

@@ -37,6 +37,8 @@ class Runner:
         self.trace: Callable[[str], None] | None = None
         """Called at the end of every round with the stage's name, when set."""
         self.workers = WORKERS
+        self.worth_sharing = 1 << 15
+        """The fewest driving rows for which a plan is shared between workers."""
 
     def run(
         self, phase: Phase, component: Sequence[tuple[str, Table]], grows: Change | None, numbered: dict[int, Table]
@@ -67,6 +69,7 @@ class Runner:
         self._set(op.S_LIST, _LIST[grows] if grows is not None else op.FROM_INS)
         self._set(op.S_TRACE, int(self.trace is not None))
         self._set(op.S_WORKERS, self.workers if MACHINE.is_compiled else 1)
+        self._set(op.S_WORTH, self.worth_sharing)
         self._set(op.S_NTABLES, len(tables))
         for i, table in enumerate(tables):
             self._set(op.S_COMPONENT + i, table.number)
