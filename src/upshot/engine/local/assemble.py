@@ -164,7 +164,7 @@ class Assembler:
 
     def plan_row(self, pc: int, table: int, source: int, plan: RulePlan, *, extern: int = -1) -> None:
         head = self._tables[plan.head].number
-        row = [pc, table, source, int(plan.seed), extern, _EMIT[plan.action], head, int(_can_share(plan))]
+        row = [pc, table, source, int(plan.seed), extern, _emitted(plan), head, int(_can_share(plan))]
         self._rows.append(row + [0] * (op.PLAN_WORDS - len(row)))
 
     def add_extern(self, inputs: Sequence[str], steps: Sequence[Step], types: Mapping[str, Type]) -> Extern:
@@ -412,6 +412,9 @@ class _PlanAssembler:
 
     def _head(self) -> None:
         plan, out = self._plan, self._out
+        if _emitted(plan) == op.RETURN:
+            out.emit(op.I_EMIT_ROW, self._segment.generators[0], [])
+            return
         registers = [self._operand(operand) for operand in plan.arguments]
         for column, operand in enumerate(plan.arguments):
             if out.column_type(plan.head, column).nullable and self._may_look_null(operand):
@@ -441,6 +444,14 @@ class _PlanAssembler:
         out.plan_row(pc, number, op.FROM_BUFFER, plan, extern=out.extern_count - 1)
         self._segment.generators.append(pc)
         self._segment.levels.update(dict.fromkeys(names, 0))
+
+
+def _emitted(plan: RulePlan) -> int:
+    """What the kernel does with the plan's heads; a head that is the driving row itself need not be looked up."""
+    of_head = plan.driver is not None and plan.driver.of_head
+    if of_head and not any(needs_python(step, plan.types) for step in plan.steps):
+        return op.RETURN
+    return _EMIT[plan.action]
 
 
 def _can_share(plan: RulePlan) -> bool:

@@ -28,6 +28,9 @@ def flush(tables: int, indexes: int, state: int) -> int:
     number, kind = load8(state, L.S_HEAD), load8(state, L.S_EMIT)
     table = tables + 8 * L.TABLE_WORDS * number
     pending, block = load8(state, L.S_PENDING), load8(state, L.S_BLOCK)
+    if kind == L.RETURN:
+        done = return_all(table, block, pending, state)
+        return end_flush(table, block, pending, done, number, state)
     call_rows(table, block, pending)
     if load8(state, L.S_SHARED) == 1:
         done = insert_shared(table, block, pending, state)
@@ -35,6 +38,11 @@ def flush(tables: int, indexes: int, state: int) -> int:
         done = insert_all(table, indexes, block, pending, state)
     else:
         done = apply_all(table, indexes, block, pending, kind, state)
+    return end_flush(table, block, pending, done, number, state)
+
+
+def end_flush(table: int, block: int, pending: int, done: int, number: int, state: int) -> int:
+    """Keep the heads that were not dealt with at the start of the block."""
     store8(state, L.S_DERIVED, load8(state, L.S_DERIVED) + done)
     if done < pending:
         width = load8(table, L.T_ARITY)
@@ -46,6 +54,32 @@ def flush(tables: int, indexes: int, state: int) -> int:
     store8(state, L.S_DETAIL, number)
     store8(state, L.S_STUCK, 0 if done == pending else 1)
     return L.DONE if done == pending else L.GROW
+
+
+def return_all(table: int, block: int, pending: int, state: int) -> int:
+    """Over-deleted rows, given by number, are back."""
+    changed, done = 0, 0
+    while done < pending:
+        applied = bring_back(table, load8(block, done))
+        if applied < 0:
+            break
+        changed += applied
+        done += 1
+    store8(state, L.S_CHANGED, load8(state, L.S_CHANGED) + changed)
+    return done
+
+
+def bring_back(table: int, row: int) -> int:
+    """1 if the over-deleted row was missing, 0 if not, -1 if its list must grow first."""
+    flags = load8(table, L.T_FLAGS)
+    bits = load1(flags, row)
+    if not (bits & L.DEL) or (bits & L.NEW):
+        return 0
+    if load8(table, L.T_NRED) >= load8(table, L.T_CAPRED):
+        return -1
+    store1(flags, row, bits | L.NEW)
+    append(table, L.T_RED, row)
+    return 1
 
 
 def apply_all(table: int, indexes: int, block: int, pending: int, kind: int, state: int) -> int:
@@ -124,14 +158,8 @@ def apply(table: int, indexes: int, key: int, tag: int, kind: int) -> int:
             return -1
         store1(flags, row, (bits | L.DEL) & ~L.NEW)
         append(table, L.T_DEL, row)
-    else:
-        if not (bits & L.DEL) or (bits & L.NEW):
-            return 0
-        if load8(table, L.T_NRED) >= load8(table, L.T_CAPRED):
-            return -1
-        store1(flags, row, bits | L.NEW)
-        append(table, L.T_RED, row)
-    return 1
+        return 1
+    return bring_back(table, row)
 
 
 def apply_insert(table: int, indexes: int, key: int, tag: int, row: int) -> int:
@@ -167,4 +195,16 @@ def apply_count(table: int, indexes: int, key: int, tag: int, row: int, sign: in
     return 1
 
 
-INNER = (push, call_rows, insert_all, apply_insert, apply_count, apply, apply_all, flush)
+INNER = (
+    push,
+    call_rows,
+    bring_back,
+    return_all,
+    insert_all,
+    apply_insert,
+    apply_count,
+    apply,
+    apply_all,
+    end_flush,
+    flush,
+)

@@ -46,6 +46,7 @@ def drive(code: int, pc: int, fresh: int, tables: int, regs: int, state: int) ->
             continue
         if take_row(code, pc + 8, table, row, regs) == 1:
             store8(state, L.S_POSITION, position)
+            store8(state, L.S_ROW, row)
             return load8(code, pc + 2)
     store8(state, L.S_POSITION, position)
     return 0
@@ -142,6 +143,16 @@ def emit(code: int, pc: int, tables: int, indexes: int, regs: int, state: int) -
     return go_back(code, pc)
 
 
+def emit_row(code: int, pc: int, tables: int, indexes: int, state: int) -> int:
+    """The head is the driving row."""
+    if load8(state, L.S_PENDING) == L.BLOCK and flush(tables, indexes, state) != L.DONE:
+        return suspend(state, L.GROW, load8(state, L.S_HEAD), pc)
+    pending = load8(state, L.S_PENDING)
+    store8(load8(state, L.S_BLOCK), pending, load8(state, L.S_ROW))
+    store8(state, L.S_PENDING, pending + 1)
+    return go_back(code, pc)
+
+
 def probe_emit(code: int, pc: int, fresh: int, tables: int, indexes: int, regs: int, cursors: int, state: int) -> int:
     """A probe whose every match is a head: both instructions in one loop. Words: as of a probe, the place of the
     emitted registers in the word before the loads."""
@@ -233,6 +244,6 @@ def test(code: int, pc: int, op: int, regs: int) -> int:
 
 
 INNER = (
-    go_back, list_address, drive, take_row, start_probe, probe, scan, gather, member, emit, probe_emit,
+    go_back, list_address, drive, take_row, start_probe, probe, scan, gather, member, emit, emit_row, probe_emit,
     emit_buffer, suspend, calculate, reserved, test,
 )  # fmt: skip

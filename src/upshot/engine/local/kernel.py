@@ -15,6 +15,7 @@ from upshot.engine.local.instructions import (
     drive,
     emit,
     emit_buffer,
+    emit_row,
     member,
     probe,
     probe_emit,
@@ -57,6 +58,8 @@ def execute(code: int, pc: int, tables: int, indexes: int, regs: int, cursors: i
             pc = calculate(code, pc, regs, state)
         elif op == L.I_SCAN:
             pc = scan(code, pc, fresh, tables, regs, cursors, state)
+        elif op == L.I_EMIT_ROW:
+            pc = emit_row(code, pc, tables, indexes, state)
         elif op == L.I_RESERVED:
             pc = reserved(code, pc, regs, state)
         elif op == L.I_BUFFER:

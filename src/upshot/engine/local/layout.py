@@ -27,8 +27,8 @@ P_CODE, P_TABLE, P_SOURCE, P_SEED, P_EXTERN, P_EMIT, P_HEAD, P_SHARED = range(8)
 PLAN_WORDS = 8
 
 # What becomes of a derived head: it enters the new state, joins the overestimate, comes back, has a derivation
-# more or less.
-INSERT, DELETE, REDERIVE, GAIN, LOSE = range(5)
+# more or less. RETURN: the driving row itself comes back.
+INSERT, DELETE, REDERIVE, GAIN, LOSE, RETURN = range(6)
 
 BLOCK = 64
 """Derived heads wait in a block of this many, so that the memory they will touch is on its way when they are
@@ -45,8 +45,8 @@ FROM_ROWS, FROM_DEL, FROM_RED, FROM_INS, FROM_UNIT, FROM_BUFFER = range(6)
     S_PLAN, S_NPLANS, S_ROUND, S_PC, S_RUNNING, S_BUDGET, S_DETAIL, S_MAXROUNDS, S_LIST, S_TRACE, S_RESULT,
     S_PROBED, S_DERIVED, S_CHANGED, S_MATCHED, S_NTABLES, S_POSITION, S_END, S_STEPS,
     S_BLOCK, S_PENDING, S_EMIT, S_HEAD, S_RECHECK,
-    S_WORKERS, S_SHARED, S_NEXT, S_LIMIT, S_QUOTA, S_STUCK, S_WORTH,
-) = range(31)  # fmt: skip
+    S_WORKERS, S_SHARED, S_NEXT, S_LIMIT, S_QUOTA, S_STUCK, S_WORTH, S_ROW,
+) = range(32)  # fmt: skip
 S_COMPONENT = 32
 
 # What the kernel answers.
@@ -58,8 +58,8 @@ S_COMPONENT = 32
 # Instructions: word 0 the operation, 1 where to go back to on failure, 2 where to go on.
 (
     I_DRIVE, I_PROBE, I_SCAN, I_MEMBER, I_ABSENT, I_COMPARE, I_ARITHMETIC, I_MOVE, I_NOT_NULL, I_SKIP_NULL, I_IS_NULL,
-    I_EMIT, I_PROBE_EMIT, I_BUFFER, I_RESERVED,
-) = range(15)  # fmt: skip
+    I_EMIT, I_PROBE_EMIT, I_BUFFER, I_RESERVED, I_EMIT_ROW,
+) = range(16)  # fmt: skip
 
 COMPARISONS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 ARITHMETIC = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Callable, Sequence
 
@@ -59,8 +60,7 @@ class Runner:
 
     def _begin(self, phase: Phase, tables: Sequence[Table], grows: Change | None) -> None:
         self._state.reserve(8 * (op.S_COMPONENT + len(tables)))
-        for word in range(op.S_COMPONENT):
-            store8(self._state.address, word, 0)
+        ctypes.memset(self._state.address, 0, 8 * op.S_COMPONENT)
         self._block.reserve(8 * op.BLOCK * (1 + phase.widest))
         self._set(op.S_BLOCK, self._block.address)
         self._set(op.S_NPLANS, phase.count)
