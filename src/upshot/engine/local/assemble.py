@@ -11,6 +11,7 @@ from upshot.engine.local import layout as op
 from upshot.engine.local.codec import Codec, null_code
 from upshot.engine.local.externs import Extern, needs_python, operand_type
 from upshot.engine.local.memory import Buffer, store8
+from upshot.engine.local.plan_shape import STATE_BIT, can_share, driving_bits, emitted, prefix, used_names
 from upshot.engine.local.storage import Storage, Table
 from upshot.plan.rule_plan import (
     Absent,
@@ -25,22 +26,13 @@ from upshot.plan.rule_plan import (
     Probe,
     RulePlan,
     Same,
-    State,
     Step,
 )  # fmt: skip
 from upshot.syntax.ast import Call, Constant, Variable
 
-_MASK = {State.OLD: op.OLD, State.NEW: op.NEW}
 _SOURCE = {
     Change.ALL: op.FROM_ROWS, Change.DELETED: op.FROM_DEL, Change.REDERIVED: op.FROM_RED, Change.INSERTED: op.FROM_INS,
 }  # fmt: skip
-_EMIT = {
-    Action.INSERT: op.INSERT,
-    Action.DELETE: op.DELETE,
-    Action.REDERIVE: op.REDERIVE,
-    Action.GAIN: op.GAIN,
-    Action.LOSE: op.LOSE,
-}
 
 
 @dataclass(slots=True)
@@ -164,7 +156,7 @@ class Assembler:
 
     def plan_row(self, pc: int, table: int, source: int, plan: RulePlan, *, extern: int = -1) -> None:
         head = self._tables[plan.head].number
-        row = [pc, table, source, int(plan.seed), extern, _emitted(plan), head, int(_can_share(plan))]
+        row = [pc, table, source, int(plan.seed), extern, emitted(plan), head, int(can_share(plan))]
         self._rows.append(row + [0] * (op.PLAN_WORDS - len(row)))
 
     def add_extern(self, inputs: Sequence[str], steps: Sequence[Step], types: Mapping[str, Type]) -> Extern:
@@ -192,11 +184,11 @@ class _PlanAssembler:
         self._start()
         steps = list(self._plan.steps)
         while steps:
-            kernel_steps = _prefix(steps, lambda step: not needs_python(step, self._plan.types))
+            kernel_steps = prefix(steps, lambda step: not needs_python(step, self._plan.types))
             for step in kernel_steps:
                 self._step(step)
             steps = steps[len(kernel_steps) :]
-            python_steps = _prefix(steps, lambda step: needs_python(step, self._plan.types))
+            python_steps = prefix(steps, lambda step: needs_python(step, self._plan.types))
             steps = steps[len(python_steps) :]
             if python_steps:
                 self._through_python(python_steps, steps)
@@ -232,7 +224,7 @@ class _PlanAssembler:
             out.plan_row(pc, 0, op.FROM_UNIT, self._plan)
         else:
             number = out.table(driver.match.relation).number
-            mask, value = _driving_bits(driver)
+            mask, value = driving_bits(driver)
             source = _SOURCE[driver.change]
             words = [out.level(), number, source, mask, value, *self._columns(driver.match, checked=driver.match.key)]
             pc = out.emit(op.I_DRIVE, 0, words)
@@ -293,7 +285,7 @@ class _PlanAssembler:
 
     def _probe(self, step: Probe) -> None:
         match, out = step.match, self._out
-        table, mask = out.table(match.relation), _MASK[match.state]
+        table, mask = out.table(match.relation), STATE_BIT[match.state]
         self._no_null_constant(match)
         for column, operand in match.key:
             if out.column_type(match.relation, column).nullable and self._may_look_null(operand):
@@ -334,7 +326,7 @@ class _PlanAssembler:
             if self._is_nullable(operand)
             or (out.column_type(step.relation, column).nullable and self._may_look_null(operand))
         ]
-        number, mask = out.table(step.relation).number, _MASK[step.state]
+        number, mask = out.table(step.relation).number, STATE_BIT[step.state]
         out.emit(op.I_ABSENT, self._back(), [number, mask, len(registers), *registers])
         for place in skips:
             out.patch(place + 5, out.pc)
@@ -412,7 +404,7 @@ class _PlanAssembler:
 
     def _head(self) -> None:
         plan, out = self._plan, self._out
-        if _emitted(plan) == op.RETURN:
+        if emitted(plan) == op.RETURN:
             out.emit(op.I_EMIT_ROW, self._segment.generators[0], [])
             return
         registers = [self._operand(operand) for operand in plan.arguments]
@@ -429,7 +421,7 @@ class _PlanAssembler:
     def _through_python(self, steps: Sequence[Step], later: Sequence[Step]) -> None:
         """Set the live variables aside, let Python compute, go on from its answers."""
         plan, out = self._plan, self._out
-        needed = _used_names(steps) | _used_names(later)
+        needed = used_names(steps) | used_names(later)
         needed |= {o.name for o in plan.arguments if isinstance(o, Variable)}
         live = [name for name in self._registers if name in self._segment.levels and name in needed]
         extern = out.add_extern(live, steps, plan.types)
@@ -444,57 +436,6 @@ class _PlanAssembler:
         out.plan_row(pc, number, op.FROM_BUFFER, plan, extern=out.extern_count - 1)
         self._segment.generators.append(pc)
         self._segment.levels.update(dict.fromkeys(names, 0))
-
-
-def _emitted(plan: RulePlan) -> int:
-    """What the kernel does with the plan's heads; a head that is the driving row itself need not be looked up."""
-    of_head = plan.driver is not None and plan.driver.of_head
-    if of_head and not any(needs_python(step, plan.types) for step in plan.steps):
-        return op.RETURN
-    return _EMIT[plan.action]
-
-
-def _can_share(plan: RulePlan) -> bool:
-    """Whether workers may run the plan side by side: it inserts, needs no Python, and reads no relation row by row."""
-    if plan.action is not Action.INSERT or any(needs_python(step, plan.types) for step in plan.steps):
-        return False
-    return all(step.whole or step.match.key for step in plan.steps if isinstance(step, Probe))
-
-
-def _driving_bits(driver: Drive) -> tuple[int, int]:
-    """Mask and value of a driving row's state bits: a deleted row as it was before (one to be rederived: if it is
-    not back already), an inserted or rederived one as it is now."""
-    if driver.change is Change.ALL:
-        return _MASK[driver.match.state], _MASK[driver.match.state]
-    if driver.change is Change.DELETED:
-        return (op.OLD | op.NEW, op.OLD) if driver.of_head else (op.OLD, op.OLD)
-    return op.NEW, op.NEW
-
-
-def _used_names(steps: Iterable[Step]) -> set[str]:
-    names: set[str] = set()
-    for step in steps:
-        match step:
-            case Probe(match):
-                names |= {o.name for _, o in match.key if isinstance(o, Variable)}
-            case Absent(_, _, operands):
-                names |= {o.name for o in operands if isinstance(o, Variable)}
-            case Compare(_, left, right) | Same(left, right):
-                names |= {o.name for o in (left, right) if isinstance(o, Variable)}
-            case Compute(_, value):
-                args = value.args if isinstance(value, Call) else (value,)
-                names |= {o.name for o in args if isinstance(o, Variable)}
-            case Check(test):
-                names |= {o.name for o in test.args if isinstance(o, Variable)}
-    return names
-
-
-def _prefix(steps: list[Step], wanted: object) -> list[Step]:
-    assert callable(wanted)
-    for i, step in enumerate(steps):
-        if not wanted(step):
-            return steps[:i]
-    return list(steps)
 
 
 def _words(values: Sequence[int]) -> Buffer:
