@@ -1,6 +1,7 @@
 """Programs resolved, typed, safe and stratified; all diagnostics at once."""
 
 from upshot.check.checking import check
+from upshot.check.mistakes import with_findings
 from upshot.check.printing import print_checked, print_clause
 from upshot.check.program import CheckedProgram, Clause, Constraint, Literal, ViewOptions
 from upshot.check.query import check_query
@@ -17,4 +18,5 @@ __all__ = [
     "print_checked",
     "print_clause",
     "stratify",
+    "with_findings",
 ]

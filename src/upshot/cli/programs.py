@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from upshot.check import check
+from upshot.check import check, with_findings
 from upshot.check.program import CheckedProgram
 from upshot.cli.files import read_program
 from upshot.cli.terminal import Terminal
@@ -24,7 +24,10 @@ def parse_file(file: Path) -> Program:
 
 def parse_source(source: Source) -> Program:
     """The program of a text; a text that says nothing is an error, since it is hardly what was meant."""
-    program = parse(source.text, source.name)
+    try:
+        program = parse(source.text, source.name)
+    except ProgramError as error:
+        raise with_findings(error, error.understood) if error.understood is not None else error from None
     if not program.items:
         message = f"`{source.name}` holds no declarations and no rules"
         help = "start with a declaration such as `.decl edge(a: number, b: number)`"

@@ -40,12 +40,14 @@ class Error(Exception):
 
 
 class ProgramError(Error):
-    """Carries every diagnostic of the run, not only the first."""
+    """Carries every diagnostic of the run, not only the first; `understood` is what could be read all the same, a tree of
+    `syntax`, if the text itself was at fault."""
 
-    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+    def __init__(self, diagnostics: Sequence[Diagnostic], understood: Any = None) -> None:
         first = diagnostics[0]
         super().__init__(first.message, code=first.slug, span=first.span, help=first.help)
         self.diagnostics = tuple(diagnostics)
+        self.understood = understood
 
     def __str__(self) -> str:
         return render_all(self.diagnostics)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from upshot.check import check
+from upshot.check import check, with_findings
 from upshot.check.program import CheckedProgram
-from upshot.core.errors import UsageError
+from upshot.core.errors import ProgramError, UsageError
 from upshot.core.schema import Role, Schema
 from upshot.database.definitions import merged, without
 from upshot.database.dependencies import inputs
@@ -54,7 +54,13 @@ def nothing() -> Compiled:
 def compile_text(text_or_path: str | os.PathLike[str], defined: Compiled, name: str | None = None) -> Compiled:
     """What is defined, with this text merged in. `name` is what messages call the text."""
     text, source = read_program(text_or_path)
-    return _compiled(merged(defined.program, parse(text, name or source)))
+    try:
+        program = parse(text, name or source)
+    except ProgramError as error:
+        if error.understood is None:
+            raise
+        raise with_findings(error, merged(defined.program, error.understood)) from None
+    return _compiled(merged(defined.program, program))
 
 
 def compile_items(items: tuple[Item, ...], defined: Compiled) -> Compiled:

@@ -23,7 +23,13 @@ def parse(text: str, name: str = "<text>") -> Program:
     'edge'
     """
     source = Source(name, text)
-    return Program(_read(source, items), span=Span(source, 0, len(text)))
+    whole = Span(source, 0, len(text))
+    try:
+        return Program(_read(source, items), span=whole)
+    except ProgramError as error:
+        if error.understood is not None:
+            error.understood = Program(error.understood, span=whole)
+        raise
 
 
 def parse_query(text: str, name: str = "<query>") -> Formula:
@@ -46,6 +52,7 @@ def _query(c: Cursor) -> Formula:
 
 def _read(source: Source, what: Callable[[Cursor], _T], *, in_query: bool = False) -> _T:
     found: list[Diagnostic] = []
+    result: _T | None = None
     try:
         c = Cursor(source, found, in_query=in_query)
         result = what(c)
@@ -58,7 +65,7 @@ def _read(source: Source, what: Callable[[Cursor], _T], *, in_query: bool = Fals
     else:
         if not found:
             return result
-    raise ProgramError(sorted(found, key=_place))
+    raise ProgramError(sorted(found, key=_place), understood=result)
 
 
 def _place(diagnostic: Diagnostic) -> int:
