@@ -108,3 +108,13 @@ def test_a_line_that_is_not_utf8_is_named() -> None:
 def test_blank_lines_are_passed_over_and_counted(write: Callable[[str, str | bytes], Path]) -> None:
     file = write("c.ndjson", b"\xef\xbb\xbf{}\r\n\n  \n{}")
     assert [line.number for line in read_change_lines(file)] == [1, 4]
+
+
+@pytest.mark.parametrize("key", ["upsert", "update", "replace"])
+def test_a_change_file_has_only_insertions_and_deletions(key: str) -> None:
+    with pytest.raises(DataError, match=f"unknown key `{key}`") as caught:
+        parsed(f'{{"{key}": {{"edge": [[1, 2]]}}}}')
+    help = caught.value.diagnostic().help
+    assert "only the keys `insert` and `delete`" in help
+    assert "delete the old" in help
+    assert "did you mean" not in help

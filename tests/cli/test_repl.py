@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Ended, command, environment_with
-from upshot.cli.repl.statements import ChangeText, Command, Input, ProgramText, Query
+from upshot.cli.repl.statements import ChangeText, Command, Input, ProgramText, Query, Unfinished
 
 Run = Callable[..., Ended]
 Write = Callable[[str, str | bytes], Path]
@@ -65,9 +65,29 @@ def test_a_forgotten_bracket_does_not_swallow_what_follows() -> None:
     assert len(cut("edge(1, 2.\nedge(2, 3).")) == 2
 
 
-def test_a_statement_without_its_stop_is_there_at_the_end() -> None:
-    assert cut("edge(1, 2)") == [ProgramText("edge(1, 2)")]
+def test_a_statement_without_its_stop_is_unfinished_at_the_end() -> None:
+    for text in ("edge(1, 2)", "+edge(1, 2)", "? edge(1,", ".decl edge(a: number,", "/* a remark"):
+        assert cut("// before\n" + text) == [Unfinished(text)]
     assert cut("  // nothing\n\n") == []
+
+
+def test_a_command_is_one_in_the_middle_of_a_statement() -> None:
+    for text in ("edge(1,", ".decl edge(a: number,", "/* a remark", 'edge("a'):
+        assert cut(f"{text}\n  :explain path\nedge(1, 2).") == [
+            Unfinished(text),
+            Command("explain", "path"),
+            ProgramText("edge(1, 2)."),
+        ]
+
+
+def test_a_line_of_a_statement_may_begin_with_a_colon() -> None:
+    for text in ("path(X, Y)\n:- edge(X, Y).", "n(N) :- N = count\n: { edge(_, _) }.", ".decl edge(a\n:number)"):
+        assert cut(text) == [ProgramText(text)]
+
+
+def test_bare_words_are_commands_at_the_start_of_a_statement_only() -> None:
+    assert cut("help\n ? \nquit\nexit") == [Command(name, "") for name in ("help", "help", "quit", "quit")]
+    assert cut("a() :-\nhelp\n, quit.") == [ProgramText("a() :-\nhelp\n, quit.")]
 
 
 GRAPH = """\
@@ -133,7 +153,7 @@ def test_errors_are_reported_and_the_session_goes_on(repl: Run) -> None:
         ("path(X, Y) :- edge(X, Z).", "unsafe-variable"),
         ("path(X, Y :- edge(X, Y).", "unexpected-token"),
         ("? path(X", "unexpected-end"),
-        ("?", "empty-query"),
+        ("?-", "empty-query"),
         (":nonsense", "unknown-command"),
         (":load", "wrong-argument"),
         (":load missing.dl", "no-such-file"),
@@ -142,7 +162,7 @@ def test_errors_are_reported_and_the_session_goes_on(repl: Run) -> None:
     ]
     for text, slug in mistakes:
         ended = repl(f"{text}\n\n+edge(1, 2).\n", "--format", "json")
-        assert ended.code == 0
+        assert ended.code == 1
         assert json.loads(ended.err.splitlines()[0])["slug"] == slug, text
         assert json.loads(ended.out.splitlines()[-1])["changes"] == {"path": {"insert": [[1, 2]], "delete": []}}, text
 
@@ -154,6 +174,35 @@ def test_commands_say_what_there_is(repl: Run) -> None:
     assert "strategy maintenance" in out
     assert "inserted     1\n" in out
     assert ":load FILE" in out
+
+
+def test_newcomers_get_help_and_get_out(repl: Run) -> None:
+    for word in ("help", "?", ":help", ":?"):
+        ended = repl(f"{word}\n")
+        assert (ended.code, ended.err) == (0, "")
+        assert ":load FILE" in ended.out
+    for word in ("quit", "exit", ":quit", ":exit", ":q"):
+        assert repl(f"{word}\n:nonsense\n") == Ended(0, "", "")
+
+
+def test_a_command_drops_the_statement_before_it_and_says_so(repl: Run) -> None:
+    ended = repl("path(X, Y) :- edge(X,\n:list\n+edge(1, 2).\n? path(1, 2)\n")
+    assert ended.code == 1
+    assert ended.err.startswith("error[unfinished-statement]: this statement has no end, so it is dropped\n")
+    assert "path(a: number, b: number)  view, 0 rows\n" in ended.out
+    assert ended.out.endswith("yes\n")
+    ended = repl("edge(1,\n:quit\n:list\n")
+    assert (ended.code, ended.out) == (1, "")
+
+
+def test_a_statement_unfinished_at_the_end_of_a_pipe_is_an_error(repl: Run) -> None:
+    ended = repl("+edge(1, 2)\n")
+    assert (ended.code, ended.out) == (1, "")
+    assert "error[unfinished-statement]" in ended.err
+
+
+def test_one_view_is_equal_to_its_recomputation(repl: Run) -> None:
+    assert repl(":verify\n").out == "ok: 1 view equal to its recomputation\n"
 
 
 def test_a_program_can_be_loaded_with_its_facts(process: Run, closure: Path) -> None:
@@ -248,6 +297,12 @@ def test_at_a_terminal_there_are_prompts_and_ctrl_c_drops_what_was_typed(tmp_pat
     terminal.type("? edge(X, 2)\n")
     terminal.expect("1 row")
     terminal.expect("upshot> ")
-    terminal.type("\x04")
+    terminal.type(":nonsense\n")
+    terminal.expect("error[unknown-command]")
+    terminal.expect("upshot> ")
+    terminal.type("edge(1,\n")
+    terminal.expect("   ...> ")
+    terminal.type(":quit\n")
+    terminal.expect("error[unfinished-statement]")
     assert terminal.close() == 0
     assert "edge(1, 2)." in (tmp_path / "upshot" / "history").read_text()

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import ROOT, Ended, command, environment_with
+from upshot.cli.diagnostics import as_fields
+from upshot.core.diagnostic import Diagnostic
 
 Run = Callable[..., Ended]
 Write = Callable[[str, str | bytes], Path]
@@ -124,10 +126,30 @@ def test_errors_as_json_are_one_object_a_line(upshot: Run, write: Write) -> None
     assert {"message", "help"} <= found[0].keys()
 
 
+def test_a_diagnostic_without_help_has_no_such_field() -> None:
+    assert "help" not in as_fields(Diagnostic("some-slug", "words"))
+    assert as_fields(Diagnostic("some-slug", "words", help="do"))["help"] == "do"
+
+
 def test_a_program_can_come_from_standard_input(process: Run) -> None:
     ended = process("check", "-", stdin=".decl a(x: number)\na(1).\n")
-    assert (ended.code, ended.out) == (0, "-: ok, 1 base relation, 0 views\n")
-    assert "<stdin>:1:" in process("check", "-", stdin="a(1).").err
+    assert (ended.code, ended.out) == (0, "<stdin>: ok, 1 base relation, 0 views\n")
+    ended = process("check", "-", stdin="a(1).")
+    assert "<stdin>:1:" in ended.err
+    assert ended.err.endswith("\n<stdin>: 1 error\n")
+
+
+def test_a_missing_program_is_wrong_usage_and_a_missing_fact_file_wrong_data(
+    upshot: Run, closure: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    for name in ("run", "verify", "explain"):
+        ended = upshot(name, closure, "-F", tmp_path / "empty")
+        assert ended.code == 1, name
+        assert "error[missing-facts]" in ended.err
+        assert upshot(name, tmp_path / "no.dl").code == 2
+        assert upshot(name, closure, "-F", tmp_path / "no").code == 2
+    assert upshot("watch", closure, "--changes", tmp_path / "no.ndjson").code == 2
 
 
 # ---- streams and signals ---------------------------------------------------------------------------

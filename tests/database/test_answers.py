@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,27 @@ def test_what_if_that_fails_leaves_no_trace(loaded: upshot.Database) -> None:
     assert tx.changes["edge"].inserted == {(7, 8)}
 
 
+# ---- tables ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("package", "call"), [("pandas", "to_pandas"), ("polars", "to_polars")])
+def test_a_missing_package_is_named_with_how_to_install_it(
+    loaded: upshot.Database, monkeypatch: pytest.MonkeyPatch, package: str, call: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(upshot.UsageError) as error:
+        getattr(loaded.rows("path"), call)()
+    assert error.value.code == "missing-package"
+    assert f"`{package}`" in error.value.message
+    assert error.value.help == "pip install 'upshot[frames]'"
+
+
+def test_to_spark_takes_a_session(loaded: upshot.Database) -> None:
+    with pytest.raises(upshot.UsageError) as error:
+        loaded.rows("path").to_spark("local")
+    assert error.value.code == "wrong-argument"
+
+
 # ---- verify -------------------------------------------------------------------------------------
 
 
@@ -131,6 +153,16 @@ def test_verify_names_what_it_compared(loaded: upshot.Database) -> None:
     checked = loaded.verify()
     assert "path" in checked.views
     assert checked.rows >= 6
+
+
+def test_verify_names_only_what_was_declared(db: upshot.Database) -> None:
+    db.define("""
+        .decl e(x: number, y: number)  .decl few(x: number)  .decl n(x: number, c: number)  .deny none() :- e(0, 0).
+        e(1, 2).  e(1, 3).  few(X) :- e(X, Y), !e(Y, _).  n(X, C) :- few(X), C = count : { e(X, _) }.
+    """)
+    checked = db.verify()
+    assert sorted(checked.views) == ["few", "n", "none"]
+    assert checked.rows == 2
 
 
 def test_verify_finds_a_view_that_drifted(loaded: upshot.Database) -> None:

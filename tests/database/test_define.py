@@ -256,6 +256,22 @@ def test_programs_are_read_from_files(db: upshot.Database, tmp_path: Path) -> No
         db.define(tmp_path / "broken.dl")
 
 
+@pytest.mark.parametrize("name", ["missing.dl", "no such folder/missing.dl", "missing.sql"])
+def test_a_string_that_names_no_file_is_called_a_missing_file(
+    db: upshot.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given in (name, Path(name)):
+        with pytest.raises(upshot.UsageError, match=r"there is no file `.*missing") as error:
+            db.define(given)
+        assert error.value.code == "no-such-file"
+
+
+def test_a_program_of_one_line_may_end_in_a_comment_on_a_file(db: upshot.Database) -> None:
+    db.define(".decl a(x: number)  // as in other.dl")
+    assert set(db.schemas) == {"a"}
+
+
 def test_files_that_cannot_be_read_are_named(db: upshot.Database, tmp_path: Path) -> None:
     (tmp_path / "there.dl").write_text(PATHS)
     with pytest.raises(upshot.UsageError) as error:

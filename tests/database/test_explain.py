@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -82,6 +83,8 @@ def test_the_picture_is_well_formed_and_shows_every_relation_and_edge(loaded: up
     assert "edge → path" in titles
     assert "3 rows · maintenance" in picture
     assert "prefers-color-scheme: dark" in picture
+    assert "var(" not in picture
+    assert "--" not in picture
     recursive = [rect for rect in root.iter(f"{space}rect") if rect.get("class") == "recursive"]
     assert len(recursive) == 2 + 1  # two components and the legend
 
@@ -96,6 +99,16 @@ def test_boxes_never_overlap(loaded: upshot.Database) -> None:
     for i, a in enumerate(boxes):
         for b in boxes[i + 1 :]:
             assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+
+
+def test_every_class_of_the_picture_has_a_colour_without_the_dark_scheme(loaded: upshot.Database) -> None:
+    picture = loaded.explain().svg()
+    light = picture[picture.index("<style>") : picture.index("@media")]
+    colours = set(re.findall(r"\.(\w+) \{[^}]*#[0-9a-f]{6}", light))
+    assert colours == {
+        *("paper", "name", "note", "base", "view", "constraint", "recursive"),
+        *("edge", "negated", "aggregated", "tip", "sum"),
+    }
 
 
 def test_the_picture_of_one_view_leaves_out_what_it_does_not_use(loaded: upshot.Database) -> None:

@@ -59,7 +59,36 @@ def test_types_that_no_column_holds_are_refused(db: upshot.Database) -> None:
     with pytest.raises(upshot.DataError) as error:
         db.register("t", pa.table({"two words": [1]}))
     assert error.value.code == "not-a-name"
+    with pytest.raises(upshot.DataError) as error:
+        db.register("my table", pa.table({"x": [1]}))
+    assert error.value.code == "not-a-name"
+    assert "`my_table`" in error.value.help
     assert len(db.schemas) == 0
+
+
+def test_columns_that_cannot_be_names_come_with_the_call_that_renames_them(db: upshot.Database) -> None:
+    table = pa.table({"my col": [1], "my_col": [2], "2nd": [3], "ok": [4]})
+    with pytest.raises(upshot.DataError) as error:
+        db.register("t", table)
+    assert error.value.message == "`my col`, `2nd` cannot be names of columns"
+    assert 'table.rename_columns(["my_col_", "my_col", "_2nd", "ok"])' in error.value.help
+    db.register("t", table.rename_columns(["my_col_", "my_col", "_2nd", "ok"]))
+    assert db.rows("t") == {(1, 2, 3, 4)}
+
+
+def test_a_table_with_other_column_names_comes_with_the_call_that_renames_them(db: upshot.Database) -> None:
+    db.define(".decl t(x: number, my_col: number, z: number)")
+    table = pa.table({"z": [3], "my col": [2], "first": [1]})
+    with pytest.raises(upshot.DataError) as error:
+        db.register("t", table)
+    assert error.value.code == "unknown-column"
+    assert error.value.message == "the table for `t` has `my col`, `first` where the relation has `x`, `my_col`"
+    assert 'table.rename_columns(["z", "my_col", "x"])' in error.value.help
+    db.register("t", table.rename_columns(["z", "my_col", "x"]))
+    assert db.rows("t") == {(1, 2, 3)}
+    frame = table.to_pandas()
+    frame.columns = ["z", "my_col", "x"]
+    assert len(db.register("t", frame).changes) == 0
 
 
 def test_parquet_and_csv_files_and_folders(db: upshot.Database, tmp_path: Path) -> None:

@@ -149,6 +149,7 @@ def test_a_missing_file_says_where_it_was_expected(tmp_path: Path) -> None:
         ("\ta\n", "null-in-required-column", "e.facts:1:1"),
         ("1\ta\n9223372036854775808\tb\n", "wrong-type", "e.facts:2:1"),
         ("1.5\tb\n", "wrong-type", "e.facts:1:1"),
+        ("\\N\ta\n", "null-in-required-column", "e.facts:1:1"),
         (b"1\ta\n2\t\xff\n", "not-utf8", "e.facts:2"),
     ],
 )
@@ -159,6 +160,19 @@ def test_a_bad_line_is_named_with_file_line_and_column(
     assert error.code == code
     assert place in error.message
     assert place in str(error)
+
+
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [
+        ("", "the field is empty and column `y` is not nullable"),
+        ("\\N", r"`\N` is NULL and column `y` is not nullable"),
+    ],
+)
+def test_null_in_a_required_column_is_called_that(tmp_path: Path, reader: str, field: str, words: str) -> None:
+    error = refused(tmp_path, ".decl e(x: symbol, y: number)  .input e", e=f"a\t{field}\n")
+    assert error.code == "null-in-required-column"
+    assert words in error.message
 
 
 def test_the_column_of_a_bad_field_is_counted_in_characters(tmp_path: Path, reader: str) -> None:
@@ -211,12 +225,70 @@ def test_large_outputs_are_the_same_by_arrow(
     db.define(".decl e(x: number, s: symbol, b: boolean)  .output e  .decl q(s: symbol)  .output q")
     with db.transaction() as tx:
         tx.insert("e", [(10, "a", True), (9, "ü", False), (9, "b", False), (-1, "", True)])
-        tx.insert("q", [('with "quotes"',), ("tab\there",)])
+        tx.insert("q", [('with "quotes"',), ("a, b",)])
     write_outputs(db, tmp_path / "plain", io.StringIO())
     monkeypatch.setattr("upshot.database.souffle_writer.WORTH_ARROW", 0)
     write_outputs(db, tmp_path / "arrow", io.StringIO())
     for name in ("e.csv", "q.csv"):
         assert (tmp_path / "arrow" / name).read_text() == (tmp_path / "plain" / name).read_text()
+
+
+@pytest.fixture(params=["by row", "by Arrow"])
+def writer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "by Arrow":
+        monkeypatch.setattr("upshot.database.souffle_writer.WORTH_ARROW", 0)
+        monkeypatch.setattr("upshot.database.unwritable_text.WORTH_ARROW", 0)
+
+
+@pytest.mark.usefixtures("writer")
+@pytest.mark.parametrize(
+    ("text", "options", "words", "cure"),
+    [
+        ("a\tb", "", r"`a\tb`; it holds a tab, which ends a field", "rfc4180=true"),
+        ("a\nb", "", r"`a\nb`; it holds a line feed, which ends a row", "rfc4180=true"),
+        ("a\r", "", r"`a\r`; it holds a carriage return, which ends a row", "rfc4180=true"),
+        ("a,b", '(delimiter=",")', "it holds the delimiter `,`", "rfc4180=true"),
+        ("a|", '(delimiter="||")', "it holds the delimiter `||`", "rfc4180=true"),
+        ("\\N", "", r"`\N`; in a nullable column it would be read back as NULL", "make the column required"),
+        ("\\N", "(rfc4180=true)", r"`\N`; in a nullable column", "`s: symbol`"),
+        ("long " * 1000 + "\t", "", "long long", "rfc4180=true"),
+    ],
+)
+def test_text_that_could_not_be_read_back_is_refused_before_anything_is_written(
+    db: upshot.Database, tmp_path: Path, text: str, options: str, words: str, cure: str
+) -> None:
+    db.define(f".decl fine(x: number)  fine(1).  .output fine  .decl e(s: symbol?, x: number)  .output e{options}")
+    with db.transaction() as tx:
+        tx.insert("e", [("fine", 1), (None, 2), (text, 3)])
+    with pytest.raises(upshot.DataError) as error:
+        write_outputs(db, tmp_path / "out", io.StringIO())
+    assert error.value.code == "unwritable-text"
+    assert "column `s` of `e`" in error.value.message
+    assert words in error.value.message
+    assert len(error.value.message) < 250
+    assert cure in error.value.help
+    assert not (tmp_path / "out").exists()
+    write_outputs(db, None, io.StringIO())
+
+
+@pytest.mark.usefixtures("writer")
+def test_text_with_anything_else_in_it_is_read_back(db: upshot.Database, tmp_path: Path) -> None:
+    program = """
+        .decl plain(s: symbol)  .input plain(filename="p")  .output plain(filename="p")
+        .decl quoted(s: symbol?)  .input quoted(filename="q", rfc4180=true)  .output quoted(filename="q", rfc4180=true)
+        .decl wide(x: number, s: symbol)  .input wide(filename="w", delimiter="||")
+        .output wide(filename="w", delimiter="||")
+    """
+    db.define(program)
+    with db.transaction() as tx:
+        tx.insert("plain", [("\\N",), ("",), ('"',), ("a,b",), ("ü",)])
+        tx.insert("quoted", [(None,), ("a\tb",), ("a\nb",), ("a\r\nb\r",), ('"',), ("a,b",)])
+        tx.insert("wide", [(1, "|a|"), (2, "\t")])
+    write_outputs(db, tmp_path, io.StringIO())
+    with upshot.connect() as again:
+        load(again, tmp_path, program)
+        for name in db.schemas:
+            assert again.rows(name) == db.rows(name)
 
 
 def test_files_that_cannot_be_written_are_named(db: upshot.Database, tmp_path: Path) -> None:

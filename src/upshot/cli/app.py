@@ -122,7 +122,7 @@ def run(
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Evaluate a program as Soufflé does: read facts, write results."""
+    """Evaluate a program once: read facts, write results."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.run import run

@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from upshot.cli.files import STDIN, at_line, decode_line, open_bytes
+from upshot.cli.files import at_line, decode_line, open_bytes, shown_name
 from upshot.cli.values import NotAValue, from_json
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import DataError
@@ -45,7 +45,7 @@ class ChangeLine:
 
 def read_change_lines(path: Path) -> Iterator[ChangeLine]:
     """The lines of a change file as they arrive; `-` is standard input."""
-    name = "<stdin>" if path == STDIN else str(path)
+    name = shown_name(path)
     with open_bytes(path, "change file") as stream:
         # readline and not iteration: a transaction on a pipe is answered when it arrives, not when a buffer is full.
         for number, raw in enumerate(iter(stream.readline, b""), start=1):
@@ -103,12 +103,20 @@ def _read_object(text: str) -> dict[str, Any]:
         raise _Wrong("not-a-transaction", "a transaction is a JSON object", _EXAMPLE)
     for key in content:
         if key not in ("insert", "delete"):
-            raise _Wrong(
-                "not-a-transaction",
-                f"unknown key `{key}`",
-                did_you_mean(key, ("insert", "delete")) or "a transaction has the keys `insert` and `delete`",
-            )
+            raise _Wrong("not-a-transaction", f"unknown key `{key}`", _instead_of(key))
     return content
+
+
+def _instead_of(key: str) -> str:
+    """What to write instead of a key that transactions do not have."""
+    only = "a transaction in a change file has only the keys `insert` and `delete`"
+    match key:
+        case "upsert" | "update":
+            return f"{only}; write an {key} as both: delete the old row, insert the new one"
+        case "replace":
+            return f"{only}; to replace rows, delete the old ones and insert the new ones"
+        case _:
+            return did_you_mean(key, ("insert", "delete")) or only
 
 
 def _no_constant(name: str) -> None:

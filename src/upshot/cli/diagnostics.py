@@ -35,8 +35,9 @@ def as_fields(diagnostic: Diagnostic) -> dict[str, object]:
         "file": span.source.name if span else None,
         "line": span.line if span else None,
         "column": span.column if span else None,
-        "help": diagnostic.help,
     }
+    if diagnostic.help:
+        fields["help"] = diagnostic.help
     if diagnostic.label:
         fields["label"] = diagnostic.label
     if diagnostic.notes:

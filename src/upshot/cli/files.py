@@ -14,9 +14,14 @@ from upshot.core.span import Source, Span
 STDIN = Path("-")
 
 
+def shown_name(path: Path) -> str:
+    """The file as messages name it."""
+    return "<stdin>" if path == STDIN else str(path)
+
+
 def read_program(path: Path) -> Source:
     """The text of a program; `-` is standard input."""
-    name = "<stdin>" if path == STDIN else str(path)
+    name = shown_name(path)
     with open_bytes(path, "program") as stream:
         data = stream.read()
     try:

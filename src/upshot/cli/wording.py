@@ -8,6 +8,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
+def its(number: int) -> str:
+    """The possessive that goes with so many things."""
+    return "its" if number == 1 else "their"
+
+
 def duration(seconds: float) -> str:
     """A time to three digits, in the unit a person would use.
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Protocol
 
+from upshot.core.errors import UsageError
 from upshot.core.schema import Schema
 
 if TYPE_CHECKING:
@@ -85,17 +86,29 @@ class Rows:
         return self._source.arrow()
 
     def to_pandas(self) -> pandas.DataFrame:
+        try:
+            import pandas  # noqa: F401, PLC0415 - an optional package, which Arrow needs here
+        except ImportError:
+            raise _missing_package("pandas") from None
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
-        import polars  # noqa: PLC0415 - an optional package
-
+        try:
+            import polars  # noqa: PLC0415 - an optional package
+        except ImportError:
+            raise _missing_package("polars") from None
         frame = polars.from_arrow(self.to_arrow())
         assert isinstance(frame, polars.DataFrame)
         return frame
 
     def to_spark(self, session: Any) -> Any:
         """A DataFrame of the given Spark session."""
+        if not callable(getattr(session, "createDataFrame", None)):
+            raise UsageError(
+                f"`to_spark` takes a Spark session, not {type(session).__name__}",
+                code="wrong-argument",
+                help="pass `SparkSession.builder.getOrCreate()`",
+            )
         return session.createDataFrame(self.to_arrow())
 
 
@@ -120,6 +133,11 @@ class _Listed:
             [pyarrow.array(list(values), field.type) for values, field in zip(columns, schema, strict=True)],
             schema=schema,
         )
+
+
+def _missing_package(name: str) -> UsageError:
+    message = f"this needs the package `{name}`, which is not installed"
+    return UsageError(message, code="missing-package", help="pip install 'upshot[frames]'")
 
 
 def _as_set(rows: Any) -> set[Row]:

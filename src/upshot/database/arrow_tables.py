@@ -6,6 +6,7 @@ refused, with the column and the cure named.
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING, Any
 
 from upshot.core.diagnostic import did_you_mean
@@ -50,6 +51,8 @@ def aligned(table: pa.Table, schema: Schema) -> pa.Table:
         given = names
         table = table.rename_columns(names)
     if sorted(given) != sorted(names):
+        if len(given) == len(names) == len(set(given)):
+            raise _other_names(schema, given)
         raise column_mismatch(schema, given, where="the table")
     if not names:
         return table
@@ -105,6 +108,29 @@ def column_mismatch(schema: Schema, given: list[str], *, where: str) -> DataErro
         return DataError(message, code="unknown-column", help=f"the columns are {_listed(names)}")
     message = f"{where} lacks column {_listed(missing)} of `{schema.name}`"
     return DataError(message, code="missing-column", help=f"give every column: {_listed(names)}")
+
+
+def _other_names(schema: Schema, given: list[str]) -> DataError:
+    """The error for a table that has as many columns as the relation, under other names."""
+    names = [column.name for column in schema.columns]
+    left = [name for name in names if name not in given]
+    renamed = {name: _closest(name, left) for name in given if name not in names}
+    differ = ", ".join(f"`{name}`" for name in renamed)
+    wanted = ", ".join(f"`{name}`" for name in names if name not in given)
+    message = f"the table for `{schema.name}` has {differ} where the relation has {wanted}"
+    return DataError(message, code="unknown-column", help=how_to_rename([renamed.get(name, name) for name in given]))
+
+
+def _closest(name: str, left: list[str]) -> str:
+    """Takes out of `left` the name most like this one, or the first."""
+    near = difflib.get_close_matches(name.lower(), left, n=1)
+    return left.pop(left.index(near[0]) if near else 0)
+
+
+def how_to_rename(names: list[str]) -> str:
+    """The calls that give the columns of a table other names."""
+    listed = "[" + ", ".join(f'"{name}"' for name in names) + "]"
+    return f"rename the columns: `table.rename_columns({listed})` for Arrow, `frame.columns = {listed}` for frames"
 
 
 def _listed(names: list[str]) -> str:

@@ -9,6 +9,7 @@ Each step hands on one immutable artefact, and `Compiled` keeps them all: the da
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,7 +85,7 @@ def _compiled(program: Program) -> Compiled:
 
 
 def read_program(text_or_path: str | os.PathLike[str]) -> tuple[str, str]:
-    """The text and its name in messages. A `Path` is read; so is a string that names an existing .dl or .sql file."""
+    """The text and its name in messages. A `Path` is read; so is a string that is the name of a .dl or .sql file."""
     if isinstance(text_or_path, str):
         path = Path(text_or_path) if _names_a_file(text_or_path) else None
         if path is None:
@@ -97,7 +98,7 @@ def read_program(text_or_path: str | os.PathLike[str]) -> tuple[str, str]:
             code="wrong-argument",
             help="pass the program as a string, or a pathlib.Path to a .dl file",
         )
-    if path.suffix == ".sql":
+    if path.suffix == ".sql" and path.exists():
         raise UsageError(
             f"`{path}`: SQL definitions are not available yet",
             code="not-yet",
@@ -107,7 +108,13 @@ def read_program(text_or_path: str | os.PathLike[str]) -> tuple[str, str]:
 
 
 def _names_a_file(text: str) -> bool:
-    return "\n" not in text and text.endswith((".dl", ".sql")) and os.path.isfile(text)
+    """Whether a string is a path, there or not: no program ends this way except in a comment."""
+    if "\n" in text or "\0" in text or not text.endswith((".dl", ".sql")):
+        return False
+    return os.path.isfile(text) or _COMMENT.search(text) is None
+
+
+_COMMENT = re.compile(r"(?:^|\s)//|/\*")
 
 
 def _text_of(path: Path) -> str:

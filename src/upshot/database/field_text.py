@@ -1,7 +1,7 @@
 r"""Values as fields of a text file, in Soufflé's spelling where Soufflé has the type.
 
 NULL is written `\N`, and read from `\N` in any nullable column; an empty field is NULL too where the column is nullable
-and not text. In columns that take no NULL, `\N` is ordinary text.
+and not text. In text columns that take no NULL, `\N` is ordinary text.
 """
 
 from __future__ import annotations

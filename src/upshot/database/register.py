@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from upshot.core.errors import DataError, UsageError
 from upshot.core.types import Type
-from upshot.database.arrow_tables import aligned, as_arrow, column_type, is_table
+from upshot.database.arrow_tables import aligned, as_arrow, column_type, how_to_rename, is_table
 from upshot.database.changes import Commit
 from upshot.database.commit import commit
 from upshot.database.compile import compile_items
@@ -46,17 +46,30 @@ def register(state: State, name: str, table: Any) -> Commit:
 
 def declared(name: str, table: pa.Table) -> Declaration:
     """The declaration of a relation that holds this table."""
-    for word in (name, *table.column_names):
-        if not IDENTIFIER.match(word):
-            raise DataError(
-                f"`{word}` cannot be a name in a program",
-                code="not-a-name",
-                help=f"rename it to letters, digits and `_`, or declare `{name}` yourself before registering",
-            )
+    if not IDENTIFIER.match(name):
+        message = f"`{name}` cannot be the name of a relation"
+        raise DataError(message, code="not-a-name", help=f"use letters, digits and `_`, as in `{_names([name])[0]}`")
+    wrong = [word for word in table.column_names if not IDENTIFIER.match(word)]
+    if wrong:
+        words = ", ".join(f"`{word}`" for word in wrong)
+        message = f"{words} cannot be {'the name of a column' if len(wrong) == 1 else 'names of columns'}"
+        raise DataError(message, code="not-a-name", help=how_to_rename(_names(table.column_names)))
     attributes = []
     for field, column in zip(table.schema, table.columns, strict=True):
         attributes.append(Attribute(field.name, _type_name(column_type(field, nullable=column.null_count > 0))))
     return Declaration(name, tuple(attributes))
+
+
+def _names(words: list[str]) -> list[str]:
+    """Names like these words that a program can use, no two alike."""
+    names: list[str] = []
+    for word in words:
+        name = word if IDENTIFIER.match(word) else re.sub(r"[^A-Za-z0-9_]+", "_", word) or "_"
+        name = name if IDENTIFIER.match(name) else f"_{name}"
+        while name in names or (name != word and name in words):
+            name += "_"
+        names.append(name)
+    return names
 
 
 def _type_name(type: Type) -> TypeName:

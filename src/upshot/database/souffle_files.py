@@ -9,6 +9,7 @@ from upshot.database.souffle_options import FileOptions, file_options
 from upshot.database.souffle_reader import read_facts
 from upshot.database.souffle_writer import block, size_line, write_rows
 from upshot.database.transaction import Transaction
+from upshot.database.unwritable_text import refuse_unwritable
 
 if TYPE_CHECKING:
     from upshot.database.database import Database
@@ -24,15 +25,17 @@ def load_inputs(database: Database, folder: Path) -> Transaction:
 
 
 def write_outputs(database: Database, folder: Path | None, stream: TextIO) -> list[Path]:
-    """The files written for `.output` and `.printsize`, in program order. Without a folder all goes to `stream`."""
+    """The files written for `.output` and `.printsize`, in program order. Without a folder all goes to `stream`.
+    A text that could not be read back is refused before the first file is written."""
+    wanted = [file_options(d, folder or Path()) for d in database.directives if d.kind != "input"]
+    for options in wanted:
+        if options.device == "file" and folder is not None:
+            refuse_unwritable(database.rows(options.relation), options)
     written = []
-    for directive in database.directives:
-        if directive.kind == "input":
-            continue
-        options = file_options(directive, folder or Path())
-        rows = database.rows(directive.relation)
+    for options in wanted:
+        rows = database.rows(options.relation)
         if options.device == "stdoutprintsize":
-            stream.write(size_line(directive.relation, len(rows)) + "\n")
+            stream.write(size_line(options.relation, len(rows)) + "\n")
         elif options.device == "stdout" or folder is None:
             stream.writelines(line + "\n" for line in block(rows, options))
         else:
@@ -41,4 +44,12 @@ def write_outputs(database: Database, folder: Path | None, stream: TextIO) -> li
     return written
 
 
-__all__ = ["FileOptions", "file_options", "load_inputs", "read_facts", "write_outputs", "write_rows"]
+__all__ = [
+    "FileOptions",
+    "file_options",
+    "load_inputs",
+    "read_facts",
+    "refuse_unwritable",
+    "write_outputs",
+    "write_rows",
+]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from upshot.core.errors import DataError
-from upshot.core.schema import Schema
+from upshot.core.schema import Column, Schema
 from upshot.core.span import Source, Span
 from upshot.core.types import Kind
 from upshot.database.field_text import NULL, Unreadable, reader_of
@@ -200,8 +200,7 @@ class _Lines:
             except Unreadable as wrong:
                 start = len(self._options.delimiter.join([*fields[:position], ""]))
                 width = max(1, len(fields[position]))
-                words = f"`{_short(fields[position])}` in column `{column.name}` is not {wrong}"
-                slug = "null-in-required-column" if fields[position] == "" else "wrong-type"
+                slug, words = _misfit(fields[position], column, str(wrong))
                 return self._wrong(slug, number, line, start, start + width, words)
         raise AssertionError("every field can be read")
 
@@ -229,6 +228,17 @@ class _Lines:
         between = "tabs" if self._options.delimiter == "\t" else f"`{self._options.delimiter}`"
         hint = f"the relation is `{self._schema}`; fields stand between {between}"
         return DataError(f"{self._name}:{number}:{start + 1}: {words}", code=slug, span=span, help=hint)
+
+
+def _misfit(field: str, column: Column, expected: str) -> tuple[str, str]:
+    """Slug and words for a field that is no value of its column."""
+    match field:
+        case "":
+            return "null-in-required-column", f"the field is empty and column `{column.name}` is not nullable"
+        case _ if field == NULL:
+            return "null-in-required-column", f"`{NULL}` is NULL and column `{column.name}` is not nullable"
+        case _:
+            return "wrong-type", f"`{_short(field)}` in column `{column.name}` is not {expected}"
 
 
 def _lines_of(text: str) -> list[str]:

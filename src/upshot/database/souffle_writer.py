@@ -14,13 +14,15 @@ from upshot.core.schema import Schema
 from upshot.core.types import Kind
 from upshot.database.field_text import text_of
 from upshot.database.souffle_options import FileOptions
+from upshot.database.unwritable_text import refuse_unwritable
 
 WORTH_ARROW = 100_000
 """Rows from which Arrow writes the file."""
 
 
 def write_rows(rows: Rows, options: FileOptions) -> None:
-    """Writes one sorted file, in a folder made when it is not there."""
+    """Writes one sorted file, in a folder made when it is not there; nothing if a text could not be read back."""
+    refuse_unwritable(rows, options)
     try:
         options.path.parent.mkdir(parents=True, exist_ok=True)
         if len(rows) >= WORTH_ARROW and _write_with_arrow(rows, options):
@@ -100,6 +102,6 @@ def _write_with_arrow(rows: Rows, options: FileOptions) -> bool:
     try:
         arrow_csv.write_csv(table, str(options.path), write_options=written)
     except pa.ArrowInvalid:
-        # Text with quotes or delimiters in it: Soufflé writes it as it is, Arrow does not.
+        # Text with quotes in it: Soufflé writes it as it is, Arrow does not.
         return False
     return True

@@ -17,14 +17,15 @@ from upshot.database.state import State
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was compared and found equal."""
+    """What was compared and found equal: the views the user declared, and how many rows they hold. The views made from
+    their rules were compared as well."""
 
     views: tuple[str, ...]
     rows: int
 
 
 def verify(state: State) -> Verified:
-    """The views compared, generated ones included: each equals its recomputation from the base, or `VerifyError`."""
+    """The declared views; each view, generated ones included, equals its recomputation, or `VerifyError`."""
     with state.writing("verify") as engine:
         normal = state.compiled.plan.normal
         fresh = state.make_engine()
@@ -44,7 +45,8 @@ def verify(state: State) -> Verified:
                 code="view-differs",
                 help="this is a fault in Upshot; please report it with the program and the transactions that led here",
             )
-        return Verified(tuple(view.name for view in views), sum(fresh.size(view.name) for view in views))
+        declared = tuple(view.name for view in views if view.name in state.compiled.visible)
+        return Verified(declared, sum(fresh.size(name) for name in declared))
 
 
 def _differences(schema: Schema, stored: Engine, fresh: Engine) -> Iterable[str]:

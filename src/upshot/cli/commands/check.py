@@ -6,6 +6,7 @@ from pathlib import Path
 
 from upshot.check import check as check_program
 from upshot.check.program import CheckedProgram
+from upshot.cli.files import shown_name
 from upshot.cli.programs import parse_file
 from upshot.cli.settings import OK, WRONG_INPUT
 from upshot.cli.terminal import Terminal
@@ -23,11 +24,11 @@ def check(terminal: Terminal, file: Path) -> int:
     except ProgramError as error:
         terminal.report(error.diagnostics, to=stream)
         if not terminal.json:
-            terminal.message(f"{file}: {_counted_findings(error)}")
+            terminal.message(f"{shown_name(file)}: {_counted_findings(error)}")
         return WRONG_INPUT
     terminal.report(checked.warnings, to=stream)
     if not terminal.json:
-        terminal.data(f"{file}: ok, {summary(checked)}")
+        terminal.data(f"{shown_name(file)}: ok, {summary(checked)}")
     return OK
 
 

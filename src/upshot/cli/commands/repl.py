@@ -26,7 +26,10 @@ _HISTORY_LENGTH = 2000
 
 
 def repl(terminal: Terminal, file: Path | None, fact_dir: Path | None) -> int:
-    """Runs until `:quit` or the end of input; errors are reported and the session goes on."""
+    """Runs until `:quit` or the end of input; errors are reported and the session goes on.
+
+    Whoever sits at a terminal has read them. A script learns of them by the exit code.
+    """
     session = ReplSession(terminal, fact_dir)
     if file is not None:
         session.load(file)
@@ -39,7 +42,7 @@ def repl(terminal: Terminal, file: Path | None, fact_dir: Path | None) -> int:
             _read(session)
     except Quit:
         pass
-    return OK
+    return OK if interactive else session.code
 
 
 def _read(session: ReplSession) -> None:
@@ -59,6 +62,8 @@ def _converse(terminal: Terminal, session: ReplSession) -> None:
             line = input(_MORE if lines.waiting else _PROMPT)
         except EOFError:
             terminal.message("")
+            for statement in lines.finish():
+                session.execute(statement)
             return
         except KeyboardInterrupt:
             lines.forget()

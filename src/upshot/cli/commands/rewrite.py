@@ -50,19 +50,15 @@ def _available(strategy: str) -> None:
                 )
             ]
         )
+    printed = " or ".join(f"`--strategy {name}`" for name in _HERE)
     if strategy in _WITHOUT_RULES:
-        raise ProgramError(
-            [
-                Diagnostic(
-                    "not-yet",
-                    f"strategy `{strategy}` has no rules of its own to print",
-                    help="`upshot explain` says how each view is kept",
-                )
-            ]
+        raise UsageError(
+            f"strategy `{strategy}` has no rules of its own to print",
+            code="strategy-without-rules",
+            help=f"use {printed}; `upshot explain` says how each view is kept",
         )
-    known = (*_HERE, *_LATER, *_WITHOUT_RULES)
     raise UsageError(
         f"there is no strategy `{strategy}`",
         code="unknown-strategy",
-        help=did_you_mean(strategy, known) or f"strategies: {', '.join(f'`{name}`' for name in known)}",
+        help=did_you_mean(strategy, _HERE) or f"use {printed}",
     )

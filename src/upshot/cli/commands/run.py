@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from upshot.cli.files import shown_name
 from upshot.cli.session import open_database
 from upshot.cli.settings import OK
 from upshot.cli.terminal import Terminal
@@ -53,7 +54,7 @@ def _print_size(terminal: Terminal, relation: str, size: int) -> None:
 def _nothing_asked(file: Path) -> Diagnostic:
     return Diagnostic(
         "no-output",
-        f"`{file}` asks for no results",
+        f"`{shown_name(file)}` asks for no results",
         help="write `.output r` or `.printsize r` for a relation `r`",
         severity=Severity.WARNING,
     )

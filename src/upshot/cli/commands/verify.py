@@ -12,7 +12,7 @@ from upshot.cli.session import open_database
 from upshot.cli.settings import OK
 from upshot.cli.terminal import Terminal
 from upshot.cli.transactions import at_change, commit_line
-from upshot.cli.wording import counted
+from upshot.cli.wording import counted, its
 from upshot.core.errors import Error, UsageError
 
 
@@ -38,5 +38,6 @@ def verify(terminal: Terminal, file: Path, fact_dir: Path | None, changes: Path 
         terminal.data(json.dumps(fields))
     else:
         after = f" after {counted(committed, 'transaction')}" if changes is not None else ""
-        terminal.data(f"ok: {counted(len(views), 'view')}, {counted(rows, 'row')}, equal to their recomputation{after}")
+        compared = f"{counted(len(views), 'view')}, {counted(rows, 'row')}, equal to {its(len(views))} recomputation"
+        terminal.data(f"ok: {compared}{after}")
     return OK

@@ -10,17 +10,20 @@ from typing import assert_never
 from upshot.cli.deltas import changes_to_json, view_changes
 from upshot.cli.diagnostics import of_error
 from upshot.cli.files import existing_directory, read_program
+from upshot.cli.outcome import code_of
 from upshot.cli.programs import parse_source
 from upshot.cli.repl.display import show_answer, show_changes
 from upshot.cli.repl.facts import Row, fact_rows, ground_facts, row
-from upshot.cli.repl.statements import ChangeText, Command, ProgramText, Query, Statement
+from upshot.cli.repl.statements import ChangeText, Command, ProgramText, Query, Statement, Unfinished
 from upshot.cli.session import load_facts
+from upshot.cli.settings import ENGINE_FAILED, OK, WRONG_INPUT
 from upshot.cli.terminal import Terminal
 from upshot.cli.values import rows_to_json
-from upshot.cli.wording import counted
-from upshot.core.diagnostic import did_you_mean
-from upshot.core.errors import Error, UsageError
+from upshot.cli.wording import counted, its
+from upshot.core.diagnostic import Diagnostic, did_you_mean
+from upshot.core.errors import Error, ProgramError, UsageError
 from upshot.core.schema import Role
+from upshot.core.span import Source, Span
 from upshot.database.changes import ChangeSet, Commit
 from upshot.database.connect import connect
 from upshot.database.definitions import merged, without
@@ -41,6 +44,8 @@ path(X, Y) :- edge(X, Y).             add a rule to a view; what is typed ends w
 :drop NAME                            forget a view, or an empty relation
 :help  :quit"""
 
+_OTHER_NAMES = {"?": "help", "exit": "quit"}
+
 
 class Quit(Exception):
     """The user wants to leave."""
@@ -51,6 +56,8 @@ class ReplSession:
 
     def __init__(self, terminal: Terminal, fact_dir: Path | None) -> None:
         self.database = connect()
+        self.code = OK
+        """The exit code the errors so far amount to: 3 if the engine failed, 1 for every other mistake."""
         self._terminal = terminal
         self._fact_dir = fact_dir
         self._program = Program(())
@@ -78,11 +85,14 @@ class ReplSession:
                     self._change([(sign, *fact) for sign, text in facts for fact in self._rows(text)])
                 case ProgramText(text):
                     self._define(text)
+                case Unfinished(text):
+                    raise ProgramError([_unfinished(text)])
                 case _:
                     assert_never(statement)
         except Error as error:
             self._terminal.out.flush()
             self._terminal.report(of_error(error))
+            self.code = max(self.code, ENGINE_FAILED if code_of(error) == ENGINE_FAILED else WRONG_INPUT)
 
     def _rows(self, text: str) -> list[tuple[str, Row]]:
         return fact_rows(text, self.database.schemas)
@@ -90,6 +100,7 @@ class ReplSession:
     # ---- statements -------------------------------------------------------------------------------
 
     def _command(self, name: str, argument: str) -> None:
+        name = _OTHER_NAMES.get(name, name)
         matching = [known for known in self.commands if known == name or (name and known.startswith(name))]
         if len(matching) != 1:
             help = did_you_mean(name, self.commands) or "`:help` lists the commands"
@@ -167,7 +178,7 @@ class ReplSession:
     def _verify(self, _: str) -> None:
         verified = self.database.verify()
         views = [name for name in verified.views if name in self.database.schemas]
-        self._terminal.data(f"ok: {counted(len(views), 'view')} equal to their recomputation")
+        self._terminal.data(f"ok: {counted(len(views), 'view')} equal to {its(len(views))} recomputation")
 
     def _load(self, argument: str) -> None:
         if not argument:
@@ -189,6 +200,16 @@ class ReplSession:
 
     def _quit(self, _: str) -> None:
         raise Quit
+
+
+def _unfinished(text: str) -> Diagnostic:
+    first = text.partition("\n")[0]
+    return Diagnostic(
+        "unfinished-statement",
+        "this statement has no end, so it is dropped",
+        Span(Source("<repl>", text), 0, len(first)),
+        help="rules, facts and changes end with a full stop; brackets and comments must be closed",
+    )
 
 
 def _heads(item: Item) -> set[str]:

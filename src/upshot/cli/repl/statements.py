@@ -35,12 +35,25 @@ class ProgramText:
     text: str
 
 
-Statement = Command | Query | ChangeText | ProgramText
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A statement whose end never came."""
+
+    text: str
+
+
+Statement = Command | Query | ChangeText | ProgramText | Unfinished
+
+BARE_WORDS = {"help": "help", "?": "help", "quit": "quit", "exit": "quit"}
+"""What people type before they know that commands begin with a colon."""
+
+# Not `:- body`, `: { body }` or `: type)`, with which the line of a rule or a declaration may begin.
+_COMMAND_LINE = re.compile(r"\s*:[A-Za-z]+(\s.*)?")
 
 
 class Input:
     """Collects lines until they make statements; only `:` and `?` and directives end with their line, all else with
-    a full stop."""
+    a full stop. A command is one in the middle of a statement too: whoever is lost in one must find the way out."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -52,17 +65,22 @@ class Input:
 
     def feed(self, line: str) -> list[Statement]:
         """The statements this line completes."""
+        found: list[Statement] = []
+        if not self.waiting and line.strip() in BARE_WORDS:
+            return [Command(BARE_WORDS[line.strip()], "")]
+        if _COMMAND_LINE.fullmatch(line):
+            found += self.finish()
         self._text += line + "\n"
-        found = []
         while (end := _end(self._text)) is not None:
             found.append(_statement(self._text[:end]))
             self._text = self._text[end:]
         return found
 
     def finish(self) -> list[Statement]:
-        """Whatever is left when no more lines come."""
+        """The statement that is left when no more lines come."""
         rest, self._text = self._text, ""
-        return [_statement(rest)] if _skip_blank(rest, 0) < len(rest) else []
+        start = _skip_blank(rest, 0)
+        return [Unfinished(rest[start:].rstrip())] if start < len(rest) else []
 
     def forget(self) -> None:
         self._text = ""
