@@ -111,6 +111,14 @@ def test_every_class_of_the_picture_has_a_colour_without_the_dark_scheme(loaded:
     }
 
 
+def test_boxes_have_room_for_names_in_wide_letters(db: upshot.Database) -> None:
+    db.define(".decl wwwwmmmmwwwwmmmmwwww(x: number)  .decl RELATION_IN_CAPITALS(x: number)")
+    root = ET.fromstring(db.explain().svg())
+    boxes = [r for r in root.iter("{http://www.w3.org/2000/svg}rect") if (r.get("class") or "").startswith("box")]
+    # In bold DejaVu Sans of 14 pixels, `w` is 12.9 wide and `m` 14.6; the name starts 14 from the left edge.
+    assert all(float(box.get("width") or 0) > 14 + 12 * 12.9 + 8 * 14.6 + 10 for box in boxes)
+
+
 def test_the_picture_of_one_view_leaves_out_what_it_does_not_use(loaded: upshot.Database) -> None:
     picture = loaded.explain("path").svg()
     assert "apart" not in picture

@@ -40,8 +40,8 @@ class Error(Exception):
 
 
 class ProgramError(Error):
-    """Carries every diagnostic of the run, not only the first; `understood` is what could be read all the same, a tree of
-    `syntax`, if the text itself was at fault."""
+    """Carries every diagnostic of the run, not only the first; `understood` is what could be read all the same, a
+    tree of `syntax`, if the text itself was at fault."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic], understood: Any = None) -> None:
         first = diagnostics[0]

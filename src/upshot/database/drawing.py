@@ -103,7 +103,7 @@ def laid_out(network: Network, notes: Mapping[str, str]) -> Layout:
     x = MARGIN
     for layer, height in zip(network.layers, heights, strict=True):
         members = [name for slot in layer for name in slot.members]
-        width = max((max(len(n) * NAME_WIDTH, len(notes[n]) * NOTE_WIDTH) + 28 for n in members), default=0.0)
+        width = max((max(_name_width(n), len(notes[n]) * NOTE_WIDTH) + 28 for n in members), default=0.0)
         y = MARGIN + (tallest - height) / 2
         for slot in layer:
             if slot.passing is not None:
@@ -115,6 +115,11 @@ def laid_out(network: Network, notes: Mapping[str, str]) -> Layout:
     slots = [slot.members for layer in network.layers for slot in layer]
     groups = tuple(members for members in slots if members and network.recursive.issuperset(members))
     return Layout(boxes, lanes, groups, max(x - GAP + MARGIN, 680.0), tallest + 2 * MARGIN + 34)
+
+
+def _name_width(name: str) -> float:
+    """Names are bold; `m`, `w` and capitals take more room than other letters."""
+    return sum(NAME_WIDTH * (1.5 if letter in "mwMW" else 1.15 if letter.isupper() else 1) for letter in name)
 
 
 def _slot_height(members: tuple[str, ...]) -> float:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from upshot.check.program import CheckedProgram, Clause
+from upshot.check.variables import variables
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import ProgramError
 from upshot.rewrite import MaintenanceRule, StateOf, counting, maintenance, normal_form
 from upshot.rewrite.shapes import aggregate_of
-from upshot.syntax.ast import Atom, Not
+from upshot.syntax.ast import Atom, Not, Variable, Wildcard
 
 AVAILABLE = ("auto", "maintenance", "counting", "recompute")
 """The strategies there are today; the others of the language are known but refused."""
@@ -67,7 +68,7 @@ def compile_program(checked: CheckedProgram) -> ProgramPlan:
         clauses = tuple(c for c in normal.clauses if c.head.relation in views)
         recursive = any(name in views for clause in clauses for name in read_by(clause))
         for view in views:
-            choices[view] = _choose(checked, view, clauses, recursive, problems)
+            choices[view] = _choose(checked, view, clauses, recursive, choices, problems)
         strategy = _together([choices[view].strategy for view in views])
         for view in views:
             if choices[view].strategy != strategy:
@@ -109,8 +110,22 @@ def _together(strategies: list[str]) -> str:
     raise AssertionError(strategies)
 
 
+def _multiplies_an_aggregate(clause: Clause, choices: Mapping[str, Choice]) -> bool:
+    """Whether the clause joins an aggregate's value with rows of which the head keeps only a part."""
+    if not any(name in choices and choices[name].strategy == "aggregate" for name in read_by(clause)):
+        return False
+    kept = set(variables(clause.head))
+    terms = [term for literal in clause.body if isinstance(literal, Atom) for term in literal.args]
+    return any(isinstance(t, Wildcard) or (isinstance(t, Variable) and t.name not in kept) for t in terms)
+
+
 def _choose(
-    checked: CheckedProgram, view: str, clauses: tuple[Clause, ...], recursive: bool, problems: list[Diagnostic]
+    checked: CheckedProgram,
+    view: str,
+    clauses: tuple[Clause, ...],
+    recursive: bool,
+    choices: Mapping[str, Choice],
+    problems: list[Diagnostic],
 ) -> Choice:
     own = [clause for clause in clauses if clause.head.relation == view]
     if any(aggregate_of(clause) is not None for clause in own):
@@ -147,9 +162,19 @@ def _choose(
         return Choice(view, asked, (f"asked for by `.view {view} strategy={asked}`",))
     if options is not None and options.policy == "full":
         return Choice(view, "recompute", (f"asked for by `.view {view} policy=full`",))
+    return _automatic(view, own, recursive, choices)
+
+
+def _automatic(view: str, own: list[Clause], recursive: bool, choices: Mapping[str, Choice]) -> Choice:
+    """The choice where the user has made none."""
     if recursive:
         reason = "recursive: over-delete, rederive, insert touches only what may change"
         return Choice(view, "maintenance", (reason, "counting is out: a cycle would support itself"))
+    if any(_multiplies_an_aggregate(clause, choices) for clause in own):
+        reason = (
+            "an aggregate beside rows that are projected away: a new value changes as many derivations as its group has"
+        )
+        return Choice(view, "maintenance", (reason, "counting would count every one of them"))
     reason = "not recursive: counting derivations needs no rederivation"
     return Choice(
         view, "counting", (reason, "maintenance would have to look for other derivations of every deleted row")

@@ -17,14 +17,27 @@ _COUNTED = {"gain": Action.GAIN, "loss": Action.LOSE}
 
 
 def load_plan(
-    clause: Clause, action: Action, statistics: Statistics, *, name: str = "load", resolve: Resolve | None = None
+    clause: Clause,
+    action: Action,
+    statistics: Statistics,
+    *,
+    name: str = "load",
+    resolve: Resolve | None = None,
+    by_constants: bool = False,
 ) -> RulePlan:
-    """The whole body, in the new state unless told otherwise, from the relation that makes it cheapest."""
+    """The whole body, in the new state unless told otherwise, from the relation that makes it cheapest; `by_constants`:
+    rows with a given value are looked up by an index rather than found by a scan."""
     resolve = resolve or _in_new_state
     start = best_start(clause.body, resolve=resolve, types=clause.types, statistics=statistics)
+    if by_constants and start is not None and _has_constant(clause.body[start]):
+        start = None
     return _plan(
         name, clause, clause, start, Change.ALL, action, resolve, statistics, head=clause.head.relation, seed=True
     )
+
+
+def _has_constant(literal: Literal) -> bool:
+    return isinstance(literal, Atom) and any(isinstance(term, Constant) for term in literal.args)
 
 
 def _in_new_state(relation: str) -> Resolved:

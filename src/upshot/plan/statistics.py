@@ -15,16 +15,6 @@ class Statistics(Protocol):
         """The number of distinct values in these columns, if known."""
 
 
-class NoStatistics:
-    """Every relation looks alike; for printing plans before there is data."""
-
-    def size(self, relation: str) -> int:
-        return 1000
-
-    def keys(self, relation: str, columns: tuple[int, ...]) -> int | None:
-        return None
-
-
 def fan_out(statistics: Statistics, relation: str, arity: int, columns: tuple[int, ...]) -> float:
     """The rows expected to match one key on these columns.
 

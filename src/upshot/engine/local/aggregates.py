@@ -74,6 +74,11 @@ class AggregateView:
             case _:
                 pass
 
+    def texts(self) -> tuple[int, ...]:
+        """The code of the text constant that is aggregated, if it is one."""
+        is_text = self._constant is not None and self.type.kind is Kind.SYMBOL
+        return (self._constant,) if is_text and self._constant is not None else ()
+
     # ---- change --------------------------------------------------------------------------------------------
 
     def apply(self) -> int:

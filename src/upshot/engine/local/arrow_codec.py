@@ -125,7 +125,10 @@ def _encode_text(codec: Codec, column: Column, values: pa.ChunkedArray) -> Codes
     if isinstance(combined, pa.ChunkedArray):
         combined = combined.unify_dictionaries().combine_chunks()
     code = codec.dictionary.code
-    texts = combined.dictionary.to_pylist()
+    try:
+        texts = combined.dictionary.to_pylist()
+    except UnicodeDecodeError:
+        raise Misfit("wrong-type", f"column `{column.name}` holds bytes that are not UTF-8 text") from None
     if None in texts and not column.type.nullable:
         raise Misfit("null-in-required-column", f"column `{column.name}`: NULL in a column of type `{column.type}`")
     null = null_code(column.type)

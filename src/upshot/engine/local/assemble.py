@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from upshot.core.errors import DataError
 from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
 from upshot.engine.local import layout as op
-from upshot.engine.local.codec import Codec, null_code
+from upshot.engine.local.codec import Codec, Misfit, null_code
 from upshot.engine.local.externs import Extern, needs_python, operand_type
 from upshot.engine.local.memory import Buffer, store8
 from upshot.engine.local.plan_shape import STATE_BIT, can_share, driving_bits, emitted, prefix, used_names
@@ -116,7 +117,10 @@ class Assembler:
 
     def constant(self, constant: Constant) -> int:
         assert constant.type is not None
-        code = self._codec.encoder(constant.type)(constant.value)
+        try:
+            code = self._codec.encoder(constant.type)(constant.value)
+        except Misfit as misfit:
+            raise DataError(f"a constant does not fit: {misfit}", code=misfit.slug, span=constant.span) from None
         if constant.type.kind is Kind.SYMBOL and constant.value is not None:
             self._texts.append(code)
         if code not in self._constants:

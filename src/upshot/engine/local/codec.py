@@ -10,7 +10,7 @@ import datetime as dt
 import decimal
 import math
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,7 @@ class Dictionary:
     def sweep(self, used: NDArray[np.bool_]) -> int:
         """Forget every value whose code is not marked; the answer is how many were forgotten."""
         forgotten = 0
+        used[self._free] = True
         for code in np.flatnonzero(~used).tolist():
             value = self.values[code]
             if self.codes.get(value) == code:
@@ -273,6 +274,8 @@ def _encode_decimal(value: Any, type_: Type) -> int:
     with decimal.localcontext(prec=60):
         if exact.adjusted() > 40:
             raise Misfit("number-out-of-range", f"`{value}` has more digits than `{type_}`")
+        if exact and exact.adjusted() < -type_.scale - 1:
+            raise Misfit("decimal-scale", f"`{value}` has more than {type_.scale} decimal places")
         scaled = exact.scaleb(type_.scale)
         if scaled != scaled.to_integral_value():
             raise Misfit("decimal-scale", f"`{value}` has more than {type_.scale} decimal places")
@@ -280,7 +283,3 @@ def _encode_decimal(value: Any, type_: Type) -> int:
     if abs(code) >= 10**type_.precision:
         raise Misfit("number-out-of-range", f"`{value}` has more digits than `{type_}`")
     return code
-
-
-def column_of(codes: Sequence[int]) -> NDArray[np.int64]:
-    return np.array(codes, dtype=np.int64)

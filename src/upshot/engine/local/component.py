@@ -170,12 +170,13 @@ class Component:
             phase, sizes = known
             if not any(_has_drifted(size, self._tables[name].size) for name, size in sizes.items()):
                 return phase
-            phase.release(self._storage)
         plans = self.plans(stage)
         widest = max(schema.arity for schema in self._schemas.values()) + 1
         phase = Assembler(self._storage, self._tables, self._schemas, self._codec, widest).assemble(plans)
         sizes = {name: self._tables[name].size for name in (*self.plan.views, *self.plan.reads)}
         self._phases[stage] = phase, sizes
+        if known is not None:
+            known[0].release(self._storage)
         return phase
 
     def plans(self, stage: str) -> list[RulePlan]:
@@ -214,6 +215,8 @@ class Component:
         """The codes of text constants in the component's rules."""
         for phase, _ in self._phases.values():
             yield from phase.texts
+        for aggregate in self._aggregates:
+            yield from aggregate.texts()
 
     def describe(self) -> str:
         if self.plan.strategy == "aggregate":

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 
 from upshot.engine.local import layout as op
 from upshot.engine.local.assemble import Phase
+from upshot.engine.local.interrupts import uninterrupted
 from upshot.engine.local.machine import MACHINE
 from upshot.engine.local.memory import Buffer, load8, store8
 from upshot.engine.local.storage import Storage, Table
-from upshot.engine.local.threads import POOL
+from upshot.engine.local.threads import pool
 
-_ENDLESS = 1 << 62
+_SLICE = 1 << 26
+"""Steps after which workers stop for a moment, so that an interrupt is heard."""
 
 _COUNTED = (op.S_PROBED, op.S_MATCHED, op.S_DERIVED, op.S_CHANGED, op.S_STEPS)
 
@@ -26,7 +28,7 @@ class _Worker:
         self._block = Buffer(8 * op.BLOCK * (1 + phase.widest))
         for word, value in (
             (op.S_PC, start), (op.S_POSITION, first), (op.S_END, end), (op.S_EMIT, emit), (op.S_HEAD, head),
-            (op.S_BLOCK, self._block.address), (op.S_BUDGET, _ENDLESS), (op.S_SHARED, 1),
+            (op.S_BLOCK, self._block.address), (op.S_BUDGET, _SLICE), (op.S_SHARED, 1),
         ):  # fmt: skip
             self.set(word, value)
 
@@ -62,11 +64,13 @@ class Crew:
         """Until every worker is done; DONE, or the first error."""
         waiting, error = self._workers, op.DONE
         while waiting and error == op.DONE:
-            results = self._run_once(waiting, table)
-            errors = [w for w in waiting if results[w] not in (op.DONE, op.GROW)]
+            # An interrupt is heard here, between two slices, while no worker runs.
+            with uninterrupted():
+                results = self._run_once(waiting, table)
+            errors = [w for w in waiting if results[w] not in (op.DONE, op.GROW, op.SPENT)]
             if errors:
                 error, self.place = results[errors[0]], errors[0].get(op.S_DETAIL)
-            waiting = [w for w in waiting if results[w] == op.GROW]
+            waiting = [w for w in waiting if results[w] in (op.GROW, op.SPENT)]
         for word in _COUNTED:
             store8(self._state, word, load8(self._state, word) + sum(w.get(word) for w in self._workers))
         return error
@@ -77,10 +81,11 @@ class Crew:
         quota = table.word(op.T_ROOM) // len(workers)
         before = sum(w.get(op.S_CHANGED) for w in workers)
         for worker in workers:
+            worker.set(op.S_BUDGET, _SLICE)
             worker.set(op.S_QUOTA, quota)
             worker.set(op.S_NEXT, 0)
             worker.set(op.S_LIMIT, 0)
-        others = [POOL.submit(w.run, self._phase, self._storage) for w in workers[1:]]
+        others = [pool().submit(w.run, self._phase, self._storage) for w in workers[1:]]
         results = [workers[0].run(self._phase, self._storage), *(other.result() for other in others)]
         added = sum(w.get(op.S_CHANGED) for w in workers) - before
         table.add_shared(added, [(w.get(op.S_NEXT), w.get(op.S_LIMIT)) for w in workers])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import heapq
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upshot.check.program import Clause
-from upshot.core.errors import UsageError
+from upshot.core.errors import EngineError, UsageError
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Role, Schema
 from upshot.engine.limits import Limits
@@ -18,6 +20,7 @@ from upshot.engine.local.codec import Codec
 from upshot.engine.local.collect import collect_garbage
 from upshot.engine.local.component import Component
 from upshot.engine.local.encode_rows import encode_rows
+from upshot.engine.local.interrupts import uninterrupted
 from upshot.engine.local.layout import NEW, OLD, T_DEL, T_INS
 from upshot.engine.local.local_rows import RowsFactory
 from upshot.engine.local.machine import MACHINE
@@ -38,6 +41,8 @@ class _Installed:
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     tables: dict[str, Table] = field(default_factory=dict)
     components: list[Component] = field(default_factory=list)
+    readers: dict[str, list[int]] = field(default_factory=dict)
+    """For each relation the components that read it, by their place in the order of evaluation."""
 
 
 class LocalEngine:
@@ -52,7 +57,9 @@ class LocalEngine:
         self._now = _Installed()
         self._before: _Installed | None = None
         self._staged: set[str] = set()
-        self._changed: list[str] = []
+        self._visited: list[Component] = []
+        self._stored = 0
+        self._broken = False
         self.work = Work()
 
     # ---- definition ----------------------------------------------------------------------------------------
@@ -82,6 +89,9 @@ class LocalEngine:
         self._before = before
         self._now = _Installed(plan, plan.normal.schemas, tables)
         self._now.components = self._components(before, made, recompute)
+        for number, component in enumerate(self._now.components):
+            for name in component.plan.reads:
+                self._now.readers.setdefault(name, []).append(number)
 
     def _components(self, before: _Installed, made: set[str], recompute: Collection[str]) -> list[Component]:
         """A component all of whose tables are kept and whose rules are the same goes on as it is."""
@@ -108,10 +118,14 @@ class LocalEngine:
     # ---- change --------------------------------------------------------------------------------------------
 
     def insert(self, name: str, rows: Any) -> None:
-        self._stage(name, rows).stage(self._encoded, insert=True)
+        table, codes = self._stage(name, rows)
+        with _enough_memory(name):
+            table.stage(codes, insert=True)
 
     def delete(self, name: str, rows: Any) -> None:
-        self._stage(name, rows).stage(self._encoded, insert=False)
+        table, codes = self._stage(name, rows)
+        with _enough_memory(name):
+            table.stage(codes, insert=False)
 
     def upsert(self, name: str, rows: Any) -> None:
         """Each row in place of those with the same key."""
@@ -121,25 +135,35 @@ class LocalEngine:
                 f"`{name}` has no key", code="no-key", span=schema.span,
                 help=f"declare one: `.decl {name}(…) key({schema.columns[0].name if schema.columns else '…'})`",
             )  # fmt: skip
-        self._stage(name, rows).stage_upsert(self._encoded, schema.keys[0])
+        table, codes = self._stage(name, rows)
+        with _enough_memory(name):
+            table.stage_upsert(codes, schema.keys[0])
 
     def replace(self, name: str, rows: Any) -> None:
         """The rows become the whole relation."""
-        table = self._stage(name, rows)
-        table.retract_all(as_view=False)
-        table.stage(self._encoded, insert=True)
+        table, codes = self._stage(name, rows)
+        with _enough_memory(name):
+            table.retract_all(as_view=False)
+            table.stage(codes, insert=True)
 
     def _open_change(self) -> None:
         """Before the tables change, copy out what was handed to users and is still only there."""
+        if self._broken:
+            raise EngineError(
+                "memory ran out while a transaction was undone, so the tables cannot be trusted any more",
+                code="engine-broken",
+                help="load the data into a new database",
+            )
         if not self._staged and self._before is None:
             self._factory.fetch_all()
 
-    def _stage(self, name: str, rows: Any) -> Table:
+    def _stage(self, name: str, rows: Any) -> tuple[Table, Codes]:
         """Encode first, so that a misfit leaves everything as it was."""
         self._open_change()
-        self._encoded = encode_rows(self._codec, self._schema(name), rows)
+        with _enough_memory(name):
+            codes = encode_rows(self._codec, self._schema(name), rows)
         self._staged.add(name)
-        return self._now.tables[name]
+        return self._now.tables[name], codes
 
     def propagate(self) -> dict[str, tuple[Rows, Rows]]:
         """The net insertions and deletions of every relation that changes, base relations included."""
@@ -150,27 +174,36 @@ class LocalEngine:
             table.settle()
             if table.word(T_DEL + 1) or table.word(T_INS + 1):
                 changed.append(name)
-        influential = {name for component in self._now.components for name in component.plan.reads}
-        work.screened = sum(
-            self._now.tables[n].word(T_DEL + 1) + self._now.tables[n].word(T_INS + 1)
-            for n in changed
-            if n not in influential
-        )
-        self._changed = changed
-        for component in self._now.components:
-            if not component.fresh and component.plan.reads.isdisjoint(changed):
-                work.skipped += 1
-                continue
+        installed = self._now
+        readers = installed.readers
+        work.screened = sum(self._count_of(name) for name in changed if name not in readers)
+        due = {i for name in changed for i in readers.get(name, ())}
+        due |= {i for i, component in enumerate(installed.components) if component.fresh} if self._before else set()
+        waiting = sorted(due)
+        while waiting:
+            number = heapq.heappop(waiting)
+            component = installed.components[number]
             self._staged.update(component.plan.views)
-            done = component.propagate()
+            self._visited.append(component)
+            with _enough_memory(", ".join(component.plan.views)):
+                done = component.propagate()
             work.components += 1
             work.add(done)
             work.views[", ".join(component.plan.views)] = done
-            changed += [
-                v for v in component.plan.views
-                if self._now.tables[v].word(T_DEL + 1) or self._now.tables[v].word(T_INS + 1) or self._is_replaced(v)
-            ]  # fmt: skip
+            for view in component.plan.views:
+                if self._count_of(view) or self._is_replaced(view):
+                    changed.append(view)
+                    for reader in readers.get(view, ()):
+                        if reader not in due:
+                            due.add(reader)
+                            heapq.heappush(waiting, reader)
+        work.skipped = len(installed.components) - work.components
         return {name: self._delta(name) for name in changed}
+
+    def _count_of(self, name: str) -> int:
+        """How many rows of the relation come or go."""
+        table = self._now.tables[name]
+        return table.word(T_DEL + 1) + table.word(T_INS + 1)
 
     def _is_replaced(self, name: str) -> bool:
         """Whether the view got a new table in the open definition although it had rows before."""
@@ -200,36 +233,53 @@ class LocalEngine:
         return inserted[old.row_numbers(inserted, OLD) < 0], were[table.row_numbers(were, NEW) < 0]
 
     def accept(self) -> None:
-        """The new state becomes the state."""
-        for name in self._staged:
-            self._now.tables[name].accept()
-        for component in self._now.components:
-            component.accept()
-        if self._before is not None:
-            self._drop(self._before, keep=self._now)
-        self._close_change()
-        self.work.stored = sum(
-            self._now.tables[n].size for n, s in self._now.schemas.items() if s.role is not Role.BASE
-        )
-        constants = (code for component in self._now.components for code in component.texts())
-        collect_garbage(self._codec.dictionary, self._now.schemas, self._now.tables, constants, self._factory.alive)
+        """The new state becomes the state. Whatever can fail comes before the first table is changed."""
+        with _enough_memory("the end of the transaction"):
+            for name in self._staged:
+                self._now.tables[name].prepare_accept()
+        with uninterrupted():
+            for name in self._staged:
+                if self._now.schemas[name].role is not Role.BASE:
+                    table = self._now.tables[name]
+                    self._stored += table.word(T_INS + 1) - table.word(T_DEL + 1)
+            for name in self._staged:
+                self._now.tables[name].accept()
+            for component in self._visited:
+                component.accept()
+            if self._before is not None:
+                self._drop(self._before, keep=self._now)
+                schemas = self._now.schemas.items()
+                self._stored = sum(self._now.tables[n].size for n, s in schemas if s.role is not Role.BASE)
+            self._close_change()
+        self.work.stored = self._stored
+        self._collect()
 
     def rollback(self) -> None:
-        """The state before the change, definition included."""
-        for name in self._staged:
-            self._now.tables[name].rollback()
-        for component in self._now.components:
-            component.rollback()
-        if self._before is not None:
-            self._factory.fetch_all()
-            failed, self._now = self._now, self._before
-            self._drop(failed, keep=self._now)
-        self._close_change()
+        """The state before the change, definition included. If even that fails, the engine refuses to go on."""
+        try:
+            with uninterrupted():
+                for name in self._staged:
+                    self._now.tables[name].rollback()
+                for component in self._visited:
+                    component.rollback()
+                if self._before is not None:
+                    self._factory.fetch_all()
+                    failed, self._now = self._now, self._before
+                    self._drop(failed, keep=self._now)
+                self._close_change()
+        except MemoryError as error:
+            self._broken = True
+            raise _out_of_memory("the undoing of a transaction") from error
+        self._collect()
+
+    def _collect(self) -> None:
+        constants = (code for component in self._now.components for code in component.texts())
+        collect_garbage(self._codec.dictionary, self._now.schemas, self._now.tables, constants, self._factory.alive)
 
     def _close_change(self) -> None:
         self._before = None
         self._staged = set()
-        self._changed = []
+        self._visited = []
 
     def _drop(self, installed: _Installed, keep: _Installed) -> None:
         kept_components = {id(component) for component in keep.components}
@@ -308,6 +358,21 @@ class LocalEngine:
 
     def _reading(self, name: str) -> Table:
         return (self._before or self._now).tables[name]
+
+
+def _out_of_memory(what: str) -> EngineError:
+    return EngineError(
+        f"out of memory at {what}", code="out-of-memory", help="use a smaller transaction or more memory"
+    )
+
+
+@contextmanager
+def _enough_memory(what: str) -> Iterator[None]:
+    """Tell of memory that cannot be had as an error of the engine."""
+    try:
+        yield
+    except MemoryError as error:
+        raise _out_of_memory(f"`{what}`") from error
 
 
 def _counted(plan: ProgramPlan) -> set[str]:

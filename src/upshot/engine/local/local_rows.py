@@ -42,6 +42,7 @@ class CodedRows:
         """The codes; the caller holds the lock."""
         if self._codes is None:
             self._codes = self._fetch()
+            self._fetch = _fetched
         return self._codes
 
     def __len__(self) -> int:
@@ -59,6 +60,10 @@ class CodedRows:
         return decode_table(self._codec, self.schema, self.codes)
 
 
+def _fetched() -> Codes:
+    raise AssertionError("the codes were fetched before")
+
+
 class RowsFactory:
     """Makes the rows handed out and remembers which are still alive."""
 
@@ -66,18 +71,28 @@ class RowsFactory:
         self._codec = codec
         self._lock = Lock()
         self.alive: WeakSet[CodedRows] = WeakSet()
+        self._unfetched: WeakSet[CodedRows] = WeakSet()
 
     def rows(self, schema: Schema, codes: Codes) -> Rows:
-        return self.lazy_rows(schema, len(codes), lambda: codes)
+        source = self._source(schema, len(codes), lambda: codes)
+        source.fetched()
+        return Rows(schema, source)
 
     def lazy_rows(self, schema: Schema, count: int, fetch: Callable[[], Codes]) -> Rows:
+        source = self._source(schema, count, fetch)
+        with self._lock:
+            self._unfetched.add(source)
+        return Rows(schema, source)
+
+    def _source(self, schema: Schema, count: int, fetch: Callable[[], Codes]) -> CodedRows:
         source = CodedRows(self._codec, schema, count, fetch, self._lock)
         with self._lock:
             self.alive.add(source)
-        return Rows(schema, source)
+        return source
 
     def fetch_all(self) -> None:
         """Copy out what is still in the engine's memory only, which is about to change."""
         with self._lock:
-            for source in self.alive:
+            for source in self._unfetched:
                 source.fetched()
+            self._unfetched = WeakSet()

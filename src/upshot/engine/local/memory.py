@@ -6,6 +6,7 @@ function below is plain Python over ctypes; `compiled.py` gives the same functio
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import sys
@@ -41,6 +42,12 @@ class Buffer:
         """Make room for `size` bytes; new bytes are zero."""
         if size <= self.size:
             return
+        try:
+            self._grow(size)
+        except OSError as error:
+            raise MemoryError(f"{size} bytes cannot be had") from error
+
+    def _grow(self, size: int) -> None:
         if size < _SMALL:
             self._grow_array(size)
         elif self._pages is not None and _MOVABLE:
@@ -94,7 +101,8 @@ class Buffer:
         self.address = ctypes.addressof(anchor)
         del anchor
         if size >= _HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
-            pages.madvise(mmap.MADV_HUGEPAGE)
+            with contextlib.suppress(OSError):  # a kernel without large pages
+                pages.madvise(mmap.MADV_HUGEPAGE)
         self._pages, self.size = pages, size
 
 

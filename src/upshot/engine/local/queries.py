@@ -60,7 +60,10 @@ class Query:
         if not plain:
             return
         statistics = TableStatistics(self._tables)
-        plans = [load_plan(c, Action.INSERT, statistics, name="query", resolve=self._resolve) for c in plain]
+        plans = [
+            load_plan(c, Action.INSERT, statistics, name="query", resolve=self._resolve, by_constants=True)
+            for c in plain
+        ]
         widest = max(schema.arity for schema in self._schemas.values()) + 1
         phase = Assembler(self._storage, self._tables, self._schemas, self._codec, widest).assemble(plans)
         try:

@@ -61,6 +61,8 @@ class Runner:
     def _begin(self, phase: Phase, tables: Sequence[Table], grows: Change | None) -> None:
         self._state.reserve(8 * (op.S_COMPONENT + len(tables)))
         ctypes.memset(self._state.address, 0, 8 * op.S_COMPONENT)
+        for extern in phase.externs:
+            extern.input.empty_scratch()
         self._block.reserve(8 * op.BLOCK * (1 + phase.widest))
         self._set(op.S_BLOCK, self._block.address)
         self._set(op.S_NPLANS, phase.count)

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from upshot.core.errors import LimitError
 from upshot.engine.local import layout as L
+from upshot.engine.local.index import Index, rehashed
+from upshot.engine.local.interrupts import uninterrupted
 from upshot.engine.local.machine import MACHINE
 from upshot.engine.local.memory import Buffer, load8, store8
-from upshot.engine.local.threads import POOL, WORKERS
 
 _FIRST = 16
 _FULL = 0.7
@@ -19,9 +20,6 @@ _FULL = 0.7
 
 _LARGE = 1 << 23
 """From this many slots on a set grows by less than double, to stay within its bytes a row."""
-
-_PIECE = 1 << 20
-"""Slots rehashed at a time."""
 
 _LONG_LIST = 1 << 16
 """Bytes from which on the memory of a list is given back after a change."""
@@ -90,47 +88,6 @@ class Storage:
         self._free_tables.append(table.number)
 
 
-class Index:
-    """Chains of the rows that agree on some columns."""
-
-    def __init__(self, storage: Storage, columns: tuple[int, ...]) -> None:
-        self.columns = columns
-        self.number = storage.take_index_number()
-        self.following, self.previous = Buffer(), Buffer()
-        self.slots = Buffer(8 * _FIRST)
-        self._storage = storage
-        for field, value in ((L.X_NSLOTS, _FIRST), (L.X_NKEYS, 0), (L.X_NCOLS, len(columns)), (L.X_MORE, -1)):
-            storage.set_index_word(self.number, field, value)
-        for i, column in enumerate(columns):
-            storage.set_index_word(self.number, L.X_COLS + i, column)
-        storage.set_index_word(self.number, L.X_SLOTS, self.slots.address)
-
-    @property
-    def keys(self) -> int:
-        return self._storage.index_word(self.number, L.X_NKEYS)
-
-    @property
-    def room(self) -> int:
-        """How many new keys fit before the slots must grow."""
-        return self._storage.index_word(self.number, L.X_NSLOTS) * 2 // 3 - self.keys
-
-    def reserve_rows(self, capacity: int) -> None:
-        self.following.reserve(4 * capacity)
-        self.previous.reserve(4 * capacity)
-        self._storage.set_index_word(self.number, L.X_NEXT, self.following.address)
-        self._storage.set_index_word(self.number, L.X_PREV, self.previous.address)
-
-    def grow_slots(self) -> None:
-        count = self._storage.index_word(self.number, L.X_NSLOTS)
-        self.slots = _rehashed(self.slots, count, count * 2)
-        self._storage.set_index_word(self.number, L.X_NSLOTS, count * 2)
-        self._storage.set_index_word(self.number, L.X_SLOTS, self.slots.address)
-
-    def release(self) -> None:
-        for buffer in (self.following, self.previous, self.slots):
-            buffer.release()
-
-
 class Table:
     """A set of rows of 64-bit codes; each row carries the bits that say in which states it is."""
 
@@ -168,13 +125,17 @@ class Table:
                 self.reserve_list(field, self.word(length) * 3 // 2 + _FIRST)
         if self.word(L.T_USED) - self.word(L.T_NFREE) >= self.capacity:
             self._reserve_rows(max(self.capacity * 3 // 2, _FIRST))
-        slots = self.word(L.T_NSLOTS)
-        if self.size >= int(slots * _FULL):
-            self._grow_slots(slots * 2 if slots < _LARGE else slots * 8 // 5)
+        if self.size >= int(self.word(L.T_NSLOTS) * _FULL):
+            self._grow_slots(self._larger())
         for index in self.indexes.values():
             if index.room <= 0:
                 index.grow_slots()
         self._set_room()
+
+    def _larger(self) -> int:
+        """How many slots to grow to: so many more that the next growth is far away."""
+        slots = self.word(L.T_NSLOTS)
+        return slots * 2 if slots < _LARGE else slots * 8 // 5
 
     def make_room(self, least: int) -> None:
         """Grow until that many rows fit."""
@@ -182,9 +143,8 @@ class Table:
             rows = self.capacity - self.word(L.T_USED)
             if rows < least:
                 self._reserve_rows(max(self.capacity * 3 // 2, self.capacity + least))
-            slots = self.word(L.T_NSLOTS)
-            if int(slots * _FULL) - self.size < least:
-                self._grow_slots(slots * 2 if slots < _LARGE else slots * 8 // 5)
+            if int(self.word(L.T_NSLOTS) * _FULL) - self.size < least:
+                self._grow_slots(self._larger())
             self._set_room()
 
     def reserve(self, extra: int) -> None:
@@ -193,7 +153,7 @@ class Table:
         if needed > self.capacity:
             self._reserve_rows(max(needed, self.capacity * 3 // 2, _FIRST))
         if self.size + extra > int(self.word(L.T_NSLOTS) * _FULL):
-            self._grow_slots(int((self.size + extra) / _FULL) + 1)
+            self._grow_slots(max(int((self.size + extra) / _FULL) + 1, self._larger()))
         if self.word(L.T_NINS) + extra > self.word(L.T_CAPINS):
             self.reserve_list(L.T_INS, self.word(L.T_NINS) + extra)
         self._set_room()
@@ -223,23 +183,27 @@ class Table:
     def _reserve_rows(self, capacity: int) -> None:
         if capacity > _MOST_ROWS:
             raise MemoryError(f"a relation holds at most {_MOST_ROWS} rows")
-        self._rows.reserve(8 * capacity * self.arity)
-        self._flags.reserve(capacity)
+        # Each address is stored as soon as its memory has moved: the next one may fail to grow.
+        with uninterrupted():
+            for buffer, field, width in self._row_buffers():
+                buffer.reserve(width * capacity)
+                self.set(field, buffer.address)
+            for index in self.indexes.values():
+                index.reserve_rows(capacity)
+            self.capacity = capacity
+
+    def _row_buffers(self) -> list[tuple[Buffer, int, int]]:
+        """What holds something for every row: memory, the word of its address, bytes a row."""
+        buffers = [(self._rows, L.T_ROWS, 8 * self.arity), (self._flags, L.T_FLAGS, 1)]
         if self.counted:
-            self._count.reserve(8 * capacity)
-            self._gain.reserve(8 * capacity)
-        for index in self.indexes.values():
-            index.reserve_rows(capacity)
-        self.capacity = capacity
-        self.set(L.T_ROWS, self._rows.address)
-        self.set(L.T_FLAGS, self._flags.address)
-        self.set(L.T_COUNT, self._count.address)
-        self.set(L.T_GAIN, self._gain.address)
+            buffers += [(self._count, L.T_COUNT, 8), (self._gain, L.T_GAIN, 8)]
+        return buffers
 
     def _grow_slots(self, count: int) -> None:
-        self._slots = _rehashed(self._slots, self.word(L.T_NSLOTS), count)
-        self.set(L.T_SLOTS, self._slots.address)
-        self.set(L.T_NSLOTS, count)
+        with uninterrupted():
+            self._slots = rehashed(self._slots, self.word(L.T_NSLOTS), count)
+            self.set(L.T_SLOTS, self._slots.address)
+            self.set(L.T_NSLOTS, count)
 
     # ---- indexes -------------------------------------------------------------------------------------------
 
@@ -354,10 +318,15 @@ class Table:
         MACHINE.expect(2 * (self.word(L.T_NDEL) + self.word(L.T_NINS)))
         MACHINE.finalize(self.storage.tables, self.number)
 
-    def accept(self) -> None:
+    def prepare_accept(self) -> None:
+        """Get all the memory that `accept` needs, so that it cannot fail."""
         deleted = self.word(L.T_NDEL)
         MACHINE.expect(4 * (deleted + self.word(L.T_NINS)))
         self.reserve_list(L.T_FREE, self.word(L.T_NFREE) + deleted)
+
+    def accept(self) -> None:
+        self.prepare_accept()
+        deleted = self.word(L.T_NDEL)
         MACHINE.accept(self.storage.tables, self.storage.indexes, self.number)
         self._release_list(L.T_RED)
         if deleted == 0:
@@ -393,11 +362,15 @@ class Table:
         self._reserve_rows(max(1024, self.capacity * 2))
         self.set(L.T_ROOM, self.capacity - self.word(L.T_USED))
 
+    def empty_scratch(self) -> None:
+        """Forget rows that a run which failed has left behind."""
+        self.set(L.T_USED, 0)
+        self.set(L.T_ROOM, self.capacity)
+
     def take_scratch(self) -> Codes:
         """The buffered rows, as a copy; the buffer is empty afterwards."""
         rows = self.all_rows().copy()
-        self.set(L.T_USED, 0)
-        self.set(L.T_ROOM, self.capacity)
+        self.empty_scratch()
         return rows
 
     def fill_scratch(self, rows: Codes) -> None:
@@ -468,27 +441,6 @@ class Table:
     def _own_buffers(self) -> tuple[Buffer, ...]:
         rows = (self._rows, self._flags, self._slots, self._count, self._gain, self._free)
         return (*rows, *self._lists.values())
-
-
-def _rehashed(old: Buffer, old_count: int, new_count: int) -> Buffer:
-    """The entries in new slots. The old ones are given back piece by piece: both at once would be the peak of a
-    load."""
-    new = Buffer(8 * new_count)
-    MACHINE.expect(old_count)
-
-    def move(first: int) -> None:
-        end = min(first + _PIECE, old_count)
-        MACHINE.rehash(old.address, first, end, new.address, new_count)
-        old.forget(8 * first, 8 * end)
-
-    pieces = range(0, old_count, _PIECE)
-    if MACHINE.is_compiled and len(pieces) > 1 and WORKERS > 1:
-        list(POOL.map(move, pieces))
-    else:
-        for first in pieces:
-            move(first)
-    old.release()
-    return new
 
 
 def _doubled(size: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,4 +17,12 @@ def _available() -> int:
 WORKERS = min(_available(), _MOST)
 """How many work side by side, the calling thread included."""
 
-POOL = ThreadPoolExecutor(_MOST, thread_name_prefix="upshot worker")
+
+@functools.cache
+def pool() -> ThreadPoolExecutor:
+    """The threads of this process; a forked child has none of its parent's and starts its own."""
+    return ThreadPoolExecutor(_MOST, thread_name_prefix="upshot worker")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=pool.cache_clear)
