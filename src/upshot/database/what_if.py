@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from upshot.core.errors import DataError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.changes import ChangeSet
@@ -42,7 +43,14 @@ def what_if(state: State, insert: Given, delete: Given) -> WhatIf:
     """
     deletions, insertions = _statements(state, delete), _statements(state, insert)
     for name in deletions.keys() & insertions.keys():
-        gone, come = row_set(deletions[name]), row_set(insertions[name])
+        try:
+            gone, come = row_set(deletions[name]), row_set(insertions[name])
+        except TypeError as error:
+            raise DataError(
+                f"a row for `{name}` holds a value that no column can hold: {error}",
+                code="wrong-type",
+                help="rows hold numbers, text, dates and the like",
+            ) from None
         deletions[name], insertions[name] = list(gone - come), list(come - gone)
     with state.writing("ask what if") as engine:
         try:

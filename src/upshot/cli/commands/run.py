@@ -13,7 +13,7 @@ from upshot.cli.values import rows_to_json
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import UsageError
 from upshot.core.rows import Rows
-from upshot.database.souffle_files import FileOptions, file_options, write_rows
+from upshot.database.souffle_files import FileOptions, file_options, refuse_unwritable, write_rows
 from upshot.database.souffle_writer import block, size_line
 
 _STDOUT = Path("-")
@@ -25,6 +25,11 @@ def run(terminal: Terminal, file: Path, fact_dir: Path | None, output_dir: Path)
         raise UsageError(f"`{output_dir}` is a file, not a directory", code="not-a-directory", help="check `-D`")
     database = open_database(terminal, file, fact_dir, facts_required=True)
     wanted = [file_options(item, output_dir) for item in database.directives if item.kind != "input"]
+    if output_dir != _STDOUT:
+        # All or nothing: no file is written if one of them could not be read back.
+        for options in wanted:
+            if options.device == "file":
+                refuse_unwritable(database.rows(options.relation), options)
     for options in wanted:
         rows = database.rows(options.relation)
         if options.device == "stdoutprintsize":
