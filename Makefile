@@ -1,7 +1,7 @@
 # Every target makes and fills .venv when it has to. PYTHON=/path/to/python overrides the search for an interpreter.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench soak system docs
+.PHONY: help setup demo test check bench serve soak system docs
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -31,6 +31,9 @@ check: $(DEV) ## format, lint, types, layers, fast tests; under two minutes
 
 bench: $(DEV) $(PATHWAY) ## Upshot and its peers on the same data in the same run
 	@$(BIN)/python -m bench $(BENCH)
+
+serve: ## the monitoring service, which is not part of this version
+	@echo "upshot serve is not part of this version; until it is, db.watch and 'upshot watch' hand out every change" >&2; exit 1
 
 soak: $(DEV) ## the same suites with large counts and a random seed, which is printed
 	@$(BIN)/python tests/run_suites.py --soak
