@@ -12,7 +12,6 @@ import pytest
 
 import upshot
 from tests.engine.kernels import kernel
-from upshot.engine.local.index import Index
 from upshot.engine.local.interrupts import uninterrupted
 from upshot.engine.local.memory import Buffer
 from upshot.engine.local.storage import Storage
@@ -146,8 +145,3 @@ def test_a_forked_child_has_threads_of_its_own() -> None:
     if child == 0:
         os._exit(0 if pool().submit(lambda: 7).result(timeout=10) == 7 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-def test_an_index_knows_its_room() -> None:
-    index = Index(Storage(), (0,))
-    assert index.room > 0
