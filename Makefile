@@ -16,7 +16,7 @@ help: ## this list
 
 setup: $(DEV) ## make .venv, install everything, compile the kernels once
 
-demo: $(RUN) ## a recursive view follows its base data, change by change
+demo: $(RUN) ## a recursive view follows its base data, change by change; on Spark where Java 17 is there
 	@$(BIN)/upshot demo
 
 test: $(DEV) ## every suite, one after another, with its budget and its time
@@ -38,8 +38,8 @@ serve: ## the monitoring service, which is not part of this version
 soak: $(DEV) ## the same suites with large counts and a random seed, which is printed
 	@$(BIN)/python tests/run_suites.py --soak
 
-system: ## the system packages that the suites need
-	@echo "system packages: none needed by the suites of this version"
+system: ## install the system packages that the suites use, or say which are missing
+	@sh tests/system_packages.sh
 
 docs: $(DEV) ## check every link, run every example of the documentation
 	@$(BIN)/python tests/run_suites.py docs docstrings
@@ -59,14 +59,15 @@ $(BIN)/python:
 
 $(RUN): pyproject.toml | $(BIN)/python
 	@echo "installing Upshot into $(VENV)"
-	@$(BIN)/python $(PIP) install --editable .
+	@$(BIN)/python $(PIP) install --editable '.[spark]' || { \
+	  echo "Spark could not be installed: it is left out"; $(BIN)/python $(PIP) install --editable .; }
 	@echo "compiling the kernels, once"
 	@$(BIN)/python -m upshot.engine.local.warm
 	@touch $@
 
 $(DEV): $(RUN)
 	@echo "installing the tools of development"
-	@$(BIN)/python $(PIP) install --editable '.[dev,bench]'
+	@$(BIN)/python $(PIP) install --editable '.[dev,bench,spark]'
 	@touch $@
 
 # Pathway pins other versions of packages that Upshot uses, so it lives in its own environment; without it the benchmark

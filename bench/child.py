@@ -15,7 +15,7 @@ from dataclasses import asdict
 
 from bench.tasks import Answer, Task
 
-CONTENDERS = ("upshot", "duckdb", "clingo", "souffle", "pathway")
+CONTENDERS = ("upshot", "duckdb", "clingo", "souffle", "pathway", "spark", "graphframes", "pipeline")
 
 
 def main(argv: list[str]) -> int:

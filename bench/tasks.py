@@ -90,7 +90,8 @@ def node_name(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """`kind` is closure, same_generation, changes or inventory; `options` are the kind's own, JSON values only."""
+    """`kind` is closure, same_generation, changes, inventory, the same on Spark (`spark_…`), or pipeline; `options` are
+    the kind's own, JSON values only."""
 
     kind: str
     graph: Graph | None = None
@@ -113,7 +114,8 @@ class Answer:
 
     `seconds` is the work itself: the process was started, packages were imported and the input was generated before.
     `size` is what must be exactly right. `memory` is the growth of the resident set from just before the work to its
-    peak. `times` are the seconds of single transactions; `figures` anything else worth a column.
+    peak. `times` are the seconds of single transactions; `figures` anything else worth a column,
+    `notes` what is better said in words.
     """
 
     seconds: float = 0.0
@@ -122,6 +124,7 @@ class Answer:
     peak: int = 0
     times: dict[str, list[float]] = field(default_factory=dict)
     figures: dict[str, float] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
     missing: str = ""
     error: str = ""
 

@@ -12,9 +12,11 @@ be repeated.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -58,6 +60,24 @@ class Outcome:
     reasons: tuple[str, ...] = ()
 
 
+def missing_for_spark() -> str:
+    """What this machine lacks to run Spark, or nothing. A test that needs Spark is skipped with this reason."""
+    if importlib.util.find_spec("pyspark") is None:
+        return "needs pyspark 4.2: pip install 'upshot[spark]'"
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        return "needs Java 17 or newer: install one, or set JAVA_HOME"
+    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(\d+)', printed.stderr + printed.stdout)
+    if version is None or int(version[1]) < _JAVA:
+        return f"needs Java {_JAVA} or newer, and {java} is {version[1] if version else 'not one'}"
+    return ""
+
+
+_JAVA = 17
+_NO_SPARK = missing_for_spark()
+
 SUITES = (
     Suite("docstrings", "src", 60, ("--doctest-modules",)),
     Suite("syntax", "tests/syntax", 60),
@@ -72,6 +92,10 @@ SUITES = (
     Suite("cli", "tests/cli", 90),
     Suite("docs", "tests/docs", 60),
     Suite("bench", "tests/bench", 60),
+    Suite("store", "tests/store", 90),
+    Suite("spark", "tests/spark", 240, unless=_NO_SPARK),
+    Suite("pipeline", "tests/pipeline", 180, unless=_NO_SPARK),
+    Suite("cluster", "tests/cluster", 150, unless=_NO_SPARK),
 )
 
 _COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)")

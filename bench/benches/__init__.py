@@ -8,6 +8,8 @@ from bench.benches.changes import changes_follow_the_change, changes_small
 from bench.benches.inventory import inventory
 from bench.benches.load import closure, same_generation
 from bench.benches.memory import ten_million
+from bench.benches.pipeline import pipeline
+from bench.benches.spark import spark_recursion
 from bench.process import Runner
 from bench.report import Report, Scale
 
@@ -16,6 +18,8 @@ BENCHES: Mapping[str, Callable[[Runner, Scale], Report]] = {
     "b2": same_generation,
     "b3": changes_small,
     "b4": changes_follow_the_change,
+    "b6": spark_recursion,
+    "b7": pipeline,
     "b8": inventory,
     "mem": ten_million,
 }

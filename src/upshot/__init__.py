@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from upshot.database.transaction import Transaction
     from upshot.database.watch import Event, Subscription
     from upshot.database.what_if import WhatIf
+    from upshot.pipeline.run import Pipeline, run_pipeline
 
 __version__ = "0.1.0"
 
@@ -42,6 +43,7 @@ __all__ = [
     "Explanation",
     "LimitError",
     "OverflowError_",
+    "Pipeline",
     "ProgramError",
     "Rows",
     "Subscription",
@@ -51,6 +53,7 @@ __all__ = [
     "WhatIf",
     "__version__",
     "connect",
+    "run_pipeline",
 ]
 
 # Loaded on first use: `upshot --help` and `import upshot.syntax` need neither engine nor database.
@@ -61,11 +64,13 @@ _HOMES = {
     "Definition": "upshot.database.changes",
     "Event": "upshot.database.watch",
     "Explanation": "upshot.database.explain",
+    "Pipeline": "upshot.pipeline.run",
     "Rows": "upshot.core.rows",
     "Subscription": "upshot.database.watch",
     "Transaction": "upshot.database.transaction",
     "WhatIf": "upshot.database.what_if",
     "connect": "upshot.database.connect",
+    "run_pipeline": "upshot.pipeline.run",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -59,8 +60,17 @@ def test_a_story_is_told_to_the_end(
     assert max(map(len, out.splitlines())) <= 80
 
 
+def test_where_spark_cannot_run_the_demo_says_so_and_runs_here(upshot: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setenv("COLUMNS", "200")
+    ended = upshot("demo", "inventory")
+    assert ended.code == 0, ended.err
+    assert "Running on the local engine, in this process. Spark is left out: " in ended.out
+    assert "`pyspark` is not installed" in ended.out
+
+
 def test_the_changes_of_a_story_can_be_data(upshot: Run) -> None:
-    ended = upshot("demo", "inventory", "--format", "json")
+    ended = upshot("demo", "inventory", "--engine", "local", "--format", "json")
     steps = [json.loads(line) for line in ended.out.splitlines()]
     assert [step["changes"].get("low") for step in steps] == [
         None,
@@ -75,7 +85,7 @@ def test_the_changes_of_a_story_can_be_data(upshot: Run) -> None:
 
 @pytest.mark.slow
 def test_the_steps_of_the_main_story_do_what_their_words_say(upshot: Run) -> None:
-    ended = upshot("demo", "--format", "json")
+    ended = upshot("demo", "--engine", "local", "--format", "json")
     assert ended.code == 0, ended.err
     told = [json.loads(line)["changes"] for line in ended.out.splitlines()]
     published, upgraded, second_path, patched, deployed, cycle, broken, nightly = told

@@ -22,7 +22,9 @@ from upshot.core.diagnostic import Diagnostic
 Run = Callable[..., Ended]
 Write = Callable[[str, str | bytes], Path]
 
-COMMANDS = ("demo", "check", "run", "watch", "rewrite", "explain", "what-if", "verify", "repl", "bench")
+COMMANDS = ("demo", "check", "run", "watch", "rewrite", "explain", "what-if", "verify", "repl", "bench", "pipeline")
+SUBCOMMANDS = {"pipeline": ("pipeline", "run")}
+"""Where the options of a command are those of the one below it."""
 REFERENCE = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
 
 
@@ -39,7 +41,7 @@ def test_help_lists_exactly_the_commands_there_are(upshot: Run) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_of_a_command_is_in_the_reference(upshot: Run, name: str) -> None:
-    ended = upshot(name, "--help")
+    ended = upshot(*SUBCOMMANDS.get(name, (name,)), "--help")
     assert ended.code == 0
     options = set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", ended.out.split("Options:")[1]))
     everywhere = section("What holds for every command")
@@ -50,7 +52,7 @@ def test_every_option_of_a_command_is_in_the_reference(upshot: Run, name: str) -
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_of_the_reference_exists(upshot: Run, name: str) -> None:
     options = set(re.findall(r"^\| `(--?[a-zA-Z][a-z-]*)", section(name), re.MULTILINE))
-    shown = upshot(name, "--help").out
+    shown = upshot(*SUBCOMMANDS.get(name, (name,)), "--help").out
     assert [option for option in sorted(options) if option not in shown] == []
 
 
@@ -83,11 +85,21 @@ def test_wrong_usage_ends_with_two_and_says_so_on_stderr(upshot: Run, arguments:
     assert ended.err != ""
 
 
-@pytest.mark.parametrize("arguments", [["check", "FILE"], ["run", "FILE"], ["demo"], ["repl"]])
-def test_spark_is_refused_for_now(upshot: Run, closure: Path, arguments: list[str]) -> None:
+@pytest.mark.parametrize("arguments", [["run", "FILE", "-D", "-"], ["demo", "inventory"], ["repl"], ["verify", "FILE"]])
+def test_spark_that_cannot_run_is_refused_with_the_way_to_get_it(
+    upshot: Run, closure: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
     ended = upshot(*(str(closure) if word == "FILE" else word for word in arguments), "--engine", "spark")
     assert ended.code == 2
-    assert "error[not-yet]: the spark engine is not part of this version" in ended.err
+    assert "error[missing-spark]" in ended.err
+    assert "pip install" in ended.err
+
+
+def test_what_runs_nothing_needs_no_engine(upshot: Run, closure: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    assert upshot("check", closure, "--engine", "spark").code == 0
+    assert upshot("rewrite", closure, "--strategy", "maintenance", "--engine", "spark").code == 0
 
 
 @pytest.mark.parametrize("engine", ["local", "auto"])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -182,16 +183,31 @@ def test_verify_finds_a_view_that_drifted(loaded: upshot.Database) -> None:
 # ---- connect ------------------------------------------------------------------------------------
 
 
-def test_what_is_not_there_yet_says_so() -> None:
-    for call in (
-        lambda: upshot.connect("store/"),
-        lambda: upshot.connect(spark=object()),
-        lambda: upshot.connect(engine="spark"),
-    ):
-        with pytest.raises(upshot.UsageError) as error:
-            call()
-        assert error.value.code == "not-yet"
-        assert "upshot.connect()" in error.value.help
+@pytest.mark.parametrize(
+    "arguments", [{"spark": object()}, {"spark": "local[2]"}, {"engine": "spark", "memory": "1GiB"}, {"memory": -1}]
+)
+def test_arguments_that_mean_nothing_are_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(upshot.UsageError) as error:
+        upshot.connect(**arguments)
+    assert error.value.code == "wrong-argument"
+    assert error.value.help
+
+
+@pytest.mark.parametrize(("missing", "slug"), [("pyspark", "missing-spark"), ("java", "missing-java")])
+def test_without_spark_or_java_the_way_to_get_them_is_told(
+    missing: str, slug: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyspark")
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    if missing == "java":
+        monkeypatch.delenv("JAVA_HOME", raising=False)
+        monkeypatch.setenv("PATH", str(tmp_path))
+    else:
+        monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(upshot.UsageError) as error:
+        upshot.connect(engine="spark")
+    assert error.value.code == slug
+    assert "install" in error.value.help
 
 
 def test_an_unknown_engine_gets_a_suggestion() -> None:

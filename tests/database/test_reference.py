@@ -22,7 +22,8 @@ def test_the_examples_of_the_python_reference_run() -> None:
 
 
 def test_every_slug_of_the_database_is_documented() -> None:
-    documented = set(re.findall(r"^\| `([a-z0-9-]+)` \|", (REFERENCE / "diagnostics" / "data.md").read_text(), re.M))
+    pages = [page.read_text() for page in (REFERENCE / "diagnostics").glob("*.md")]
+    documented = {slug for page in pages for slug in re.findall(r"^\| `([a-z0-9-]+)` \|", page, re.M)}
     used: set[str] = set()
     for file in (ROOT / "src/upshot/database").glob("*.py"):
         used |= set(CODE.findall(file.read_text()))

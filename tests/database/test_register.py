@@ -119,9 +119,12 @@ def test_paths_that_cannot_be_read_are_named(db: upshot.Database, tmp_path: Path
         db.register("t", tmp_path / "notes.txt")
     assert error.value.code == "unknown-format"
     (tmp_path / "lake" / "_delta_log").mkdir(parents=True)
-    with pytest.raises(upshot.UsageError) as error:
+    with pytest.raises(upshot.DataError) as data_error:
         db.register("t", tmp_path / "lake")
-    assert error.value.code == "not-yet"
+    assert data_error.value.code == "unreadable-file"
+    with pytest.raises(upshot.UsageError) as error:
+        db.register("t", "s3://bucket/table")
+    assert error.value.code == "no-session"
 
 
 def test_registering_is_atomic(stock: upshot.Database) -> None:

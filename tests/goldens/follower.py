@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import upshot
+from tests.properties.engines import connect
 from tests.properties.strategies import view_options
 from upshot.check import check
 from upshot.engine.naive import evaluate
@@ -26,7 +27,7 @@ class Follower:
     def __init__(self, text: str, strategy: str, base: Base | None = None) -> None:
         self.program = check(parse(text))
         self.views = [view for component in self.program.strata for view in component]
-        self.db = upshot.connect()
+        self.db = connect()
         self.db.define("\n".join([text, *view_options(self.program, strategy)]))
         self.work = Work()
         self.base: dict[str, set[Row]] = {name: set(rows) for name, rows in self.program.facts.items()}

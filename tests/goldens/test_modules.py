@@ -6,6 +6,7 @@ import pytest
 
 import upshot
 from tests.goldens.follower import NOTHING, Follower
+from tests.properties.engines import connect
 
 MODULES = """
 .decl import(m: symbol, p: symbol)
@@ -67,7 +68,7 @@ def test_a_conflict_with_another_witness_stays(strategy: str) -> None:
 
 def test_a_constraint_over_them_warns_or_rejects_as_it_says() -> None:
     for policy in ("warn", "reject"):
-        with upshot.connect() as db:
+        with connect() as db:
             db.define(MODULES + f".deny mixed(x) :- ill_os(x, _, _).\n.deny mixed on_violation={policy}")
             with db.transaction() as tx:
                 for name, rows in START.items():

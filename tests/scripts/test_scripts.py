@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import pytest
 
 import upshot
+from tests.properties.engines import connect
 from tests.properties.strategies import STRATEGIES, view_options
 from tests.scripts.script_file import Change, Row, Script, changes_of, read_script, show_change, show_row
 from upshot.check import check, check_query
@@ -61,7 +62,7 @@ class Engine:
         checked = check(parse(text))
         self.schemas = checked.schemas
         self.views = [view for component in checked.strata for view in component]
-        self.db = upshot.connect()
+        self.db = connect()
         self.db.define("\n".join([text, *view_options(checked, strategy)]))
 
     def transaction(self, changes: list[Change]) -> list[str]:

@@ -38,7 +38,7 @@ ChangeFile = Annotated[
     ),
 ]
 ViewName = Annotated[str | None, typer.Option("--view", "-v", metavar="VIEW", help="Only this view.")]
-EngineOption = Annotated[Engine, typer.Option("--engine", help="Where the work is done.")]
+EngineOption = Annotated[Engine, typer.Option("--engine", help="Where the work is done; auto is local but for demo.")]
 FormatOption = Annotated[Format, typer.Option("--format", help="How results and errors are printed.")]
 
 
@@ -95,9 +95,9 @@ def demo(
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.demo import demo
 
-        return demo(terminal, name, list_only=list_)
+        return demo(terminal, name, engine, list_only=list_)
 
-    finish(body, engine, format)
+    finish(body, format)
 
 
 @app.command()
@@ -109,7 +109,7 @@ def check(file: ProgramFile, engine: EngineOption = Engine.AUTO, format: FormatO
 
         return check(terminal, file)
 
-    finish(body, engine, format)
+    finish(body, format)
 
 
 @app.command()
@@ -127,9 +127,9 @@ def run(
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.run import run
 
-        return run(terminal, file, fact_dir, output_dir)
+        return run(terminal, file, fact_dir, output_dir, engine)
 
-    finish(body, engine, format)
+    finish(body, format)
 
 
 @app.command()
@@ -146,9 +146,9 @@ def watch(
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.watch import watch
 
-        return watch(terminal, file, fact_dir, changes, on_error)
+        return watch(terminal, file, fact_dir, changes, on_error, engine)
 
-    finish(body, engine, format)
+    finish(body, format)
 
 
 @app.command()
@@ -166,7 +166,7 @@ def rewrite(
 
         return rewrite(terminal, file, strategy, view)
 
-    finish(body, engine, format)
+    finish(body, format)
 
 
 @app.command()
@@ -185,9 +185,9 @@ def explain(
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.explain import explain
 
-        return explain(terminal, file, fact_dir, view, svg)
+        return explain(terminal, file, fact_dir, view, svg, engine)
 
-    finish(body, engine, format)
+    finish(body, format)
 
 
 @app.command("what-if")
@@ -203,9 +203,9 @@ def what_if(
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.what_if import what_if
 
-        return what_if(terminal, file, fact_dir, changes)
+        return what_if(terminal, file, fact_dir, changes, engine)
 
-    finish(body, engine, format)
+    finish(body, format)
 
 
 @app.command()
@@ -226,9 +226,9 @@ def verify(
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.verify import verify
 
-        return verify(terminal, file, fact_dir, changes)
+        return verify(terminal, file, fact_dir, changes, engine)
 
-    finish(body, engine, format)
+    finish(body, format)
 
 
 @app.command()
@@ -243,9 +243,9 @@ def repl(
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.repl import repl
 
-        return repl(terminal, file, fact_dir)
+        return repl(terminal, file, fact_dir, engine)
 
-    finish(body, engine, format)
+    finish(body, format)
 
 
 _ANYTHING: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -264,4 +264,37 @@ def bench(
 
         return bench(context.args)
 
-    finish(body, engine, format)
+    finish(body, format)
+
+
+# ---- pipelines ------------------------------------------------------------------------------------------
+
+pipeline = typer.Typer(
+    help="Keep views current from tables in a lake, on Spark.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(pipeline, name="pipeline")
+
+
+@pipeline.command("run")
+def pipeline_run(
+    file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False, help="The pipeline, a TOML file.")],
+    once: Annotated[bool, typer.Option("--once", help="Stop when the sources have nothing new.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check program, sources and sinks, print the plan, run nothing.")
+    ] = False,
+    engine: Annotated[
+        Engine | None, typer.Option("--engine", help="Where views are computed [default: as the file says].")
+    ] = None,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Run a pipeline until it is stopped, one transaction a batch, each exactly once."""
+
+    def body(terminal: Terminal) -> int:
+        from upshot.cli.commands.pipeline import run
+
+        return run(terminal, file, engine, once=once, dry_run=dry_run)
+
+    finish(body, format)

@@ -17,7 +17,6 @@ from upshot.cli.settings import (
     INTERRUPTED,
     WRONG_INPUT,
     WRONG_USAGE,
-    Engine,
     Format,
 )
 from upshot.cli.terminal import Terminal
@@ -25,16 +24,15 @@ from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import EngineError, Error, UsageError, VerifyError
 
 
-def finish(body: Callable[[Terminal], int], engine: Engine, format: Format) -> NoReturn:
+def finish(body: Callable[[Terminal], int], format: Format) -> NoReturn:
     """Runs the body of a command and leaves with its exit code."""
-    raise typer.Exit(exit_code(body, engine, format))
+    raise typer.Exit(exit_code(body, format))
 
 
-def exit_code(body: Callable[[Terminal], int], engine: Engine, format: Format) -> int:
+def exit_code(body: Callable[[Terminal], int], format: Format) -> int:
     """0 fine, 1 the program or the data is wrong, 2 wrong usage, 3 the engine failed; 130 and 141 as shells have it."""
     terminal = Terminal(format)
     try:
-        _refuse_spark(engine)
         code = body(terminal)
         terminal.out.flush()
         return code
@@ -65,13 +63,6 @@ def code_of(error: Error) -> int:
             return ENGINE_FAILED
         case _:
             return WRONG_INPUT
-
-
-def _refuse_spark(engine: Engine) -> None:
-    if engine is Engine.SPARK:
-        raise UsageError(
-            "the spark engine is not part of this version", code="not-yet", help="use `--engine local` or leave it out"
-        )
 
 
 def _of_system(error: BaseException) -> Diagnostic:

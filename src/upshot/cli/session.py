@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from upshot.cli.engines import connected
 from upshot.cli.files import existing_directory, read_program
 from upshot.cli.programs import parse_source
+from upshot.cli.settings import Engine
 from upshot.cli.terminal import Bar, Terminal
+from upshot.cli.wording import counted
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import DataError
 from upshot.core.schema import Role, Schema
-from upshot.database.connect import connect
 from upshot.database.database import Database
 from upshot.database.souffle_files import FileOptions, file_options, read_facts
 
 
-def open_database(terminal: Terminal, file: Path, fact_dir: Path | None, *, facts_required: bool = False) -> Database:
+@contextmanager
+def opened(
+    terminal: Terminal, file: Path, fact_dir: Path | None, engine: Engine, *, facts_required: bool = False
+) -> Iterator[Database]:
     """The program of a file over the facts in a directory.
 
     Without `-F` the current directory is looked at as Soufflé does; a missing fact file is then an error only where
@@ -26,13 +33,13 @@ def open_database(terminal: Terminal, file: Path, fact_dir: Path | None, *, fact
         existing_directory(fact_dir, "-F")
     source = read_program(file)
     parse_source(source)
-    database = connect()
-    with terminal.progress(f"defining {source.name}"):
-        terminal.report(database.define(source.text, name=source.name).warnings)
-    load_facts(terminal, database, fact_dir or Path(), optional=fact_dir is None and not facts_required)
-    if fact_dir is not None:
-        terminal.report(_unread(database, fact_dir))
-    return database
+    with connected(terminal, engine) as database:
+        with terminal.progress(f"defining {source.name}"):
+            terminal.report(database.define(source.text, name=source.name).warnings)
+        load_facts(terminal, database, fact_dir or Path(), optional=fact_dir is None and not facts_required)
+        if fact_dir is not None:
+            terminal.report(_unread(database, fact_dir))
+        yield database
 
 
 def load_facts(terminal: Terminal, database: Database, folder: Path, *, optional: bool) -> None:
@@ -44,10 +51,20 @@ def load_facts(terminal: Terminal, database: Database, folder: Path, *, optional
         if not any(map(len, tables.values())):
             return
         bar.say("computing views")
-        with database.transaction() as transaction:
+        with _progress(database, bar), database.transaction() as transaction:
             for relation, rows in tables.items():
                 transaction.insert(relation, rows)
     terminal.report(transaction.warnings)
+
+
+@contextmanager
+def _progress(database: Database, bar: Bar) -> Iterator[None]:
+    """Beside the bar stands which view is being computed, and how far it is."""
+    database.report_progress(lambda view, rows: bar.label(f"computing {view}: {counted(rows, 'row')}"))
+    try:
+        yield
+    finally:
+        database.report_progress(None)
 
 
 def _read(schema: Schema, options: FileOptions, bar: Bar, *, optional: bool) -> Any:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from upshot.core.errors import UsageError
 from upshot.core.schema import Schema
@@ -25,6 +27,22 @@ class RowSource(Protocol):
     def tuples(self) -> list[Row]: ...
 
     def arrow(self) -> pyarrow.Table: ...
+
+
+@runtime_checkable
+class WritableSource(RowSource, Protocol):
+    """A source that can write its rows into a Parquet folder without collecting them; the folder may not exist yet. A
+    relation without columns gets one, `c0`, that is always true."""
+
+    def parquet(self, folder: Path) -> None: ...
+
+
+@runtime_checkable
+class FrameSource(RowSource, Protocol):
+    """A source that is on Spark: `frame` is its DataFrame, with the columns' own names and types, of the session that
+    is given or else of its own."""
+
+    def frame(self, session: Any = None) -> Any: ...
 
 
 class Rows:
@@ -101,15 +119,46 @@ class Rows:
         assert isinstance(frame, polars.DataFrame)
         return frame
 
-    def to_spark(self, session: Any) -> Any:
-        """A DataFrame of the given Spark session."""
-        if not callable(getattr(session, "createDataFrame", None)):
+    def to_spark(self, session: Any = None) -> Any:
+        """A DataFrame of the Spark session. Rows that are on Spark already are not collected and need no session."""
+        on_spark = isinstance(self._source, FrameSource)
+        if not callable(getattr(session, "createDataFrame", None)) and (session is not None or not on_spark):
             raise UsageError(
-                f"`to_spark` takes a Spark session, not {type(session).__name__}",
+                f"`to_spark` takes a Spark session, not {'nothing' if session is None else type(session).__name__}",
                 code="wrong-argument",
                 help="pass `SparkSession.builder.getOrCreate()`",
             )
+        if isinstance(self._source, FrameSource):
+            return self._source.frame(session)
         return session.createDataFrame(self.to_arrow())
+
+    def to_parquet(self, folder: str | os.PathLike[str]) -> None:
+        """Writes the rows into a folder of Parquet files, which is made if there is none."""
+        if isinstance(self._source, WritableSource):
+            self._source.parquet(Path(folder))
+        else:
+            _write_folder(self.schema, len(self), self.to_arrow(), Path(folder))
+
+
+def _for_spark(table: pyarrow.Table) -> pyarrow.Table:
+    """Spark has no unsigned type: such numbers are decimals there."""
+    import pyarrow  # noqa: PLC0415 - pyarrow only when asked for
+
+    for position, field in enumerate(table.schema):
+        if field.type == pyarrow.uint64():
+            values = table.column(position).cast(pyarrow.decimal128(20, 0))
+            table = table.set_column(position, field.with_type(values.type), values)
+    return table
+
+
+def _write_folder(schema: Schema, count: int, table: pyarrow.Table, folder: Path) -> None:
+    import pyarrow  # noqa: PLC0415 - pyarrow only when asked for
+    import pyarrow.parquet  # noqa: PLC0415
+
+    folder.mkdir(parents=True, exist_ok=True)
+    if not schema.columns:
+        table = pyarrow.table({"c0": pyarrow.array([True] * count, pyarrow.bool_())})
+    pyarrow.parquet.write_table(table, folder / "part-0.parquet")
 
 
 class _Listed:

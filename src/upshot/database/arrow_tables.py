@@ -45,19 +45,24 @@ def aligned(table: pa.Table, schema: Schema) -> pa.Table:
 
     from upshot.core.arrow_schema import arrow_schema  # imports pyarrow
 
+    names = arranged(schema, list(table.column_names))
+    if not names:
+        return table
+    arrays = [_cast(table.column(name), column, schema) for name, column in zip(names, schema.columns, strict=True)]
+    return pa.table(arrays, schema=arrow_schema(schema))
+
+
+def arranged(schema: Schema, given: list[str]) -> list[str]:
+    """The given columns in the order of the relation's; those that are only numbered, as pandas (0, 1, …) and Spark
+    (_1, _2, …) do it, stay as they are."""
     names = [column.name for column in schema.columns]
-    given = list(table.column_names)
-    if given == [str(position) for position in range(len(names))]:
-        given = names
-        table = table.rename_columns(names)
+    if given in ([str(i) for i in range(len(names))], [f"_{i + 1}" for i in range(len(names))]):
+        return given
     if sorted(given) != sorted(names):
         if len(given) == len(names) == len(set(given)):
             raise _other_names(schema, given)
         raise column_mismatch(schema, given, where="the table")
-    if not names:
-        return table
-    arrays = [_cast(table.column(column.name), column, schema) for column in schema.columns]
-    return pa.table(arrays, schema=arrow_schema(schema))
+    return names
 
 
 def column_type(field: pa.Field, *, nullable: bool) -> Type:
@@ -83,12 +88,17 @@ def column_type(field: pa.Field, *, nullable: bool) -> Type:
     elif at.is_decimal(arrow) and arrow.precision <= 18 and arrow.scale >= 0:
         return Type(Kind.DECIMAL, nullable=nullable, precision=arrow.precision, scale=arrow.scale)
     if kind is None:
-        raise DataError(
-            f"column `{field.name}` has type {arrow}, which no column type holds",
-            code="unsupported-type",
-            help="cast it to an integer, float, string, boolean, date, timestamp or decimal of at most 18 digits",
-        )
+        raise unsupported_type(field.name, str(arrow))
     return Type(kind, nullable=nullable)
+
+
+def unsupported_type(column: str, found: str) -> DataError:
+    """The error for a column to declare whose type is none of ours."""
+    return DataError(
+        f"column `{column}` has type {found}, which no column type holds",
+        code="unsupported-type",
+        help="cast it to an integer, float, string, boolean, date, timestamp or decimal of at most 18 digits",
+    )
 
 
 def column_mismatch(schema: Schema, given: list[str], *, where: str) -> DataError:
@@ -152,13 +162,13 @@ def _cast(array: pa.ChunkedArray, column: Column, schema: Schema) -> pa.ChunkedA
     if array.type == target:
         return array
     if not (at.is_null(array.type) or _castable(array.type, column.type.kind)):
-        raise _wrong_type(array.type, column, schema, f"give a column of type {target}")
+        raise wrong_type(array.type, column, schema, f"give a column of type {target}")
     try:
         if at.is_timestamp(array.type) and array.type.tz is None:
             array = array.cast(pa.timestamp(array.type.unit, tz="UTC"))
         return array.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise _wrong_type(array.type, column, schema, str(error).splitlines()[0][:200]) from None
+        raise wrong_type(array.type, column, schema, str(error).splitlines()[0][:200]) from None
 
 
 def _castable(arrow: pa.DataType, kind: Kind) -> bool:
@@ -182,9 +192,10 @@ def _castable(arrow: pa.DataType, kind: Kind) -> bool:
             return bool(at.is_decimal(arrow) or at.is_integer(arrow))
 
 
-def _wrong_type(arrow: pa.DataType, column: Column, schema: Schema, hint: str) -> DataError:
+def wrong_type(found: object, column: Column, schema: Schema, hint: str) -> DataError:
+    """The error for a column of a table whose type, or a value in it, is not the relation's."""
     message = (
-        f"column `{column.name}` of `{schema.name}` is {column.type}; the table's column of type {arrow} does not fit"
+        f"column `{column.name}` of `{schema.name}` is {column.type}; the table's column of type {found} does not fit"
     )
     return DataError(message, code="wrong-type", help=hint)
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import UsageError
+from upshot.database.budget import memory_budget
 from upshot.database.database import Database
-from upshot.database.engines import local_engine
+from upshot.database.durable import open_durable
+from upshot.database.engines import Engine, local_engine
+from upshot.database.placement import SparkPlace
+from upshot.engine.limits import Limits
+from upshot.engine.spark.session import own_session
 
 ENGINES = ("auto", "local", "spark")
 
@@ -20,8 +27,14 @@ def connect(
     spark: Any = None,
     engine: str = "auto",
     max_rounds: int | None = None,
+    memory: int | str | None = None,
 ) -> Database:
-    """A new database in memory. `max_rounds` bounds the recursion of a view before it ends in a `LimitError`.
+    """A new database in memory; with a `path`, the durable one in that folder, made if the folder is new or empty.
+
+    With a Spark session, classic or Connect, `engine="auto"` works in this process while the tables fit into `memory`
+    (bytes, or text such as "4GiB"; by default a quarter of what the process can have) and moves to Spark when they
+    outgrow it. `engine="spark"` does everything there, and starts a session if there is none; `engine="local"` does
+    everything here. `max_rounds` bounds the recursion of a view before it ends in a `LimitError`.
 
     >>> with connect() as db:
     ...     _ = db.define(".decl edge(x: number, y: number)")
@@ -29,13 +42,42 @@ def connect(
     if engine not in ENGINES:
         hint = did_you_mean(str(engine), ENGINES) or "the engines are `auto`, `local` and `spark`"
         raise UsageError(f"there is no engine `{engine}`", code="unknown-engine", help=hint)
-    if path is not None:
-        hint = "call `upshot.connect()` for a database in memory"
-        raise UsageError("durable databases are not available yet", code="not-yet", help=hint)
-    if spark is not None or engine == "spark":
-        hint = "call `upshot.connect()`; the local engine needs no session"
-        raise UsageError("the Spark engine is not available yet", code="not-yet", help=hint)
     if max_rounds is not None and (not isinstance(max_rounds, int) or max_rounds < 1):
         hint = "pass a whole number, such as 1_000_000"
         raise UsageError(f"`max_rounds` cannot be {max_rounds!r}", code="wrong-argument", help=hint)
-    return Database(partial(local_engine, max_rounds))
+    if spark is not None and not callable(getattr(spark, "createDataFrame", None)):
+        hint = "pass `SparkSession.builder.getOrCreate()`"
+        message = f"`spark` takes a Spark session, not {type(spark).__name__}"
+        raise UsageError(message, code="wrong-argument", help=hint)
+    if engine == "spark" and memory is not None:
+        hint = 'leave it out, or use `engine="auto"`'
+        raise UsageError(
+            "`memory` bounds the local engine, and nothing is done there", code="wrong-argument", help=hint
+        )
+    make_engine = _engines(spark, engine, max_rounds, memory)
+    return Database(make_engine) if path is None else open_durable(path, make_engine)
+
+
+def _engines(spark: Any, engine: str, max_rounds: int | None, memory: int | str | None) -> Callable[[], Engine]:
+    """What makes the engines of a database: one at once, further ones to check it."""
+    limits = Limits() if max_rounds is None else Limits(max_rounds=max_rounds)
+    if engine == "spark":
+        reason = 'asked for by `engine="spark"`'
+        spark = spark or running_session()
+        if spark is not None:
+            return SparkPlace(spark, limits, reason=reason)
+        session = own_session()
+        return SparkPlace(session, limits, reason=reason, stop=session.stop)
+    if engine == "local" or spark is None:
+        bound = None if memory is None else memory_budget(memory)
+        return partial(local_engine, Limits(limits.max_rounds, bound))
+    return SparkPlace(spark, Limits(limits.max_rounds, memory_budget(memory)))
+
+
+def running_session() -> Any:
+    """The Spark session of this process, if one is running: whoever started it ends it."""
+    if sys.modules.get("pyspark") is None:
+        return None
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - an optional package
+
+    return SparkSession.getActiveSession()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from upshot.core.errors import UsageError
@@ -14,6 +15,9 @@ from upshot.database.compile import compile_text, nothing
 from upshot.database.drop import drop
 from upshot.database.engines import Engine, local_engine
 from upshot.database.explain import Explanation, explain
+from upshot.database.history import PastCommit, history, past_events, refuse_forgotten
+from upshot.database.journal import Journal, meta_text
+from upshot.database.placement import PlacedEngine
 from upshot.database.query import query
 from upshot.database.redefine import redefine
 from upshot.database.register import register
@@ -22,6 +26,8 @@ from upshot.database.transaction import Transaction
 from upshot.database.verify import Verified, verify
 from upshot.database.watch import Callback, Event, Subscription
 from upshot.database.what_if import WhatIf, what_if
+from upshot.engine.local import LocalEngine
+from upshot.store.trouble import not_durable
 from upshot.syntax.ast import Directive
 
 
@@ -41,12 +47,9 @@ class Database:
     [(1, 2), (1, 3), (2, 3)]
     """
 
-    def __init__(self, make_engine: Callable[[], Engine] = local_engine) -> None:
-        engine, compiled = make_engine(), nothing()
-        engine.install(compiled.plan)
-        engine.propagate()
-        engine.accept()
-        self._state = State(make_engine, engine, compiled)
+    def __init__(self, make_engine: Callable[[], Engine] = local_engine, *, state: State | None = None) -> None:
+        """An empty database, or the one with this state."""
+        self._state = state or _empty(make_engine)
 
     # ---- the program ----------------------------------------------------------------------------
 
@@ -81,10 +84,11 @@ class Database:
 
     # ---- changes --------------------------------------------------------------------------------
 
-    def transaction(self) -> Transaction:
-        """A transaction for a `with` block."""
+    def transaction(self, *, meta: Mapping[str, Any] | None = None) -> Transaction:
+        """A transaction for a `with` block. `meta` is kept with the commit in a durable database, for `history`: any
+        mapping that can be written as JSON. A transaction with `meta` makes a version even if no row changes."""
         self._state.open()
-        return Transaction(self._state)
+        return Transaction(self._state, meta_text(meta))
 
     def register(self, name: str, table: Any) -> Commit:
         """Makes a whole table (pandas, Arrow, Polars, or a Parquet or CSV path) the contents of a base relation, which
@@ -112,7 +116,7 @@ class Database:
 
     def watch(self, view: str, callback: Callback, since: int | None = None) -> Subscription:
         """Calls back with all rows of the relation first, then with each commit's exact changes to it, in order, once.
-        `since` the current version leaves out the first."""
+        `since` a version, it starts with the changes after that one; a database in memory knows only the current."""
         if not callable(callback):
             raise UsageError(
                 "the callback cannot be called", code="wrong-argument", help="pass a function of one event"
@@ -123,15 +127,47 @@ class Database:
             subscription = Subscription(view, callback, state.feed)
             if since is None:
                 first = Event(view, state.version, engine.rows(view), Rows.of(schema, []), snapshot=True)
-                state.feed.add(subscription, first)
+                state.feed.add(subscription, [first])
+            elif state.journal is not None:
+                store = state.journal.store
+                refuse_forgotten(store, since, state.version)
+                state.feed.add(subscription, past_events(store, view, since, state.version))
             elif since == state.version:
-                state.feed.add(subscription, None)
+                state.feed.add(subscription)
             else:
                 message = f"changes since version {since} are not kept; the current version is {state.version}"
                 hint = "watch without `since` to start from all rows"
                 raise UsageError(message, code="history-not-kept", help=hint)
         state.feed.hand_over()
         return subscription
+
+    # ---- what is on the disk ----------------------------------------------------------------------
+
+    def history(self, since: int = 0, *, reverse: bool = False) -> Iterator[PastCommit]:
+        """The commits of a durable database after a version, oldest first, or newest first if `reverse`. They are read
+        as they are asked for."""
+        with self._state.reading():
+            return history(self._journal("has no history"), since, self._state.version, reverse=reverse)
+
+    def last_meta(self) -> Mapping[str, Any] | None:
+        """What the newest commit that has one carries as `meta`; nothing if none has, or nothing is kept."""
+        with self._state.reading():
+            journal = self._state.journal
+            text = None if journal is None else journal.store.last_meta()
+        return None if text is None else json.loads(text)
+
+    def snapshot(self) -> int:
+        """Writes all rows of a durable database down whole, so that opening it need not replay the commits until now.
+        It happens by itself when that pays. The version that was written."""
+        with self._state.writing("write a snapshot") as engine:
+            state = self._state
+            self._journal("cannot write a snapshot").snapshot(engine, state.version, state.compiled)
+            return state.version
+
+    def _journal(self, lacks: str) -> Journal:
+        if self._state.journal is None:
+            raise not_durable(lacks)
+        return self._state.journal
 
     # ---- insight --------------------------------------------------------------------------------
 
@@ -142,6 +178,12 @@ class Database:
     def verify(self) -> Verified:
         """Recomputes every view from the base rows and compares; raises `VerifyError` on any difference."""
         return verify(self._state)
+
+    def report_progress(self, told: Callable[[str, int], None] | None) -> None:
+        """Calls `told` now and then, while a view is computed in this process, with its name and its rows so far."""
+        with self._state.reading() as engine:
+            if isinstance(engine, LocalEngine | PlacedEngine):
+                engine.set_progress(told)
 
     # ---- the end ----------------------------------------------------------------------------------
 
@@ -155,7 +197,11 @@ class Database:
             with state.lock:
                 state.closed = True
                 state.feed.close()
-                state.engine.close()
+                try:
+                    state.engine.close()
+                finally:
+                    if state.journal is not None:
+                        state.journal.close()
         finally:
             state.writer.release()
 
@@ -169,3 +215,11 @@ class Database:
         if self._state.closed:
             return "<upshot database, closed>"
         return f"<upshot database, {len(self._state.schemas)} relations, version {self._state.version}>"
+
+
+def _empty(make_engine: Callable[[], Engine]) -> State:
+    engine, compiled = make_engine(), nothing()
+    engine.install(compiled.plan)
+    engine.propagate()
+    engine.accept()
+    return State(make_engine, engine, compiled)

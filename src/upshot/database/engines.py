@@ -1,8 +1,9 @@
-"""What the database asks of an engine, and the engine it uses."""
+"""What the database asks of an engine, and the engines there are."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from upshot.check.program import Clause
@@ -10,6 +11,8 @@ from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.engine.limits import Limits
 from upshot.engine.local import LocalEngine
+from upshot.engine.saved import Saved
+from upshot.engine.spark.scratch import Scratch
 from upshot.engine.work import Work
 from upshot.plan import ProgramPlan
 
@@ -26,6 +29,9 @@ class Engine(Protocol):
     `install` and the four statements stage a change; `propagate` works out what it means; `accept` or `rollback` ends
     it. Until `propagate`, everything that reads (`rows size contains query`) answers from the state before the change.
     Rows that were handed out stay as they were when the state moves on.
+
+    Rows come as tuples or as an Arrow table of the relation's columns and natural types; engines with a Spark session
+    also take a DataFrame of the types of `spark_types`, under the columns' own names.
     """
 
     def install(self, plan: ProgramPlan, recompute: Collection[str] = ...) -> None: ...
@@ -48,7 +54,33 @@ class Engine(Protocol):
     def describe(self, view: str) -> str: ...
     def close(self) -> None: ...
 
+    def restore(self, plan: ProgramPlan, saved: Mapping[str, Saved]) -> None:
+        """Install with these rows, accepted. Views given are adopted where that is possible, others are computed; the
+        folders stay in place as long as the engine is open."""
 
-def local_engine(max_rounds: int | None = None) -> Engine:
-    """A new engine; `max_rounds` bounds the recursion of a view, load or change."""
-    return LocalEngine(limits=Limits() if max_rounds is None else Limits(max_rounds=max_rounds))
+    def save(self, name: str, folder: Path) -> int:
+        """Write the committed rows as a Parquet folder of natural types; how many there are."""
+
+
+class Folders(Protocol):
+    """Folders of an engine that are gone with it."""
+
+    def folder(self) -> Path: ...
+    def remove(self) -> None: ...
+
+
+def local_engine(limits: Limits = Limits()) -> Engine:  # noqa: B008 - immutable
+    """A new engine in this process."""
+    return LocalEngine(limits=limits)
+
+
+def spark_engine(session: Any, limits: Limits) -> Engine:
+    """A new engine on the session's cluster."""
+    from upshot.engine.spark.engine import SparkEngine  # noqa: PLC0415 - pyspark is an optional package
+
+    return SparkEngine(session, limits=limits)
+
+
+def spark_scratch(session: Any) -> Folders:
+    """Folders that this process and the session's workers can read and write."""
+    return Scratch(session)

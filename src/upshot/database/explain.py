@@ -13,7 +13,10 @@ from upshot.database.dependencies import inputs
 from upshot.database.drawing import svg
 from upshot.database.engines import Engine
 from upshot.database.network import Network, network
+from upshot.database.placement import Placement, placement_of
 from upshot.database.state import State
+from upshot.plan import ProgramPlan
+from upshot.plan.pivot import decomposition
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,8 @@ class Part:
     plan: str
     work: Mapping[str, Any]
     """counters of the last change, of the whole component; empty if it was not reached"""
+    decomposition: str = ""
+    """on Spark, how the recursion of the component is cut into parts, or why it is not"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +45,13 @@ class Explanation:
     parts: tuple[Part, ...]
     version: int
     work: Mapping[str, Any]
+    placement: Placement
     _network: Network
 
     def __str__(self) -> str:
         shown: dict[str, str] = {}
         parts = [_described(part, shown.setdefault(part.plan, part.name)) for part in self.parts]
-        return "\n\n".join(parts) + _last_work(self.work, self.version)
+        return "\n\n".join(parts) + _last_work(self.work, self.version) + f"engine {self.placement}\n"
 
     def _repr_svg_(self) -> str:
         """Notebooks show the picture."""
@@ -63,11 +69,13 @@ class Explanation:
                 "rules": list(part.rules),
                 "uses": list(part.uses),
                 "plan": part.plan,
+                "decomposition": part.decomposition or None,
                 "work": dict(part.work),
             }
             for part in self.parts
         }
-        return {"version": self.version, "relations": relations, "work": dict(self.work)}
+        engine = {"name": self.placement.engine, "reason": self.placement.reason or None}
+        return {"version": self.version, "engine": engine, "relations": relations, "work": dict(self.work)}
 
     def svg(self) -> str:
         """The network as an SVG document."""
@@ -85,7 +93,7 @@ def explain(state: State, view: str | None) -> Explanation:
         names = [name for layer in drawn.layers for slot in layer for name in slot.members]
         below = inputs(state.compiled.checked)
         parts = tuple(_part(state, engine, name, drawn, below.get(name, frozenset())) for name in names)
-        return Explanation(parts, state.version, engine.work.as_dict(), drawn)
+        return Explanation(parts, state.version, engine.work.as_dict(), placement_of(engine), drawn)
 
 
 def _part(state: State, engine: Engine, name: str, drawn: Network, uses: frozenset[str]) -> Part:
@@ -99,7 +107,16 @@ def _part(state: State, engine: Engine, name: str, drawn: Network, uses: frozens
     reasons, recursive = tuple(choice.reasons), name in drawn.recursive
     work = next((asdict(done) for views, done in engine.work.views.items() if name in views.split(", ")), {})
     told = engine.describe(name)
-    return Part(name, schema, size, recursive, choice.strategy, reasons, rules, tuple(sorted(uses)), told, work)
+    parts = _decomposition(plan, name) if placement_of(engine).engine == "spark" else ""
+    return Part(name, schema, size, recursive, choice.strategy, reasons, rules, tuple(sorted(uses)), told, work, parts)
+
+
+def _decomposition(plan: ProgramPlan, view: str) -> str:
+    """How the recursion that the view is part of is cut into parts; nothing if it is part of none."""
+    component = next((each for each in plan.components if view in each.views), None)
+    if component is None or not component.recursive:
+        return ""
+    return str(decomposition(component, plan.normal))
 
 
 def _described(part: Part, first: str) -> str:
@@ -113,6 +130,8 @@ def _described(part: Part, first: str) -> str:
         lines += [f"    because {reason}" for reason in part.reasons]
         lines.append("  rules")
         lines += [f"    {line}" for rule in part.rules for line in rule.splitlines()]
+    if part.decomposition:
+        lines += [f"  {line}" for line in part.decomposition.rstrip().splitlines()]
     if part.plan:
         lines.append("  plan" if first == part.name else f"  plan as for {first}")
         lines += [f"    {line}" for line in part.plan.rstrip().splitlines()] * (first == part.name)
@@ -123,7 +142,7 @@ def _described(part: Part, first: str) -> str:
 
 def _last_work(work: Mapping[str, Any], version: int) -> str:
     counters = _counters(work)
-    return f"\n\nversion {version}: {counters}\n" if counters else "\n"
+    return f"\n\nversion {version}: {counters}\n" if counters else "\n\n"
 
 
 def _counters(work: Mapping[str, Any]) -> str:

@@ -1,30 +1,35 @@
-"""Rows as users give them, brought to the one form the engine takes: tuples in column order, or an Arrow table."""
+"""Rows as users give them, brought to the forms an engine takes: tuples in column order, an Arrow table, or, where
+there is a Spark session, a DataFrame."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from upshot.core.errors import DataError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.arrow_tables import aligned, as_arrow, column_mismatch, is_table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from upshot.database.engines import Engine
+from upshot.database.placement import PlacedEngine
+from upshot.database.spark_frames import aligned_frame, collected, is_spark_frame
+from upshot.database.table_files import is_path, read_files
 
 Row = tuple[Any, ...]
 
 
-def given_rows(schema: Schema, rows: Any) -> list[Row] | pa.Table:
-    """Tuples, lists, dicts, any table, any iterator of rows: as tuples of the relation's arity, or an aligned table.
+def given_rows(schema: Schema, rows: Any, engine: Engine | None = None) -> Any:
+    """Tuples, lists, dicts, any table or files of one, any iterator of rows: as tuples of the relation's arity, or an
+    aligned table. `engine` is where they are going: a DataFrame is not collected for one that has a Spark session.
 
     Values are not looked at here; the engine checks them against the column types.
     """
     if isinstance(rows, Rows):
         return list(rows)
-    if is_table(rows):
-        return aligned(as_arrow(rows, schema), schema)
+    if is_path(rows):
+        rows = read_files(rows, engine)
+    if is_table(rows) or is_spark_frame(rows):
+        return given_table(schema, rows, engine)
     if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
         raise DataError(
             f"`{schema.name}` takes rows, not one {type(rows).__name__}",
@@ -34,6 +39,14 @@ def given_rows(schema: Schema, rows: Any) -> list[Row] | pa.Table:
     if hasattr(rows, "tolist"):
         rows = rows.tolist()
     return list(_tuples(schema, rows))
+
+
+def given_table(schema: Schema, table: Any, engine: Engine | None = None) -> Any:
+    """A table with the relation's columns, in its order and of its types."""
+    if not is_spark_frame(table):
+        return aligned(as_arrow(table, schema), schema)
+    frame = aligned_frame(table, schema)
+    return frame if isinstance(engine, PlacedEngine) else collected(frame, schema)
 
 
 def _tuples(schema: Schema, rows: Iterable[Any]) -> Iterator[Row]:

@@ -9,8 +9,8 @@ from typing import Any
 from upshot.core.errors import DataError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
-from upshot.database.changes import ChangeSet, Definition
-from upshot.database.commit import announce, settle
+from upshot.database.changes import Definition
+from upshot.database.commit import settle
 from upshot.database.compile import Compiled, difference
 from upshot.database.constraints import (
     Findings,
@@ -55,12 +55,13 @@ def redefine(state: State, new: Compiled, stage: Callable[[Engine], None] | None
     except BaseException:
         engine.rollback()
         raise
-    deltas, findings = settle(engine, examine)
-    state.compiled = new
-    changes = ChangeSet(state.schemas, {**deltas, **_changes_of_former_views(before.demoted, state)})
-    if changes or new.program != old.program:
-        state.version += 1
-        announce(state, changes, afresh=_reshaped(old, new))
+    changes, findings = settle(
+        state,
+        new,
+        examine,
+        corrected=lambda _: _changes_of_former_views(before, new),
+        afresh=_reshaped(old, new),
+    )
     warnings = (*new.checked.warnings, *warnings_for(findings, new))
     return Definition(state.version, changes, engine.work, warnings, found.kept, found.recomputed)
 
@@ -153,11 +154,11 @@ def _after(before: RowsByName, deltas: Deltas, new: Compiled) -> dict[str, list[
     return found
 
 
-def _changes_of_former_views(demoted: Mapping[str, frozenset[Row]], state: State) -> Deltas:
+def _changes_of_former_views(before: _Before, new: Compiled) -> Deltas:
     """The engine starts such a relation afresh; what its users see is the difference to the rows the view had."""
-    changes = {}
-    for name, were in demoted.items():
-        schema, rows = state.schema(name), row_set(state.engine.rows(name))
+    changes, facts = {}, text_facts(new)
+    for name, were in before.demoted.items():
+        schema, rows = new.schema(name), row_set([*facts.get(name, ()), *before.given.get(name, ())])
         changes[name] = (Rows.of(schema, list(rows - were)), Rows.of(schema, list(were - rows)))
     return changes
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from upshot.core.errors import DataError, UsageError
@@ -17,7 +17,8 @@ from upshot.core.schema import Role, Schema
 from upshot.database.changes import unknown_relation
 from upshot.database.compile import Compiled
 from upshot.database.dependencies import base_relations_of
-from upshot.database.engines import Engine
+from upshot.database.engines import Deltas, Engine
+from upshot.database.journal import Journal
 from upshot.database.watch import Feed
 
 
@@ -55,6 +56,8 @@ class State:
     writer: Writer = field(default_factory=Writer)
     lock: threading.RLock = field(default_factory=threading.RLock)
     feed: Feed = field(default_factory=Feed)
+    journal: Journal | None = None
+    """Where commits are written down, if they are to outlive the process."""
 
     @contextmanager
     def writing(self, deed: str) -> Iterator[Engine]:
@@ -65,9 +68,22 @@ class State:
             with self.lock:
                 self.open()
                 yield self.engine
+                self.after_change()
         finally:
             self.writer.release()
         self.feed.hand_over()
+
+    def prepared(self, version: int, new: Compiled, deltas: Deltas, meta: str | None) -> AbstractContextManager[None]:
+        """A block that makes a commit visible. A durable database has it on the disk when the block is entered, and
+        takes it back should the block fail."""
+        if self.journal is None or version == self.version:
+            return nullcontext()
+        return self.journal.prepared(self.engine, version, self.compiled, new, deltas, meta)
+
+    def after_change(self) -> None:
+        """What a durable database does beside commits. The caller holds the right to write and the lock."""
+        if self.journal is not None:
+            self.journal.snapshot_if_due(self.engine, self.version, self.compiled)
 
     @contextmanager
     def reading(self) -> Iterator[Engine]:

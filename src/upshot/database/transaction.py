@@ -24,8 +24,9 @@ class Transaction:
     While the block runs, queries (on this thread and others) see the state before it; other writers wait.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, meta: str | None = None) -> None:
         self._state = state
+        self._meta = meta
         self._stage = "new"
         self._commit: Commit | None = None
 
@@ -49,8 +50,9 @@ class Transaction:
         try:
             with state.lock:
                 if kind is None:
-                    self._commit = commit(state)
+                    self._commit = commit(state, self._meta)
                     self._stage = "committed"
+                    state.after_change()
                 else:
                     state.engine.rollback()
         finally:
@@ -95,7 +97,7 @@ class Transaction:
             words = "has not begun" if self._stage == "new" else f"is {self._stage}"
             raise self._misused(f"the transaction {words}", "change rows inside `with db.transaction() as tx:`")
         target = self._state.base(name)
-        return target, given_rows(target, rows)
+        return target, given_rows(target, rows, self._state.engine)
 
     # ---- results --------------------------------------------------------------------------------
 
@@ -106,7 +108,7 @@ class Transaction:
 
     @property
     def version(self) -> int:
-        """The version this transaction made; the one that already was, if no row came or went."""
+        """The version this transaction made; the one that already was, if no row came or went and there is no meta."""
         return self._result().version
 
     @property

@@ -11,8 +11,12 @@ from upshot.core.rows import Rows
 from upshot.core.schema import Role, Schema
 from upshot.database.constraints import SHOWN, fact
 from upshot.database.engines import Engine
+from upshot.database.placement import placement_of
 from upshot.database.row_sets import row_set
 from upshot.database.state import State
+
+_LARGE = 50_000
+"""Rows from which on a table is handed over where it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,31 +31,38 @@ class Verified:
 def verify(state: State) -> Verified:
     """The declared views; each view, generated ones included, equals its recomputation, or `VerifyError`."""
     with state.writing("verify") as engine:
-        normal = state.compiled.plan.normal
         fresh = state.make_engine()
-        fresh.install(state.compiled.plan)
-        for name, schema in normal.schemas.items():
-            if schema.role is Role.BASE and engine.size(name):
-                fresh.insert(name, _as_given(engine.rows(name)))
-        fresh.propagate()
-        fresh.accept()
-        views = [schema for schema in normal.schemas.values() if schema.role is not Role.BASE]
-        differences = [line for schema in views for line in _differences(schema, engine, fresh)]
-        if differences:
-            more = f"\n  and {len(differences) - SHOWN} more" if len(differences) > SHOWN else ""
-            listed = "".join(f"\n  {line}" for line in differences[:SHOWN])
-            raise VerifyError(
-                f"stored views differ from their definition:{listed}{more}",
-                code="view-differs",
-                help="this is a fault in Upshot; please report it with the program and the transactions that led here",
-            )
-        declared = tuple(view.name for view in views if view.name in state.compiled.visible)
-        return Verified(declared, sum(fresh.size(name) for name in declared))
+        try:
+            return _verified(state, engine, fresh)
+        finally:
+            fresh.close()
+
+
+def _verified(state: State, engine: Engine, fresh: Engine) -> Verified:
+    normal = state.compiled.plan.normal
+    fresh.install(state.compiled.plan)
+    for name, schema in normal.schemas.items():
+        if schema.role is Role.BASE and engine.size(name):
+            fresh.insert(name, _as_given(engine.rows(name), engine))
+    fresh.propagate()
+    fresh.accept()
+    views = [schema for schema in normal.schemas.values() if schema.role is not Role.BASE]
+    differences = [line for schema in views for line in _differences(schema, engine, fresh)]
+    if differences:
+        more = f"\n  and {len(differences) - SHOWN} more" if len(differences) > SHOWN else ""
+        listed = "".join(f"\n  {line}" for line in differences[:SHOWN])
+        raise VerifyError(
+            f"stored views differ from their definition:{listed}{more}",
+            code="view-differs",
+            help="this is a fault in Upshot; please report it with the program and the transactions that led here",
+        )
+    declared = tuple(view.name for view in views if view.name in state.compiled.visible)
+    return Verified(declared, sum(fresh.size(name) for name in declared))
 
 
 def _differences(schema: Schema, stored: Engine, fresh: Engine) -> Iterable[str]:
     size = stored.size(schema.name)
-    if size == fresh.size(schema.name) and stored.contains_all(schema.name, _as_given(fresh.rows(schema.name))):
+    if size == fresh.size(schema.name) and stored.contains_all(schema.name, _as_given(fresh.rows(schema.name), fresh)):
         return
     have, want = row_set(stored.rows(schema.name)), row_set(fresh.rows(schema.name))
     for row in Rows.of(schema, list(have - want)).sorted():
@@ -60,5 +71,9 @@ def _differences(schema: Schema, stored: Engine, fresh: Engine) -> Iterable[str]
         yield f"{fact(schema, row)} follows and is not stored"
 
 
-def _as_given(rows: Rows) -> Any:
-    return rows.to_arrow() if rows.schema.columns else list(rows)
+def _as_given(rows: Rows, engine: Engine) -> Any:
+    """Rows of one engine for another: from Spark to Spark, many of them are not collected on the way."""
+    if not rows.schema.columns:
+        return list(rows)
+    is_large = len(rows) > _LARGE and placement_of(engine).engine == "spark"
+    return rows.to_spark() if is_large else rows.to_arrow()

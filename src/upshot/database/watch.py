@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from upshot.core.rows import Rows
@@ -52,6 +52,20 @@ class Subscription:
         self._open = False
         self._feed.forget(self)
 
+    def deliver_all(self, events: Iterator[Event]) -> None:
+        """Delivers one after the other. If one cannot be fetched, the subscription ends: there must be no gap."""
+        while self._open:
+            try:
+                event = next(events)
+            except StopIteration:
+                return
+            except Exception as error:
+                self.errors.append(error)
+                log.exception("what `%s` was in the past cannot be read; the subscription ends", self.view)
+                self.close()
+                return
+            self.deliver(event)
+
     def deliver(self, event: Event) -> None:
         """Calls back, unless closed. An exception is kept and logged; it harms neither commit nor other watchers."""
         if not self._open:
@@ -79,7 +93,7 @@ class Feed:
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._subscriptions: list[Subscription] = []
-        self._queue: deque[tuple[Subscription, Event]] = deque()
+        self._queue: deque[tuple[Subscription, Iterator[Event]]] = deque()
         self._attended = False
 
     def watching(self, view: str) -> list[Subscription]:
@@ -90,11 +104,12 @@ class Feed:
         with self._guard:
             return {each.view for each in self._subscriptions}
 
-    def add(self, subscription: Subscription, first: Event | None) -> None:
+    def add(self, subscription: Subscription, first: Iterable[Event] = ()) -> None:
+        """Call while nothing can be committed. What the subscription is to hear `first` is fetched as it is handed
+        over, so that a long past is never in memory whole."""
         with self._guard:
             self._subscriptions.append(subscription)
-            if first is not None:
-                self._queue.append((subscription, first))
+            self._queue.append((subscription, iter(first)))
 
     def forget(self, subscription: Subscription) -> None:
         with self._guard:
@@ -103,7 +118,7 @@ class Feed:
     def announce(self, event: Event) -> None:
         """Queues the event for everyone who watches its view now. Call in commit order."""
         with self._guard:
-            self._queue.extend((each, event) for each in self._subscriptions if each.view == event.view)
+            self._queue.extend((each, iter((event,))) for each in self._subscriptions if each.view == event.view)
 
     def hand_over(self) -> None:
         """Delivers what is queued, unless someone is at it already: they will find what was added."""
@@ -112,9 +127,9 @@ class Feed:
                 if self._attended or not self._queue:
                     return
                 self._attended = True
-                subscription, event = self._queue.popleft()
+                subscription, events = self._queue.popleft()
             try:
-                subscription.deliver(event)
+                subscription.deliver_all(events)
             finally:
                 with self._guard:
                     self._attended = False

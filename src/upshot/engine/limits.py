@@ -4,9 +4,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from upshot.core.errors import LimitError
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`max_rounds`: the most rounds a recursive component may take, load or change."""
+    """`max_rounds`: the most rounds a recursive component may take, load or change. `memory`: the most bytes that the
+    tables of the local engine may take, indexes and text included."""
 
     max_rounds: int = 1_000_000
+    memory: int | None = None
+
+
+class BudgetExceeded(LimitError):
+    """The tables would outgrow the memory they may take; the change can be undone as after any other error."""
+
+    def __init__(self, needed: int, limit: int) -> None:
+        super().__init__(
+            f"the tables would need {in_bytes(needed)} and may take {in_bytes(limit)}",
+            code="memory-budget",
+            help="raise `memory`, or connect with a Spark session: what outgrows the budget moves there",
+        )
+        self.needed, self.limit = needed, limit
+
+
+def in_bytes(count: int) -> str:
+    """A number of bytes for people.
+
+    >>> in_bytes(1_288_490_189), in_bytes(4 << 30), in_bytes(512)
+    ('1.2 GiB', '4.0 GiB', '512 bytes')
+    """
+    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if count >= 1 << power:
+            return f"{count / (1 << power):.1f} {unit}"
+    return f"{count} bytes"

@@ -24,6 +24,9 @@ class ViewWork:
     inserted: int = 0
     """rows that entered the new state"""
     rounds: int = 0
+    jobs: int = 0
+    """Spark jobs that it took part in; independent views share them, so that a transaction has fewer than its views
+    together"""
     seconds: float = 0.0
 
     def add(self, other: ViewWork) -> None:

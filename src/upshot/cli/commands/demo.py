@@ -6,13 +6,15 @@ import json
 
 from upshot.cli.demo.stories import STORIES
 from upshot.cli.demo.telling import tell
-from upshot.cli.settings import OK
+from upshot.cli.engines import missing_for_spark
+from upshot.cli.settings import OK, Engine
 from upshot.cli.terminal import Terminal
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import UsageError
 
 
-def demo(terminal: Terminal, name: str, *, list_only: bool) -> int:
+def demo(terminal: Terminal, name: str, engine: Engine, *, list_only: bool) -> int:
+    """`--engine auto` is Spark where that can run, and says so where it cannot."""
     if list_only:
         _list(terminal)
         return OK
@@ -22,7 +24,11 @@ def demo(terminal: Terminal, name: str, *, list_only: bool) -> int:
         raise UsageError(
             f"there is no demo `{name}`", code="unknown-demo", help=did_you_mean(name, known) or f"demos: {listed}"
         )
-    tell(terminal, known[name].build())
+    why = ""
+    if engine is Engine.AUTO:
+        missing = missing_for_spark()
+        engine, why = (Engine.LOCAL, f" Spark is left out: {missing}") if missing else (Engine.SPARK, "")
+    tell(terminal, known[name].build(), engine, why)
     return OK
 
 

@@ -6,18 +6,20 @@ import json
 from pathlib import Path
 
 from upshot.cli.programs import known_view
-from upshot.cli.session import open_database
-from upshot.cli.settings import OK
+from upshot.cli.session import opened
+from upshot.cli.settings import OK, Engine
 from upshot.cli.terminal import Terminal
 from upshot.core.errors import UsageError
 
 _STDOUT = Path("-")
 
 
-def explain(terminal: Terminal, file: Path, fact_dir: Path | None, view: str | None, svg: Path | None) -> int:
+def explain(
+    terminal: Terminal, file: Path, fact_dir: Path | None, view: str | None, svg: Path | None, engine: Engine
+) -> int:
     """With `-F` sizes and join orders are those of the loaded facts."""
-    database = open_database(terminal, file, fact_dir)
-    explanation = database.explain(known_view(database.schemas, view))
+    with opened(terminal, file, fact_dir, engine) as database:
+        explanation = database.explain(known_view(database.schemas, view))
     if svg == _STDOUT:
         terminal.data(explanation.svg().rstrip("\n"))
         return OK

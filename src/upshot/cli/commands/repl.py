@@ -9,9 +9,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 
+from upshot.cli.engines import connected
 from upshot.cli.repl.session import Quit, ReplSession
 from upshot.cli.repl.statements import Input
-from upshot.cli.settings import OK
+from upshot.cli.settings import OK, Engine
 from upshot.cli.terminal import Terminal
 
 try:
@@ -25,12 +26,16 @@ _PROMPT, _MORE = "upshot> ", "   ...> "
 _HISTORY_LENGTH = 2000
 
 
-def repl(terminal: Terminal, file: Path | None, fact_dir: Path | None) -> int:
+def repl(terminal: Terminal, file: Path | None, fact_dir: Path | None, engine: Engine) -> int:
     """Runs until `:quit` or the end of input; errors are reported and the session goes on.
 
     Whoever sits at a terminal has read them. A script learns of them by the exit code.
     """
-    session = ReplSession(terminal, fact_dir)
+    with connected(terminal, engine) as database:
+        return _session(terminal, ReplSession(terminal, fact_dir, database), file)
+
+
+def _session(terminal: Terminal, session: ReplSession, file: Path | None) -> int:
     if file is not None:
         session.load(file)
     interactive = sys.stdin.isatty() and sys.stdout.isatty()

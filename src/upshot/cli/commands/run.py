@@ -6,24 +6,33 @@ import json
 from pathlib import Path
 
 from upshot.cli.files import shown_name
-from upshot.cli.session import open_database
-from upshot.cli.settings import OK
+from upshot.cli.session import opened
+from upshot.cli.settings import OK, Engine
 from upshot.cli.terminal import Terminal
 from upshot.cli.values import rows_to_json
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import UsageError
 from upshot.core.rows import Rows
+from upshot.database.database import Database
 from upshot.database.souffle_files import FileOptions, file_options, refuse_unwritable, write_rows
 from upshot.database.souffle_writer import block, size_line
 
 _STDOUT = Path("-")
 
 
-def run(terminal: Terminal, file: Path, fact_dir: Path | None, output_dir: Path) -> int:
+def run(terminal: Terminal, file: Path, fact_dir: Path | None, output_dir: Path, engine: Engine) -> int:
     """Results come in the order of the program's `.output` and `.printsize` directives."""
     if output_dir != _STDOUT and output_dir.exists() and not output_dir.is_dir():
         raise UsageError(f"`{output_dir}` is a file, not a directory", code="not-a-directory", help="check `-D`")
-    database = open_database(terminal, file, fact_dir, facts_required=True)
+    with opened(terminal, file, fact_dir, engine, facts_required=True) as database:
+        wanted = _write(terminal, database, output_dir)
+    if not wanted:
+        terminal.report([_nothing_asked(file)])
+    return OK
+
+
+def _write(terminal: Terminal, database: Database, output_dir: Path) -> list[FileOptions]:
+    """What the program asks for, written; each of it."""
     wanted = [file_options(item, output_dir) for item in database.directives if item.kind != "input"]
     if output_dir != _STDOUT:
         # All or nothing: no file is written if one of them could not be read back.
@@ -39,9 +48,7 @@ def run(terminal: Terminal, file: Path, fact_dir: Path | None, output_dir: Path)
         else:
             with terminal.progress(f"writing {options.path}"):
                 write_rows(rows, options)
-    if not wanted:
-        terminal.report([_nothing_asked(file)])
-    return OK
+    return wanted
 
 
 def _print(terminal: Terminal, rows: Rows, options: FileOptions) -> None:

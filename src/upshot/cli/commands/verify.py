@@ -8,19 +8,24 @@ from pathlib import Path
 from upshot.cli.changes import read_change_lines
 from upshot.cli.files import STDIN
 from upshot.cli.outcome import code_of
-from upshot.cli.session import open_database
-from upshot.cli.settings import OK
+from upshot.cli.session import opened
+from upshot.cli.settings import OK, Engine
 from upshot.cli.terminal import Terminal
 from upshot.cli.transactions import at_change, commit_line
 from upshot.cli.wording import counted, its
 from upshot.core.errors import Error, UsageError
+from upshot.database.database import Database
 
 
-def verify(terminal: Terminal, file: Path, fact_dir: Path | None, changes: Path | None) -> int:
+def verify(terminal: Terminal, file: Path, fact_dir: Path | None, changes: Path | None, engine: Engine) -> int:
     """After the facts are loaded and the transactions of the change file, if one is given, are committed."""
     if file == STDIN and changes == STDIN:
         raise UsageError("program and changes cannot both come from standard input", code="stdin-twice")
-    database = open_database(terminal, file, fact_dir)
+    with opened(terminal, file, fact_dir, engine) as database:
+        return _verified(terminal, database, changes)
+
+
+def _verified(terminal: Terminal, database: Database, changes: Path | None) -> int:
     committed = 0
     for line in read_change_lines(changes) if changes is not None else ():
         try:

@@ -10,15 +10,17 @@ from upshot.cli.deltas import changes_to_json, view_changes
 from upshot.cli.diagnostics import as_fields
 from upshot.cli.files import STDIN
 from upshot.cli.outcome import code_of
-from upshot.cli.session import open_database
-from upshot.cli.settings import OK, OnError
+from upshot.cli.session import opened
+from upshot.cli.settings import OK, Engine, OnError
 from upshot.cli.terminal import Terminal
 from upshot.cli.transactions import at_change, commit_line
 from upshot.core.errors import EngineError, Error, UsageError
 from upshot.database.database import Database
 
 
-def watch(terminal: Terminal, file: Path, fact_dir: Path | None, changes: Path, on_error: OnError) -> int:
+def watch(
+    terminal: Terminal, file: Path, fact_dir: Path | None, changes: Path, on_error: OnError, engine: Engine
+) -> int:
     """One line of output for each line of input, as soon as it is committed.
 
     A bad line changes nothing. It ends the run, or, with `--on-error continue`, its error takes the place of its
@@ -26,7 +28,11 @@ def watch(terminal: Terminal, file: Path, fact_dir: Path | None, changes: Path, 
     """
     if file == STDIN and changes == STDIN:
         raise UsageError("program and changes cannot both come from standard input", code="stdin-twice")
-    database = open_database(terminal, file, fact_dir)
+    with opened(terminal, file, fact_dir, engine) as database:
+        return _commits(terminal, database, changes, on_error)
+
+
+def _commits(terminal: Terminal, database: Database, changes: Path, on_error: OnError) -> int:
     code = OK
     for line in read_change_lines(changes):
         try:

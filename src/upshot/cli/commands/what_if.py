@@ -9,8 +9,8 @@ from upshot.cli.changes import ChangeLine, parse_change, read_change_lines
 from upshot.cli.deltas import changes_to_json, signed_lines, view_changes
 from upshot.cli.files import STDIN
 from upshot.cli.outcome import code_of
-from upshot.cli.session import open_database
-from upshot.cli.settings import OK
+from upshot.cli.session import opened
+from upshot.cli.settings import OK, Engine
 from upshot.cli.terminal import Terminal
 from upshot.cli.transactions import at_change
 from upshot.cli.values import rows_to_json
@@ -21,11 +21,15 @@ from upshot.database.database import Database
 from upshot.database.what_if import WhatIf
 
 
-def what_if(terminal: Terminal, file: Path, fact_dir: Path | None, changes: Path) -> int:
+def what_if(terminal: Terminal, file: Path, fact_dir: Path | None, changes: Path, engine: Engine) -> int:
     """Each line of the change file is asked about on its own, against the loaded facts."""
     if file == STDIN and changes == STDIN:
         raise UsageError("program and changes cannot both come from standard input", code="stdin-twice")
-    database = open_database(terminal, file, fact_dir)
+    with opened(terminal, file, fact_dir, engine) as database:
+        return _answers(terminal, database, changes)
+
+
+def _answers(terminal: Terminal, database: Database, changes: Path) -> int:
     for line in read_change_lines(changes):
         try:
             change = parse_change(line, database.schemas)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from time import perf_counter
 
 from rich.box import SIMPLE_HEAD
@@ -13,14 +12,16 @@ from rich.table import Table
 from rich.text import Text
 
 from upshot.cli.deltas import changes_to_json, view_changes
-from upshot.cli.demo.story import Step, Story
+from upshot.cli.demo.comparing import Comparison, OtherEngine, Recomputation, Told, timed
+from upshot.cli.demo.story import Story
+from upshot.cli.engines import connected
+from upshot.cli.settings import Engine
 from upshot.cli.terminal import Terminal
 from upshot.cli.wording import counted, duration
-from upshot.core.errors import VerifyError
 from upshot.core.rows import Rows
 from upshot.core.schema import Role
 from upshot.database.changes import Changes, ChangeSet
-from upshot.database.connect import connect
+from upshot.database.connect import running_session
 from upshot.database.database import Database
 from upshot.database.field_text import text_of
 from upshot.database.transaction import Transaction
@@ -29,35 +30,27 @@ _EXAMPLES = 3
 """Rows shown of each kind of change."""
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What one step came to."""
-
-    title: str
-    inserted: int
-    deleted: int
-    maintained: float
-    recomputed: float
-
-    @property
-    def ratio(self) -> float:
-        return self.recomputed / self.maintained
-
-
-def tell(terminal: Terminal, story: Story) -> list[Told]:
-    """Tells the story on the terminal's stdout, step by step, and verifies the result."""
+def tell(terminal: Terminal, story: Story, engine: Engine = Engine.LOCAL, why: str = "") -> list[Told]:
+    """Tells the story on the terminal's stdout, step by step, and verifies the result; `why` says what speaks for the
+    engine."""
     terminal.show(Text())
     terminal.show(Text(story.opening, style="bold"))
-    terminal.show(Text("Running on the local engine, in this process.", style="dim"))
-    database = connect()
-    _load(terminal, story, database)
-    _show_views(terminal, database)
-    told = [_tell_step(terminal, story, number, database) for number in range(len(story.steps))]
-    _show_summary(terminal, told)
-    with terminal.progress("verifying: every view recomputed and compared row by row"):
-        verified = database.verify()
-    terminal.show(f"Verified row by row: every view equals its recomputation ({counted(verified.rows, 'row')}).")
+    with connected(terminal, engine) as database:
+        terminal.show(Text(_where(engine) + why, style="dim"))
+        _load(terminal, story, database)
+        _show_views(terminal, database)
+        compared: Comparison = (OtherEngine if engine is Engine.SPARK else Recomputation)(story, database)
+        told = [_tell_step(terminal, story, number, database, compared) for number in range(len(story.steps))]
+        _show_summary(terminal, told, compared)
+        terminal.show(compared.conclude(terminal))
     return told
+
+
+def _where(engine: Engine) -> str:
+    if engine is not Engine.SPARK:
+        return "Running on the local engine, in this process."
+    session = running_session()
+    return f"Running on Spark {session.version}, {session.conf.get('spark.master', 'through Connect')}."
 
 
 def _load(terminal: Terminal, story: Story, database: Database) -> None:
@@ -92,68 +85,36 @@ def _show_views(terminal: Terminal, database: Database) -> None:
     terminal.show(table)
 
 
-def _tell_step(terminal: Terminal, story: Story, number: int, database: Database) -> Told:
+def _tell_step(terminal: Terminal, story: Story, number: int, database: Database, compared: Comparison) -> Told:
     step = story.steps[number]
     terminal.show(Text())
     terminal.show(_heading(f"{number + 1} of {len(story.steps)}  {step.title}"))
     terminal.show(Text(step.words))
-    transaction, maintained = _timed(database, step)
+    transaction, maintained = timed(database, step)
     terminal.show(Text(f"transaction: {_statement(transaction.changes, database)}", style="dim"))
     changed = dict(view_changes(transaction.changes, database.schemas))
     terminal.show(_changes_table(story, changed) if changed else Text("No view changed.", style="bold green"))
     for warning in transaction.warnings:
         terminal.show(Text(f"warning: {warning.message}", style="yellow"))
-    with terminal.progress("recomputing every view, for comparison"):
-        recomputed = _recomputed(story, database)
+    with terminal.progress(compared.waiting):
+        other = compared.follow(step, transaction)
     told = Told(
         step.title,
         sum(len(change.inserted) for change in changed.values()),
         sum(len(change.deleted) for change in changed.values()),
         maintained,
-        recomputed,
+        other,
     )
-    _tell_cost(terminal, told, changed)
+    if terminal.json:
+        _tell_data(terminal, told, changed, compared)
+    terminal.show(compared.words(told))
     return told
 
 
-def _tell_cost(terminal: Terminal, told: Told, changed: Mapping[str, Changes]) -> None:
-    if terminal.json:
-        times = f'"maintained": {told.maintained:.6f}, "recomputed": {told.recomputed:.6f}'
-        changes = changes_to_json(changed.items())
-        terminal.data(f'{{"transaction": {json.dumps(told.title)}, {times}, "changes": {changes}}}')
-        return
-    verdict = Text(f"{_ratio(told.ratio)} times less", style="bold green")
-    if told.ratio < 1:
-        verdict = Text(f"{_ratio(1 / told.ratio)} times more", style="bold yellow")
-    cost = Text(f"{duration(told.maintained)} to maintain all views, {duration(told.recomputed)} to recompute them: ")
-    terminal.show(cost + verdict)
-
-
-def _recomputed(story: Story, database: Database) -> float:
-    """Seconds to compute every view from the base data as it is now, on the same engine; loading it is not counted."""
-    base = [schema for schema in database.schemas.values() if schema.role is Role.BASE]
-    fresh = connect()
-    fresh.define("".join(f".decl {schema}\n" for schema in base))
-    with fresh.transaction() as transaction:
-        for schema in base:
-            transaction.insert(schema.name, database.rows(schema.name))
-    definition = fresh.define(story.program, name=f"{story.name}.dl")
-    for name in database.schemas:
-        if len(fresh.rows(name)) != len(database.rows(name)):
-            raise VerifyError(f"maintenance and recomputation of `{name}` differ", code="view-differs")
-    return definition.stats.seconds
-
-
-def _timed(database: Database, step: Step) -> tuple[Transaction, float]:
-    start = perf_counter()
-    with database.transaction() as transaction:
-        for relation, rows in step.delete.items():
-            transaction.delete(relation, list(rows))
-        for relation, rows in step.insert.items():
-            transaction.insert(relation, list(rows))
-        for relation, row in step.upsert:
-            transaction.upsert(relation, [row])
-    return transaction, perf_counter() - start
+def _tell_data(terminal: Terminal, told: Told, changed: Mapping[str, Changes], compared: Comparison) -> None:
+    times = f'"maintained": {told.maintained:.6f}, "{compared.name}": {told.compared:.6f}'
+    changes = changes_to_json(changed.items())
+    terminal.data(f'{{"transaction": {json.dumps(told.title)}, {times}, "changes": {changes}}}')
 
 
 def _statement(changes: ChangeSet, database: Database) -> str:
@@ -206,12 +167,13 @@ def _row(row: tuple[object, ...]) -> str:
     return ", ".join(map(text_of, row))
 
 
-def _show_summary(terminal: Terminal, told: list[Told]) -> None:
+def _show_summary(terminal: Terminal, told: list[Told], compared: Comparison) -> None:
     terminal.show(Text())
     terminal.show(_heading("Summary"))
     table = _table()
     table.add_column("transaction")
-    for title in ("came", "went", "maintained", "recomputed", "ratio"):
+    ratio = ("ratio",) if compared.extra(told[0]) else ()
+    for title in ("came", "went", *compared.columns, *ratio):
         table.add_column(title, justify="right")
     for step in told:
         table.add_row(
@@ -219,14 +181,8 @@ def _show_summary(terminal: Terminal, told: list[Told]) -> None:
             f"{step.inserted:,}",
             f"{step.deleted:,}",
             duration(step.maintained),
-            duration(step.recomputed),
-            f"{_ratio(step.ratio)}×",
+            duration(step.compared),
+            *compared.extra(step),
         )
     terminal.show(table)
-    terminal.show(
-        Text("maintained: the whole commit. recomputed: all views from the stored base data.", style="dim"),
-    )
-
-
-def _ratio(ratio: float) -> str:
-    return f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.1f}"
+    terminal.show(Text(compared.footnote, style="dim"))

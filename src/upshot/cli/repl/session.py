@@ -25,7 +25,7 @@ from upshot.core.errors import Error, ProgramError, UsageError
 from upshot.core.schema import Role
 from upshot.core.span import Source, Span
 from upshot.database.changes import ChangeSet, Commit
-from upshot.database.connect import connect
+from upshot.database.database import Database
 from upshot.database.definitions import merged, without
 from upshot.database.transaction import Transaction
 from upshot.syntax import parse, print_program
@@ -54,8 +54,8 @@ class Quit(Exception):
 class ReplSession:
     """Executes statements; an error is reported and changes nothing."""
 
-    def __init__(self, terminal: Terminal, fact_dir: Path | None) -> None:
-        self.database = connect()
+    def __init__(self, terminal: Terminal, fact_dir: Path | None, database: Database) -> None:
+        self.database = database
         self.code = OK
         """The exit code the errors so far amount to: 3 if the engine failed, 1 for every other mistake."""
         self._terminal = terminal

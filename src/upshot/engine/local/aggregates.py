@@ -24,6 +24,12 @@ from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Variable
 Codes = NDArray[np.int64]
 Group = tuple[int, ...]
 
+_GROUP = 300
+"""Bytes a group takes beside its row, about."""
+
+_LOOK = 1024
+"""New groups between two looks at the memory they take."""
+
 
 @dataclass(slots=True)
 class Total:
@@ -57,6 +63,7 @@ class AggregateView:
         self._groups: dict[Group, Total] = {}
         self._undo: dict[Group, Total | None] = {}
         self._clause = clause
+        table.weigh(_GROUP)
         self._find_target(comparison.right, body, source)
 
     def _find_target(self, aggregate: Aggregate, body: Atom, source: Schema) -> None:
@@ -132,7 +139,12 @@ class AggregateView:
         return before
 
     def _fold(self, group: Group, targets: Iterable[int] | None, sign: int) -> None:
-        total = self._groups.setdefault(group, Total())
+        total = self._groups.get(group)
+        if total is None:
+            total = self._groups[group] = Total()
+            if len(self._groups) % _LOOK == 0:
+                # The table charges for a group when its row comes, which is after all groups of the change.
+                self._table.storage.account.check(_GROUP * (len(self._groups) - self._table.capacity))
         codes = list(targets) if targets is not None else []
         if self._column is None:
             count = len(codes)

@@ -17,12 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
+from upshot.engine.local.memory import Account
 
 _FLIP = 0x7FFFFFFFFFFFFFFF
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _CANONICAL_NAN = math.nan
+
+_ENTRY = 180
+"""Bytes a text takes in the dictionary beside its characters, about."""
 
 DAYS = dt.date.min.toordinal() - _EPOCH_DAY, dt.date.max.toordinal() - _EPOCH_DAY
 MICROSECONDS = (
@@ -48,7 +52,8 @@ class Misfit(Exception):
 class Dictionary:
     """Text values by code. Codes of values that nothing holds any more are reclaimed by `sweep`."""
 
-    def __init__(self) -> None:
+    def __init__(self, account: Account | None = None) -> None:
+        self._account = account or Account()
         self.codes: dict[str, int] = {}
         self.values: list[str] = []
         self._free: list[int] = []
@@ -58,6 +63,8 @@ class Dictionary:
         """The value's code, a new one if it has none."""
         code = self.codes.get(value)
         if code is None:
+            self._account.check(_ENTRY + len(value))
+            self._account.used += _ENTRY + len(value)
             if self._free:
                 code = self._free.pop()
                 self.values[code] = value
@@ -76,6 +83,7 @@ class Dictionary:
             value = self.values[code]
             if self.codes.get(value) == code:
                 del self.codes[value]
+                self._account.used -= _ENTRY + len(value)
                 self.values[code] = ""
                 self._free.append(code)
                 forgotten += 1
@@ -89,8 +97,8 @@ class Dictionary:
 class Codec:
     """Between Python values and codes, for one database."""
 
-    def __init__(self) -> None:
-        self.dictionary = Dictionary()
+    def __init__(self, account: Account | None = None) -> None:
+        self.dictionary = Dictionary(account)
 
     def encoder(self, type: Type) -> Callable[[Any], int]:
         """The function that codes one value of the type, or raises `Misfit`."""

@@ -13,10 +13,9 @@ from upshot.engine.local.layout import T_DEL, T_INS
 from upshot.engine.local.runner import Runner
 from upshot.engine.local.storage import Storage, Table
 from upshot.engine.work import ViewWork
-from upshot.plan.program_plan import ComponentPlan, read_by
-from upshot.plan.rule_plan import Action, Change, RulePlan
-from upshot.plan.rule_plans import load_plan, maintenance_plans
-from upshot.rewrite import MaintenanceRule, Stage
+from upshot.plan.component_plans import stage_plans, stages_of
+from upshot.plan.program_plan import ComponentPlan
+from upshot.plan.rule_plan import Change, RulePlan
 from upshot.syntax.ast import Atom
 
 _DRIFT = 8
@@ -181,26 +180,7 @@ class Component:
 
     def plans(self, stage: str) -> list[RulePlan]:
         """The rule plans of a stage, ordered by the sizes as they are now."""
-        statistics = TableStatistics(self._tables)
-        plan = self.plan
-        if stage != "load":
-            wanted = Stage(stage)
-            rules = [rule for rule in plan.rules if rule.stage is wanted and rule.driver is not None]
-            if wanted is Stage.REDERIVE:
-                # Most rows of a recursive view come from its recursive rules: what they bring back is not tried again.
-                rules.sort(key=lambda rule: not self._is_recursive(rule))
-            return [p for rule in rules for p in maintenance_plans(rule, plan.states, plan.views, statistics)]
-        action = Action.GAIN if plan.strategy == "counting" else Action.INSERT
-        seeds = [
-            load_plan(clause, action, statistics)
-            for clause in plan.clauses
-            if not any(isinstance(literal, Atom) and literal.relation in plan.views for literal in clause.body)
-        ]
-        rounds = [p for p in self.plans("insert") if not p.seed] if plan.recursive else []
-        return seeds + rounds
-
-    def _is_recursive(self, rule: MaintenanceRule) -> bool:
-        return rule.source is not None and bool(read_by(rule.source) & set(self.plan.views))
+        return stage_plans(self.plan, stage, TableStatistics(self._tables))
 
     def _has_seeds(self, stage: str) -> bool:
         """Whether anything drives the stage: a change of the right sign in a relation outside the component."""
@@ -221,10 +201,8 @@ class Component:
     def describe(self) -> str:
         if self.plan.strategy == "aggregate":
             return "groups touched by the change are brought up to date from running totals"
-        stages = ("count",) if self.plan.strategy == "counting" else ("delete", "rederive", "insert")
-        stages = ("load",) if self.plan.strategy == "recompute" else stages
         lines = []
-        for stage in stages:
+        for stage in stages_of(self.plan):
             lines.append(f"{stage}:")
             lines += [f"  {line}" for plan in self.plans(stage) for line in str(plan).split("\n")]
         return "\n".join(lines)

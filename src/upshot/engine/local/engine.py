@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from upshot.engine.local.machine import MACHINE
 from upshot.engine.local.queries import Query
 from upshot.engine.local.runner import Progress, Runner
 from upshot.engine.local.storage import Storage, Table
+from upshot.engine.saved import Saved
 from upshot.engine.work import Work
 from upshot.plan.program_plan import ProgramPlan
 
@@ -50,9 +52,13 @@ class LocalEngine:
     propagated, then accepted or rolled back; until then every reader sees the state before."""
 
     def __init__(self, *, limits: Limits | None = None) -> None:
+        limits = limits or Limits()
+        self.budget = limits.memory
+        """The most bytes that tables may take, if there is such a bound."""
         self._storage = Storage()
-        self._codec = Codec()
-        self._runner = Runner(self._storage, self._codec, limits or Limits())
+        self._account = self._storage.account
+        self._codec = Codec(self._account)
+        self._runner = Runner(self._storage, self._codec, limits)
         self._factory = RowsFactory(self._codec)
         self._now = _Installed()
         self._before: _Installed | None = None
@@ -115,16 +121,41 @@ class LocalEngine:
             components.append(component)
         return components
 
+    def restore(self, plan: ProgramPlan, saved: Mapping[str, Saved]) -> None:
+        """Make the program's relations, with saved rows where there are any, as the accepted state. Views whose rows
+        cannot be adopted (see `adopted_views`) are computed. What the engine holds already keeps its rows, as in
+        `install`; a relation that is to be restored must not be among it."""
+        from upshot.engine.local.restore import adopted_views, restore_rows  # noqa: PLC0415 - pyarrow only when needed
+
+        kept = self._now.tables.keys()
+        assert kept.isdisjoint(saved), "rows would be lost"
+        adopted = adopted_views(plan, saved, kept)
+        self.install(plan)
+        try:
+            for name, schema in plan.normal.schemas.items():
+                if name in saved and (schema.role is Role.BASE or name in adopted):
+                    with self._bounded(name):
+                        restore_rows(self._now.tables[name], self._codec, schema, saved[name])
+            for component in self._now.components:
+                if not adopted.isdisjoint(component.plan.views):
+                    component.fresh = False
+                elif component.fresh:
+                    self._visit(component)
+        except BaseException:
+            self.rollback()
+            raise
+        self.accept()
+
     # ---- change --------------------------------------------------------------------------------------------
 
     def insert(self, name: str, rows: Any) -> None:
         table, codes = self._stage(name, rows)
-        with _enough_memory(name):
+        with self._bounded(name):
             table.stage(codes, insert=True)
 
     def delete(self, name: str, rows: Any) -> None:
         table, codes = self._stage(name, rows)
-        with _enough_memory(name):
+        with self._bounded(name):
             table.stage(codes, insert=False)
 
     def upsert(self, name: str, rows: Any) -> None:
@@ -136,13 +167,13 @@ class LocalEngine:
                 help=f"declare one: `.decl {name}(…) key({schema.columns[0].name if schema.columns else '…'})`",
             )  # fmt: skip
         table, codes = self._stage(name, rows)
-        with _enough_memory(name):
+        with self._bounded(name):
             table.stage_upsert(codes, schema.keys[0])
 
     def replace(self, name: str, rows: Any) -> None:
         """The rows become the whole relation."""
         table, codes = self._stage(name, rows)
-        with _enough_memory(name):
+        with self._bounded(name):
             table.retract_all(as_view=False)
             table.stage(codes, insert=True)
 
@@ -160,7 +191,7 @@ class LocalEngine:
     def _stage(self, name: str, rows: Any) -> tuple[Table, Codes]:
         """Encode first, so that a misfit leaves everything as it was."""
         self._open_change()
-        with _enough_memory(name):
+        with self._bounded(name):
             codes = encode_rows(self._codec, self._schema(name), rows)
         self._staged.add(name)
         return self._now.tables[name], codes
@@ -171,7 +202,8 @@ class LocalEngine:
         changed: list[str] = []
         for name in sorted(self._staged):
             table = self._now.tables[name]
-            table.settle()
+            with self._bounded(name):
+                table.settle()
             if table.word(T_DEL + 1) or table.word(T_INS + 1):
                 changed.append(name)
         installed = self._now
@@ -183,13 +215,7 @@ class LocalEngine:
         while waiting:
             number = heapq.heappop(waiting)
             component = installed.components[number]
-            self._staged.update(component.plan.views)
-            self._visited.append(component)
-            with _enough_memory(", ".join(component.plan.views)):
-                done = component.propagate()
-            work.components += 1
-            work.add(done)
-            work.views[", ".join(component.plan.views)] = done
+            self._visit(component)
             for view in component.plan.views:
                 if self._count_of(view) or self._is_replaced(view):
                     changed.append(view)
@@ -199,6 +225,17 @@ class LocalEngine:
                             heapq.heappush(waiting, reader)
         work.skipped = len(installed.components) - work.components
         return {name: self._delta(name) for name in changed}
+
+    def _visit(self, component: Component) -> None:
+        """Bring one component to the new state."""
+        self._staged.update(component.plan.views)
+        self._visited.append(component)
+        names = ", ".join(component.plan.views)
+        with self._bounded(names):
+            done = component.propagate()
+        self.work.components += 1
+        self.work.add(done)
+        self.work.views[names] = done
 
     def _count_of(self, name: str) -> int:
         """How many rows of the relation come or go."""
@@ -259,7 +296,9 @@ class LocalEngine:
         try:
             with uninterrupted():
                 for name in self._staged:
-                    self._now.tables[name].rollback()
+                    # A table that only this definition has is dropped whole.
+                    if self._before is None or self._before.tables.get(name) is self._now.tables[name]:
+                        self._now.tables[name].rollback()
                 for component in self._visited:
                     component.rollback()
                 if self._before is not None:
@@ -297,6 +336,14 @@ class LocalEngine:
         """The relation in the state before any open change."""
         return self._factory.rows(self._schema(name), self._reading(name).in_state(OLD))
 
+    def save(self, name: str, folder: Path) -> int:
+        """Write the committed rows into a folder, as Parquet; how many there are."""
+        from upshot.engine.local.restore import save_rows  # noqa: PLC0415 - pyarrow only when needed
+
+        codes = self._reading(name).in_state(OLD)
+        save_rows(folder, self._codec, self._schema(name), codes)
+        return len(codes)
+
     def size(self, name: str) -> int:
         table = self._reading(name)
         return table.size if not self._staged else int(np.count_nonzero(table.bits() & OLD))
@@ -314,7 +361,8 @@ class LocalEngine:
         """The answer to clauses over a head relation that is not part of the program."""
         readable = self._before if self._before is not None else self._now
         query = Query(readable.schemas, readable.tables, self._storage, self._codec, self._runner)
-        codes = query.answer(schema, tuple(clauses))
+        with self._bounded("a query"):
+            codes = query.answer(schema, tuple(clauses))
         return self._factory.rows(schema, codes)
 
     def key_conflicts(self, name: str, most: int = 10) -> list[tuple[Row, Row]]:
@@ -336,6 +384,11 @@ class LocalEngine:
                 return component.describe()
         return ""
 
+    @property
+    def reserved(self) -> int:
+        """Bytes that tables, indexes and text take."""
+        return self._account.used
+
     def memory(self) -> dict[str, int]:
         """Bytes reserved per relation, and entries of the text dictionary."""
         found = {name: table.memory() for name, table in self._now.tables.items()}
@@ -352,6 +405,17 @@ class LocalEngine:
         self._factory.fetch_all()
         self._drop(self._now, keep=_Installed())
         self._now = _Installed()
+
+    @contextmanager
+    def _bounded(self, what: str) -> Iterator[None]:
+        """Whatever grows here stays within the budget. The end of a change is never refused for it: what accepting or
+        undoing needs is little, and must be had."""
+        self._account.limit = self.budget
+        try:
+            with _enough_memory(what):
+                yield
+        finally:
+            self._account.limit = None
 
     def _schema(self, name: str) -> Schema:
         return self._now.schemas[name]

@@ -7,7 +7,7 @@ from typing import Protocol
 from upshot.engine.local import layout as L
 from upshot.engine.local.interrupts import uninterrupted
 from upshot.engine.local.machine import MACHINE
-from upshot.engine.local.memory import Buffer
+from upshot.engine.local.memory import Account, Buffer
 from upshot.engine.local.threads import WORKERS, pool
 
 _FIRST = 16
@@ -18,6 +18,9 @@ _PIECE = 1 << 20
 
 class IndexWords(Protocol):
     """Where indexes are described."""
+
+    @property
+    def account(self) -> Account: ...
 
     def take_index_number(self) -> int: ...
 
@@ -32,8 +35,9 @@ class Index:
     def __init__(self, storage: IndexWords, columns: tuple[int, ...]) -> None:
         self.columns = columns
         self.number = storage.take_index_number()
-        self.following, self.previous = Buffer(), Buffer()
-        self.slots = Buffer(8 * _FIRST)
+        account = storage.account
+        self.following, self.previous = Buffer(account=account), Buffer(account=account)
+        self.slots = Buffer(8 * _FIRST, account)
         self._storage = storage
         for field, value in ((L.X_NSLOTS, _FIRST), (L.X_NKEYS, 0), (L.X_NCOLS, len(columns)), (L.X_MORE, -1)):
             storage.set_index_word(self.number, field, value)
@@ -71,7 +75,7 @@ class Index:
 def rehashed(old: Buffer, old_count: int, new_count: int) -> Buffer:
     """The entries in new slots. The old ones are given back piece by piece: both at once would be the peak of a
     load."""
-    new = Buffer(8 * new_count)
+    new = old.successor(8 * new_count)
     MACHINE.expect(old_count)
 
     def move(first: int) -> None:

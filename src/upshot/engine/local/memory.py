@@ -15,6 +15,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from upshot.engine.limits import BudgetExceeded
+
 Item = TypeVar("Item", bound=np.generic)
 
 _SMALL = 1 << 18
@@ -25,12 +27,28 @@ _HUGE = 4 << 20
 _MOVABLE = sys.platform.startswith("linux")
 
 
+class Account:
+    """Bytes in use, and how many there may be while `limit` is set. What goes past it is refused before it is taken."""
+
+    __slots__ = ("limit", "used")
+
+    def __init__(self) -> None:
+        self.limit: int | None = None
+        self.used = 0
+
+    def check(self, more: int) -> None:
+        """Raises if that many bytes more are too many."""
+        if self.limit is not None and self.used + more > self.limit:
+            raise BudgetExceeded(self.used + more, self.limit)
+
+
 class Buffer:
     """Zeroed memory of at least the reserved size; growing keeps the contents, may change `address`."""
 
-    __slots__ = ("_array", "_pages", "address", "size")
+    __slots__ = ("_account", "_array", "_pages", "address", "size")
 
-    def __init__(self, size: int = 0) -> None:
+    def __init__(self, size: int = 0, account: Account | None = None) -> None:
+        self._account = account or Account()
         self._array: NDArray[np.uint8] | None = None
         self._pages: mmap.mmap | None = None
         self.address = 0
@@ -42,10 +60,23 @@ class Buffer:
         """Make room for `size` bytes; new bytes are zero."""
         if size <= self.size:
             return
+        before = self.size
+        self._account.check(size - before)
         try:
             self._grow(size)
         except OSError as error:
             raise MemoryError(f"{size} bytes cannot be had") from error
+        self._account.used += self.size - before
+
+    def successor(self, size: int) -> Buffer:
+        """A buffer that takes the place of this one, which is released once its contents have been moved: only what
+        the new one has more is asked of the account."""
+        self._account.check(size - self.size)
+        limit, self._account.limit = self._account.limit, None
+        try:
+            return Buffer(size, self._account)
+        finally:
+            self._account.limit = limit
 
     def _grow(self, size: int) -> None:
         if size < _SMALL:
@@ -79,6 +110,7 @@ class Buffer:
         """Give the memory back now rather than when the garbage collector comes round."""
         if self._pages is not None:
             self._pages.close()
+        self._account.used -= self.size
         self._array, self._pages, self.address, self.size = None, None, 0, 0
 
     def _grow_array(self, size: int) -> None:

@@ -12,7 +12,7 @@ from upshot.engine.local import layout as L
 from upshot.engine.local.index import Index, rehashed
 from upshot.engine.local.interrupts import uninterrupted
 from upshot.engine.local.machine import MACHINE
-from upshot.engine.local.memory import Buffer, load8, store8
+from upshot.engine.local.memory import Account, Buffer, load8, store8
 
 _FIRST = 16
 _FULL = 0.7
@@ -35,6 +35,8 @@ class Storage:
     """Every table and index of a database; the descriptors stand in two buffers by number."""
 
     def __init__(self) -> None:
+        self.account = Account()
+        """What all tables and indexes take."""
         self._tables = Buffer()
         self._indexes = Buffer()
         self._free_tables: list[int] = []
@@ -95,9 +97,11 @@ class Table:
         self.storage, self.number, self.arity, self.counted = storage, number, arity, counted
         self.indexes: dict[tuple[int, ...], Index] = {}
         self.capacity = 0
-        self._rows, self._flags, self._count, self._gain, self._free = Buffer(), Buffer(), Buffer(), Buffer(), Buffer()
-        self._lists = {L.T_DEL: Buffer(), L.T_RED: Buffer(), L.T_INS: Buffer()}
-        self._slots = Buffer(8 * _FIRST)
+        self._beside = 0
+        account = storage.account
+        self._rows, self._flags, self._count, self._gain, self._free = (Buffer(account=account) for _ in range(5))
+        self._lists = {field: Buffer(account=account) for field in (L.T_DEL, L.T_RED, L.T_INS)}
+        self._slots = Buffer(8 * _FIRST, account)
         for field in range(L.TABLE_WORDS):
             storage.set(number, field, 0)
         self.set(L.T_ARITY, arity)
@@ -183,6 +187,8 @@ class Table:
     def _reserve_rows(self, capacity: int) -> None:
         if capacity > _MOST_ROWS:
             raise MemoryError(f"a relation holds at most {_MOST_ROWS} rows")
+        account, beside = self.storage.account, self._beside * (capacity - self.capacity)
+        account.check(beside)
         # Each address is stored as soon as its memory has moved: the next one may fail to grow.
         with uninterrupted():
             for buffer, field, width in self._row_buffers():
@@ -191,6 +197,12 @@ class Table:
             for index in self.indexes.values():
                 index.reserve_rows(capacity)
             self.capacity = capacity
+            account.used += beside
+
+    def weigh(self, beside: int) -> None:
+        """Let the account know of bytes that are kept for every row outside of the table."""
+        self.storage.account.used += (beside - self._beside) * self.capacity
+        self._beside = beside
 
     def _row_buffers(self) -> list[tuple[Buffer, int, int]]:
         """What holds something for every row: memory, the word of its address, bytes a row."""
@@ -435,6 +447,7 @@ class Table:
         return sum(buffer.size for buffer in (*self._own_buffers(), *chains))
 
     def release(self) -> None:
+        self.weigh(0)
         for buffer in self._own_buffers():
             buffer.release()
 

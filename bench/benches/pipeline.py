@@ -1,0 +1,49 @@
+"""B7: a pipeline on Spark, micro-batches of a thousand changes over ten million base rows."""
+
+from __future__ import annotations
+
+from bench.process import Runner
+from bench.report import Report, Scale, median, percentile95, ratio, seconds
+from bench.tasks import Answer, Task
+
+COLUMNS = ("engine", "propagated on", "load", "batch p50", "p95", "of it propagation", "file to sink p50", "Spark jobs")
+CHANGES = 1_000
+ROWS, NODES = 10_000_000, 20_000
+TARGETS = {"auto": 20.0, "spark": 5.0}
+
+
+def pipeline(runner: Runner, scale: Scale) -> Report:
+    """B7: against recomputing the views on Spark, with a tuned loop for the recursive one."""
+    rows, nodes = (100_000, 2_000) if scale.quick else (ROWS, NODES)
+    report = Report(f"B7 pipeline: {CHANGES:,} changes a micro-batch over {rows:,} base rows", COLUMNS)
+    for engine, bound in TARGETS.items():
+        options = {"rows": rows, "nodes": nodes, "changes": CHANGES, "engine": engine, "recompute": True}
+        task = Task("pipeline", options=options | {"batches": 5 if scale.quick or engine == "spark" else 15})
+        answer = report.ask(runner, "pipeline", task, None)
+        if answer is None:
+            report.rows.append((engine, runner.ask("pipeline", task).missing, *[""] * 6))
+            continue
+        _rows(report, engine, answer)
+        spent = median(answer.times["batch"])
+        cheaper = ratio(answer.figures["recompute"], spent)
+        report.at_least(f"engine={engine}: at least {bound:.0f} × cheaper than recomputing on Spark", cheaper, bound)
+        if engine == "auto":
+            report.at_most("engine=auto: p50 of a batch at most 2 s", spent, 2.0, " s")
+    return report
+
+
+def _rows(report: Report, engine: str, answer: Answer) -> None:
+    batch, propagation, latency = (answer.times[name] for name in ("batch", "propagate", "latency"))
+    report.rows.append(
+        (
+            engine,
+            answer.notes.get("engine", ""),
+            seconds(answer.seconds),
+            seconds(median(batch)),
+            seconds(percentile95(batch)),
+            seconds(median(propagation)),
+            seconds(median(latency)),
+            f"{answer.figures['jobs']:.0f}",
+        )
+    )
+    report.rows.append(("", "recomputed on Spark", "", seconds(answer.figures["recompute"]), *[""] * 4))

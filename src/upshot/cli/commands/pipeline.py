@@ -1,0 +1,50 @@
+"""`upshot pipeline run`: a pipeline file at work."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from upshot.cli.deltas import changes_to_json
+from upshot.cli.settings import OK, Engine
+from upshot.cli.terminal import Terminal
+from upshot.database.changes import Changes
+from upshot.engine.spark.session import require_spark
+
+
+def run(terminal: Terminal, file: Path, engine: Engine | None, *, once: bool, dry_run: bool) -> int:
+    """Metrics are the data of `--format json`; as text, stdout carries what console sinks print and nothing else."""
+    require_spark()
+    # Only now: these need Spark's package.
+    from upshot.pipeline.metrics import BatchMetrics  # noqa: PLC0415
+    from upshot.pipeline.progress import Display  # noqa: PLC0415
+    from upshot.pipeline.run import Pipeline, Watchers  # noqa: PLC0415
+    from upshot.pipeline.sinks.console import tell_lines  # noqa: PLC0415
+
+    pipeline = Pipeline(file, engine=engine.value if engine is not None else None)
+    with Display(terminal.err, moving=not terminal.json and terminal.err.isatty()) as display:
+        if dry_run:
+            found = pipeline.check()
+            terminal.data(json.dumps(found.as_dict(), ensure_ascii=False) if terminal.json else str(found))
+            return OK
+
+        def batch(metrics: BatchMetrics) -> None:
+            if terminal.json:
+                terminal.data(metrics.as_json())
+                terminal.out.flush()
+            else:
+                display.batch(metrics)
+
+        def note(words: str) -> None:
+            if not terminal.json:
+                display.note(f"note: {words}")
+
+        def console(view: str, version: int, changes: Changes) -> None:
+            terminal.data(f'{{"version": {version}, "changes": {changes_to_json([(view, changes)])}}}')
+            terminal.out.flush()
+
+        tell = console if terminal.json else tell_lines
+        ended = pipeline.run(once=once, watchers=Watchers(batch, display.step, note, tell))
+        if not terminal.json and not ended.batches:
+            display.note(f"nothing new; version {ended.version}")
+    return OK

@@ -1,0 +1,111 @@
+"""Where a command's work is done: in this process, or on a Spark session that is started for it and ends with it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+from upshot.cli.settings import Engine
+from upshot.cli.terminal import Terminal
+from upshot.core.errors import EngineError, Error, UsageError
+from upshot.database.connect import connect, running_session
+from upshot.database.database import Database
+from upshot.engine.spark.session import own_session, require_java, require_spark
+
+SETTINGS = {
+    "spark.app.name": "upshot",
+    "spark.ui.enabled": "false",  # nobody is told its address
+    "spark.ui.showConsoleProgress": "false",  # it would be drawn over our own
+    "spark.log.level": "ERROR",
+}
+
+_JAVA = 17
+
+_LAST_LINES = 5
+"""Of what Spark said before it failed to start, so many are shown."""
+
+
+def missing_for_spark() -> str:
+    """What this machine lacks to run Spark, in words; nothing if it lacks nothing."""
+    try:
+        require_spark()
+        require_java({})
+    except UsageError as error:
+        return error.message
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else "java"
+    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(\d+)', printed.stderr + printed.stdout)
+    if version is None or int(version[1]) < _JAVA:
+        return f"it needs Java {_JAVA} or newer, and this one is {version[1] if version else 'not one'}"
+    return ""
+
+
+@contextmanager
+def connected(terminal: Terminal, engine: Engine) -> Iterator[Database]:
+    """An empty database where the user wants the work done; without a session that is here unless Spark is named."""
+    if engine is not Engine.SPARK:
+        with connect(engine=engine.value) as database:
+            yield database
+        return
+    with spark_session(terminal) as session, connect(spark=session, engine="spark") as database:
+        yield database
+
+
+@contextmanager
+def spark_session(terminal: Terminal) -> Iterator[Any]:
+    """A session that says nothing on our streams; the one that is running already, if there is one."""
+    running = running_session()
+    if running is not None:
+        yield running
+        return
+    with terminal.progress("starting Spark"), _aside() as said:
+        try:
+            session = own_session(**SETTINGS)
+        except Error:
+            raise
+        except Exception as error:
+            raise _no_start(error, said) from error
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+@contextmanager
+def _aside() -> Iterator[IO[bytes] | None]:
+    """What is started inside writes its errors into a file that nobody sees: the warnings of Java and Spark would
+    otherwise stand between ours. Our own stream goes on as it is. Where faults are looked for, nothing is hidden."""
+    if os.environ.get("UPSHOT_TRACEBACK"):
+        yield None
+        return
+    sys.stderr.flush()
+    ours, theirs = os.dup(2), tempfile.TemporaryFile()  # noqa: SIM115 - Spark goes on writing after we are done
+    stream = sys.stderr
+    sys.stderr = os.fdopen(os.dup(ours), "w", encoding="utf-8", errors="backslashreplace")
+    try:
+        os.dup2(theirs.fileno(), 2)
+        yield theirs
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+        sys.stderr.close()
+        sys.stderr = stream
+
+
+def _no_start(error: Exception, said: IO[bytes] | None) -> EngineError:
+    lines = (str(error).splitlines() or [type(error).__name__])[:1]
+    if said is not None:
+        said.seek(0)
+        lines += said.read().decode("utf-8", "replace").strip().splitlines()[-_LAST_LINES:]
+    return EngineError(
+        "Spark could not be started: " + "\n  ".join(lines),
+        code="no-spark-session",
+        help="`--engine local` needs no Spark; `UPSHOT_TRACEBACK=1` shows all that Spark says",
+    )

@@ -1,0 +1,51 @@
+"""A database that outlives its process: opened from its folder, as it was after its last commit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+
+from upshot.core.schema import Role
+from upshot.database.compile import Compiled, compile_text, nothing
+from upshot.database.database import Database
+from upshot.database.engines import Engine
+from upshot.database.journal import Journal, usable
+from upshot.database.state import State
+from upshot.store import Store, open_store
+from upshot.store.trouble import damaged
+
+PROGRAM = "<stored program>"
+"""What messages call the text that a store gives back."""
+
+
+def open_durable(path: str | os.PathLike[str], make_engine: Callable[[], Engine]) -> Database:
+    """The database in the folder, with an engine that holds its rows; the folder belongs to it until it is closed."""
+    store = open_store(path)
+    try:
+        return Database(make_engine, state=_restored(store, make_engine))
+    except BaseException:
+        store.close()
+        raise
+
+
+def _restored(store: Store, make_engine: Callable[[], Engine]) -> State:
+    recovered = store.recovered
+    compiled = compile_text(recovered.program, nothing(), PROGRAM) if recovered.program else nothing()
+    relations = usable(store, compiled)
+    _refuse_missing(compiled, relations.keys())
+    engine = make_engine()
+    try:
+        engine.restore(compiled.plan, {name: recovered.saved[name] for name in relations})
+        store.tidy()
+    except BaseException:
+        engine.close()
+        raise
+    return State(make_engine, engine, compiled, recovered.version, journal=Journal(store, relations))
+
+
+def _refuse_missing(compiled: Compiled, stored: AbstractSet[str]) -> None:
+    """Views follow from the rest, base relations from nothing."""
+    for name, schema in compiled.plan.normal.schemas.items():
+        if schema.role is Role.BASE and name not in stored:
+            raise damaged(f"there are no rows of `{name}`, which the program declares")

@@ -1,0 +1,416 @@
+"""Where the work is done: in this process while the state fits its budget, on Spark beyond it, with the same answers.
+
+    statement ─► fits? ──► local engine ──── outgrown while it grows ────┐
+                  └ no ─────────────────────────────────────────────────►│
+                                                                         ▼
+                    roll back ─► save what is committed ─► restore on Spark ─► the open change once more
+
+There is no way back: what was too large once may be so again at the next change, and every move costs a load.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from upshot.check.program import Clause
+from upshot.core.errors import EngineError
+from upshot.core.rows import Rows
+from upshot.core.schema import Schema
+from upshot.database.engines import Deltas, Engine, Folders, Row, spark_engine, spark_scratch
+from upshot.database.spark_frames import collected, counted, is_spark_frame, refuse_other_session
+from upshot.engine.limits import BudgetExceeded, Limits, in_bytes
+from upshot.engine.local import LocalEngine
+from upshot.engine.saved import Saved
+from upshot.engine.work import Work
+from upshot.plan import ProgramPlan
+
+log = logging.getLogger("upshot.placement")
+
+_CODE, _BESIDE = 8, 28
+"""Bytes a row takes for each of its columns, and beside them: its state, its slot, its place in a list and an index."""
+
+_WORTH_A_LOOK = 16
+"""Statements that take less than this part of the budget are not estimated: the tables have room to spare, and if they
+have not, the local engine stops by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Which engine does the work, and why."""
+
+    engine: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.engine}: {self.reason}" if self.reason else self.engine
+
+
+def placement_of(engine: Engine) -> Placement:
+    """Where an engine does its work."""
+    if isinstance(engine, PlacedEngine):
+        return engine.placement
+    if isinstance(engine, LocalEngine) and engine.budget is not None:
+        return Placement("local", _of_budget(engine.reserved, engine.budget))
+    return Placement("local" if isinstance(engine, LocalEngine) else "spark")
+
+
+@dataclass(slots=True)
+class SparkPlace:
+    """Engines of one database on one session. Once one of them has outgrown the budget, those made later start on
+    Spark. A session that was started for them ends with the last of them."""
+
+    session: Any
+    limits: Limits
+    make: Callable[[Any, Limits], Engine] = spark_engine
+    make_scratch: Callable[[Any], Folders] = spark_scratch
+    reason: str = ""
+    """Why an engine starts on Spark; nothing while it should start locally."""
+    stop: Callable[[], None] | None = None
+    _open: int = 0
+
+    def __call__(self) -> Engine:
+        engine = PlacedEngine(self)
+        self._open += 1
+        return engine
+
+    def spark(self) -> Engine:
+        return self.make(self.session, Limits(max_rounds=self.limits.max_rounds))
+
+    def scratch(self) -> Folders:
+        return self.make_scratch(self.session)
+
+    def closed(self) -> None:
+        self._open -= 1
+        if self._open == 0 and self.stop is not None:
+            self.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """A step of the open change, kept so that it can be done again elsewhere."""
+
+    verb: str
+    arguments: tuple[Any, ...]
+
+    def stage(self, engine: Engine) -> None:
+        getattr(engine, self.verb)(*self.arguments)
+
+
+@dataclass(slots=True)
+class _Change:
+    """What was staged since the last commit, in order."""
+
+    statements: list[_Statement] = field(default_factory=list)
+    plan: ProgramPlan | None = None
+    """The program that the change defines, if it does."""
+    lost: Exception | None = None
+    """Why it can only be rolled back: after a move that failed it could not be staged again."""
+
+
+class PlacedEngine:
+    """A local engine or one on Spark, whichever the state fits; to its users it is one engine all along."""
+
+    def __init__(self, place: SparkPlace) -> None:
+        self._place = place
+        self._plan: ProgramPlan | None = None
+        self._change = _Change()
+        self._closed = False
+        self._scratch: Folders | None = None
+        self._local: LocalEngine | None = None
+        self._engine: Engine
+        self._reason = place.reason
+        if place.reason:
+            self._engine = place.spark()
+        else:
+            self._engine = self._local = LocalEngine(limits=place.limits)
+
+    @property
+    def session(self) -> Any:
+        """The user's Spark session, or the one started in its place."""
+        return self._place.session
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that does the work now."""
+        return self._engine
+
+    @property
+    def is_local(self) -> bool:
+        return self._local is not None
+
+    @property
+    def placement(self) -> Placement:
+        if self._local is None:
+            return Placement("spark", self._reason)
+        return Placement("local", _of_budget(self._local.reserved, self._budget))
+
+    # ---- the open change ---------------------------------------------------------------------------
+
+    def install(self, plan: ProgramPlan, recompute: Collection[str] = frozenset()) -> None:
+        self._engine.install(plan, recompute)
+        self._change.statements.append(_Statement("install", (plan, recompute)))
+        self._change.plan = plan
+
+    def insert(self, name: str, rows: Any) -> None:
+        self._stage("insert", name, rows)
+
+    def delete(self, name: str, rows: Any) -> None:
+        self._stage("delete", name, rows)
+
+    def upsert(self, name: str, rows: Any) -> None:
+        self._stage("upsert", name, rows)
+
+    def replace(self, name: str, rows: Any) -> None:
+        self._stage("replace", name, rows)
+
+    def _stage(self, verb: str, name: str, rows: Any) -> None:
+        if self._local is not None:
+            rows = self._held(self._schema(name), rows, grows=verb != "delete")
+        elif is_spark_frame(rows):
+            refuse_other_session(rows, self.session)
+        statement = _Statement(verb, (name, rows))
+        self._do(lambda engine: getattr(engine, verb)(name, rows))
+        # What was done on Spark is never done again: there is no move from there.
+        if self._local is not None:
+            self._change.statements.append(statement)
+
+    def _held(self, schema: Schema, rows: Any, *, grows: bool) -> Any:
+        """Rows for the local engine, in this process; or, if they are too many for it, as they are after a move."""
+        is_frame = is_spark_frame(rows)
+        count = counted(rows) if is_frame else len(rows)
+        expected = bytes_of_rows(count, schema.arity) if grows or is_frame else 0
+        if not self.holds(expected):
+            self._move(f"{count:,} rows for `{schema.name}` would take {in_bytes(expected)} more")
+            if is_frame:
+                refuse_other_session(rows, self.session)
+            return rows
+        return collected(rows, schema) if is_frame else rows
+
+    def holds(self, expected: int) -> bool:
+        """Whether the local engine, if that is in charge, would stay within its budget with so many bytes more."""
+        if self._local is None:
+            return False
+        return expected * _WORTH_A_LOOK < self._budget or self._local.reserved + expected <= self._budget
+
+    def propagate(self) -> Deltas:
+        if self._change.lost is not None:
+            raise _lost_change(self._change.lost) from self._change.lost
+        deltas: Deltas = self._do(lambda engine: engine.propagate())
+        return deltas
+
+    def key_conflicts(self, name: str) -> Sequence[tuple[Row, Row]]:
+        return self._engine.key_conflicts(name)
+
+    def accept(self) -> None:
+        self._engine.accept()
+        self._plan = self._change.plan or self._plan
+        self._change = _Change()
+
+    def rollback(self) -> None:
+        self._change = _Change()
+        self._engine.rollback()
+
+    # ---- moving ------------------------------------------------------------------------------------
+
+    def _do(self, work: Callable[[Engine], Any]) -> Any:
+        """What the work comes to, here or, if it outgrows the budget here, on Spark."""
+        try:
+            return work(self._engine)
+        except BudgetExceeded as outgrown:
+            self._move(f"{in_bytes(outgrown.needed)} were needed")
+            return work(self._engine)
+
+    def _move(self, reason: str) -> None:
+        """On Spark everything is as it was here, the open change staged included. If that fails, it is so here."""
+        local = self._local
+        assert local is not None
+        budget = in_bytes(self._budget)
+        log.info("moving to Spark: %s, the budget is %s", reason, budget)
+        local.rollback()
+        saved: dict[str, Saved] = {}
+        spark: Engine | None = None
+        try:
+            if self._plan is not None:
+                saved = self._saved(local, self._plan)
+            spark = self._place.spark()
+            if self._plan is not None:
+                spark.restore(self._plan, saved)
+            for statement in self._change.statements:
+                statement.stage(spark)
+        except BaseException as error:
+            self._stay(spark, saved)
+            if not isinstance(error, Exception):
+                raise
+            log.warning("the move to Spark failed, the state stays in this process: %s", error)
+            raise _failed_move(reason, budget, error) from error
+        self._reason = self._place.reason = f"outgrew {budget}: {reason}"
+        self._engine, self._local, self._change = spark, None, _Change(plan=self._change.plan)
+        local.close()
+        log.info("moved to Spark")
+
+    def _saved(self, local: LocalEngine, plan: ProgramPlan) -> dict[str, Saved]:
+        """The committed rows in folders that last as long as the engine they move to."""
+        saved = {name: Saved() for name in plan.normal.schemas}
+        for name in plan.normal.schemas:
+            if local.size(name):
+                folder = self.folder()
+                saved[name] = Saved(folder, local.save(name, folder))
+        return saved
+
+    def _stay(self, spark: Engine | None, saved: Mapping[str, Saved]) -> None:
+        """The open change once more on the local engine: it fitted before, so its budget is not asked again."""
+        if spark is not None:
+            try:
+                spark.close()
+            except Exception:
+                log.exception("what the failed move left on Spark could not be removed")
+        local = self._shrunk(saved)
+        self._clear()
+        local.budget = None
+        try:
+            for statement in self._change.statements:
+                statement.stage(local)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the change is not whole any more
+            self._change.lost = error
+        finally:
+            local.budget = self._budget
+
+    def _shrunk(self, saved: Mapping[str, Saved]) -> LocalEngine:
+        """A local engine with the committed rows and no more: the tables keep the room that the change had made them
+        grow to, and the next one would be refused for it. If there is not enough memory for two, the one there is."""
+        local = self._local
+        assert local is not None
+        if self._plan is None or not saved:
+            return local
+        fresh = LocalEngine(limits=Limits(max_rounds=self._place.limits.max_rounds))
+        try:
+            fresh.restore(self._plan, saved)
+        except Exception:
+            log.exception("the tables stay as large as they are")
+            fresh.close()
+            return local
+        local.close()
+        self._engine = self._local = fresh
+        return fresh
+
+    @property
+    def _budget(self) -> int:
+        assert self._place.limits.memory is not None
+        return self._place.limits.memory
+
+    # ---- everything else goes to the engine in charge ------------------------------------------------
+
+    def restore(self, plan: ProgramPlan, saved: Mapping[str, Saved]) -> None:
+        """As the engines do; rows that are too many for this process are restored on Spark at once."""
+        known = plan.normal.schemas
+        rows = sum(bytes_of_rows(kept.rows, known[name].arity) for name, kept in saved.items() if name in known)
+        reason = f"the saved rows would take {in_bytes(rows)}"
+        if self._local is not None and self.holds(rows):
+            try:
+                self._local.restore(plan, saved)
+            except BudgetExceeded as outgrown:
+                reason = f"{in_bytes(outgrown.needed)} were needed"
+            else:
+                self._plan = plan
+                return
+        if self._local is not None:
+            self._local.close()
+            self._local = None
+            self._reason = self._place.reason = f"outgrew {in_bytes(self._budget)}: {reason}"
+            self._engine = self._place.spark()
+            log.info("starting on Spark: %s", self._reason)
+        self._engine.restore(plan, saved)
+        self._plan = plan
+
+    def save(self, name: str, folder: Path) -> int:
+        return self._engine.save(name, folder)
+
+    @property
+    def keeps(self) -> Collection[str]:
+        """Relations that users cannot name and that the engine in charge likes to find in a store as well."""
+        kept: Collection[str] = getattr(self._engine, "keeps", ())
+        return kept
+
+    def folder(self) -> Path:
+        """A new folder that workers can read, there as long as the engine is open."""
+        if self._scratch is None:
+            self._scratch = self._place.scratch()
+        return self._scratch.folder()
+
+    def _clear(self) -> None:
+        if self._scratch is not None:
+            scratch, self._scratch = self._scratch, None
+            scratch.remove()
+
+    @property
+    def work(self) -> Work:
+        return self._engine.work
+
+    def rows(self, name: str) -> Rows:
+        return self._engine.rows(name)
+
+    def size(self, name: str) -> int:
+        return self._engine.size(name)
+
+    def contains(self, name: str, row: Row) -> bool:
+        return self._engine.contains(name, row)
+
+    def contains_all(self, name: str, rows: Any) -> bool:
+        if self._local is not None and is_spark_frame(rows):
+            rows = collected(rows, self._schema(name))
+        return self._engine.contains_all(name, rows)
+
+    def query(self, schema: Schema, clauses: Sequence[Clause]) -> Rows:
+        answer: Rows = self._do(lambda engine: engine.query(schema, clauses))
+        return answer
+
+    def describe(self, view: str) -> str:
+        return self._engine.describe(view)
+
+    def set_progress(self, progress: Callable[[str, int], None] | None) -> None:
+        """Tells of views that are computed here."""
+        if self._local is not None:
+            self._local.set_progress(progress)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            try:
+                self._engine.close()
+            finally:
+                self._clear()
+                self._place.closed()
+
+    def _schema(self, name: str) -> Schema:
+        plan = self._change.plan or self._plan
+        assert plan is not None
+        return plan.normal.schemas[name]
+
+
+def bytes_of_rows(count: int, arity: int) -> int:
+    """Bytes that rows take in the local engine, about, one index and no text included."""
+    return count * (_CODE * arity + _BESIDE)
+
+
+def _of_budget(used: int, budget: int) -> str:
+    return f"{in_bytes(used)} of {in_bytes(budget)}"
+
+
+def _lost_change(error: Exception) -> EngineError:
+    message = f"the transaction could not be staged again after a move that failed: {error}"
+    return EngineError(message, code="move-failed", help="nothing was committed; do it again")
+
+
+def _failed_move(reason: str, budget: str, error: Exception) -> EngineError:
+    why = str(getattr(error, "message", None) or error).splitlines()
+    failed = EngineError(
+        f"the state outgrew its {budget} ({reason}) and could not be moved to Spark: {why[0] if why else error!r}",
+        code="move-failed",
+        help="nothing was lost; try again, raise `memory`, or use a smaller transaction",
+    )
+    failed.retryable = True
+    return failed

@@ -1,0 +1,91 @@
+"""One attempt to propagate a change: base relations first, then every component that is reached, together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from upshot.core.schema import Schema
+from upshot.engine.limits import Limits
+from upshot.engine.spark.asks import Answers, Steps
+from upshot.engine.spark.component import Propagation
+from upshot.engine.spark.decomposed import Decomposed
+from upshot.engine.spark.pieces import LocalPiece
+from upshot.engine.spark.statements import Statement, settle_statements
+from upshot.engine.spark.tables import Table
+from upshot.engine.spark.waves import Task, run_together
+from upshot.engine.work import Work
+from upshot.plan.program_plan import ComponentPlan, ProgramPlan
+
+
+class Attempt:
+    """From staged statements to settled tables. What it leaves behind when it fails is in the tables and in scratch
+    files only; rolling the tables back makes it as if it had not been."""
+
+    def __init__(
+        self, plan: ProgramPlan | None, tables: Mapping[str, Table], schemas: Mapping[str, Schema], answers: Answers,
+        limits: Limits, *, fresh: frozenset[tuple[str, ...]], decomposed: Mapping[tuple[str, ...], Decomposed],
+    ) -> None:  # fmt: skip
+        self._components: Sequence[ComponentPlan] = plan.components if plan is not None else ()
+        self._tables, self._schemas, self._answers, self._limits = tables, schemas, answers, limits
+        self._fresh, self._decomposed = fresh, decomposed
+        self._running: dict[str, Propagation] = {}
+        self.work = Work()
+
+    def run(self, staged: Mapping[str, Sequence[Statement]]) -> list[str]:
+        """Settle all tables; the answer names those that changed."""
+        makers = {view: _name(component) for component in self._components for view in component.views}
+        tasks = [
+            Task(f"+{name}", partial(settle_statements, self._tables[name], statements, self._answers.session))
+            for name, statements in sorted(staged.items())
+        ]
+        based = {name: f"+{name}" for name in staged}
+        for component in self._components:
+            after = {makers[name] for name in component.reads if name in makers}
+            after |= {based[name] for name in component.reads if name in based}
+            tasks.append(Task(_name(component), partial(self._begin, component), frozenset(after)))
+        here = all(isinstance(s.rows, LocalPiece) for statements in staged.values() for s in statements)
+        self._answers.compile(not here or not all(table.committed.is_local for table in self._tables.values()))
+        run_together(tasks, self._answers, self._took_part)
+        # Written now, so that what is lost meanwhile is found in an attempt, and accepting cannot fail.
+        compact = [Task(name, t.compact) for name, t in self._tables.items() if t.pending is not None]
+        run_together(compact, self._answers, self._took_part)
+        return self._summed(staged)
+
+    def _begin(self, component: ComponentPlan) -> Steps[None] | None:
+        fresh = component.views in self._fresh
+        if not fresh and not any(self._tables[name].changed for name in component.reads):
+            return None
+        propagation = Propagation(
+            component, self._tables, self._schemas, self._answers.session, self._limits, small=self._answers.small,
+            fresh=fresh, decomposed=self._decomposed.get(component.views),
+        )  # fmt: skip
+        self._running[_name(component)] = propagation
+        return propagation.run()
+
+    def _took_part(self, name: str, jobs: int) -> None:
+        if name in self._running:
+            self._running[name].work.jobs += jobs
+
+    def _summed(self, staged: Mapping[str, Sequence[Statement]]) -> list[str]:
+        """The work counters, and what changed, in order."""
+        work = self.work
+        changed = [name for name in sorted(staged) if self._tables[name].changed]
+        read = {name for component in self._components for name in component.reads}
+        work.screened = sum(self._tables[name].changed for name in changed if name not in read)
+        for component in self._components:
+            done = self._running.get(_name(component))
+            if done is None:
+                work.skipped += 1
+                continue
+            work.components += 1
+            work.add(done.work)
+            work.views[_name(component)] = done.work
+            for view in component.views:
+                if self._tables[view].changed or self._tables[view].previous is not None:
+                    changed.append(view)
+        return changed
+
+
+def _name(component: ComponentPlan) -> str:
+    return ", ".join(component.views)

@@ -1,0 +1,371 @@
+"""Recursion in parts: the whole fixpoint of a component as one job, each part on the local engine of a worker."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from upshot.check.program import CheckedProgram, Clause
+from upshot.core.schema import Schema
+from upshot.core.span import Span
+from upshot.core.types import Kind, Type
+from upshot.engine.limits import Limits, in_bytes
+from upshot.engine.spark.asks import Ask, Steps
+from upshot.engine.spark.contents import Contents
+from upshot.engine.spark.failures import place
+from upshot.engine.spark.pieces import SMALL, FilePiece, LocalPiece, Piece, nothing, united
+from upshot.engine.spark.rule_frames import heads
+from upshot.engine.spark.scratch import Scratch
+from upshot.engine.spark.set_frames import within
+from upshot.engine.spark.shard import ChangeTask, LoadTask
+from upshot.engine.spark.shard_files import LISTED, gathered
+from upshot.engine.spark.shard_plan import SharedRelation, shard_plan
+from upshot.engine.spark.shared_file import NO_ROWS, SharedRows, shared_table
+from upshot.engine.spark.spark_types import framed, spark_schema
+from upshot.engine.spark.tables import Table, TableStatistics
+from upshot.plan.component_plans import stage_plans
+from upshot.plan.order_body import Resolved
+from upshot.plan.pivot import Parts, decomposition
+from upshot.plan.program_plan import ComponentPlan, read_by
+from upshot.plan.rule_plan import Action, Change, RulePlan, State
+from upshot.plan.rule_plans import load_plan
+
+MOST_SHARED = 1 << 30
+"""The most bytes of relations that every worker holds whole."""
+
+MOST_HELD = 6 << 30
+"""The most bytes that a worker may take, indexes and the part's own rows included."""
+
+FEW = 200
+"""So few rows going in are expected to come out as few that the driver can take them."""
+
+_TEXT = 24
+"""What a text is taken to need."""
+
+_numbers = itertools.count()
+
+
+class Decomposed:
+    """A recursive component that falls into parts; kept as long as the component is, from commit to commit.
+
+    `load` and `maintain` are steps of a propagation: the tables of what the component reads are settled, its own are
+    settled by the caller from what comes back.
+    """
+
+    def __init__(
+        self, component: ComponentPlan, normal: CheckedProgram, session: SparkSession, scratch: Scratch,
+        limits: Limits, *, small: int = SMALL, most_shared: int = MOST_SHARED, most_held: int = MOST_HELD,
+    ) -> None:  # fmt: skip
+        self.component, self.found = component, decomposition(component, normal)
+        self._schemas: Mapping[str, Schema] = normal.schemas
+        self._session, self._scratch, self._small, self._most_shared = session, scratch, small, most_shared
+        self._outgrown = False
+        self._parts = max(1, int(session.conf.get("spark.sql.shuffle.partitions") or 2))
+        self._described: dict[str, _Described] = {}
+        self._moving: list[Path] = []
+        """Files with the last transaction's changes of shared relations."""
+        if self.found.program is not None:
+            key = f"{os.getpid()}-{os.urandom(4).hex()}-{next(_numbers)}"
+            places = {span: place(span) for span in _spans(self.found.program)}
+            self._plan = shard_plan(key, self.found, places, replace(limits, memory=most_held))
+
+    # ---- when ----------------------------------------------------------------------------------------------------
+
+    def loads(self, tables: Mapping[str, Table]) -> bool:
+        """Whether `load` can be used."""
+        fits = self._needed(tables) <= self._most_shared
+        return self.found.parts is not Parts.NONE and fits and not self._outgrown
+
+    def maintains(self, tables: Mapping[str, Table]) -> bool:
+        """Whether `maintain` can be used."""
+        return self.found.parts is Parts.PIVOT and self.loads(tables)
+
+    def _needed(self, tables: Mapping[str, Table]) -> int:
+        return sum(tables[name].size * _width(tables[name].types) for name in self.found.shared)
+
+    def describe(self, tables: Mapping[str, Table]) -> str:
+        """How the component runs, and why."""
+        lines = [str(self.found)]
+        if self.found.parts is Parts.NONE:
+            lines.append("  load and change by rounds of joins on Spark")
+        elif self._outgrown:
+            lines.append(
+                "  not used: its rows need more memory than a worker may take; rounds of joins on Spark instead"
+            )
+        elif not self.loads(tables):
+            needed, most = in_bytes(self._needed(tables)), in_bytes(self._most_shared)
+            lines.append(
+                f"  not used: what is shared needs {needed}, more than {most}; rounds of joins on Spark instead"
+            )
+        elif self.found.parts is Parts.SEEDS:
+            lines.append("  load as one part in one job, since parts would overlap; change by rounds of joins on Spark")
+        else:
+            lines.append("  load and change each in one job over the parts")
+        return "\n".join(lines)
+
+    def files(self) -> Iterator[Path]:
+        """What workers were given, beside the files of the tables; it is removed here."""
+        yield from self._moving
+        for described in self._described.values():
+            yield from described.files()
+
+    def release(self) -> None:
+        """Remove the files that workers were given."""
+        self._drop_moving()
+        for described in self._described.values():
+            described.drop()
+        self._described.clear()
+
+    def _drop_moving(self) -> None:
+        for path in self._moving:
+            path.unlink(missing_ok=True)
+        self._moving.clear()
+
+    # ---- load ----------------------------------------------------------------------------------------------------
+
+    def load(self, tables: Mapping[str, Table]) -> Steps[dict[str, Piece] | None]:
+        """The rows of the views in the new state; None if they outgrow what a worker may hold, and rounds must do."""
+        shared = self._shared({name: tables[name].new for name in self.found.shared})
+        task = LoadTask(self._plan, shared, self._folders(len(self.found.views)))
+        members = [self._exits(view, tables, State.NEW) for view in self.found.views]
+        members += [self._read(tables, name, State.NEW) for name in self.found.split]
+        few = sum(tables[name].new.count for name in self.component.reads) <= FEW
+        # What follows from different seeds is mostly the same: hashed into n parts, same generation on a grid was
+        # computed n times. So without a pivot there is one part.
+        parts = 1 if few or not self.found.pivots else 2 * self._parts
+        pieces = yield from self._run(task, members, self._plan.moving, parts)
+        if pieces is None:
+            self._outgrown = True
+            return None
+        return dict(zip(self.found.views, pieces, strict=True))
+
+    # ---- change --------------------------------------------------------------------------------------------------
+
+    def maintain(self, tables: Mapping[str, Table]) -> Steps[dict[str, tuple[Piece, Piece]]]:
+        """What comes into each view and what goes.
+
+        A row changes only if some rule outside the rounds, driven by a change below, has a head with its pivot: in the
+        old state, for deletion, or in the new one. The views' new state is not known yet, but where it differs from the
+        old one by a deletion the first kind of head has told already.
+        """
+        types = tuple(self._schemas[self.found.views[0]].types[i] for i in self.found.pivots[self.found.views[0]])
+        optional = tuple(type.optional() for type in types)
+        frames = [self._touched(plan, tables) for plan in self._seed_plans(tables)]
+        unchanged = {view: (nothing(tables[view].types), nothing(tables[view].types)) for view in self.found.views}
+        if not frames:
+            return dict(unchanged)
+        (touched,) = yield [Ask(united(frames).distinct(), optional, branches=len(frames))]
+        if not touched.count:
+            return dict(unchanged)
+        task = self._change_task(tables)
+        members = self._members(task, tables, touched, optional)
+        names = (*task.names, *task.moved)
+        pieces = yield from self._run(task, members, names, max(1, min(self._parts, touched.count // FEW)))
+        assert pieces is not None
+        count = len(self.found.views)
+        return {view: (pieces[i], pieces[i + count]) for i, view in enumerate(self.found.views)}
+
+    def _seed_plans(self, tables: Mapping[str, Table]) -> list[RulePlan]:
+        """The plans that a change below drives directly."""
+        statistics = TableStatistics(tables)
+        plans = [p for stage in ("delete", "insert") for p in stage_plans(self.component, stage, statistics) if p.seed]
+        return [plan for plan in plans if _change(tables, plan).count]
+
+    def _touched(self, plan: RulePlan, tables: Mapping[str, Table]) -> DataFrame:
+        """The pivots of the heads of a plan, the views being in their old state."""
+
+        def read(name: str, state: State) -> DataFrame:
+            return self._read(tables, name, State.OLD if name in self.found.views else state)
+
+        def drive(name: str, change: Change) -> DataFrame:
+            return _change(tables, plan).frame(self._session)
+
+        small = isinstance(_change(tables, plan), LocalPiece)
+        made = heads(plan, read, drive, session=self._session, schemas=self._schemas, small=small)
+        columns = self.found.pivots[plan.head]
+        return made.select(*(F.col(f"c{column}").alias(f"c{i}") for i, column in enumerate(columns)))
+
+    def _change_task(self, tables: Mapping[str, Table]) -> ChangeTask:
+        shared = self._shared({name: tables[name].committed for name in self.found.shared})
+        changed = [name for name in self.found.shared if tables[name].changed]
+        self._drop_moving()
+        inserted = {name: tuple(self._pieces(tables[name].inserted, self._moving)) for name in changed}
+        deleted = {name: tuple(self._pieces(tables[name].deleted, self._moving)) for name in changed}
+        moved = [
+            self.found.seeds[view]
+            for view in self.found.views
+            if any(tables[name].changed for exit in self._exit_clauses(view) for name in read_by(exit))
+        ]
+        moved += [name for name in self.found.split if tables[name].changed]
+        folders = self._folders(2 * len(self.found.views))
+        return ChangeTask(self._plan, shared, folders, inserted, deleted, tuple(moved))
+
+    def _folders(self, count: int) -> tuple[Path, ...]:
+        """Where parts write what they make; whoever has an open change removes what a failed one leaves."""
+        return tuple(self._scratch.folder() for _ in range(count))
+
+    def _members(
+        self, task: ChangeTask, tables: Mapping[str, Table], touched: Piece, types: Sequence[Type]
+    ) -> list[DataFrame]:
+        """What the task is given: the rows that have one of the touched pivots."""
+        views = {seed: view for view, seed in self.found.seeds.items()}
+        pivots, small = touched.frame(self._session), isinstance(touched, LocalPiece)
+        members = []
+        for name, state in [*((name, State.OLD) for name in task.names), *((name, State.NEW) for name in task.moved)]:
+            frame = self._exits(views[name], tables, state) if name in views else self._read(tables, name, state)
+            members.append(within(frame, pivots, types, self._plan.pivots[name], small=small))
+        return members
+
+    # ---- jobs ----------------------------------------------------------------------------------------------------
+
+    def _run(
+        self, task: LoadTask | ChangeTask, members: Sequence[DataFrame], names: Sequence[str], parts: int
+    ) -> Steps[list[Piece] | None]:
+        """The sets of rows that the task makes, over so many parts; None if one of them gave up."""
+        given = task.given
+        frames = []
+        for member, (frame, name) in enumerate(zip(members, names, strict=True)):
+            rows = given.frame(member, frame)
+            if parts > 1:
+                places = [f"c{given.places[member][column]}" for column in self._plan.pivots[name]]
+                rows = rows.withColumn("part", F.xxhash64(*places))
+            frames.append(rows)
+        whole = united(frames)
+        whole = whole.repartition(parts, "part").drop("part") if parts > 1 else whole.coalesce(1)
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return task(batches)
+
+        (listed,) = yield [Ask(whole.mapInArrow(run, spark_schema(LISTED)), LISTED, branches=len(frames))]
+        assert isinstance(listed, LocalPiece)
+        return gathered(task.folders, task.made, listed.rows, self._small)
+
+    # ---- frames --------------------------------------------------------------------------------------------------
+
+    def _read(self, tables: Mapping[str, Table], name: str, state: State) -> DataFrame:
+        table = tables[name]
+        return table.new_frame() if state is State.NEW else table.old_frame()
+
+    def _exit_clauses(self, view: str) -> list[Clause]:
+        return [clause for clause in self.found.exits if clause.head.relation == view]
+
+    def _exits(self, view: str, tables: Mapping[str, Table], state: State) -> DataFrame:
+        """What the rules without recursion give for the view in a state of what they read."""
+        statistics = TableStatistics(tables)
+
+        def read(name: str, _: State) -> DataFrame:
+            return self._read(tables, name, state)
+
+        frames = []
+        for clause in self._exit_clauses(view):
+            plan = load_plan(clause, Action.INSERT, statistics, resolve=lambda name: Resolved(name, state))
+            frames.append(heads(plan, read, _not_driven, session=self._session, schemas=self._schemas))
+        return united(frames) if frames else nothing(tables[view].types).frame(self._session)
+
+    # ---- what workers are given ------------------------------------------------------------------------------------
+
+    def _shared(self, contents: Mapping[str, Contents]) -> dict[str, SharedRelation]:
+        return {name: self._relation(name, each) for name, each in contents.items()}
+
+    def _relation(self, name: str, contents: Contents) -> SharedRelation:
+        """The relation as it was described before, as far as it is the same."""
+        known = self._described.get(name)
+        if known is not None and not all(path.exists() for path in known.files()):
+            known = None
+        if known is not None and known.contents is contents:
+            return known.relation
+        files: list[Path] = []
+        overlay: list[Path] = []
+        if known is not None and known.same_base(contents):
+            origin, base, files = known.relation.origin, known.relation.base, known.base_files
+        else:
+            origin, base = f"{name}-{next(_numbers)}", tuple(self._parts_of(contents, files))
+        relation = SharedRelation(
+            origin, str(next(_numbers)), base, contents.stored_count,
+            self._given(contents.come, overlay), self._given(contents.gone, overlay),
+        )  # fmt: skip
+        if known is not None:
+            known.drop(keep=files)
+        self._described[name] = _Described(contents, relation, files, overlay)
+        return relation
+
+    def _parts_of(self, contents: Contents, files: list[Path]) -> Iterable[tuple[bool, SharedRows]]:
+        """What lies below the changes in the driver, from the bottom."""
+        if contents.below is not None:
+            yield from self._parts_of(contents.below, files)
+            yield False, self._given(contents.below.gone, files)
+            yield True, self._given(contents.below.come, files)
+        if contents.minus is not None:
+            yield from ((False, rows) for rows in self._pieces(contents.minus, files))
+        if contents.files is not None:
+            yield from ((True, rows) for rows in self._pieces(contents.files, files))
+
+    def _pieces(self, piece: Piece, files: list[Path]) -> list[SharedRows]:
+        match piece:
+            case LocalPiece():
+                return [self._given(piece, files)]
+            case FilePiece():
+                return [SharedRows(piece.paths, piece.names)]
+            case _:
+                return [rows for part in piece.parts for rows in self._pieces(part, files)]
+
+    def _given(self, piece: LocalPiece, files: list[Path]) -> SharedRows:
+        """Rows of the driver, by way of a file if they are many."""
+        if not piece.count:
+            return NO_ROWS
+        path = self._scratch.new("shared")
+        shared = shared_table(piece.table, path)
+        if shared.path is not None:
+            files.append(path)
+        return SharedRows(table=shared)
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """A relation as the workers know it, and the files that were written for that."""
+
+    contents: Contents
+    relation: SharedRelation
+    base_files: list[Path]
+    overlay_files: list[Path]
+
+    def same_base(self, contents: Contents) -> bool:
+        """Whether the contents differ from those described by changes in the driver only."""
+        mine = self.contents
+        return mine.below is contents.below and mine.minus is contents.minus and mine.files is contents.files
+
+    def files(self) -> Iterator[Path]:
+        yield from self.base_files
+        yield from self.overlay_files
+
+    def drop(self, keep: Collection[Path] = ()) -> None:
+        for path in self.files():
+            if path not in keep:
+                path.unlink(missing_ok=True)
+
+
+def _change(tables: Mapping[str, Table], plan: RulePlan) -> Piece:
+    """What drives the plan."""
+    assert plan.driver is not None
+    table = tables[plan.driver.match.relation]
+    return table.deleted if plan.driver.change is Change.DELETED else table.inserted
+
+
+def _not_driven(relation: str, change: Change) -> DataFrame:
+    raise AssertionError(f"a plan over all rows is driven by what is {change.value} in `{relation}`")
+
+
+def _spans(program: CheckedProgram) -> set[Span]:
+    return {clause.origin for clause in program.clauses if clause.origin is not None}
+
+
+def _width(types: Sequence[Type]) -> int:
+    """Bytes of a row."""
+    return sum(_TEXT if type.kind is Kind.SYMBOL else 8 for type in framed(types))

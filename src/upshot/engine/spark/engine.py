@@ -1,0 +1,346 @@
+"""The engine on Spark: relations in files, small changes in the driver, views kept exact by the plan's strategies."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from upshot.check.program import Clause
+from upshot.core.errors import EngineError, UsageError
+from upshot.core.rows import Row, Rows
+from upshot.core.schema import Role, Schema
+from upshot.engine.limits import Limits
+from upshot.engine.saved import Saved
+from upshot.engine.spark.asks import Answers
+from upshot.engine.spark.attempt import Attempt
+from upshot.engine.spark.contents import Contents
+from upshot.engine.spark.decomposed import Decomposed
+from upshot.engine.spark.given import Given
+from upshot.engine.spark.pieces import SMALL
+from upshot.engine.spark.queries import Query
+from upshot.engine.spark.restored import adopted, save
+from upshot.engine.spark.scratch import SETTING, Scratch
+from upshot.engine.spark.session import private_session
+from upshot.engine.spark.spark_rows import HandedOut
+from upshot.engine.spark.statements import Kind, Statement, key_conflicts, sifted
+from upshot.engine.spark.tables import Table, TableStatistics
+from upshot.engine.work import Work
+from upshot.plan.component_plans import stage_plans, stages_of
+from upshot.plan.program_plan import ComponentPlan, ProgramPlan
+
+ATTEMPTS = 3
+"""How often a change is propagated before a loss in the cluster ends it."""
+
+_log = logging.getLogger("upshot.spark")
+
+
+@dataclass(slots=True)
+class Installed:
+    """A program with its tables; replaced whole, so that a failed definition is undone by putting the old one back."""
+
+    plan: ProgramPlan | None = None
+    schemas: Mapping[str, Schema] = field(default_factory=dict)
+    tables: dict[str, Table] = field(default_factory=dict)
+    fresh: frozenset[tuple[str, ...]] = frozenset()
+    """The components whose views are still to be computed from nothing."""
+    decomposed: dict[tuple[str, ...], Decomposed] = field(default_factory=dict)
+    """The recursive components that fall into parts, with what their workers know."""
+
+
+class SparkEngine:
+    """All relations of one database, on the cluster of a Spark session.
+
+    Committed rows are Parquet files under the scratch folder and a small net change to them in the driver, so that
+    they outlive executors. A change is staged as statements and propagated from the committed rows; if the cluster
+    loses something meanwhile, that attempt is thrown away and the next one starts over. Rows that are handed out and
+    large stay in files: those of rows which nobody holds any more are removed when the next change begins or ends,
+    those of DataFrames given out and of rows not yet looked at when the engine is closed.
+
+    The session itself is never changed: everything runs in a private one beside it.
+    """
+
+    def __init__(
+        self,
+        session: Any,
+        *,
+        limits: Limits = Limits(),  # noqa: B008 - immutable
+        scratch: str | os.PathLike[str] | None = None,
+        small: int = SMALL,
+    ) -> None:
+        """`small`: the most rows of one set that the driver holds."""
+        self._limits = limits
+        self._scratch = Scratch(scratch if scratch is not None else session.conf.get(SETTING, None))
+        self._session = private_session(session)
+        self._answers = Answers(self._session, self._scratch, small=small)
+        self._given = Given(self._answers, self._scratch)
+        self._handed_out = HandedOut(self._session)
+        self._now = Installed()
+        self._before: Installed | None = None
+        self._staged: dict[str, list[Statement]] = {}
+        self._stored = 0
+        self._asked = 0
+        """Jobs of statements since the last commit."""
+        self.work = Work()
+
+    # ---- definition ----------------------------------------------------------------------------------------
+
+    def install(self, plan: ProgramPlan, recompute: Collection[str] = frozenset()) -> None:
+        """Make the program's relations. One whose columns are unchanged keeps its rows; views that are new, or named in
+        `recompute`, are computed by the next `propagate`."""
+        assert self._before is None, "a definition is open already"
+        self._open_change()
+        before = self._now
+        counted = {view for c in plan.components if c.strategy == "counting" for view in c.views}
+        tables: dict[str, Table] = {}
+        made: set[str] = set()
+        for name, schema in plan.normal.schemas.items():
+            kept = before.tables.get(name)
+            same = kept is not None and kept.types == schema.types
+            if kept is not None and same and kept.counted == (name in counted):
+                kept.schema = schema
+                tables[name] = kept
+                continue
+            tables[name] = self._table(schema, counted=name in counted)
+            tables[name].previous = kept if same and schema.role is not Role.BASE else None
+            made.add(name)
+        earlier = {component.views for component in before.plan.components} if before.plan else set()
+        touched = made.union(recompute)
+        fresh = {c.views for c in plan.components if c.views not in earlier or not touched.isdisjoint(c.views)}
+        self._before = before
+        self._now = Installed(plan, plan.normal.schemas, tables, frozenset(fresh))
+        self._now.decomposed = self._decomposed(plan, before)
+
+    def _decomposed(self, plan: ProgramPlan, before: Installed) -> dict[tuple[str, ...], Decomposed]:
+        """One for each recursive component; that of a component which stays as it is goes on."""
+        found = {}
+        for component in plan.components:
+            if not component.recursive:
+                continue
+            old = before.decomposed.get(component.views)
+            names = {*component.views, *component.reads}
+            same = old is not None and old.component == component
+            if same and all(before.schemas.get(name) == plan.normal.schemas[name] for name in names):
+                assert old is not None
+                found[component.views] = old
+            else:
+                found[component.views] = Decomposed(component, plan.normal, self._session, self._scratch, self._limits)
+        return found
+
+    def _table(self, schema: Schema, *, counted: bool) -> Table:
+        return Table(schema, self._session, small=self._answers.small, counted=counted)
+
+    def restore(self, plan: ProgramPlan, saved: Mapping[str, Saved]) -> None:
+        """Install with these rows, accepted. Views given are adopted, except counted ones, whose derivations nobody
+        saved; they and the views not given are computed."""
+        self.install(plan)
+        try:
+            computed: set[str] = set()
+            for component in plan.components:
+                below = any(name in computed for name in component.reads)
+                if below or not all(view in saved for view in component.views):
+                    computed.update(component.views)
+            for name, rows in saved.items():
+                if name in self._now.tables and name not in computed:
+                    self._answers.run(adopted(self._now.tables[name], rows, self._session))
+            counted = {c.views for c in plan.components if c.strategy == "counting"}
+            self._now.fresh = frozenset(c.views for c in plan.components if computed & {*c.views}) | counted
+            self.propagate()
+            self.accept()
+        except BaseException:
+            self.rollback()
+            raise
+
+    def save(self, name: str, folder: Path) -> int:
+        """Write the committed rows as a Parquet folder under the relation's column names; how many there are."""
+        table = self._reading(name)
+        return save(self.rows(name), folder, table.committed.count)
+
+    # ---- change --------------------------------------------------------------------------------------------
+
+    def insert(self, name: str, rows: Any) -> None:
+        self._stage(name, Kind.INSERT, rows)
+
+    def delete(self, name: str, rows: Any) -> None:
+        self._stage(name, Kind.DELETE, rows)
+
+    def upsert(self, name: str, rows: Any) -> None:
+        """Each row in place of those with the same key."""
+        schema = self._schema(name)
+        if not schema.keys:
+            raise UsageError(
+                f"`{name}` has no key", code="no-key", span=schema.span,
+                help=f"declare one: `.decl {name}(…) key({schema.columns[0].name if schema.columns else '…'})`",
+            )  # fmt: skip
+        self._stage(name, Kind.UPSERT, rows)
+
+    def replace(self, name: str, rows: Any) -> None:
+        """The rows become the whole relation."""
+        self._stage(name, Kind.REPLACE, rows)
+
+    def _stage(self, name: str, kind: Kind, rows: Any) -> None:
+        """Check first, so that a misfit leaves everything as it was."""
+        self._open_change()
+        schema = self._schema(name)
+        before = self._answers.jobs
+        piece = self._given.piece(schema, rows, schema.keys[0] if kind is Kind.UPSERT else None)
+        self._asked += self._answers.jobs - before
+        self._staged.setdefault(name, []).append(Statement(kind, piece))
+
+    def _open_change(self) -> None:
+        if not self._staged and self._before is None:
+            self._sweep()
+
+    def propagate(self) -> dict[str, tuple[Rows, Rows]]:
+        """The net insertions and deletions of every relation that changes, base relations included. If the cluster
+        loses something, all is thrown away and done again from the committed rows, a few times."""
+        for number in range(1, ATTEMPTS + 1):
+            try:
+                return self._attempt()
+            except EngineError as error:
+                if not error.retryable or number == ATTEMPTS:
+                    raise
+                _log.warning("attempt %d of %d failed and is made again: %s", number, ATTEMPTS, error.message)
+                for table in self._now.tables.values():
+                    table.rollback()
+                self._sweep()
+        raise AssertionError("the last attempt returns or raises")
+
+    def _attempt(self) -> dict[str, tuple[Rows, Rows]]:
+        before = self._answers.jobs
+        attempt = Attempt(
+            self._now.plan, self._now.tables, self._now.schemas, self._answers, self._limits,
+            fresh=self._now.fresh if self._before is not None else frozenset(), decomposed=self._now.decomposed,
+        )  # fmt: skip
+        changed = attempt.run(self._staged)
+        self.work = attempt.work
+        self.work.jobs = self._answers.jobs - before + self._asked
+        return {name: self._delta(name) for name in changed}
+
+    def _delta(self, name: str) -> tuple[Rows, Rows]:
+        table, schema = self._now.tables[name], self._now.schemas[name]
+        return self._handed_out.rows(schema, table.inserted), self._handed_out.rows(schema, table.deleted)
+
+    def accept(self) -> None:
+        """The new state becomes the state. Nothing here can fail: all files were written by `propagate`."""
+        for table in self._now.tables.values():
+            table.accept()
+        self._now.fresh = frozenset()
+        if self._before is not None:
+            _release(self._before, keep=self._now)
+        self._close_change()
+        views = (table for name, table in self._now.tables.items() if self._now.schemas[name].role is not Role.BASE)
+        self.work.stored = sum(table.committed.count for table in views)
+
+    def rollback(self) -> None:
+        """The state before the change, definition included."""
+        for table in self._now.tables.values():
+            table.rollback()
+        if self._before is not None:
+            _release(self._now, keep=self._before)
+            self._now = self._before
+            for name, table in self._now.tables.items():
+                table.rollback()
+                table.schema = self._now.schemas[name]
+        self._close_change()
+
+    def _close_change(self) -> None:
+        self._before = None
+        self._staged = {}
+        self._asked = 0
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove every file that is neither committed, nor staged, nor still in somebody's hands."""
+        kept: set[Path] = set(self._handed_out.folders())
+        for installed in (self._now, self._before or Installed()):
+            for table in installed.tables.values():
+                kept.update(table.folders())
+            for decomposed in installed.decomposed.values():
+                kept.update(decomposed.files())
+        for statements in self._staged.values():
+            kept.update(path for statement in statements for path in statement.rows.folders())
+        self._scratch.keep_only(kept)
+
+    # ---- reading -------------------------------------------------------------------------------------------
+
+    def rows(self, name: str) -> Rows:
+        """The relation in the state before any open change."""
+        table = self._reading(name)
+        return self._handed_out.rows(self._readable.schemas[name], table.committed)
+
+    def size(self, name: str) -> int:
+        return self._reading(name).committed.count
+
+    def contains(self, name: str, row: Row) -> bool:
+        return self.contains_all(name, [row])
+
+    def contains_all(self, name: str, rows: Any) -> bool:
+        """Whether every one of the rows (tuples, an Arrow table, a DataFrame) is in the relation."""
+        table = self._reading(name)
+        piece = self._given.piece(self._readable.schemas[name], rows)
+        contents: Contents = table.logical()
+        found = self._answers.run(sifted(piece, contents, self._session, present=True))
+        return found.count == piece.count
+
+    def query(self, schema: Schema, clauses: Iterable[Clause]) -> Rows:
+        """The answer to clauses over a head relation that is not part of the program."""
+        readable = self._readable
+        piece = Query(readable.schemas, readable.tables, self._answers).answer(schema, tuple(clauses))
+        return self._handed_out.rows(schema, piece)
+
+    def key_conflicts(self, name: str, most: int = 10) -> Sequence[tuple[Row, Row]]:
+        """Pairs of rows that would share a key if the open change were accepted; only changed rows are looked at."""
+        table = self._now.tables[name]
+        found: list[tuple[Row, Row]] = []
+        for key in self._schema(name).keys:
+            found += self._answers.run(key_conflicts(table, key, most, self._session))
+        return found
+
+    def describe(self, view: str) -> str:
+        """The join plans of a view's component, as they would run now."""
+        for component in self._now.plan.components if self._now.plan else ():
+            if view in component.views:
+                return self._described(component)
+        return ""
+
+    def _described(self, component: ComponentPlan) -> str:
+        if component.strategy == "aggregate":
+            return "groups touched by the change are computed again, all in one Spark job"
+        statistics = TableStatistics(self._now.tables)
+        decomposed = self._now.decomposed.get(component.views)
+        lines = [] if decomposed is None else decomposed.describe(self._now.tables).split("\n")
+        for stage in stages_of(component):
+            lines.append(f"{stage}:")
+            plans = stage_plans(component, stage, statistics)
+            lines += [f"  {line}" for plan in plans for line in str(plan).split("\n")]
+        return "\n".join(lines)
+
+    def close(self) -> None:
+        """Let go of everything and remove the files. What was handed out and is in files can no longer be read."""
+        self._handed_out.close()
+        _release(self._now, keep=Installed())
+        self._now, self._before, self._staged = Installed(), None, {}
+        self._scratch.remove()
+
+    def _schema(self, name: str) -> Schema:
+        return self._now.schemas[name]
+
+    def _reading(self, name: str) -> Table:
+        return self._readable.tables[name]
+
+    @property
+    def _readable(self) -> Installed:
+        """The program before any open definition."""
+        return self._before if self._before is not None else self._now
+
+
+def _release(installed: Installed, keep: Installed) -> None:
+    """Let go of what workers know of components that are gone."""
+    kept = {id(each) for each in keep.decomposed.values()}
+    for each in installed.decomposed.values():
+        if id(each) not in kept:
+            each.release()

@@ -1,0 +1,180 @@
+"""Spark's exceptions as our errors.
+
+An expression or a Python worker that meets a data error raises a text which carries it; `translated` finds the text
+again in whatever Spark made of it, here or on the other side of Spark Connect.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import OrderedDict
+from threading import Lock
+from typing import Any
+
+from upshot.core.errors import DataError, EngineError, Error, OverflowError_
+from upshot.core.span import Span
+
+LONGEST_MESSAGE = 2000
+"""Spark Connect cuts long messages, and an error that is cut cannot be read back."""
+
+_MARK = "upshot-error:"
+_CLASSES = {kind.__name__: kind for kind in (DataError, OverflowError_, EngineError)}
+
+# ---- places ------------------------------------------------------------------------------------------------
+
+_MOST_PLACES = 10_000
+_places: OrderedDict[str, Span] = OrderedDict()
+_lock = Lock()
+
+
+def place(span: Span | None) -> str:
+    """A short name for a place in a program. It travels to the workers and back in the place's stead, whose whole text
+    would be too long; it means something only in this process, which is where errors are translated."""
+    if span is None:
+        return ""
+    name = f"{span.source.name}:{span.start}:{span.end}:{hash(span.source.text):x}"
+    with _lock:
+        _places[name] = span
+        _places.move_to_end(name)
+        if len(_places) > _MOST_PLACES:
+            _places.popitem(last=False)
+    return name
+
+
+# ---- texts that carry an error -----------------------------------------------------------------------------
+
+
+def marked(error: Error, where: str = "") -> str:
+    """The text that carries the error; `where` is the name of a place."""
+    fields = {
+        "class": type(error).__name__,
+        "code": error.code,
+        "help": error.help,
+        "place": where,
+        "message": error.message[:LONGEST_MESSAGE],
+    }
+    return _MARK + json.dumps(fields)
+
+
+class CarriedError(Exception):
+    """A data error on its way from a Python worker; its text is what `marked` made of it."""
+
+
+def _carried(text: str) -> Error | None:
+    start = text.find(_MARK + "{")
+    if start < 0:
+        return None
+    fields: dict[str, str] = json.JSONDecoder().raw_decode(text, start + len(_MARK))[0]
+    with _lock:
+        span = _places.get(fields["place"])
+    kind = _CLASSES[fields["class"]]
+    return kind(fields["message"], code=fields["code"], span=span, help=fields["help"])
+
+
+# ---- translation -------------------------------------------------------------------------------------------
+
+
+def translated(error: BaseException) -> Error:
+    """The error to show for what a Spark job raised: the data error that it carries, or what befell the cluster."""
+    if isinstance(error, Error):
+        return error
+    text = _whole_text(error)
+    carried = _carried(text)
+    if carried is not None:
+        return carried
+    shown = _first_line(error)
+    if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(text):
+        return EngineError(
+            f"Spark ran out of memory: {shown}",
+            code="out-of-memory",
+            help="give the driver or the executors more (`spark.driver.memory`, `spark.executor.memory`)",
+        )
+    if _WORKER_ENVIRONMENT.search(text):
+        return EngineError(
+            f"a Python worker of Spark cannot run Upshot: {_reason(text) or shown}",
+            code="worker-environment",
+            help="install `upshot` with the same Python on every worker, and point `PYSPARK_PYTHON` at that Python",
+        )
+    if _LOST.search(text):
+        lost = EngineError(
+            f"Spark lost a worker or what it had stored: {shown}",
+            code="lost-worker",
+            help="nothing was applied; run the transaction again",
+        )
+        lost.retryable = True
+        return lost
+    return EngineError(f"Spark failed: {shown}", code="spark-failed", help="the log of the Spark driver says more")
+
+
+_OUT_OF_MEMORY = re.compile(
+    r"java\.lang\.OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY"
+    r"|Not enough memory to build and broadcast|_LEGACY_ERROR_TEMP_225[01]"
+    r"|exceeding (?:physical |virtual )?memory limits|^MemoryError|ArrowMemoryError|spark\.driver\.maxResultSize",
+    re.MULTILINE,
+)
+_WORKER_ENVIRONMENT = re.compile(
+    r"No module named ['\"](?:upshot|pyarrow|pandas|numpy|pyspark)|PYTHON_VERSION_MISMATCH"
+    r"|Cannot run program|PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION"
+)
+_LOST = re.compile(
+    r"ExecutorLostFailure|FetchFailed|MetadataFetchFailed|ExecutorDeadException|BlockNotFoundException"
+    r"|Failed to get broadcast|Could not get block|CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+    r"|FILE_NOT_EXIST|FILE_NOT_FOUND|FileNotFoundException|NoSuchFileException|PATH_NOT_FOUND"
+    r"|Python worker exited unexpectedly|Python worker failed to connect back"
+    r"|Worker lost|Remote RPC client disassociated"
+    r"|Connection reset by peer|Connection refused|java\.io\.EOFException"
+)
+
+
+_RAISED = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n)+(\S.*)")
+"""What a Python worker raised."""
+
+
+def _whole_text(error: BaseException) -> str:
+    """Everything the exception and its causes say."""
+    texts = []
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        texts.append(_said(current))
+        texts.append(" ".join(map(str, _parameters(current).values())))
+        # What pyspark captured of the JVM: the stack trace names the root of a failed job.
+        texts.append(str(getattr(current, "_stackTrace", None) or getattr(current, "_stacktrace", None) or ""))
+        current = current.__cause__ or current.__context__
+    return "\n".join(texts)
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as second:  # noqa: BLE001 - a captured exception asks a JVM that may be gone for its text
+        return f"{type(error).__name__} ({type(second).__name__} while asking for its text)"
+
+
+def _parameters(error: BaseException) -> dict[str, Any]:
+    ask = getattr(error, "getMessageParameters", None)
+    if ask is None:
+        return {}
+    try:
+        return ask() or {}
+    except Exception:  # noqa: BLE001 - as above
+        return {}
+
+
+def _first_line(error: BaseException) -> str:
+    said = _said(error)
+    raised = _RAISED.findall(said)
+    lines = [line.strip().removeprefix(": ") for line in said.splitlines()]
+    told = [line for line in lines if line and not line.startswith("An error occurred while calling")]
+    line = raised[-1] if raised else told[0] if told else type(error).__name__
+    line = re.sub(r"^(?:[a-z0-9]+\.)+([A-Z]\w*): ", "", line)
+    line = re.sub(r" SQLSTATE: \w+$", "", line)
+    return line if len(line) <= 500 else line[:500] + " …"
+
+
+def _reason(text: str) -> str:
+    """The line that says which module or program is missing."""
+    found = re.search(r"^.*(?:No module named|Cannot run program|must be installed).*$", text, re.MULTILINE)
+    return found.group(0).strip()[:300] if found else ""

@@ -1,0 +1,95 @@
+"""Functors and tests that run as Python on the workers: the local engine's functions, a batch of rows at a time."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.types import DataType
+
+from upshot.core.errors import DataError, Error, OverflowError_
+from upshot.core.types import BOOLEAN, Type
+from upshot.engine.local.functors import TESTS, function
+from upshot.engine.spark.failures import CarriedError, marked
+from upshot.engine.spark.spark_types import arrow_values, python_values, spark_type
+
+
+@dataclass(frozen=True, slots=True)
+class Functor:
+    """A functor over columns. `rule` is set where the local engine names the rule instead of the values in an error;
+    `place` is where the rule stands. Pickled by name: workers have this package installed."""
+
+    name: str
+    result: Type
+    arguments: tuple[Type, ...]
+    place: str = ""
+    rule: str = ""
+
+    def __call__(self, *columns: pa.Array) -> pa.Array:
+        return arrow_values(_applied(self._value, columns, self.arguments, self.place), self.result)
+
+    def _value(self, *row: Any) -> Any:
+        try:
+            return function(self.name, self.result)(*row)
+        except Error as error:
+            raise (rule_error(error.code, self.rule) if self.rule else error) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A test over columns; NULL where an argument is."""
+
+    name: str
+    arguments: tuple[Type, ...]
+    place: str = ""
+
+    def __call__(self, *columns: pa.Array) -> pa.Array:
+        return arrow_values(_applied(TESTS[self.name], columns, self.arguments, self.place), BOOLEAN)
+
+
+def _applied(call: Callable[..., Any], columns: tuple[pa.Array, ...], types: tuple[Type, ...], place: str) -> list[Any]:
+    rows = zip(*(python_values(column, type) for column, type in zip(columns, types, strict=True)), strict=True)
+    try:
+        return [None if None in row else call(*row) for row in rows]
+    except Error as error:
+        raise CarriedError(marked(error, place)) from None
+
+
+def rule_error(code: str, rule: str) -> Error:
+    """What the local engine says of 64-bit arithmetic, which does not tell the values; `rule` names the rule."""
+    match code:
+        case "division-by-zero":
+            return DataError(f"division by zero {rule}", code=code, help="guard the division with `!= 0`")
+        case "negative-exponent":
+            return DataError(f"an integer power with a negative exponent {rule}", code=code, help="use floats")
+        case "reserved-value":
+            return DataError(
+                f"the one number that a nullable column cannot hold is derived {rule}",
+                code=code,
+                help="declare the column without `?`, or leave the value out",
+            )
+        case _:
+            return OverflowError_(
+                f"a number leaves the 64-bit range {rule}", code="overflow", help="use floats, or bound the values"
+            )
+
+
+def python_column(work: Functor | Predicate, columns: list[Column], *, fails: bool) -> Column:
+    """The functor or test as a column. One that can fail is declared not deterministic, or else Spark would move it
+    below a join and fail for rows that do not take part."""
+    made = arrow_function(work, spark_type(work.result if isinstance(work, Functor) else BOOLEAN))
+    return (made.asNondeterministic() if fails else made)(*columns)
+
+
+def arrow_function(work: Callable[..., pa.Array], result: DataType | str) -> Any:
+    """The work as a function on columns. Made where it is used and never with a module: whether it is one of Spark
+    Connect is decided when it is made."""
+    with warnings.catch_warnings():
+        # It is preferred to have the kind found from annotations; those of a callable object are not found.
+        warnings.simplefilter("ignore", UserWarning)
+        return arrow_udf(work, result, ArrowUDFType.SCALAR)

@@ -1,0 +1,132 @@
+"""Spark sessions: one of our own where the user has none, and a private one beside the user's for what we run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from typing import Any
+
+from upshot.core.errors import UsageError
+
+PARTITIONS = "upshot.partitions"
+"""The setting of the user's session that says into how many parts our shuffles go."""
+
+_SETTINGS = {
+    # AQE doubles the time of tiny jobs, and plans of known sizes have nothing to learn from it.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # Arithmetic that leaves its range is an error of the program, never NULL.
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Filters inferred on one of two uses of a frame would keep Spark from computing it once.
+    "spark.sql.constraintPropagation.enabled": "false",
+    # A small set of rows is one task.
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Listing the folders of a table is no job.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+}
+
+
+def own_session(**config: Any) -> Any:
+    """A new or running Spark session with these settings (`spark_sql_shuffle_partitions=4` or by full name in a dict),
+    on all cores of this machine unless a master is named."""
+    require_spark()
+    require_java(config)
+    workers_use_this_python()
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - an optional package
+
+    settings = {_setting(name): str(value) for name, value in config.items()}
+    builder = SparkSession.builder
+    if "spark.master" not in settings and "spark.remote" not in settings and not _names_a_master():
+        builder = builder.master("local[*]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def private_session(session: Any) -> Any:
+    """A session beside the user's, on the same cluster, with our settings; the user's own are not touched."""
+    workers_use_this_python()
+    private = session.cloneSession() if is_connect(session) else session.newSession()
+    for name, value in _SETTINGS.items():
+        private.conf.set(name, value)
+    parts = _partitions(session)
+    private.conf.set("spark.sql.shuffle.partitions", parts)
+    private.conf.set("spark.sql.files.minPartitionNum", parts)
+    return private
+
+
+def is_connect(session: Any) -> bool:
+    """Whether the session is one of Spark Connect."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+def require_spark() -> None:
+    """Raises if pyspark is not installed."""
+    try:
+        import pyspark  # noqa: F401, PLC0415 - an optional package
+    except ImportError:
+        raise UsageError(
+            "this needs Spark, and the package `pyspark` is not installed",
+            code="missing-spark",
+            help="pip install 'upshot[spark]', or leave Spark out: the local engine needs neither",
+        ) from None
+
+
+def require_java(config: dict[str, Any]) -> None:
+    """Raises if a Spark of our own is asked for and there is no Java to run it."""
+    if any(_setting(name) == "spark.remote" for name in config) or "SPARK_REMOTE" in os.environ:
+        return
+    home = os.environ.get("JAVA_HOME")
+    if (home and os.access(os.path.join(home, "bin", "java"), os.X_OK)) or (not home and shutil.which("java")):
+        return
+    where = f"`JAVA_HOME` is `{home}`, where there is none" if home else "there is none on the path"
+    raise UsageError(
+        f"Spark needs Java 17 or newer, and {where}",
+        code="missing-java",
+        help="install one (Debian: `apt install openjdk-17-jre-headless`) or set `JAVA_HOME`; "
+        "the local engine needs no Java",
+    )
+
+
+def workers_use_this_python() -> None:
+    """Workers would take `python3` from their path, which need not have our packages."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def _setting(name: str) -> str:
+    """`spark_sql_ansi_enabled` is `spark.sql.ansi.enabled`; names with a dot stand for themselves."""
+    return name if "." in name else name.replace("_", ".")
+
+
+def _names_a_master() -> bool:
+    """Whether whoever started us has said where Spark runs."""
+    return bool({"MASTER", "SPARK_REMOTE"} & os.environ.keys()) or "--master" in os.environ.get(
+        "PYSPARK_SUBMIT_ARGS", ""
+    )
+
+
+def _partitions(session: Any) -> int:
+    """As many parts as tasks can run at once, unless the user's session says otherwise."""
+    told = session.conf.get(PARTITIONS, None)
+    if told:
+        return max(1, int(told))
+    for name in ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism"):
+        if value := _known(session, name):
+            return max(2, int(value))
+    local = re.fullmatch(r"local\[(\d+|\*).*\]", _known(session, "spark.master") or "")
+    if local:
+        return max(2, int(local[1]) if local[1] != "*" else os.cpu_count() or 2)
+    # What else decides is known to the cluster only; this many tasks a range gets.
+    from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
+
+    last = session.range(1 << 16).agg(F.max(F.spark_partition_id()).alias("last")).collect()[0]["last"]
+    return max(2, int(last) + 1)
+
+
+def _known(session: Any, name: str) -> str | None:
+    value = session.conf.get(name, None)
+    return str(value) if value else None

@@ -1,0 +1,87 @@
+"""What a worker is told of the parts of a decomposed recursion: the program, the relations that all parts share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from upshot.check.program import CheckedProgram
+from upshot.core.schema import Column
+from upshot.core.span import Span
+from upshot.core.types import Type
+from upshot.engine.limits import Limits
+from upshot.engine.spark.shared_file import NO_ROWS, SharedRows
+from upshot.plan.pivot import Columns, Decomposition
+from upshot.plan.program_plan import ProgramPlan, compile_program
+from upshot.rewrite.stratified import stratified
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRelation:
+    """A relation in one state: the rows of `base`, in turn inserted and deleted, then without `removed` and with
+    `added`. Where `origin` is the same, so is `base`; where `stamp` is too, all is."""
+
+    origin: str
+    stamp: str
+    base: tuple[tuple[bool, SharedRows], ...] = ()
+    count: int = 0
+    added: SharedRows = NO_ROWS
+    removed: SharedRows = NO_ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class ShardPlan:
+    """What runs in every part of a component. `key` tells one component of one engine from all others; `pivots` names
+    the columns that hold the pivot, of views, seeds and split relations; without a pivot it is empty."""
+
+    key: str
+    views: tuple[str, ...]
+    seeds: Mapping[str, str]
+    split: tuple[str, ...]
+    shared: tuple[str, ...]
+    pivots: Mapping[str, Columns]
+    below: ProgramPlan
+    """The program without the recursion: shared relations and what is derived from them alone."""
+    whole: ProgramPlan
+    places: Mapping[Span, str]
+    """What errors call the places of the rules."""
+    limits: Limits
+
+    @property
+    def moving(self) -> tuple[str, ...]:
+        """The relations of which a part has its own rows, the views apart."""
+        return (*self.seeds.values(), *self.split)
+
+    def types(self, relation: str) -> tuple[Type, ...]:
+        return self.whole.normal.schemas[relation].types
+
+
+def shard_plan(key: str, found: Decomposition, places: Mapping[Span, str], limits: Limits) -> ShardPlan:
+    """The plan of the parts of a decomposition."""
+    assert found.program is not None
+    program = _framed(found.program)
+    own = {*found.views, *found.seeds.values(), *found.split}
+    clauses = [clause for clause in program.clauses if clause.head.relation not in own]
+    schemas = {name: schema for name, schema in program.schemas.items() if name not in own}
+    below = stratified(program, clauses, schemas, by="decomposition")
+    if found.linearized:
+        # A linear closure takes more rounds than the closure it stands for, and always ends.
+        limits = replace(limits, max_rounds=max(limits.max_rounds, Limits().max_rounds))
+    pivots = {
+        **found.pivots,
+        **found.split,
+        **{seed: found.pivots[v] for v, seed in found.seeds.items() if found.pivots},
+    }
+    return ShardPlan(
+        key, found.views, found.seeds, tuple(found.split), found.shared, pivots, compile_program(below),
+        compile_program(program), places, limits,
+    )  # fmt: skip
+
+
+def _framed(program: CheckedProgram) -> CheckedProgram:
+    """The program over relations whose columns are called as in frames."""
+    schemas = {
+        name: replace(schema, columns=tuple(Column(f"c{i}", c.type) for i, c in enumerate(schema.columns)))
+        for name, schema in program.schemas.items()
+    }
+    return replace(program, schemas=schemas)

@@ -1,0 +1,171 @@
+"""One micro-batch, one transaction: the commit procedure of the pipeline, step by step."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from upshot.core.errors import DataError, Error
+from upshot.core.schema import Role, Schema
+from upshot.database.database import Database
+from upshot.database.placement import placement_of
+from upshot.database.transaction import Transaction
+from upshot.pipeline.checkpoint import mismatch
+from upshot.pipeline.config import PipelineConfig
+from upshot.pipeline.data_source import Movement
+from upshot.pipeline.metrics import BatchMetrics, SourceMetrics, ViewMetrics
+from upshot.pipeline.positions import Position
+from upshot.pipeline.quarantine import quarantine_path
+from upshot.pipeline.ranges import Range, read_range
+from upshot.pipeline.record import Recorded, recorded
+from upshot.pipeline.sinks.catch_up import Publication
+from upshot.pipeline.sources import Source
+from upshot.pipeline.steps import Point, Step, Stopwatch, reached
+
+log = logging.getLogger("upshot.pipeline")
+
+ATTEMPTS = 3
+"""How often a batch is tried when what failed may succeed the next time, such as after a lost worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A batch that is in the store: what was read for it, and the transaction that it was."""
+
+    ranges: Mapping[str, Range]
+    transaction: Transaction
+
+    @property
+    def sources(self) -> dict[str, SourceMetrics]:
+        return {name: SourceMetrics(found.rows, found.bad.count) for name, found in self.ranges.items()}
+
+    def views(self, schemas: Mapping[str, Schema]) -> dict[str, ViewMetrics]:
+        return {
+            name: ViewMetrics(len(change.inserted), len(change.deleted))
+            for name, change in self.transaction.changes.items()
+            if name in schemas and schemas[name].role is not Role.BASE
+        }
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        warnings = [warning.message for warning in self.transaction.warnings]
+        return (*(note for found in self.ranges.values() for note in found.notes), *warnings)
+
+
+@dataclass(slots=True)
+class BatchRunner:
+    """Everything a batch needs. `told` hears of every step as it begins."""
+
+    config: PipelineConfig
+    session: Any
+    database: Database
+    sources: Mapping[str, Source]
+    schemas: Mapping[str, Schema]
+    publication: Publication
+    told: Callable[[int, Step], None] = lambda batch, step: None
+    jobs: Callable[[], int] = lambda: 0
+    last: Recorded | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        self.last = recorded(self.database)
+
+    @property
+    def positions(self) -> dict[str, Position]:
+        return dict(self.last.positions) if self.last else {}
+
+    def run(self, batch: int, moved: Sequence[Movement]) -> BatchMetrics:
+        """Applies a batch, or, if the store has it already, brings only the sinks up to date."""
+        watch, jobs = Stopwatch(lambda step: self.told(batch, step)), self.jobs()
+        applied = None if self._is_recorded(batch, moved) else self._applied(batch, moved, watch)
+        with watch.step(Step.PUBLISH):
+            self.publication.catch_up(self.database)
+        with watch.step(Step.FINISH):
+            for movement in moved:
+                if movement.source in self.sources:
+                    self.sources[movement.source].trim(movement.end)
+        return BatchMetrics(
+            pipeline=self.config.name,
+            batch=batch,
+            version=self.database.version,
+            time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            sources=applied.sources if applied else {},
+            views=applied.views(self.schemas) if applied else {},
+            seconds=watch.seconds,
+            jobs=self.jobs() - jobs,
+            engine=placement_of(self.database._state.engine).engine,
+            replayed=applied is None,
+            notes=applied.notes if applied else (),
+        )
+
+    def _is_recorded(self, batch: int, moved: Sequence[Movement]) -> bool:
+        """Whether the store has this very batch. Anything but this one or the next means that the state is torn."""
+        known, last = self.positions, -1 if self.last is None else self.last.batch
+        state = self.config.state
+        if batch == last:
+            if any(known.get(m.source) != m.end for m in moved):
+                raise mismatch(f"batch {batch} was recorded with other positions", state)
+            return True
+        if batch != last + 1:
+            raise mismatch(f"batch {batch} follows on {last}", state)
+        if any(known.get(m.source) != m.start for m in moved):
+            raise mismatch(f"batch {batch} does not start where batch {last} ended", state)
+        return False
+
+    def _applied(self, batch: int, moved: Sequence[Movement], watch: Stopwatch) -> Applied:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return self._attempt(batch, moved, watch)
+            except Error as error:
+                if not error.retryable or attempt == ATTEMPTS:
+                    raise
+                log.warning("batch %d, attempt %d of %d: %s", batch, attempt, ATTEMPTS, error.message)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _attempt(self, batch: int, moved: Sequence[Movement], watch: Stopwatch) -> Applied:
+        with ExitStack() as block:
+            ranges = {}
+            with watch.step(Step.READ):
+                for movement in moved:
+                    ranges[movement.source] = found = self._read(movement)
+                    block.callback(found.release)
+            with watch.step(Step.QUARANTINE):
+                self._set_aside(batch, ranges)
+            return self._commit(batch, moved, ranges, watch)
+
+    def _commit(self, batch: int, moved: Sequence[Movement], ranges: Mapping[str, Range], watch: Stopwatch) -> Applied:
+        record = Recorded(batch, {**self.positions, **{movement.source: movement.end for movement in moved}})
+        transaction = self.database.transaction(meta=record.as_meta(self.config.name))
+        with ExitStack() as block:
+            block.enter_context(transaction)
+            with watch.step(Step.STAGE):
+                for found in ranges.values():
+                    found.stage(transaction)
+            with watch.step(Step.RECORD):
+                # Leaving the block is what commits.
+                block.close()
+        reached(Point.RECORDED)
+        self.last = record
+        return Applied(ranges, transaction)
+
+    def _read(self, movement: Movement) -> Range:
+        source = self.sources.get(movement.source)
+        if source is None:
+            raise DataError(
+                f"a batch with rows of `{movement.source}` is under way, but that source is not in the pipeline",
+                code="state-mismatch",
+                help=f"put `[source.{movement.source}]` back, run once, then remove it",
+            )
+        batch = source.changes(self.session, movement.start, movement.end)
+        return read_range(batch)
+
+    def _set_aside(self, batch: int, ranges: Mapping[str, Range]) -> None:
+        now = datetime.now(UTC)
+        for name, found in ranges.items():
+            if self.config.sources[name].on_bad_row == "fail":
+                found.bad.refuse(name)
+        for name, found in ranges.items():
+            found.bad.write(quarantine_path(self.config, self.config.sources[name]), batch, now)

@@ -1,0 +1,79 @@
+"""The keys a pipeline file can have, what values they take, and which must be there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """`kind` is text, path, flag, count, seconds, bytes, texts or settings; `choices` are the texts it takes, if not
+    any; a key with a `default` may be left out."""
+
+    kind: str = "text"
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    default: Any = None
+
+
+PIPELINE = {
+    "name": Key(required=True),
+    "program": Key("path", required=True),
+    "state": Key("path", required=True),
+    "engine": Key(choices=("auto", "local", "spark"), default="auto"),
+    "memory": Key("bytes"),
+    "trigger": Key("seconds", default=1.0),
+    "metrics": Key("path", default=""),
+    "delta": Key(choices=("auto", "spark", "deltalake"), default="auto"),
+    "packages": Key("texts", default=()),
+    "spark": Key("settings"),
+}
+
+_MISSING = Key(choices=("fail", "ignore"), default="fail")
+_PATH = Key("path", required=True)
+_SOURCE = {
+    "format": Key(required=True, choices=("changes", "delta", "parquet", "csv", "table", "jdbc")),
+    "on_bad_row": Key(choices=("quarantine", "fail"), default="quarantine"),
+    "quarantine": Key("path", default=""),
+    "extra_columns": Key(choices=("refuse", "ignore"), default="refuse"),
+}
+SOURCES = {
+    "changes": {**_SOURCE, "path": _PATH, "on_missing": _MISSING},
+    "delta": {**_SOURCE, "path": _PATH, "feed": Key("flag", default=True), "distinct": Key("flag", default=False)},
+    "parquet": {**_SOURCE, "path": _PATH, "on_missing": _MISSING},
+    "csv": {
+        **_SOURCE,
+        "path": _PATH,
+        "on_missing": _MISSING,
+        "header": Key("flag", default=True),
+        "separator": Key(default=","),
+        "quote": Key(default='"'),
+        "escape": Key(default='"'),
+        "null": Key(default=""),
+        "encoding": Key(default="UTF-8"),
+    },
+    "table": {**_SOURCE, "table": Key(required=True)},
+    "jdbc": {
+        **_SOURCE,
+        "url": Key(required=True),
+        "table": Key(),
+        "query": Key(),
+        "user": Key(),
+        "password_env": Key(),
+        "partition_column": Key(),
+        "partitions": Key("count", default=4),
+        "watermark": Key(),
+        "fetch_size": Key("count", default=10_000),
+    },
+}
+"""By format."""
+
+_SINK = {"format": Key(required=True, choices=("delta", "parquet", "console"))}
+_LOG = {"path": Key("path", default=""), "changes": Key("path", default="")}
+SINKS = {
+    "delta": {**_SINK, **_LOG},
+    "parquet": {**_SINK, **_LOG, "keep": Key("count", default=2)},
+    "console": _SINK,
+}
+"""By format."""

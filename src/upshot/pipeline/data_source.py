@@ -1,0 +1,116 @@
+"""The one stream of a pipeline. Its offset is the map of every source's position; its rows only say which source moved
+from where to where. The rows of the sources are read by Spark's own readers, for exactly these ranges.
+
+Spark runs the stream reader in a process of its own, which has no session. So the pipeline's process looks at the
+sources, writes the positions it found to a file, and the reader offers what the file says:
+
+    offer(file, positions)                             # in the pipeline's process, before each trigger
+    spark.dataSource.register(PositionsDataSource)
+    stream = spark.readStream.format("upshot_positions").option("offered", file).load()
+    stream.writeStream.foreachBatch(lambda rows, batch: movements(rows.collect()) …)
+
+The offset itself carries the positions, so a replay of a planned batch never reads the file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from upshot.pipeline.positions import Position, Positions, read_position, write_positions
+
+FORMAT = "upshot_positions"
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """A source that moved; `start` is None when it is read for the first time."""
+
+    source: str
+    start: Position | None
+    end: Position
+
+
+def offer(file: Path, positions: Positions) -> None:
+    """Makes these the positions the stream will move to. Give the positions of sources that left the pipeline, too:
+    the offset keeps them, so that a source that comes back goes on where it was."""
+    draft = file.with_name(f".{file.name}.draft")
+    with open(draft, "w", encoding="utf-8") as stream:
+        stream.write(write_positions(positions))
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(draft, file)
+
+
+def movements(rows: Iterable[Any]) -> list[Movement]:
+    """The movements that the collected rows of a batch stand for, by name of source."""
+    found = [
+        Movement(row["source"], read_position(row["start"]) if row["start"] else None, read_position(row["end"]))
+        for row in rows
+    ]
+    return sorted(found, key=lambda movement: movement.source)
+
+
+class PositionsDataSource(DataSource):  # type: ignore[misc]
+    """`upshot_positions`; the option `offered` names the file that `offer` writes."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._offered = options["offered"]
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        return "source string, start string, end string"
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:
+        return _PositionsReader(self._offered)
+
+
+@dataclass
+class _Moved(InputPartition):  # type: ignore[misc]
+    """One task's worth: `(source, start, end)` of everything that moved."""
+
+    rows: tuple[tuple[str, str | None, str], ...]
+
+
+class _PositionsReader(DataSourceStreamReader):  # type: ignore[misc]
+    def __init__(self, offered: str) -> None:
+        self._offered = offered
+
+    def initialOffset(self) -> dict[str, Any]:
+        return {}
+
+    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
+        """What is offered, over what was read: a position once in the offset never leaves it."""
+        try:
+            with open(self._offered, encoding="utf-8") as stream:
+                offered = json.load(stream)
+        except FileNotFoundError:
+            offered = {}
+        known = {**start, **offered}
+        return {name: known[name] for name in sorted(known)}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        moved = tuple(
+            (name, _text(start[name]) if name in start else None, _text(end[name]))
+            for name in sorted(end)
+            if start.get(name) != end[name]
+        )
+        return [_Moved(moved)] if moved else []
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[str, str | None, str]]:
+        assert isinstance(partition, _Moved)
+        yield from partition.rows
+
+
+def _text(position: Any) -> str:
+    return json.dumps(position, separators=(",", ":"))

@@ -1,0 +1,122 @@
+"""What a pipeline would do, found out without doing it: nothing is run, nothing is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from upshot.core.schema import Role, Schema
+from upshot.database.budget import memory_budget
+from upshot.database.compile import Compiled
+from upshot.engine.limits import in_bytes
+from upshot.pipeline.config import PipelineConfig
+from upshot.pipeline.program import compiled_program, refuse_other_columns, stored_schemas
+from upshot.pipeline.session import delta_support
+from upshot.pipeline.sinks import open_sinks
+from upshot.pipeline.sinks.console import tell_lines
+from upshot.pipeline.sinks.sink import refuse_schema
+from upshot.pipeline.sinks.standing import read_standings
+from upshot.pipeline.sources import open_source
+from upshot.plan.pivot import decomposition
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedView:
+    name: str
+    recursive: bool
+    strategy: str
+    reasons: tuple[str, ...]
+    decomposition: str
+    """how Spark cuts the recursion into parts, or why it does not; nothing for views that are not recursive"""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSink:
+    view: str
+    place: str
+    holds: int | None
+    """the version that is there; None for a sink that would be made"""
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What was found: the program's views with their strategies, what would be read, what would be written."""
+
+    pipeline: str
+    engine: str
+    delta: str
+    sources: Mapping[str, tuple[str, ...]]
+    """notes by relation"""
+    views: tuple[PlannedView, ...]
+    sinks: tuple[PlannedSink, ...]
+    unfed: tuple[str, ...]
+    """base relations that no source feeds"""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [f"pipeline {self.pipeline}: ok", f"engine {self.engine}", f"delta tables: through {self.delta}"]
+        for name, notes in self.sources.items():
+            lines.append(f"source {name}: ok")
+            lines += [f"  {note}" for note in notes]
+        lines += [f"relation {name}: no source, only facts of the program" for name in self.unfed]
+        for view in self.views:
+            lines.append(f"view {view.name}: {'recursive, ' * view.recursive}strategy {view.strategy}")
+            lines += [f"  because {reason}" for reason in view.reasons]
+            how = view.decomposition.rstrip().splitlines()
+            lines += [f"  on Spark {how[0]}", *(f"    {line.strip()}" for line in how[1:])] if how else []
+        for sink in self.sinks:
+            there = "would be made" if sink.holds is None else f"holds version {sink.holds}"
+            lines.append(f"sink {sink.view}: {sink.place}, {there}")
+        return "\n".join(lines)
+
+
+def dry_run(config: PipelineConfig, session: Any) -> DryRun:
+    """Checks program, sources and sinks as a run would, and plans the views. Raises what a run would raise."""
+    compiled = compiled_program(config)
+    schemas = compiled.visible
+    refuse_other_columns(stored_schemas(config.state / "store"), schemas)
+    delta = delta_support(session, config)
+    sources = {
+        name: open_source(source, schemas[name], config.state / "staging" / name, delta).check(session)
+        for name, source in config.sources.items()
+    }
+    sinks = open_sinks(config, session, delta, read_standings(config.state / "sinks.json"), tell_lines)
+    for sink in sinks:
+        refuse_schema(sink, schemas[sink.view])
+    return DryRun(
+        config.name,
+        _engine(config),
+        delta,
+        sources,
+        _views(compiled),
+        tuple(PlannedSink(sink.view, sink.place, sink.held()) for sink in sinks),
+        _unfed(config, schemas),
+    )
+
+
+def _engine(config: PipelineConfig) -> str:
+    if config.engine != "auto":
+        return config.engine
+    return f"auto: local up to {in_bytes(memory_budget(config.memory))}, Spark beyond"
+
+
+def _views(compiled: Compiled) -> tuple[PlannedView, ...]:
+    """The views in the order in which they are brought up to date."""
+    plan = compiled.plan
+    return tuple(
+        PlannedView(
+            view, component.recursive, plan.strategies[view].strategy, tuple(plan.strategies[view].reasons), how
+        )
+        for component in plan.components
+        for how in (str(decomposition(component, plan.normal)) if component.recursive else "",)
+        for view in component.views
+        if view in compiled.visible
+    )
+
+
+def _unfed(config: PipelineConfig, schemas: Mapping[str, Schema]) -> tuple[str, ...]:
+    base = [name for name, schema in schemas.items() if schema.role is Role.BASE]
+    return tuple(name for name in base if name not in config.sources)

@@ -1,0 +1,51 @@
+"""One run at a time on a state: a file that the running process holds locked and that says who it is."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from upshot.core.errors import UsageError
+
+
+@contextmanager
+def locked(state: Path) -> Iterator[None]:
+    """Holds the state for this process. The lock goes with the process, however it ends."""
+    state.mkdir(parents=True, exist_ok=True)
+    # Opened for appending: whoever finds it locked must not have emptied it.
+    with open(state / "lock", "a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _running(state, _holder(state)) from None
+        file.truncate(0)
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since}))
+        file.flush()
+        try:
+            yield
+        finally:
+            file.truncate(0)
+            fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def _holder(state: Path) -> str:
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        found = json.loads((state / "lock").read_text(encoding="utf-8"))
+        return f"process {found['pid']} on {found['host']}, since {found['since']}"
+    return "another process"
+
+
+def _running(state: Path, holder: str) -> UsageError:
+    return UsageError(
+        f"a pipeline is already running on `{state}`: {holder}",
+        code="pipeline-running",
+        help="wait for it or stop it; a second pipeline needs a `state` of its own",
+    )

@@ -1,0 +1,69 @@
+"""What a batch did and what it took, as data: one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMetrics:
+    rows: int
+    """rows read that fit: inserted, deleted, upserted, or the whole relation"""
+    bad: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ViewMetrics:
+    inserted: int
+    deleted: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMetrics:
+    pipeline: str
+    batch: int
+    version: int
+    time: str
+    """when the batch was done, ISO 8601 in UTC"""
+    sources: Mapping[str, SourceMetrics] = field(default_factory=dict)
+    views: Mapping[str, ViewMetrics] = field(default_factory=dict)
+    """views and constraints that changed"""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """by step"""
+    jobs: int = 0
+    """Spark jobs"""
+    engine: str = ""
+    """where the change was propagated: local or spark"""
+    replayed: bool = False
+    """the batch was recorded by an earlier run; only sinks had to catch up"""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        return sum(source.rows for source in self.sources.values())
+
+    @property
+    def bad(self) -> int:
+        return sum(source.bad for source in self.sources.values())
+
+    @property
+    def changed(self) -> int:
+        return sum(view.inserted + view.deleted for view in self.views.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        fields = asdict(self)
+        fields["seconds"] = {step: round(taken, 4) for step, taken in self.seconds.items()}
+        return fields
+
+    def as_json(self) -> str:
+        return json.dumps(self.as_dict(), ensure_ascii=False)
+
+
+def append_metrics(file: Path, metrics: BatchMetrics) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with open(file, "a", encoding="utf-8") as stream:
+        stream.write(metrics.as_json() + "\n")

@@ -1,0 +1,96 @@
+"""The pipeline's program: what it declares, and how a store takes on a new one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from upshot.core.errors import DataError, UsageError
+from upshot.core.schema import Role, Schema
+from upshot.database.changes import Definition, unknown_relation
+from upshot.database.compile import Compiled, compile_text, nothing
+from upshot.database.database import Database
+from upshot.pipeline.config import PipelineConfig
+from upshot.store.entries import relations_from
+from upshot.store.folders import LOG
+from upshot.store.log import Log
+
+
+def compiled_program(config: PipelineConfig) -> Compiled:
+    """The program file, compiled on its own, with the pipeline's sources and sinks found among its relations."""
+    compiled = compile_text(config.program, nothing())
+    schemas = compiled.visible
+    for name, source in config.sources.items():
+        if name not in schemas:
+            raise _located(unknown_relation(name, schemas), source.span)
+        if schemas[name].role is not Role.BASE:
+            message = f"`{name}` is a view: it follows from rules and takes no source"
+            raise UsageError(message, code="not-a-base-relation", span=source.span, help="name a base relation")
+    for name, sink in config.sinks.items():
+        if name not in schemas:
+            raise _located(unknown_relation(name, schemas), sink.span)
+    return compiled
+
+
+def take_on(database: Database, config: PipelineConfig, schemas: Mapping[str, Schema]) -> Definition:
+    """Makes the file the store's program. Views it no longer has are dropped; base relations stay, with their rows, so
+    that a source that comes back goes on where it was."""
+    refuse_other_columns(database.schemas, schemas)
+    definition = database.define(config.program)
+    gone = [n for n, schema in database.schemas.items() if n not in schemas and schema.role is not Role.BASE]
+    while gone:
+        # Whatever nothing else uses goes first.
+        left = [name for name in gone if not _dropped(database, name)]
+        if len(left) == len(gone):
+            break
+        gone = left
+    return definition
+
+
+def refuse_other_columns(before: Mapping[str, Schema], after: Mapping[str, Schema]) -> None:
+    """Raises if a base relation of the store would get other columns, with all differences."""
+    differ = [
+        f"{before[name]} becomes {schema}"
+        for name, schema in after.items()
+        if name in before and before[name].role is Role.BASE and before[name].columns != schema.columns
+    ]
+    if differ:
+        raise DataError(
+            f"the program changes base relations that the store holds: {'; '.join(differ)}",
+            code="schema-change",
+            help="declare a relation of another name for the new shape, or start over with an empty `state`",
+        )
+
+
+def _dropped(database: Database, name: str) -> bool:
+    try:
+        database.drop(name)
+    except UsageError as error:
+        if error.code != "relation-in-use":
+            raise
+        return False
+    return True
+
+
+def _located(error: UsageError, span: object) -> UsageError:
+    error.span = span  # type: ignore[assignment]
+    return error
+
+
+def stored_schemas(store: Path) -> dict[str, Schema]:
+    """The relations that a store holds, read without opening it; none if there is no store."""
+    if not (store / LOG).exists():
+        return {}
+    with TemporaryDirectory() as copy:
+        # A log may be in use, and reading one leaves files beside it: a copy does neither harm.
+        for file in store.glob(f"{LOG}*"):
+            shutil.copy(file, copy)
+        log = Log(Path(copy))
+        try:
+            definition = log.definition_at(log.last_version())
+        finally:
+            log.close()
+    found = relations_from(definition.relations) if definition else {}
+    return {name: relation.schema for name, relation in found.items() if relation.visible}

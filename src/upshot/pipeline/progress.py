@@ -1,0 +1,94 @@
+"""What a person sees of a running pipeline: a line for each batch that is done, and what is being done now."""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import TracebackType
+from typing import IO, TYPE_CHECKING
+
+from upshot.pipeline.metrics import BatchMetrics
+from upshot.pipeline.steps import Step
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+_WORDS = {
+    Step.READ: "reading the sources",
+    Step.QUARANTINE: "setting bad rows aside",
+    Step.STAGE: "staging the rows",
+    Step.RECORD: "propagating the change",
+    Step.PUBLISH: "writing the sinks",
+    Step.FINISH: "finishing",
+}
+
+
+def summary(metrics: BatchMetrics) -> str:
+    """One line on a batch.
+
+    >>> from upshot.pipeline.metrics import SourceMetrics, ViewMetrics
+    >>> sources, views = {"edge": SourceMetrics(3, bad=1)}, {"path": ViewMetrics(5, 2)}
+    >>> summary(BatchMetrics("p", 7, 9, "", sources, views, {"read": 0.5, "record": 0.25}, 4, "local"))
+    'batch 7, version 9: 3 rows in, 1 bad; path +5 -2; 0.75 s, 4 jobs, local engine'
+    """
+    head = f"batch {metrics.batch}, version {metrics.version}"
+    took = f"{sum(metrics.seconds.values()):.2f} s, {_counted(metrics.jobs, 'job')}"
+    if metrics.replayed:
+        return f"{head}: recorded before, sinks caught up; {took}"
+    bad = f", {metrics.bad} bad" if metrics.bad else ""
+    changed = ", ".join(f"{name} +{view.inserted} -{view.deleted}" for name, view in metrics.views.items())
+    rows = _counted(metrics.rows, "row")
+    return f"{head}: {rows} in{bad}; {changed or 'no view changed'}; {took}, {metrics.engine} engine"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+class Display:
+    """Lines on a stream; on a terminal also what is going on, in a line that moves and leaves no trace."""
+
+    def __init__(self, stream: IO[str], *, moving: bool) -> None:
+        self._stream, self._moving = stream, moving
+        self._status: Status | None = None
+        self._batches = 0
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Display:
+        if self._moving:
+            from rich.console import Console  # noqa: PLC0415 - only where something is drawn
+
+            # A handle of its own: while Spark starts, what is written to the usual one goes elsewhere.
+            self._stream = os.fdopen(os.dup(self._stream.fileno()), "w", encoding="utf-8")
+            self._status = Console(file=self._stream, highlight=False).status("starting Spark")
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+            self._stream.close()
+
+    def step(self, batch: int, step: Step) -> None:
+        self._say(f"batch {batch}: {_WORDS[step]}")
+
+    def batch(self, metrics: BatchMetrics) -> None:
+        self._batches += 1
+        self.note(summary(metrics))
+        self._say(f"waiting for changes, {_counted(self._batches, 'batch').replace('batchs', 'batches')} so far")
+
+    def note(self, words: str) -> None:
+        """A line that stays."""
+        with self._lock:
+            if self._status is not None:
+                self._status.console.print(words, markup=False, soft_wrap=True)
+            else:
+                self._stream.write(words + "\n")
+                self._stream.flush()
+
+    def _say(self, words: str) -> None:
+        with self._lock:
+            if self._status is not None:
+                self._status.update(words)

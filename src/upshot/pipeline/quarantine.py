@@ -1,0 +1,73 @@
+"""Rows that do not fit: kept with the reason, one Parquet folder a batch, or the end of the run."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from upshot.core.errors import DataError
+from upshot.pipeline.config import PipelineConfig, SourceConfig
+from upshot.pipeline.sinks.folders import remove_leftovers, write_frame, write_table, written_aside
+from upshot.pipeline.sinks.tables import FEW
+
+SCHEMA = pa.schema(
+    [
+        pa.field("raw", pa.string()),
+        pa.field("reason", pa.string()),
+        pa.field("place", pa.string()),
+        pa.field("time", pa.timestamp("us", tz="UTC")),
+    ]
+)
+"""The columns in the files; readers of partitioned Parquet add `batch` from the folder's name."""
+
+_SHOWN = 5
+
+
+def quarantine_path(config: PipelineConfig, source: SourceConfig) -> Path:
+    return Path(source.quarantine) if source.quarantine else config.state / "quarantine" / source.relation
+
+
+class BadRows:
+    """The misfits of one range of a source. Few are looked at once and kept; many stay with Spark."""
+
+    def __init__(self, frame: Any) -> None:
+        """`frame` has columns `row`, `reason`, `place`, or is None."""
+        self._frame = frame
+        table = None if frame is None else frame.select("row", "reason", "place").limit(FEW + 1).toArrow()
+        self._table: pa.Table | None = table
+        self.count = 0 if table is None else table.num_rows
+        if self.count > FEW:
+            self.count = frame.count()
+
+    def refuse(self, relation: str) -> None:
+        """Raises with the first reasons, if there is any row."""
+        if not self.count or self._table is None:
+            return
+        first = self._table.slice(0, _SHOWN).to_pylist()
+        told = "; ".join(f"{bad['place']}: {bad['reason']}" for bad in first)
+        more = f"; … {self.count - len(first)} more" if self.count > len(first) else ""
+        counted = "1 row does" if self.count == 1 else f"{self.count} rows do"
+        raise DataError(
+            f"{counted} not fit `{relation}`: {told}{more}",
+            code="bad-rows",
+            help='nothing was applied; correct the rows, or set `on_bad_row = "quarantine"` to set them aside',
+        )
+
+    def write(self, folder: Path, batch: int, now: datetime) -> None:
+        """Puts them into the batch's folder, in place of what an earlier attempt wrote there."""
+        target = folder / f"batch={batch}"
+        if not self.count and not target.exists():
+            return
+        remove_leftovers(folder)
+        with written_aside(target) as aside:
+            if self.count <= FEW and self._table is not None:
+                times = pa.array([now] * self._table.num_rows, SCHEMA.field("time").type)
+                write_table(pa.table([*self._table.columns, times], schema=SCHEMA), aside)
+            else:
+                from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
+
+                frame = self._frame.select(F.col("row").alias("raw"), "reason", "place")
+                write_frame(frame.withColumn("time", F.lit(now).cast("timestamp")), aside)

@@ -1,0 +1,275 @@
+"""A pipeline at work: opened, brought up to date, then batch after batch until there is nothing left or somebody stops
+it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FrameType
+from typing import Any
+
+from upshot.core.errors import ConstraintError, DataError, UsageError
+from upshot.core.schema import Schema
+from upshot.database.connect import connect
+from upshot.database.database import Database
+from upshot.engine.spark.session import is_connect
+from upshot.pipeline.batch import ATTEMPTS, BatchRunner
+from upshot.pipeline.checkpoint import Checkpoint, read_checkpoint, refuse_mismatch, take_back
+from upshot.pipeline.config import PipelineConfig, read_config
+from upshot.pipeline.data_source import Movement, offer
+from upshot.pipeline.dry_run import DryRun, dry_run
+from upshot.pipeline.jobs import JobCounter
+from upshot.pipeline.lock import locked
+from upshot.pipeline.metrics import BatchMetrics, append_metrics
+from upshot.pipeline.positions import Positions
+from upshot.pipeline.program import compiled_program, take_on
+from upshot.pipeline.session import delta_support, pipeline_session
+from upshot.pipeline.sinks import open_sinks
+from upshot.pipeline.sinks.catch_up import Publication
+from upshot.pipeline.sinks.console import Tell, tell_lines
+from upshot.pipeline.sinks.sink import refuse_schema
+from upshot.pipeline.sinks.standing import read_standings
+from upshot.pipeline.sources import Source, advanced, open_source
+from upshot.pipeline.spark_output import spark_prints_to
+from upshot.pipeline.steps import Step
+from upshot.pipeline.streaming import Stream, StreamEnded
+
+
+@dataclass(slots=True)
+class Watchers:
+    """Who is told what happens; each of them may be left out."""
+
+    batch: Callable[[BatchMetrics], None] = lambda metrics: None
+    """after each batch"""
+    step: Callable[[int, Step], None] = lambda batch, step: None
+    """as each step of a batch begins"""
+    note: Callable[[str], None] = lambda words: None
+    """what a person should know"""
+    console: Tell = tell_lines
+    """prints the changes of sinks with `format = "console"`"""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a run did: the batches it handled, those handed over again included, and the version it ended with."""
+
+    batches: int
+    version: int
+
+
+class Pipeline:
+    """A pipeline file, ready to run. One run at a time; `stop` ends it after the batch that is under way.
+
+    `spark` is a classic session: the pipeline runs beside it, in the same Spark. `engine` overrides the file's.
+    """
+
+    def __init__(
+        self, config: str | os.PathLike[str] | PipelineConfig, *, spark: Any = None, engine: str | None = None
+    ) -> None:
+        read = config if isinstance(config, PipelineConfig) else read_config(Path(config))
+        self.config = read if engine is None else replace(read, engine=engine)
+        if spark is not None and is_connect(spark):
+            raise UsageError(
+                "a pipeline cannot run on a Spark Connect session: the server would run its batches in a process of "
+                "its own, which cannot see the engine and the store",
+                code="pipeline-needs-classic",
+                help="leave the session out, or give one of `SparkSession.builder.master(…)` in this process",
+            )
+        self._spark = spark
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        """Ends a run on another thread, or from a signal: the batch under way is finished first."""
+        self._stopping.set()
+
+    def check(self) -> DryRun:
+        """What a run would do: program, sources and sinks are checked, views planned; nothing is made or changed."""
+        with TemporaryDirectory() as folder, self._session(Path(folder) / "spark.log") as session:
+            return dry_run(self.config, session)
+
+    def run(self, *, once: bool = False, watchers: Watchers | None = None) -> Summary:
+        """Runs until it is stopped or, with `once`, until the sources have nothing new."""
+        watchers = watchers or Watchers()
+        schemas = dict(compiled_program(self.config).visible)
+        with ExitStack() as opened:
+            opened.enter_context(locked(self.config.state))
+            session = opened.enter_context(self._session(self.config.state / "spark.log"))
+            # After the session: Spark puts up a handler of its own when it starts.
+            opened.enter_context(stopped_by_signals(self._stopping))
+            work = _Work(self.config, session, schemas, watchers, opened)
+            return work.loop(once, self._stopping)
+
+    @contextmanager
+    def _session(self, log: Path) -> Iterator[Any]:
+        """A session of the pipeline's own; Spark ends with the run that started it."""
+        from pyspark import SparkContext  # noqa: PLC0415 - an optional package
+
+        if SparkContext._active_spark_context is not None:
+            yield pipeline_session(self.config, self._spark)
+            return
+        with spark_prints_to(log):
+            session = pipeline_session(self.config)
+        try:
+            yield session
+        finally:
+            session.stop()
+
+
+class _Work:
+    """What one run has open."""
+
+    def __init__(
+        self,
+        config: PipelineConfig,
+        session: Any,
+        schemas: dict[str, Schema],
+        watchers: Watchers,
+        opened: ExitStack,
+    ) -> None:
+        self.config, self.watchers = config, watchers
+        self._session = session
+        delta = delta_support(session, config)
+        self._sources: dict[str, Source] = {
+            name: open_source(source, schemas[name], config.state / "staging" / name, delta)
+            for name, source in config.sources.items()
+        }
+        publication = self._publication(schemas, delta)
+        database: Database = opened.enter_context(
+            connect(config.state / "store", spark=session, engine=config.engine, memory=config.memory)
+        )
+        self._stream = Stream(session, config.name, config.state / "stream", self._handle)
+        take_on(database, config, schemas)
+        publication.catch_up(database)
+        self._batches = BatchRunner(
+            config, session, database, self._sources, schemas, publication, watchers.step, JobCounter(session)
+        )
+        self._count = 0
+        self._handled: Positions = {}
+
+    def _publication(self, schemas: dict[str, Schema], delta: str) -> Publication:
+        """The sinks, all of which can hold what the program publishes: found out before anything is changed."""
+        file = self.config.state / "sinks.json"
+        sinks = open_sinks(self.config, self._session, delta, read_standings(file), self.watchers.console)
+        for sink in sinks:
+            refuse_schema(sink, schemas[sink.view])
+        return Publication(sinks, file)
+
+    # ---- batches -----------------------------------------------------------------------------------
+
+    def loop(self, once: bool, stopping: threading.Event) -> Summary:
+        """Streams until there is nothing left to do. A stream that Spark ends for reasons of its own, such as a process
+        that did not answer in time, is started again where it was."""
+        lost, count = 0, 0
+        while True:
+            try:
+                self._stream_until_done(once, stopping)
+                return Summary(self._count, self._batches.database.version)
+            except StreamEnded as ended:
+                lost, count = (1 if self._count > count else lost + 1), self._count
+                if lost == ATTEMPTS:
+                    raise
+                self.watchers.note(f"{ended.message}; starting it again")
+
+    def _stream_until_done(self, once: bool, stopping: threading.Event) -> None:
+        state = read_checkpoint(self._stream.checkpoint)
+        refuse_mismatch(state, self._batches.last, self.config.state)
+        self._stream.offered.parent.mkdir(exist_ok=True)
+        offer(self._stream.offered, state.positions)
+        try:
+            if state.pending:
+                self._stream.start()
+                self._stream.wait_for(lambda done: done >= state.planned)
+            self._follow(once, stopping)
+        except (ConstraintError, DataError):
+            self._stream.stop()
+            self._take_back()
+            raise
+        except KeyboardInterrupt:
+            self._stream.abandon()
+            raise
+        finally:
+            self._stream.stop()
+
+    def _follow(self, once: bool, stopping: threading.Event) -> None:
+        """Moves the stream to wherever the sources can be read, again and again."""
+        while not stopping.is_set():
+            known = self._batches.positions
+            moved = advanced(self._sources, self._session, known)
+            if moved != known:
+                offer(self._stream.offered, moved)
+                # Not earlier: a stream that has nothing on offer would begin with an empty batch.
+                self._stream.start()
+                # Of a batch that is recorded the sinks may still be behind: it is done when it was handled.
+                self._stream.wait_for(lambda _: self._handled == moved)  # noqa: B023 - waited for here
+            elif once:
+                return
+            else:
+                stopping.wait(self.config.trigger)
+                self._stream.check()
+
+    def _handle(self, batch: int, moved: Sequence[Movement]) -> None:
+        metrics = self._batches.run(batch, moved)
+        self._count += 1
+        append_metrics(self._metrics_file(), metrics)
+        self.watchers.batch(metrics)
+        for note in metrics.notes:
+            self.watchers.note(note)
+        self._handled = self._batches.positions
+
+    def _metrics_file(self) -> Path:
+        return Path(self.config.metrics) if self.config.metrics else self.config.state / "metrics.jsonl"
+
+    def _take_back(self) -> None:
+        """After a batch that the data do not allow: nothing of it was applied, and the next run plans it anew, with
+        whatever has been corrected by then."""
+        found: Checkpoint = read_checkpoint(self._stream.checkpoint)
+        last = -1 if self._batches.last is None else self._batches.last.batch
+        if found.planned == last + 1:
+            take_back(self._stream.checkpoint, found.planned)
+
+
+# ---- the way in -----------------------------------------------------------------------------------------
+
+
+def run_pipeline(
+    path_or_config: str | os.PathLike[str] | PipelineConfig,
+    once: bool = False,
+    dry_run: bool = False,
+    on_progress: Callable[[BatchMetrics], None] | None = None,
+    *,
+    spark: Any = None,
+    engine: str | None = None,
+) -> Summary | DryRun:
+    """Runs a pipeline file; `once` until its sources have nothing new. `on_progress` gets the metrics of every batch.
+    With `dry_run` nothing is run or made, and what would be done is returned."""
+    pipeline = Pipeline(path_or_config, spark=spark, engine=engine)
+    if dry_run:
+        return pipeline.check()
+    return pipeline.run(once=once, watchers=Watchers() if on_progress is None else Watchers(batch=on_progress))
+
+
+@contextmanager
+def stopped_by_signals(stopping: threading.Event) -> Iterator[None]:
+    """Within the block, SIGINT and SIGTERM ask for an end after the batch under way; a second one ends it at once.
+    Only the main thread gets signals, so elsewhere the block changes nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        if stopping.is_set():
+            raise KeyboardInterrupt
+        stopping.set()
+
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)

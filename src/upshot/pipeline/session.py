@@ -1,0 +1,153 @@
+"""The pipeline's own Spark session, with what its sources and sinks need.
+
+Delta Lake and PostgreSQL's driver are Spark packages from Maven. They can only be added when Spark's Java process
+starts, and if one cannot be fetched the process does not start at all; so they are asked for only when needed, and a
+start that fails is repeated without them.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from upshot.core.errors import UsageError
+from upshot.engine.spark.session import is_connect, own_session
+from upshot.pipeline.config import PipelineConfig
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
+POSTGRESQL_PACKAGE = "org.postgresql:postgresql:42.7.8"
+_DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+_DELTA_SETTINGS = {
+    "spark.sql.extensions": _DELTA_EXTENSION,
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+_SETTINGS = {
+    # AQE doubles the time of tiny jobs.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # An input that is gone is an error, not an empty batch.
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.session.timeZone": "UTC",
+    # `day=01` is the text 01 until the relation says it is a number.
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+}
+_AT_START = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+
+
+def pipeline_session(config: PipelineConfig, beside: SparkSession | None = None) -> SparkSession:
+    """A classic session of our own; in a process that runs Spark already, a new one beside those that are there, or
+    `beside` this one. Why a package could not be had is said on stderr."""
+    running, wanted = beside or _running(), _packages(config)
+    if running is not None:
+        session = _settled(running.newSession(), config)
+        if DELTA_PACKAGE in wanted and delta_support(session, config) == "deltalake":
+            _tell_deltalake("Spark was started without it")
+        return session
+    settings = {**_AT_START, **_SETTINGS, **config.spark, "spark.app.name": f"upshot {config.name}"}
+    if not wanted:
+        return _settled(own_session(**settings), config)
+    listed = [*_listed(settings.pop("spark.jars.packages", "")), *wanted]
+    delta = _DELTA_SETTINGS if DELTA_PACKAGE in wanted else {}
+    extensions = [*_listed(settings.get("spark.sql.extensions", "")), *_listed(delta.get("spark.sql.extensions", ""))]
+    with_packages = {**settings, **delta, "spark.jars.packages": ",".join(listed)}
+    if extensions:
+        with_packages["spark.sql.extensions"] = ",".join(dict.fromkeys(extensions))
+    try:
+        return _settled(own_session(**with_packages), config)
+    except Exception as error:  # noqa: BLE001 - whatever keeps Java from starting is Spark's to name
+        _refuse_if_needed(config, wanted, error)
+        _forget_failed_start()
+    return _settled(own_session(**settings), config)
+
+
+def delta_support(spark: SparkSession, config: PipelineConfig) -> str:
+    """`spark` if this session reads and writes Delta tables itself, else `deltalake`."""
+    if config.delta == "deltalake":
+        return "deltalake"
+    extensions = spark.conf.get("spark.sql.extensions", "") or ""
+    if _DELTA_EXTENSION in extensions:
+        return "spark"
+    if config.delta == "spark":
+        raise _cannot_fetch(DELTA_PACKAGE, "this session runs without it")
+    return "deltalake"
+
+
+def _packages(config: PipelineConfig) -> list[str]:
+    formats = {source.format for source in config.sources.values()} | {sink.format for sink in config.sinks.values()}
+    wanted = list(config.packages)
+    if "delta" in formats and config.delta != "deltalake":
+        wanted.append(DELTA_PACKAGE)
+    if "jdbc" in formats:
+        wanted.append(POSTGRESQL_PACKAGE)
+    return wanted
+
+
+def _refuse_if_needed(config: PipelineConfig, wanted: list[str], error: Exception) -> None:
+    """Raises where there is no way without the packages."""
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    for package in wanted:
+        if package != DELTA_PACKAGE or config.delta == "spark":
+            raise _cannot_fetch(package, reason) from error
+    _tell_deltalake(reason)
+
+
+def _tell_deltalake(reason: str) -> None:
+    words = f"the Spark package `{DELTA_PACKAGE}` could not be had ({reason}); Delta tables go through `deltalake`"
+    print(words, file=sys.stderr)  # noqa: T201 - said once, before there is a display
+
+
+def _cannot_fetch(package: str, reason: str) -> UsageError:
+    return UsageError(
+        f"the Spark package `{package}` is needed and could not be had: {reason}",
+        code="missing-spark-package",
+        help="let the machine reach Maven Central once (packages are kept after that), or put the jar on the class "
+        'path with `[pipeline.spark]` and `"spark.jars" = "…"`',
+    )
+
+
+def _running() -> Any:
+    """The session this process has already, if it has one."""
+    try:
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - an optional package
+    except ImportError:
+        return None
+    running = SparkSession.getActiveSession()
+    if running is None:
+        return None
+    if is_connect(running):
+        raise UsageError(
+            "a pipeline needs a Spark session of its own, and this process is connected to one elsewhere",
+            code="pipeline-needs-classic",
+            help="under Spark Connect a stream's batches run in another process, which has no engine: run "
+            "`upshot pipeline run` where the driver is",
+        )
+    return running
+
+
+def _forget_failed_start() -> None:
+    """Lets pyspark start Java anew: it keeps what it had when the start failed."""
+    from pyspark import SparkContext  # noqa: PLC0415 - an optional package
+
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+
+
+def _settled(session: Any, config: PipelineConfig) -> Any:
+    """The session with the settings that can be made on a running one."""
+    partitions = str(max(2, session.sparkContext.defaultParallelism))
+    for name, value in {**_SETTINGS, "spark.sql.shuffle.partitions": partitions, **config.spark}.items():
+        if session.conf.isModifiable(name):
+            session.conf.set(name, value)
+    return session
+
+
+def _listed(text: str) -> list[str]:
+    return [part for part in text.split(",") if part]

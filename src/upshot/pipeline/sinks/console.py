@@ -1,0 +1,54 @@
+"""Changes of a view as lines on standard output. A terminal cannot be asked what it has seen: after a crash the last
+version may be printed twice."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from upshot.core.rows import Rows
+from upshot.core.schema import Schema
+from upshot.database.changes import Changes
+from upshot.database.constraints import fact
+from upshot.pipeline.sinks.sink import Columns, view_columns
+
+Tell = Callable[[str, int, Changes], None]
+"""Prints the changes that a version made to a view."""
+
+
+class Console:
+    """`held` is the version that was printed last, as the state remembers it."""
+
+    whole = False
+
+    def __init__(self, view: str, held: int | None, tell: Tell) -> None:
+        self.view = view
+        self.place = f"the console, for `{view}`"
+        self._held, self._tell = held, tell
+
+    def columns(self) -> Columns | None:
+        return None
+
+    def wanted(self, schema: Schema) -> Columns:
+        return view_columns(schema)
+
+    def held(self) -> int | None:
+        return self._held
+
+    def start(self, rows: Rows, version: int) -> None:
+        self.apply(Changes(rows, Rows.of(rows.schema, [])), version)
+
+    def apply(self, changes: Changes, version: int) -> None:
+        if changes and (self._held is None or version > self._held):
+            self._tell(self.view, version, changes)
+        self._held = version
+
+    def replace(self, rows: Rows, version: int) -> None:
+        raise NotImplementedError("the console takes changes")
+
+
+def tell_lines(view: str, version: int, changes: Changes) -> None:
+    """One line a row, `+closure(1, 3)` or `-closure(2, 4)`."""
+    for rows, sign in ((changes.deleted, "-"), (changes.inserted, "+")):
+        sys.stdout.writelines(f"{sign}{fact(rows.schema, row)}\n" for row in rows.sorted())
+    sys.stdout.flush()

@@ -1,0 +1,105 @@
+"""Delta sinks: the view kept current, and its change log. Who writes the tables is left open."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from upshot.core.rows import Rows
+from upshot.core.schema import Schema
+from upshot.database.changes import Changes
+from upshot.pipeline.sinks.sink import Columns, log_columns, not_ours, view_columns
+
+
+class DeltaWriter(Protocol):
+    """Tables at paths. Every write carries an application's name and version, which the table keeps with it in one
+    commit: `version` tells them again."""
+
+    def columns(self, path: str) -> Columns | None:
+        """The table's columns; None if there is no table."""
+        ...
+
+    def occupied(self, path: str) -> bool:
+        """Whether there is anything at the path."""
+        ...
+
+    def version(self, path: str, application: str) -> int | None: ...
+
+    def create(self, path: str, application: str, version: int, data: Any) -> None: ...
+
+    def append(self, path: str, application: str, version: int, data: Any) -> None: ...
+
+    def merge(self, path: str, application: str, version: int, data: Any, columns: list[str]) -> None:
+        """Deletes the rows of `data` whose `_change` is -1, inserts those with +1."""
+        ...
+
+    def rows(self, rows: Rows) -> Any:
+        """The rows as `create` takes them."""
+        ...
+
+    def changes(self, changes: Changes, version: int | None) -> Any:
+        """The changes as `append` takes them, with a version, and `merge`, without."""
+        ...
+
+
+class _DeltaSink:
+    whole = False
+
+    def __init__(self, view: str, path: str, writer: DeltaWriter, application: str, kind: str) -> None:
+        self.view = view
+        self.place = f"the delta {kind} `{path}`"
+        self._path, self._writer, self._application = path, writer, application
+
+    def columns(self) -> Columns | None:
+        return self._writer.columns(self._path)
+
+    def held(self) -> int | None:
+        if self._writer.columns(self._path) is None:
+            if self._writer.occupied(self._path):
+                raise not_ours(self.place)
+            return None
+        held = self._writer.version(self._path, self._application)
+        if held is None:
+            raise not_ours(self.place)
+        return held
+
+    def replace(self, rows: Rows, version: int) -> None:
+        raise NotImplementedError("a delta table takes changes")
+
+
+class DeltaView(_DeltaSink):
+    """The view itself, kept current by merging exact changes."""
+
+    def __init__(self, view: str, path: str, writer: DeltaWriter, pipeline: str) -> None:
+        super().__init__(view, path, writer, f"upshot/{pipeline}/{view}", "table")
+
+    def wanted(self, schema: Schema) -> Columns:
+        return view_columns(schema)
+
+    def start(self, rows: Rows, version: int) -> None:
+        self._writer.create(self._path, self._application, version, self._writer.rows(rows))
+
+    def apply(self, changes: Changes, version: int) -> None:
+        # deltalake takes a version that is there already as if it were new, so it is asked first.
+        if version > (self.held() or 0):
+            columns = list(changes.inserted.columns)
+            data = self._writer.changes(changes, None)
+            self._writer.merge(self._path, self._application, version, data, columns)
+
+
+class DeltaLog(_DeltaSink):
+    """Every change of the view, appended."""
+
+    def __init__(self, view: str, path: str, writer: DeltaWriter, pipeline: str) -> None:
+        super().__init__(view, path, writer, f"upshot/{pipeline}/{view}/changes", "change log")
+
+    def wanted(self, schema: Schema) -> Columns:
+        return log_columns(schema)
+
+    def start(self, rows: Rows, version: int) -> None:
+        data = self._writer.changes(Changes(rows, Rows.of(rows.schema, [])), version)
+        self._writer.create(self._path, self._application, version, data)
+
+    def apply(self, changes: Changes, version: int) -> None:
+        if version > (self.held() or 0):
+            data = self._writer.changes(changes, version)
+            self._writer.append(self._path, self._application, version, data)

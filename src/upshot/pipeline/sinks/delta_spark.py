@@ -1,0 +1,91 @@
+"""Delta tables written by Spark, with the Delta package in its session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from upshot.core.rows import Rows
+from upshot.database.changes import Changes
+from upshot.pipeline.sinks.delta_types import type_word
+from upshot.pipeline.sinks.sink import CHANGE, Columns
+from upshot.pipeline.sinks.tables import frame_of, log_frame
+
+_APPLICATION = "spark.databricks.delta.write.txnAppId"
+_VERSION = "spark.databricks.delta.write.txnVersion"
+
+
+class SparkDelta:
+    """Needs a classic session: which version an application wrote last is in the table's log, and only Delta's own
+    classes tell it."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def columns(self, path: str) -> Columns | None:
+        snapshot = self._snapshot(path)
+        if snapshot.version() < 0:
+            return None
+        fields = self._session.read.format("delta").load(path).schema.fields
+        return {field.name: type_word(str(field.dataType.jsonValue())) for field in fields}
+
+    def occupied(self, path: str) -> bool:
+        jvm = self._session._jvm
+        place = jvm.org.apache.hadoop.fs.Path(path)
+        system = place.getFileSystem(self._session._jsparkSession.sessionState().newHadoopConf())
+        return bool(system.exists(place)) and len(system.listStatus(place)) > 0
+
+    def version(self, path: str, application: str) -> int | None:
+        found = self._snapshot(path).transactions().get(application)
+        return int(found.get()) if found.isDefined() else None
+
+    def _snapshot(self, path: str) -> Any:
+        jvm, nothing = self._session._jvm, self._session._jvm.scala.Option.empty()
+        log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._session._jsparkSession, path)
+        return log.update(False, nothing, nothing)
+
+    def create(self, path: str, application: str, version: int, data: Any) -> None:
+        self._write(path, application, version, data, "error")
+
+    def append(self, path: str, application: str, version: int, data: Any) -> None:
+        self._write(path, application, version, data, "append")
+
+    def _write(self, path: str, application: str, version: int, data: Any, mode: str) -> None:
+        writer = data.write.format("delta").mode(mode)
+        writer.option("txnAppId", application).option("txnVersion", version).save(path)
+
+    def merge(self, path: str, application: str, version: int, data: Any, columns: list[str]) -> None:
+        names = [_quoted(column) for column in columns]
+        same = " AND ".join(f"t.{name} <=> s.{name}" for name in names)
+        statement = (
+            f"MERGE INTO delta.{_quoted(path)} t USING {{changes}} s ON {same} "  # noqa: S608 - names are quoted
+            f"WHEN MATCHED AND s.{CHANGE} = -1 THEN DELETE "
+            f"WHEN NOT MATCHED AND s.{CHANGE} = 1 "
+            f"THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
+        )
+        # On the session of the rows, which may be the engine's own: a name for them is known there only.
+        session = data.sparkSession
+        with _stamped(session.conf, application, version):
+            session.sql(statement, changes=data).collect()
+
+    def rows(self, rows: Rows) -> Any:
+        return frame_of(rows, self._session)
+
+    def changes(self, changes: Changes, version: int | None) -> Any:
+        return log_frame(changes, self._session, version)
+
+
+@contextmanager
+def _stamped(settings: Any, application: str, version: int) -> Iterator[None]:
+    settings.set(_APPLICATION, application)
+    settings.set(_VERSION, str(version))
+    try:
+        yield
+    finally:
+        settings.unset(_APPLICATION)
+        settings.unset(_VERSION)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,122 @@
+"""What the pipeline asks of a sink: which version it holds, and to take the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from upshot.core.errors import DataError, UsageError
+from upshot.core.rows import Rows
+from upshot.core.schema import Schema
+from upshot.core.types import Kind, Type
+from upshot.database.changes import Changes
+
+CHANGE, VERSION = "_change", "_version"
+"""The columns a change log has beside those of its view: +1 or -1, and the version of the store that made it so."""
+
+Columns = Mapping[str, str]
+"""Names and types of columns, in order, in the words of a program."""
+
+
+class Sink(Protocol):
+    """A place outside that follows one view.
+
+    A sink knows by itself which version it holds; what it holds changes in one step together with that knowledge, so
+    a version that is handed over twice is taken once.
+    """
+
+    @property
+    def view(self) -> str: ...
+
+    @property
+    def place(self) -> str:
+        """How the sink is called in messages, as in "the delta table `lake/mod_dep`"; no two have the same."""
+        ...
+
+    @property
+    def whole(self) -> bool:
+        """Whether the sink takes the whole view each time, so that versions in between may be left out."""
+        ...
+
+    def columns(self) -> Columns | None:
+        """The columns the sink has, or None if there is nothing there yet or it has none of its own."""
+        ...
+
+    def wanted(self, schema: Schema) -> Columns:
+        """The columns the sink must have for a view of this schema."""
+        ...
+
+    def held(self) -> int | None:
+        """The version the sink holds; None if it is new. Raises if something else is in its place."""
+        ...
+
+    def start(self, rows: Rows, version: int) -> None:
+        """Makes a new sink hold these rows."""
+        ...
+
+    def apply(self, changes: Changes, version: int) -> None:
+        """Takes the changes of a version, unless it holds that version already."""
+        ...
+
+    def replace(self, rows: Rows, version: int) -> None:
+        """For a `whole` sink: takes the rows of a version, unless it holds that version already."""
+        ...
+
+
+def word(type: Type) -> str:
+    """A type as sinks keep it: of subtypes and NULL they know nothing.
+
+    >>> from upshot.core.types import SYMBOL
+    >>> word(SYMBOL.optional()), word(Type(Kind.DECIMAL, precision=10, scale=2))
+    ('symbol', 'decimal(10,2)')
+    """
+    return f"decimal({max(type.precision, 1)},{type.scale})" if type.kind is Kind.DECIMAL else type.kind.value
+
+
+def view_columns(schema: Schema) -> dict[str, str]:
+    return {column.name: word(column.type) for column in schema.columns}
+
+
+def log_columns(schema: Schema) -> dict[str, str]:
+    return {**view_columns(schema), CHANGE: "number", VERSION: "number"}
+
+
+def refuse_schema(sink: Sink, schema: Schema) -> None:
+    """Raises if the view cannot be kept there: no columns, names that clash, or other columns than the sink has."""
+    names = [column.name for column in schema.columns]
+    if not names:
+        message = f"`{schema.name}` has no columns, so it cannot be kept in {sink.place}"
+        raise UsageError(message, code="sink-columns", help='give the view a column, or use `format = "console"`')
+    folded = [name.lower() for name in (*names, CHANGE, VERSION)]
+    clash = next((name for name in names if folded.count(name.lower()) > 1), None)
+    if clash is not None:
+        message = f"column `{clash}` of `{schema.name}` clashes with another column of {sink.place}"
+        hint = f"tables tell names apart without regard to case, and keep `{CHANGE}` and `{VERSION}` for themselves"
+        raise UsageError(message, code="sink-columns", help=hint)
+    there = sink.columns()
+    if there is not None and list(there.items()) != list(sink.wanted(schema).items()):
+        raise schema_change(sink, there, schema)
+
+
+def schema_change(sink: Sink, there: Columns, schema: Schema) -> DataError:
+    """The error for a sink whose columns are not those of the view."""
+    wanted = sink.wanted(schema)
+    differ = [f"`{name}` is new" for name in wanted if name not in there]
+    differ += [f"`{name}` is gone" for name in there if name not in wanted]
+    differ += [
+        f"`{name}` was {there[name]} and is now {wanted[name]}"
+        for name in wanted
+        if name in there and there[name] != wanted[name]
+    ]
+    message = f"{sink.place} has other columns than `{schema.name}`: {'; '.join(differ) or 'another order'}"
+    hint = "name another path for the new shape, or remove what is there: it is then written from the start"
+    return DataError(message, code="schema-change", help=hint)
+
+
+def not_ours(place: str) -> UsageError:
+    """The error for a sink's place that holds something this pipeline did not write."""
+    return UsageError(
+        f"{place} holds something that this pipeline did not write",
+        code="sink-occupied",
+        help="name a path of its own for each sink; nothing that is there is ever overwritten",
+    )

@@ -1,0 +1,87 @@
+"""Rows on their way out: as Arrow tables in the driver while they are few, as DataFrames beyond."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from upshot.core.arrow_schema import arrow_type
+from upshot.core.errors import UsageError
+from upshot.core.rows import Rows
+from upshot.core.schema import Schema
+from upshot.core.types import Kind, Type
+from upshot.database.changes import Changes
+from upshot.pipeline.sinks.sink import CHANGE, VERSION
+
+FEW = 100_000
+"""Rows that pass through the driver; more leave as a DataFrame, without being collected."""
+
+_UNSIGNED = pa.decimal128(20, 0)
+
+
+def lake_schema(schema: Schema) -> pa.Schema:
+    """The Arrow schema of a view in a lake: no table format has unsigned 64-bit numbers, and all columns take NULL, so
+    that a column may become nullable without another table."""
+    return pa.schema([pa.field(column.name, _lake_type(column.type)) for column in schema.columns])
+
+
+def log_schema(schema: Schema, *, versions: bool) -> pa.Schema:
+    added = [pa.field(CHANGE, pa.int32())] + ([pa.field(VERSION, pa.int64())] if versions else [])
+    return pa.schema([*lake_schema(schema), *added])
+
+
+def table_of(rows: Rows) -> pa.Table:
+    """The rows in the types of a lake."""
+    return rows.to_arrow().cast(lake_schema(rows.schema))
+
+
+def log_table(changes: Changes, version: int | None = None) -> pa.Table:
+    """The rows that went, then those that came, with `_change` and, if it is given, `_version`."""
+    parts = [(changes.deleted, -1), (changes.inserted, 1)]
+    target = log_schema(changes.inserted.schema, versions=version is not None)
+    return pa.concat_tables([_signed(rows, sign, version, target) for rows, sign in parts])
+
+
+def _signed(rows: Rows, sign: int, version: int | None, target: pa.Schema) -> pa.Table:
+    table = table_of(rows)
+    columns = [*table.columns, pa.array([sign] * table.num_rows, pa.int32())]
+    if version is not None:
+        columns.append(pa.array([version] * table.num_rows, pa.int64()))
+    return pa.table(columns, schema=target)
+
+
+def _lake_type(type: Type) -> pa.DataType:
+    return _UNSIGNED if type.kind is Kind.UNSIGNED else arrow_type(type)
+
+
+# ---- the same on Spark --------------------------------------------------------------------------------
+
+
+def stays_on_spark(rows: Rows) -> bool:
+    """Whether the rows are many and on Spark: then they are never collected."""
+    if len(rows) <= FEW:
+        return False
+    try:
+        rows.to_spark()
+    except UsageError:
+        return False
+    return True
+
+
+def frame_of(rows: Rows, session: Any) -> Any:
+    """The rows as a DataFrame in the types of a lake; of the engine's session if they are there already."""
+    return rows.to_spark() if stays_on_spark(rows) else session.createDataFrame(table_of(rows))
+
+
+def log_frame(changes: Changes, session: Any, version: int | None = None) -> Any:
+    """As `log_table`."""
+    if not (stays_on_spark(changes.inserted) or stays_on_spark(changes.deleted)):
+        return session.createDataFrame(log_table(changes, version))
+    from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
+
+    frames = []
+    for rows, sign in ((changes.deleted, -1), (changes.inserted, 1)):
+        frame = frame_of(rows, session).withColumn(CHANGE, F.lit(sign).cast("int"))
+        frames.append(frame if version is None else frame.withColumn(VERSION, F.lit(version).cast("long")))
+    return frames[0].unionByName(frames[1])

@@ -1,0 +1,57 @@
+"""Where base relations come from: folders of change files, Delta tables, snapshots of tables and files, databases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from upshot.core.schema import Schema
+from upshot.pipeline.config import SourceConfig
+from upshot.pipeline.positions import Position, Positions
+from upshot.pipeline.sources.batch import SourceBatch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Source(Protocol):
+    """One base relation's source. Made by `open_source`; holds no session and no open file."""
+
+    @property
+    def relation(self) -> str: ...
+
+    def latest(self, spark: SparkSession, start: Position | None) -> Position:
+        """How far the source can be read now; equal to `start` when nothing moved. Whatever a replay will need is on
+        disk before this returns. Raises `DataError` when something that was consumed is gone or was rewritten. Runs
+        in the pipeline's process; cheap when nothing moved."""
+        ...
+
+    def changes(self, spark: SparkSession, start: Position | None, end: Position) -> SourceBatch:
+        """What happened after `start`, up to `end`; the same on every replay."""
+        ...
+
+    def check(self, spark: SparkSession) -> tuple[str, ...]:
+        """Notes on what would be read, for a dry run; raises as `latest` and `changes` would for a missing path, a
+        refused connection, columns that are not the relation's. Stages nothing."""
+        ...
+
+    def trim(self, committed: Position) -> None:
+        """Removes staged rows that no replay from `committed` on can ask for."""
+        ...
+
+
+def open_source(config: SourceConfig, schema: Schema, staging: Path, delta: str) -> Source:
+    """The source for one base relation. `staging` is this source's own folder below the pipeline's state; `delta` is
+    `spark` or `deltalake`, as `session.delta_support` says."""
+    from upshot.pipeline.sources.opening import opened  # noqa: PLC0415 - the sources import this module
+
+    return opened(config, schema, staging, delta)
+
+
+def advanced(sources: Mapping[str, Source], spark: SparkSession, positions: Positions) -> dict[str, Position]:
+    """The positions every source can move to; those of sources that left the pipeline stay as they are."""
+    moved = dict(positions)
+    for name, source in sources.items():
+        moved[name] = source.latest(spark, positions.get(name))
+    return moved

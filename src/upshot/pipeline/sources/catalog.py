@@ -1,0 +1,55 @@
+"""A table or view of Spark's catalog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+
+from upshot.core.schema import Schema
+from upshot.pipeline.sources.listing import missing
+from upshot.pipeline.sources.table_rows import table_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from upshot.pipeline.config import SourceConfig
+
+
+class CatalogTable:
+    """Its content is a hash over all rows: every look reads the table."""
+
+    steady = False
+
+    def __init__(self, config: SourceConfig, schema: Schema) -> None:
+        self.relation = schema.name
+        self._schema, self._table = schema, str(config.options["table"])
+        self._ignore_extra = config.options.get("extra_columns") == "ignore"
+
+    def content(self, spark: SparkSession, before: str | None) -> str:
+        table = self._read(spark)
+        columns = [F.col(f"`{name}`") for name in table.columns]
+        hashes = table.select(F.xxhash64(*columns).alias("x"), F.hash(*columns).alias("h"))
+        # Sums do not depend on the order of the rows.
+        wide = "decimal(38,0)"
+        (row,) = hashes.agg(F.count("*"), F.sum(F.col("x").cast(wide)), F.sum(F.col("h").cast(wide))).collect()
+        return ":".join(str(part) for part in row)
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        place = F.lit(self._table)
+        where = f"`{self._table}`"
+        return table_rows(self._read(spark), self._schema, where=where, place=place, ignore_extra=self._ignore_extra)
+
+    def described(self, spark: SparkSession) -> str:
+        return f"the table `{self._table}`, read whole at every look"
+
+    def _read(self, spark: SparkSession) -> DataFrame:
+        try:
+            spark.catalog.refreshTable(self._table)
+            return spark.table(self._table)
+        except AnalysisException as error:
+            words = str(error).splitlines()[0]
+            raise missing(
+                f"the table `{self._table}` for `{self.relation}` cannot be read: {words}", "check `table`"
+            ) from None

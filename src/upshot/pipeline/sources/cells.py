@@ -1,0 +1,181 @@
+"""One value of a source as a value of a column: what it is, and if it does not fit, why.
+
+Everything here is a Spark expression. Values come as text (a field of a CSV file, the name of a partition) or with a
+type of their own (a column of a table). What would lose something does not fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark
+
+from upshot.core import schema as core
+from upshot.core.types import Kind, Type
+from upshot.engine.spark.spark_types import spark_type
+
+_LONGEST_SHOWN = 60
+_INTEGER = r"^[+-]?[0-9]{1,80}$"
+_FLOAT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_NOT_FINITE = r"(?i)^[+-]?(inf|infinity|nan)$"
+_DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)$"
+_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_TIMESTAMP = (
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]{1,6}0*)?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """`value` has the Spark type of the column; `problem` is NULL where it can be stored."""
+
+    value: Column
+    problem: Column
+
+
+def checked(cell: Cell, column: core.Column) -> Cell:
+    """The cell with the tests every value has to pass, however it was read."""
+    tests = [cell.problem]
+    if not column.type.nullable:
+        tests.append(F.when(cell.value.isNull(), F.lit(f"NULL in column `{column.name}`, which takes none")))
+    elif column.type.kind in _RESERVED:
+        reserved = F.lit(_RESERVED[column.type.kind]).cast(spark_type(column.type))
+        words = f"column `{column.name}`: this is the one value a nullable {column.type.kind.value} cannot hold"
+        tests.append(F.when(cell.value == reserved, F.lit(words)))
+    if column.type.kind in (Kind.DATE, Kind.TIMESTAMP):
+        outside = (F.year(cell.value) < 1) | (F.year(cell.value) > 9999)
+        tests.append(F.when(outside, F.lit(f"column `{column.name}`: the year is not within 1 to 9999")))
+    value = cell.value
+    if column.type.kind is Kind.FLOAT:
+        # Adding 0.0 turns -0.0 into 0.0 and leaves every other value alone.
+        value = value + F.lit(0.0)
+    return Cell(value, F.coalesce(*tests))
+
+
+_RESERVED = {Kind.NUMBER: str(-(2**63)), Kind.UNSIGNED: str(2**64 - 1)}
+
+
+# ---- text ---------------------------------------------------------------------------------------
+
+
+def text_cell(text: Column, column: core.Column) -> Cell:
+    """A field of a text file. NULL is a field that is empty and not quoted; where a text column takes no NULL, it is
+    the empty text."""
+    type = column.type
+    if type.kind is Kind.SYMBOL:
+        return Cell(text if type.nullable else F.coalesce(text, F.lit("")), F.lit(None).cast("string"))
+    read = _read_text(text, type)
+    return Cell(read, F.when(text.isNotNull() & read.isNull(), _is_not(text, column)))
+
+
+def _read_text(text: Column, type: Type) -> Column:
+    """The value written as in fact files, NULL where it is not one."""
+    text = F.trim(text)
+    target = spark_type(type)
+    match type.kind:
+        case Kind.NUMBER:
+            return F.when(text.rlike(_INTEGER), text.try_cast(target))
+        case Kind.UNSIGNED:
+            return _unsigned(F.when(text.rlike(_INTEGER), text.try_cast(target)))
+        case Kind.FLOAT:
+            return F.when(text.rlike(_FLOAT), _finite(text.try_cast(target))).when(
+                text.rlike(_NOT_FINITE), text.try_cast(target)
+            )
+        case Kind.BOOLEAN:
+            return F.when(text.isin("true", "1"), F.lit(True)).when(text.isin("false", "0"), F.lit(False))
+        case Kind.DATE:
+            return F.when(text.rlike(_DATE), text.try_cast(target))
+        case Kind.TIMESTAMP:
+            return F.when(text.rlike(_TIMESTAMP), _spelt_for_spark(text).try_cast(target))
+        case Kind.DECIMAL:
+            fraction = F.rtrim(F.substring_index(text, ".", -1), F.lit("0"))
+            kept = ~text.contains(".") | (F.length(fraction) <= type.scale)
+            return F.when(text.rlike(_DECIMAL) & kept, text.try_cast(target))
+        case Kind.SYMBOL:
+            return text
+
+
+def _spelt_for_spark(text: Column) -> Column:
+    """Spark wants a point before fractions, a colon in zones, and no more than six digits of a second."""
+    text = F.regexp_replace(F.translate(text, ",", "."), r"(\.[0-9]{6})0+", "$1")
+    return F.regexp_replace(text, r"(:[0-9.]+[+-][0-9]{2}):?([0-9]{2})?$", "$1:$2").substr(F.lit(1), F.lit(64))
+
+
+def _finite(value: Column) -> Column:
+    return F.when(~value.isin(float("inf"), float("-inf")), value)
+
+
+def _unsigned(value: Column) -> Column:
+    return F.when((value >= 0) & (value <= F.lit(str(2**64 - 1)).cast("decimal(20,0)")), value)
+
+
+# ---- columns with types of their own --------------------------------------------------------------
+
+
+def typed_cell(value: Column, given: spark.DataType, column: core.Column) -> Cell | None:
+    """A column of a table, or None if no value of its type is ever one of the relation's column."""
+    read = _read_typed(value, given, column.type)
+    if read is None:
+        return None
+    return Cell(read, F.when(value.isNotNull() & read.isNull(), _is_not(value.cast("string"), column)))
+
+
+def _read_typed(value: Column, given: spark.DataType, type: Type) -> Column | None:
+    target = spark_type(type)
+    whole = isinstance(given, spark.ByteType | spark.ShortType | spark.IntegerType | spark.LongType)
+    floating = isinstance(given, spark.FloatType | spark.DoubleType)
+    decimal = isinstance(given, spark.DecimalType)
+    if isinstance(given, spark.NullType):
+        return value.cast(target)
+    match type.kind:
+        case Kind.NUMBER | Kind.UNSIGNED if whole or floating or decimal:
+            fitted = value.try_cast(target)
+            if not whole:
+                fitted = F.when(fitted.cast(given) == value, fitted)
+            return _unsigned(fitted) if type.kind is Kind.UNSIGNED else fitted
+        case Kind.FLOAT if floating:
+            return value.cast(target)
+        case Kind.FLOAT if whole:
+            return F.when(value.cast(target).try_cast("bigint") == value, value.cast(target))
+        case Kind.SYMBOL if isinstance(given, spark.StringType | spark.CharType | spark.VarcharType):
+            return value.cast(target)
+        case Kind.BOOLEAN if isinstance(given, spark.BooleanType):
+            return value
+        case Kind.DATE if isinstance(given, spark.DateType):
+            return value
+        case Kind.DATE if isinstance(given, spark.TimestampType | spark.TimestampNTZType):
+            return F.when(value.cast(target).cast(given) == value, value.cast(target))
+        case Kind.TIMESTAMP if isinstance(given, spark.TimestampType | spark.TimestampNTZType):
+            return value.cast(target)
+        case Kind.DECIMAL if decimal or whole:
+            return F.when(value.try_cast(target) == value, value.try_cast(target))
+        case _:
+            return None
+
+
+# ---- words --------------------------------------------------------------------------------------
+
+
+def _is_not(shown: Column, column: core.Column) -> Column:
+    """`column `x`: "abc" is not a number`."""
+    name = str(column.type.required())
+    article = "an" if name[0] in "aeio" else "a"
+    short = F.when(F.length(shown) > _LONGEST_SHOWN, F.concat(F.substring(shown, 1, _LONGEST_SHOWN - 1), F.lit("…")))
+    return F.concat(
+        F.lit(f"column `{column.name}`: "),
+        F.coalesce(short, shown),
+        F.lit(f" is not {article} {name}"),
+        F.lit(_RANGES.get(column.type.kind, "")),
+    )
+
+
+_RANGES = {
+    Kind.NUMBER: ", a whole number of 64 bits",
+    Kind.UNSIGNED: ", a whole number from 0 to 2^64-1",
+    Kind.FLOAT: " within its range",
+    Kind.DATE: " such as 2026-01-31",
+    Kind.TIMESTAMP: " such as 2026-01-31T10:00:00Z, to the microsecond",
+    Kind.DECIMAL: " that keeps every digit",
+}

@@ -1,0 +1,177 @@
+"""A folder of change files: NDJSON and Parquet, applied in the order of their names.
+
+Every file that was taken is in the journal with its size and fingerprint. A consumed file that is gone or was
+rewritten is an error, a file whose name sorts before consumed ones is taken and reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from upshot.core.errors import DataError
+from upshot.core.schema import Schema
+from upshot.pipeline.positions import FilesPosition, Position
+from upshot.pipeline.sources.batch import SourceBatch
+from upshot.pipeline.sources.change_columns import parquet_statements
+from upshot.pipeline.sources.envelopes import LineReader
+from upshot.pipeline.sources.fitting import REASON, bad_rows
+from upshot.pipeline.sources.journal import Entry, Journal, other_source
+from upshot.pipeline.sources.lines import ORDER, TextFile, line_statements
+from upshot.pipeline.sources.listing import FoundFile, files_of, fingerprint, missing
+from upshot.pipeline.sources.net_effect import net_effect
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from upshot.pipeline.config import SourceConfig
+
+TEXT = (".ndjson", ".jsonl", ".json")
+COMPRESSED = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate")
+PARQUET = (".parquet",)
+
+
+class ChangeFiles:
+    def __init__(self, config: SourceConfig, schema: Schema, staging: Path) -> None:
+        self.relation = schema.name
+        self._schema = schema
+        self._folder = Path(config.path)
+        self._ignore_missing = config.options.get("on_missing") == "ignore"
+        self._ignore_extra = config.options.get("extra_columns") == "ignore"
+        self._others = frozenset(config.options.get("others", ()))
+        self._journal = Journal(staging / "files.ndjson")
+        self._known = {entry["name"]: entry for entry in self._journal.entries}
+
+    # ---- positions ------------------------------------------------------------------------------
+
+    def latest(self, spark: SparkSession, start: Position | None) -> Position:
+        self._count(start)
+        found = {file.name: file for file in self._change_files()}
+        for name, entry in self._known.items():
+            self._unchanged(entry, found.get(name))
+        fresh = [file for name, file in found.items() if name not in self._known]
+        self._journal.append(_entry(file) for file in fresh)
+        self._known.update((entry["name"], entry) for entry in self._journal.entries[len(self._known) :])
+        count = len(self._journal.entries)
+        return FilesPosition(count, self._journal.digest(count))
+
+    def _change_files(self) -> list[FoundFile]:
+        files = files_of(self._folder, self.relation)
+        strange = [file.name for file in files if not (_is_text(file.name) or file.name.endswith(PARQUET))]
+        if strange:
+            raise DataError(
+                f"`{strange[0]}` in `{self._folder}`, the source of `{self.relation}`, is no change file",
+                code="unknown-change-file",
+                help="change files end in `.ndjson`, `.jsonl`, `.json` (also compressed) or `.parquet`; move others "
+                "elsewhere, or let their names begin with `_` or `.`",
+            )
+        return files
+
+    def _unchanged(self, entry: Entry, file: FoundFile | None) -> None:
+        """Refuses a consumed file that is not what it was."""
+        if file is None:
+            if self._ignore_missing:
+                return
+            raise missing(
+                f"`{entry['name']}` in `{self._folder}` was consumed for `{self.relation}` and is gone",
+                'put it back, or say `on_missing = "ignore"` if files may go once they were read',
+            )
+        if file.size == entry["size"] and file.modified == entry["modified"]:
+            return
+        if file.size != entry["size"] or fingerprint(file) != entry["hash"]:
+            raise DataError(
+                f"`{entry['name']}` in `{self._folder}` was rewritten after it had been taken for `{self.relation}`",
+                code="source-rewritten",
+                help="put the old content back and write what is new into a new file; write a file under a name that "
+                "begins with `_` and rename it when it is whole",
+            )
+
+    def _count(self, position: Position | None) -> int:
+        if position is None:
+            return 0
+        if not isinstance(position, FilesPosition):
+            raise other_source(self.relation)
+        self._journal.check(position.count, position.digest)
+        return position.count
+
+    # ---- rows -----------------------------------------------------------------------------------
+
+    def changes(self, spark: SparkSession, start: Position | None, end: Position) -> SourceBatch:
+        first, last = self._count(start), self._count(end)
+        before, taken = self._journal.entries[:first], self._journal.entries[first:last]
+        taken = sorted(taken, key=lambda entry: entry["name"])
+        files = [self._still_there(entry) for entry in taken]
+        if not files:
+            return SourceBatch(self._schema)
+        said, bad = self._statements(spark, files)
+        net = net_effect(said.where(F.col(REASON).isNull()), self._schema, ORDER)
+        return SourceBatch(self._schema, net=net, bad=bad, shared=said, notes=self._late(before, taken))
+
+    def _still_there(self, entry: Entry) -> FoundFile:
+        path = self._folder if self._folder.is_file() else self._folder / entry["name"]
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            raise missing(
+                f"`{entry['name']}` in `{self._folder}` was taken for `{self.relation}` and went before it was read",
+                "put it back: the pipeline has to read it once more",
+            ) from None
+        file = FoundFile(path, entry["name"], status.st_size, status.st_mtime_ns)
+        self._unchanged(entry, file)
+        return file
+
+    def _statements(self, spark: SparkSession, files: list[FoundFile]) -> tuple[DataFrame, DataFrame]:
+        """All statements with what orders them, and those that do not fit."""
+        ranked = list(enumerate(files))
+        texts = [(rank, file) for rank, file in ranked if _is_text(file.name)]
+        tables = [(rank, file) for rank, file in ranked if file.name.endswith(PARQUET)]
+        said: list[DataFrame] = []
+        bad: list[DataFrame] = []
+        if texts:
+            listed = [TextFile(str(file.path), file.name, file.size, rank) for rank, file in texts]
+            read = line_statements(spark, listed, LineReader(self._schema, self._others, self._ignore_extra))
+            said.append(read.frame)
+            bad.append(read.bad)
+        if tables:
+            rows = parquet_statements(spark, tables, self._schema, ignore_extra=self._ignore_extra)
+            said.append(rows)
+            bad.append(bad_rows(rows))
+        columns = [name for name in said[0].columns if name in said[-1].columns]
+        return _union([frame.select(*columns) for frame in said]), _union(bad)
+
+    def _late(self, before: Sequence[Entry], taken: Sequence[Entry]) -> tuple[str, ...]:
+        if not before:
+            return ()
+        newest = max(entry["name"] for entry in before)
+        late = [entry["name"] for entry in taken if entry["name"] < newest]
+        return tuple(f"`{name}` came late: `{newest}` had been read for `{self.relation}`" for name in late)
+
+    def check(self, spark: SparkSession) -> tuple[str, ...]:
+        files = self._change_files()
+        for name, entry in self._known.items():
+            self._unchanged(entry, next((file for file in files if file.name == name), None))
+        fresh = sum(file.name not in self._known for file in files)
+        return (f"{len(files)} change files in `{self._folder}`, {fresh} of them new",)
+
+    def trim(self, committed: Position) -> None:
+        """Nothing is staged: the files themselves are kept."""
+
+
+def _entry(file: FoundFile) -> dict[str, Any]:
+    return {"name": file.name, "size": file.size, "modified": file.modified, "hash": fingerprint(file)}
+
+
+def _is_text(name: str) -> bool:
+    for ending in COMPRESSED:
+        name = name.removesuffix(ending)
+    return name.endswith(TEXT)
+
+
+def _union(frames: list[DataFrame]) -> DataFrame:
+    whole = frames[0]
+    for frame in frames[1:]:
+        whole = whole.unionByName(frame)
+    return whole

@@ -1,0 +1,190 @@
+"""The two ways to read a Delta table: Spark's own, and the `deltalake` package in the driver."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from upshot.core.errors import DataError, Error
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_FEED_SETTING = "delta.enableChangeDataFeed"
+_UNRECORDED = (
+    "CHANGE_DATA_NOT_RECORDED",
+    "MISSING_CHANGE_DATA",
+    "change data was not recorded",
+    "Change Data not enabled",
+)
+_EXPIRED = (
+    "FILE_NOT_EXIST",
+    "FileNotFoundException",
+    "VERSION_NOT_FOUND",
+    "LOG_FILE_NOT_FOUND",
+    "VERSIONS_NOT_CONTIGUOUS",
+    "does not exist",
+    "not found",
+    "No such file",
+    "Invalid version",
+    "Could not reconstruct",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AboutTable:
+    id: str
+    feed: bool
+    """Whether it keeps a change data feed."""
+
+
+class FeedUnavailable(Exception):
+    """The feed does not have these versions; the words say why."""
+
+
+class DeltaReader(Protocol):
+    def about(self, spark: SparkSession, version: int) -> AboutTable: ...
+
+    def snapshot(self, spark: SparkSession, version: int) -> DataFrame: ...
+
+    def schema(self, spark: SparkSession, version: int) -> DataFrame:
+        """A frame with the columns of the table; its rows are of no interest."""
+        ...
+
+    def feed(self, spark: SparkSession, first: int, last: int) -> DataFrame:
+        """The changes of these versions, with `_change_type`, `_commit_version`, `_commit_timestamp`."""
+        ...
+
+    def trim(self, version: int) -> None:
+        """Removes what was staged for versions up to this one."""
+        ...
+
+
+def delta_reader(support: str, path: Path, staging: Path) -> DeltaReader:
+    return SparkReader(path) if support == "spark" else LakeReader(path, staging)
+
+
+class SparkReader:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: dict[int, AboutTable] = {}
+
+    def about(self, spark: SparkSession, version: int) -> AboutTable:
+        if version not in self._known:
+            self._known = {version: self._described(spark)}
+        return self._known[version]
+
+    def _described(self, spark: SparkSession) -> AboutTable:
+        quoted = str(self._path).replace("`", "``")
+        row = self._try(lambda: spark.sql(f"describe detail delta.`{quoted}`").select("id", "properties").first())
+        return AboutTable(row["id"], str(row["properties"].get(_FEED_SETTING, "")).lower() == "true")
+
+    def snapshot(self, spark: SparkSession, version: int) -> DataFrame:
+        reader = spark.read.format("delta").option("versionAsOf", version)
+        return self._try(lambda: reader.load(str(self._path)))
+
+    def schema(self, spark: SparkSession, version: int) -> DataFrame:
+        return self.snapshot(spark, version)
+
+    def feed(self, spark: SparkSession, first: int, last: int) -> DataFrame:
+        reader = spark.read.format("delta").option("readChangeFeed", "true")
+        reader = reader.option("startingVersion", first).option("endingVersion", last)
+        feed = self._try(lambda: reader.load(str(self._path)))
+        # Whether the versions are in the feed is found out when it is planned, not when it is loaded.
+        self._try(lambda: feed._jdf.queryExecution().executedPlan())
+        return feed
+
+    def trim(self, version: int) -> None:
+        """Versions of the table itself are read: nothing is staged."""
+
+    def _try(self, read: Callable[[], Any]) -> Any:
+        return _translated(self._path, read)
+
+
+class LakeReader:
+    """Rows go through the driver in batches, into Parquet files in the staging folder, which Spark reads."""
+
+    def __init__(self, path: Path, staging: Path) -> None:
+        self._path, self._staging = path, staging
+
+    def about(self, spark: SparkSession, version: int) -> AboutTable:
+        metadata = self._try(lambda: self._table(version).metadata())
+        return AboutTable(str(metadata.id), str(metadata.configuration.get(_FEED_SETTING, "")).lower() == "true")
+
+    def snapshot(self, spark: SparkSession, version: int) -> DataFrame:
+        from deltalake import QueryBuilder  # noqa: PLC0415 - an optional package
+
+        def read() -> pa.RecordBatchReader:
+            rows = QueryBuilder().register("upshot", self._table(version)).execute("select * from upshot")
+            return pa.RecordBatchReader.from_stream(rows)
+
+        return self._staged(spark, f"{version:020}", read)
+
+    def schema(self, spark: SparkSession, version: int) -> DataFrame:
+        found = self._try(lambda: pa.schema(self._table(version).schema().to_arrow()))
+        return spark.createDataFrame(found.empty_table())
+
+    def feed(self, spark: SparkSession, first: int, last: int) -> DataFrame:
+        def read() -> pa.RecordBatchReader:
+            feed = self._table(last).load_cdf(starting_version=first, ending_version=last)
+            return pa.RecordBatchReader.from_stream(feed)
+
+        return self._staged(spark, f"{last:020}-from-{first}", read)
+
+    def _table(self, version: int) -> Any:
+        from deltalake import DeltaTable  # noqa: PLC0415 - an optional package
+
+        return DeltaTable(str(self._path), version=version)
+
+    def _staged(self, spark: SparkSession, name: str, read: Callable[[], pa.RecordBatchReader]) -> DataFrame:
+        """The rows from the staged file; it is written first if a replay has not found it."""
+        file = self._staging / f"{name}.parquet"
+        if not file.exists():
+            self._staging.mkdir(parents=True, exist_ok=True)
+            draft = self._staging / f".{name}.draft"
+            self._try(lambda: _write(read(), draft))
+            os.replace(draft, file)
+        return spark.read.parquet(str(file))
+
+    def trim(self, version: int) -> None:
+        if not self._staging.exists():
+            return
+        for path in self._staging.iterdir():
+            if path.name.lstrip(".")[:20] <= f"{version:020}":
+                path.unlink(missing_ok=True) if path.is_file() else shutil.rmtree(path, ignore_errors=True)
+
+    def _try(self, read: Callable[[], Any]) -> Any:
+        return _translated(self._path, read)
+
+
+def _write(rows: pa.RecordBatchReader, file: Path) -> None:
+    with pq.ParquetWriter(file, rows.schema) as writer:
+        for batch in rows:
+            writer.write_batch(batch)
+
+
+def _translated(path: Path, read: Callable[[], Any]) -> Any:
+    """What `read` gives; errors of the two libraries become ours."""
+    try:
+        return read()
+    except Error:
+        raise
+    except Exception as error:  # noqa: BLE001 - both libraries raise whatever they met
+        words = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        if any(mark in str(error) for mark in _UNRECORDED):
+            raise FeedUnavailable("its change data feed does not reach back far enough") from None
+        if any(mark in str(error) for mark in _EXPIRED):
+            raise DataError(
+                f"a version of the Delta table `{path}` that has to be read is gone: {words}",
+                code="source-expired",
+                help="it was vacuumed or its log was cleaned up before it was read: keep versions longer than the "
+                "pipeline may stand still, and start with an empty `state`",
+            ) from None
+        raise DataError(f"the Delta table `{path}` cannot be read: {words}", code="unreadable-source") from None

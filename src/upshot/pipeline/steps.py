@@ -1,0 +1,86 @@
+"""The steps of a batch, in order, by name.
+
+    read ─► quarantine ─► stage ─► record ═► publish ─► finish
+                                      │
+                        the commit point: before it nothing happened, after it only sinks have to catch up
+
+A process may die between any two of them. A batch that is not recorded is read again from the same positions; one that
+is recorded goes on with `publish`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+
+
+class Step(StrEnum):
+    READ = "read"
+    """Spark reads the ranges of the sources that moved."""
+    QUARANTINE = "quarantine"
+    """Rows that do not fit are written to their tables."""
+    STAGE = "stage"
+    """The rows become statements of one transaction."""
+    RECORD = "record"
+    """The change is propagated and committed, with the batch and the positions in the same record."""
+    PUBLISH = "publish"
+    """The sinks take the new version."""
+    FINISH = "finish"
+    """Staged copies that nobody can ask for again are removed; then Spark marks the batch as done."""
+
+
+class Point(StrEnum):
+    """Places inside a step where a death leaves the most behind."""
+
+    RECORDED = "recorded"
+    """after the commit, before the first sink"""
+    RENAME = "rename"
+    """a folder is written, but does not have its name yet"""
+    POINTER = "pointer"
+    """a snapshot is there, but the pointer names the one before"""
+
+
+POINTS: tuple[str, ...] = (*Step, *Point)
+"""Every place where `UPSHOT_FAULT_AT` can end the process."""
+
+_passed: Counter[str] = Counter()
+
+
+def reached(place: Step | Point) -> None:
+    """Ends this process without a word if a test asked for it: `UPSHOT_FAULT_AT=record:2` at the second record."""
+    if os.environ.get("UPSHOT_TESTING") != "1":
+        return
+    wanted, _, number = os.environ.get("UPSHOT_FAULT_AT", "").partition(":")
+    if wanted == place:
+        _passed[wanted] += 1
+        if _passed[wanted] == int(number or 1):
+            die()
+
+
+def die() -> None:
+    """The end, as a power cut would bring it: no clean-up, no last words."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Stopwatch:
+    """The seconds each step took; `told` hears of each one as it begins."""
+
+    def __init__(self, told: Callable[[Step], None]) -> None:
+        self.seconds: dict[str, float] = {}
+        self._told = told
+
+    @contextmanager
+    def step(self, step: Step) -> Iterator[None]:
+        reached(step)
+        self._told(step)
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            taken = time.perf_counter() - began
+            self.seconds[step.value] = self.seconds.get(step.value, 0.0) + taken

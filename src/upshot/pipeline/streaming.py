@@ -1,0 +1,126 @@
+"""The Structured Streaming query of a pipeline: its micro-batches, and how they come to an end."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from upshot.core.errors import EngineError
+from upshot.pipeline.data_source import FORMAT, Movement, PositionsDataSource, movements
+
+_LOOK = 0.2
+"""Seconds between two looks at whether the query is still alive while a batch is awaited."""
+
+_PATIENCE = 10.0
+"""Seconds that Spark gets to mark a finished batch as done before it is told to stop; one that it does not mark is
+handed over once more and found in the store."""
+
+
+class StreamEnded(EngineError):
+    """Spark ended the query, not a batch: it can be started again where it was."""
+
+    retryable = True
+
+
+class Stream:
+    """One query over the positions of all sources. `handle` is called for every batch, on a thread of Spark's."""
+
+    def __init__(
+        self, session: Any, name: str, folder: Path, handle: Callable[[int, Sequence[Movement]], None]
+    ) -> None:
+        self._session, self._name, self._folder, self._handle = session, name, folder, handle
+        self._query: Any = None
+        self._changed = threading.Condition()
+        self._busy = threading.Lock()
+        self._stopping = False
+        self._done = -1
+        self._failure: BaseException | None = None
+
+    @property
+    def offered(self) -> Path:
+        """The file with the positions that the stream is to move to."""
+        return self._folder / "offered.json"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self._folder / "checkpoint"
+
+    def start(self) -> None:
+        """Starts the query, unless it runs."""
+        if self._query is not None:
+            return
+        # A batch that fails is reported by whoever waits for it; the bridge to Java would print it once more.
+        logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
+        self._stopping, self._done, self._failure = False, -1, None
+        self._session.dataSource.register(PositionsDataSource)
+        stream = self._session.readStream.format(FORMAT).option("offered", str(self.offered)).load()
+        writer = stream.writeStream.queryName(self._name).foreachBatch(self._batch)
+        writer = writer.option("checkpointLocation", str(self.checkpoint))
+        self._query = writer.trigger(processingTime="100 milliseconds").start()
+
+    def wait_for(self, done: Callable[[int], bool]) -> None:
+        """Returns when the last batch that was handled satisfies `done`; raises what a batch raised."""
+        while True:
+            self.check()
+            with self._changed:
+                if done(self._done):
+                    return
+                if self._failure is None:
+                    self._changed.wait(_LOOK)
+
+    def check(self) -> None:
+        """Raises what a batch raised, or that the query has come to an end."""
+        active = self._query is None or self._query.isActive
+        with self._changed:
+            if self._failure is not None:
+                raise self._failure
+        if not active:
+            words = f"Spark ended the stream: {_first_line(self._query.exception())}"
+            raise StreamEnded(words, code="stream-ended", help="start the pipeline again; nothing is lost")
+
+    def stop(self) -> None:
+        """Lets the batch under way come to its end, then ends the query."""
+        if self._query is None:
+            return
+        with self._busy:
+            self._stopping = True
+        if self._failure is None:
+            self._let_spark_commit()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Ends the query, whatever it is doing."""
+        if self._query is not None:
+            self._query.stop()
+            self._query = None
+
+    def _batch(self, frame: Any, batch: int) -> None:
+        with self._busy:
+            if self._stopping:
+                raise RuntimeError("the pipeline is stopping")
+            try:
+                self._handle(batch, movements(frame.collect()))
+            except BaseException as error:
+                with self._changed:
+                    self._failure = error
+                    self._changed.notify_all()
+                # Spark only has to know that the batch is not done; whoever waits for it gets the error itself.
+                raise RuntimeError(f"batch {batch} failed: {type(error).__name__}") from error
+            with self._changed:
+                self._done = batch
+                self._changed.notify_all()
+
+    def _let_spark_commit(self) -> None:
+        until = time.monotonic() + _PATIENCE
+        mark = self.checkpoint / "commits" / str(self._done)
+        while self._done >= 0 and not mark.exists() and self._query.isActive and time.monotonic() < until:
+            time.sleep(0.02)
+
+
+def _first_line(error: object) -> str:
+    lines = str(error).splitlines() if error is not None else []
+    return lines[0] if lines else "no reason is given"

@@ -1,0 +1,282 @@
+"""The log: a SQLite database with one row per commit. What is in it is on the disk."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from upshot.core.errors import UsageError
+from upshot.store.folders import LOG, NEW_LOG, settle_folder
+from upshot.store.trouble import damaged
+
+FORMAT = 1
+APPLICATION = 0x55505348
+"""`UPSH`: what `file` and SQLite show as the application id."""
+
+_HEADER = 100
+_PAGE = 256
+"""Commits that are fetched at a time."""
+
+_TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE commits (
+    version INTEGER PRIMARY KEY, time TEXT NOT NULL, meta TEXT, relations INTEGER NOT NULL, rows INTEGER NOT NULL,
+    bytes INTEGER NOT NULL, crc INTEGER NOT NULL);
+CREATE TABLE changes (
+    version INTEGER NOT NULL, relation TEXT NOT NULL, inserted INTEGER NOT NULL, deleted INTEGER NOT NULL, came BLOB,
+    went BLOB, crc INTEGER NOT NULL, PRIMARY KEY (version, relation)) WITHOUT ROWID;
+CREATE INDEX changes_of_relation ON changes (relation, version);
+CREATE TABLE definitions (
+    version INTEGER PRIMARY KEY, program TEXT NOT NULL, relations TEXT NOT NULL, reset TEXT NOT NULL,
+    hidden TEXT NOT NULL, crc INTEGER NOT NULL);
+CREATE TABLE snapshots (
+    version INTEGER PRIMARY KEY, time TEXT NOT NULL, relations TEXT NOT NULL, saved TEXT NOT NULL, hidden TEXT NOT NULL,
+    crc INTEGER NOT NULL);
+"""
+
+
+class CommitRow(NamedTuple):
+    version: int
+    time: str
+    meta: str | None
+    relations: int
+    rows: int
+    bytes: int
+
+
+class ChangeRow(NamedTuple):
+    """`came` and `went` are sides as `encoding` writes them, nothing where no row came or went."""
+
+    version: int
+    relation: str
+    inserted: int
+    deleted: int
+    came: bytes | None
+    went: bytes | None
+
+
+class DefinitionRow(NamedTuple):
+    version: int
+    program: str
+    relations: str
+    reset: str
+    hidden: str
+
+
+class SnapshotRow(NamedTuple):
+    version: int
+    time: str
+    relations: str
+    saved: str
+    hidden: str
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """All rows of one commit, ready to be written."""
+
+    commit: CommitRow
+    changes: tuple[ChangeRow, ...]
+    definition: DefinitionRow | None = None
+
+
+def checksum(row: Iterable[Any]) -> int:
+    """Of the values of a row, in order."""
+    return zlib.crc32(b"\x1f".join(value if isinstance(value, bytes) else str(value).encode() for value in row))
+
+
+def header_format(root: Path) -> int | None:
+    """The format a log says it has, read without opening it; nothing if it is a database of something else."""
+    with (root / LOG).open("rb") as file:
+        header = file.read(_HEADER)
+    if len(header) < _HEADER or not header.startswith(b"SQLite format 3\0"):
+        raise damaged(f"`{root / LOG}` is not a log")
+    if int.from_bytes(header[68:72], "big") != APPLICATION:
+        return None
+    return int.from_bytes(header[60:64], "big")
+
+
+def create_log(root: Path, meta: dict[str, str]) -> None:
+    """An empty log. It gets its name when it is whole."""
+    for left in root.glob(NEW_LOG + "*"):
+        left.unlink()
+    path = root / NEW_LOG
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.executescript(f"BEGIN; {_TABLES}")
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+        connection.execute(f"PRAGMA application_id={APPLICATION}")
+        connection.execute(f"PRAGMA user_version={FORMAT}")
+        connection.execute("COMMIT")
+    finally:
+        connection.close()
+    path.rename(root / LOG)
+    settle_folder(root)
+
+
+class Log:
+    """Open on one store. Every method may be called from any thread. Reading ends in `store-damaged` where the file or
+    a checksum is wrong; writing raises SQLite's own errors, and then nothing is written."""
+
+    def __init__(self, root: Path, *, read_only: bool = False) -> None:
+        path = (root / LOG).resolve()
+        mode = "mode=ro" if read_only else "mode=rw"
+        if read_only and not path.with_name(LOG + "-wal").exists():
+            # Nobody else has the store open. Without this SQLite would put two files beside the log.
+            mode = "immutable=1"
+        self._guard = threading.RLock()
+        with _reading():
+            self._connection = sqlite3.connect(
+                f"{path.as_uri()}?{mode}", uri=True, isolation_level=None, check_same_thread=False
+            )
+            self._connection.execute("PRAGMA synchronous=FULL")
+
+    def close(self) -> None:
+        with self._guard:
+            self._connection.close()
+
+    # ---- writing ------------------------------------------------------------------------------------
+
+    def append(self, encoded: Encoded) -> None:
+        """On the disk when this returns."""
+        with self.changing() as execute:
+            execute("INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?)", _sealed(encoded.commit))
+            for change in encoded.changes:
+                execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?)", _sealed(change))
+            if encoded.definition is not None:
+                execute("INSERT INTO definitions VALUES (?, ?, ?, ?, ?, ?)", _sealed(encoded.definition))
+
+    def remove_from(self, version: int) -> None:
+        """Takes out this version, and what could come after it. There is always something to write: a record that an
+        interrupted write left in SQLite's own log is then certain not to come back."""
+        with self.changing() as execute:
+            execute("INSERT OR REPLACE INTO meta VALUES ('retracted', ?)", (str(version),))
+            for table in ("commits", "changes", "definitions"):
+                execute(f"DELETE FROM {table} WHERE version >= ?", (version,))  # noqa: S608 - names from this file
+
+    def add_snapshot(self, snapshot: SnapshotRow) -> None:
+        with self.changing() as execute:
+            execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?)", _sealed(snapshot))
+
+    def remove_snapshots(self, versions: Sequence[int]) -> None:
+        with self.changing() as execute:
+            for version in versions:
+                execute("DELETE FROM snapshots WHERE version = ?", (version,))
+
+    @contextmanager
+    def changing(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
+        """One transaction of SQLite."""
+        with self._guard:
+            execute = self._connection.execute
+            if self._connection.in_transaction:
+                execute("ROLLBACK")
+            execute("BEGIN IMMEDIATE")
+            try:
+                yield execute
+                execute("COMMIT")
+            except BaseException:
+                # A failed COMMIT may have ended the transaction by itself.
+                if self._connection.in_transaction:
+                    execute("ROLLBACK")
+                raise
+
+    # ---- reading ------------------------------------------------------------------------------------
+
+    def meta(self) -> dict[str, str]:
+        return dict(self._fetch("SELECT key, value FROM meta"))
+
+    def last_version(self) -> int:
+        """0 if there is no commit."""
+        ((version,),) = self._fetch("SELECT coalesce(max(version), 0) FROM commits")
+        return int(version)
+
+    def first_version(self) -> int:
+        """Of the oldest commit that is kept; 0 if there is none."""
+        ((version,),) = self._fetch("SELECT coalesce(min(version), 0) FROM commits")
+        return int(version)
+
+    def last_meta(self) -> str | None:
+        """Of the newest commit that has one."""
+        rows = self._fetch("SELECT * FROM commits WHERE meta IS NOT NULL ORDER BY version DESC LIMIT 1")
+        return CommitRow(*_opened(rows[0], "commit")).meta if rows else None
+
+    def commits(self, after: int, until: int, *, reverse: bool = False) -> Iterator[CommitRow]:
+        """The commits with after < version ≤ until, fetched in pages, so that what reads them holds up nobody."""
+        order = "DESC" if reverse else "ASC"
+        while after < until:
+            query = f"SELECT * FROM commits WHERE version > ? AND version <= ? ORDER BY version {order} LIMIT ?"  # noqa: S608
+            page = [CommitRow(*_opened(row, "commit")) for row in self._fetch(query, (after, until, _PAGE))]
+            yield from page
+            if len(page) < _PAGE:
+                return
+            after, until = (after, page[-1].version - 1) if reverse else (page[-1].version, until)
+
+    def changes(self, version: int) -> list[ChangeRow]:
+        """All changes of one commit."""
+        rows = self._fetch("SELECT * FROM changes WHERE version = ? ORDER BY relation", (version,))
+        return [ChangeRow(*_opened(row, "commit")) for row in rows]
+
+    def changes_of(self, relation: str, after: int, until: int) -> Iterator[ChangeRow]:
+        """The changes of one relation, oldest first."""
+        query = "SELECT * FROM changes WHERE relation = ? AND version > ? AND version <= ? ORDER BY version LIMIT ?"
+        while after < until:
+            page = [ChangeRow(*_opened(row, "commit")) for row in self._fetch(query, (relation, after, until, _PAGE))]
+            yield from page
+            if len(page) < _PAGE:
+                return
+            after = page[-1].version
+
+    def definitions(self, after: int, until: int) -> list[DefinitionRow]:
+        rows = self._fetch(
+            "SELECT * FROM definitions WHERE version > ? AND version <= ? ORDER BY version", (after, until)
+        )
+        return [DefinitionRow(*_opened(row, "definition")) for row in rows]
+
+    def definition_at(self, version: int) -> DefinitionRow | None:
+        """The program in force after this version; nothing before the first."""
+        rows = self._fetch("SELECT * FROM definitions WHERE version <= ? ORDER BY version DESC LIMIT 1", (version,))
+        return DefinitionRow(*_opened(rows[0], "definition")) if rows else None
+
+    def snapshots(self) -> list[SnapshotRow]:
+        """Newest first."""
+        rows = self._fetch("SELECT * FROM snapshots ORDER BY version DESC")
+        return [SnapshotRow(*_opened(row, "snapshot")) for row in rows]
+
+    def versions_with_folders(self) -> set[int]:
+        """The commits that have rows in Parquet folders."""
+        query = "SELECT DISTINCT version FROM changes WHERE substr(came, 1, 1) = X'50' OR substr(went, 1, 1) = X'50'"
+        return {version for (version,) in self._fetch(query)}
+
+    def _fetch(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self._guard, _reading():
+            return self._connection.execute(query, values).fetchall()
+
+
+def _sealed(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (*row, checksum(row))
+
+
+def _opened(row: tuple[Any, ...], what: str) -> tuple[Any, ...]:
+    *values, crc = row
+    if checksum(values) != crc:
+        raise damaged(f"the {what} of version {values[0]} does not have the checksum it was written with")
+    return tuple(values)
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.ProgrammingError as error:
+        # The only one that can come from here: the connection was closed.
+        raise UsageError("the store is closed", code="closed", help="open the database again") from error
+    except sqlite3.Error as error:
+        raise damaged(f"`{LOG}` cannot be read: {error}") from error

@@ -1,0 +1,95 @@
+"""Opening a store: making one where there is nothing, refusing what is not one, finding out what is in it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import sqlite3
+from importlib import metadata
+from pathlib import Path
+
+from upshot.core.errors import UsageError
+from upshot.store.folders import DELTAS, LOCK, LOG, NEW_LOG, SNAPSHOTS
+from upshot.store.lock import StoreLock
+from upshot.store.log import FORMAT, Log, create_log, header_format
+from upshot.store.recovery import Recovered, recover
+from upshot.store.store import Store
+from upshot.store.trouble import damaged, failed
+
+
+def open_store(path: str | os.PathLike[str]) -> Store:
+    """The store in this folder, locked and read; a new one if there is no folder, or an empty one. An error leaves a
+    store that is there as it was."""
+    try:
+        root = Path(path).absolute()
+    except TypeError:
+        message = f"a database lives in a folder, not in {type(path).__name__}"
+        raise UsageError(message, code="wrong-argument", help='as in upshot.connect("dir/")') from None
+    try:
+        _refuse_others(root)
+        root.mkdir(parents=True, exist_ok=True)
+        lock = StoreLock(root)
+    except OSError as error:
+        raise failed(f"be opened at `{root}`", error.strerror or error) from error
+    try:
+        if not (root / LOG).exists():
+            _create(root)
+        recovered = _recovered(root)
+        return Store(root, lock, Log(root), recovered)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _refuse_others(root: Path) -> None:
+    if root.exists() and not root.is_dir():
+        raise _not_a_store(root, "is a file")
+    if (root / LOG).exists():
+        found = header_format(root)
+        if found is None:
+            raise _not_a_store(root, f"has a `{LOG}` that something else wrote")
+        _refuse_newer(root, found)
+        return
+    there = {each.name for each in root.iterdir()} if root.exists() else set()
+    if there & {SNAPSHOTS, DELTAS}:
+        raise damaged(f"`{root / LOG}` is missing")
+    foreign = sorted(name for name in there - {LOCK} if not name.startswith(NEW_LOG))
+    if foreign:
+        raise _not_a_store(root, f"holds `{foreign[0]}` and no store")
+
+
+def _create(root: Path) -> None:
+    software = f"upshot {metadata.version('upshot')}"
+    made = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    try:
+        create_log(root, {"format": str(FORMAT), "created_by": software, "created_at": made})
+    except (OSError, sqlite3.Error) as error:
+        raise failed(f"be made at `{root}`", error) from error
+
+
+def _recovered(root: Path) -> Recovered:
+    """Read without the right to write, so that a store which turns out to be damaged stays as it is."""
+    reader = Log(root, read_only=True)
+    try:
+        found = reader.meta().get("format", "")
+        if not found.isdigit():
+            raise damaged(f"`{root / LOG}` does not say which format it has")
+        _refuse_newer(root, int(found))
+        return recover(reader, root)
+    finally:
+        reader.close()
+
+
+def _refuse_newer(root: Path, found: int) -> None:
+    if found > FORMAT:
+        raise UsageError(
+            f"the store `{root}` has format {found}; this version of Upshot reads up to format {FORMAT}",
+            code="store-newer",
+            help="nothing was changed; open it with a newer version of Upshot",
+        )
+
+
+def _not_a_store(root: Path, why: str) -> UsageError:
+    return UsageError(
+        f"`{root}` {why}", code="not-a-store", help="name the folder of a store, or one that is new or empty"
+    )

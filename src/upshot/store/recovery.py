@@ -1,0 +1,207 @@
+"""The state of a store after its last commit: the newest snapshot, and the changes since."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from upshot.core.rows import Rows
+from upshot.core.schema import Schema
+from upshot.engine.saved import Saved
+from upshot.store.encoding import FolderSide, Raw, decode, is_folder, read_folder, rows_of
+from upshot.store.entries import Relations, relations_from
+from upshot.store.folders import check_files
+from upshot.store.log import ChangeRow, CommitRow, DefinitionRow, Log, SnapshotRow
+from upshot.store.trouble import damaged
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MANY = 200_000
+"""Rows of small changes that are netted in Python's memory before they become a table."""
+
+
+@dataclass(slots=True)
+class Tail:
+    """What is replayed when a store is opened: the rows of the snapshot, then those of the changes since; how many of
+    these, and how many bytes, are in the log itself."""
+
+    snapshot_rows: int = 0
+    rows: int = 0
+    small_rows: int = 0
+    small_bytes: int = 0
+
+    def grow(self, changes: Iterable[ChangeRow], sign: int = 1) -> None:
+        """By the changes of one commit, or back."""
+        for change in changes:
+            for count, side in ((change.inserted, change.came), (change.deleted, change.went)):
+                self.rows += sign * count
+                if side is not None and not is_folder(side):
+                    self.small_rows += sign * count
+                    self.small_bytes += sign * len(side)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The last version, the program in force (no text before the first), the relations that are logged, and their rows.
+    `hidden` is the normal form under which those that are not visible were written."""
+
+    version: int = 0
+    program: str = ""
+    relations: Relations = field(default_factory=dict)
+    saved: dict[str, Saved] = field(default_factory=dict)
+    hidden: str = ""
+    snapshot: int = 0
+    """The version of the snapshot that was used; 0 if there was none."""
+    tail: Tail = field(default_factory=Tail)
+
+
+def recover(log: Log, root: Path) -> Recovered:
+    """What the store holds. Every file that is needed is there and whole, or `store-damaged` is raised."""
+    last = log.last_version()
+    newest = next(iter(log.snapshots()), None)
+    replay = _Replay(root)
+    after = newest.version if newest else 0
+    if after > last:
+        raise damaged(f"there is a snapshot of version {after} and the last commit is {last}")
+    if newest:
+        replay.start(newest, log.definition_at(after))
+    definitions = {definition.version: definition for definition in log.definitions(after, last)}
+    version = after
+    for commit in log.commits(after, last):
+        if commit.version != version + 1:
+            raise damaged(f"the commit of version {version + 1} is missing")
+        version = commit.version
+        replay.step(commit, definitions.get(version), log.changes(version))
+    if version != last:
+        raise damaged(f"the commit of version {version + 1} is missing")
+    return Recovered(last, replay.program, replay.relations, replay.finished(), replay.hidden, after, replay.tail)
+
+
+class _Replay:
+    """The commits since a snapshot, one after another."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._rows: dict[str, _Accumulated] = {}
+        self.program = self.hidden = ""
+        self.relations: Relations = {}
+        self.tail = Tail()
+
+    def start(self, snapshot: SnapshotRow, definition: DefinitionRow | None) -> None:
+        self.program = definition.program if definition else ""
+        self.hidden = snapshot.hidden
+        self.relations = relations_from(snapshot.relations)
+        saved = json.loads(snapshot.saved)
+        if saved.keys() != self.relations.keys():
+            raise damaged(f"the snapshot of version {snapshot.version} does not hold the relations it says")
+        for name, found in saved.items():
+            accumulated = self._rows[name] = _Accumulated(self._root)
+            if found["rows"]:
+                files = tuple((n, s, c) for n, s, c in found["files"])
+                accumulated.start(self.relations[name].schema, FolderSide(found["folder"], files), found["rows"])
+                self.tail.snapshot_rows += found["rows"]
+
+    def step(self, commit: CommitRow, definition: DefinitionRow | None, changes: list[ChangeRow]) -> None:
+        if definition is not None:
+            self.program, self.hidden = definition.program, definition.hidden
+            self.relations = relations_from(definition.relations)
+            kept = self.relations.keys() - json.loads(definition.reset)
+            self._rows = {n: self._rows[n] if n in kept else _Accumulated(self._root) for n in self.relations}
+        if len(changes) != commit.relations:
+            raise damaged(f"version {commit.version} changed {commit.relations} relations and has {len(changes)}")
+        self.tail.grow(changes)
+        for change in changes:
+            if change.relation not in self._rows:
+                raise damaged(f"version {commit.version} changes `{change.relation}`, which did not exist")
+            relation = self.relations[change.relation]
+            self._rows[change.relation].add(relation.schema, decode(change.came), decode(change.went))
+
+    def finished(self) -> dict[str, Saved]:
+        return {name: rows.saved(self.relations[name].schema) for name, rows in self._rows.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A Parquet folder, and the names its columns had when it was written."""
+
+    path: Path
+    columns: tuple[str, ...]
+
+
+class _Accumulated:
+    """The rows of one relation. Small changes are netted: since each is exact, a row that came and went is none."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._start: tuple[_Folder, int] | None = None
+        self._changes: list[tuple[pa.Table | _Folder, pa.Table | _Folder]] = []
+        self._net: dict[Raw, bool] = {}
+
+    def start(self, schema: Schema, side: FolderSide, rows: int) -> None:
+        self._start = self._checked(schema, side), rows
+
+    def add(self, schema: Schema, came: list[Raw] | FolderSide, went: list[Raw] | FolderSide) -> None:
+        if isinstance(came, FolderSide) or isinstance(went, FolderSide):
+            self._flush(schema)
+            self._changes.append((self._part(schema, came), self._part(schema, went)))
+            return
+        net = self._net
+        for rows, inserted in ((went, False), (came, True)):
+            for row in rows:
+                if net.get(row, inserted) is not inserted:
+                    del net[row]
+                else:
+                    net[row] = inserted
+        if len(net) > _MANY:
+            self._flush(schema)
+
+    def _flush(self, schema: Schema) -> None:
+        if self._net:
+            came = [row for row, inserted in self._net.items() if inserted]
+            went = [row for row, inserted in self._net.items() if not inserted]
+            self._changes.append((_table(schema, came), _table(schema, went)))
+            self._net = {}
+
+    def _part(self, schema: Schema, side: list[Raw] | FolderSide) -> pa.Table | _Folder:
+        return _table(schema, side) if isinstance(side, list) else self._checked(schema, side)
+
+    def _checked(self, schema: Schema, side: FolderSide) -> _Folder:
+        folder = self._root / side.folder
+        check_files(folder, side.files)
+        return _Folder(folder, _names(schema))
+
+    def saved(self, schema: Schema) -> Saved:
+        """All of it under the names the columns have now. A folder with other names becomes a table: engines find
+        columns by name."""
+        self._flush(schema)
+        changes = [(_renamed(schema, came), _renamed(schema, went)) for came, went in self._changes]
+        if self._start is None:
+            return Saved(None, 0, tuple(changes))
+        folder, rows = self._start
+        found = _renamed(schema, folder)
+        if isinstance(found, Path):
+            return Saved(found, rows, tuple(changes))
+        return Saved(None, 0, ((found, _table(schema, [])), *changes))
+
+
+def _renamed(schema: Schema, part: pa.Table | _Folder) -> pa.Table | Path:
+    if isinstance(part, _Folder):
+        return part.path if part.columns == _names(schema) else read_folder(schema, part.path)
+    return part.rename_columns(_names(schema)) if schema.columns else part
+
+
+def _names(schema: Schema) -> tuple[str, ...]:
+    return tuple(column.name for column in schema.columns)
+
+
+def _table(schema: Schema, raw: list[Raw]) -> pa.Table:
+    """Arrow keeps no rows without columns: the row of a relation that has none is one value that is true."""
+    if not schema.columns:
+        import pyarrow as pa  # noqa: PLC0415 - only where such a relation changed
+
+        return pa.table({"c0": pa.array([True] * len(raw), pa.bool_())})
+    return Rows.of(schema, rows_of(schema, raw)).to_arrow()

@@ -1,0 +1,275 @@
+"""A store: a folder that takes commits one by one and gives back the state after the last of them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import logging
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from upshot.core.rows import Rows
+from upshot.store.encoding import FolderSide, StoredRows, encode_few, encode_folder, half_a_character, size_of
+from upshot.store.entries import Entry, Relation, Relations, relations_from, relations_text
+from upshot.store.folders import (
+    DELTAS,
+    SNAPSHOTS,
+    folder_names,
+    make_folder,
+    remove_folder,
+    settle_files,
+    settle_folder,
+    version_folder,
+)
+from upshot.store.lock import StoreLock
+from upshot.store.log import ChangeRow, CommitRow, DefinitionRow, Encoded, Log, SnapshotRow
+from upshot.store.recovery import Recovered, Tail
+from upshot.store.trouble import failed
+
+log = logging.getLogger("upshot.store")
+
+Save = Callable[[str, Path], int]
+"""Writes the rows of a relation into a folder, as Parquet; how many there are."""
+
+
+class Store:
+    """`prepare`, then `append`: the commit is durable when `append` returns. A failing write is `store-failed`, and
+    nothing of it counts; the store can be used further. One thread writes; any thread reads.
+
+    `recovered` is the state it was opened with. An engine may read its folders for as long as the store is open.
+    """
+
+    def __init__(self, root: Path, lock: StoreLock, log: Log, recovered: Recovered) -> None:
+        self.root = root
+        self.recovered = recovered
+        self.tail = recovered.tail
+        self._lock, self._log = lock, log
+        self._in_doubt: int | None = None
+
+    def close(self) -> None:
+        """Lets others open the store; closing twice is fine."""
+        self._log.close()
+        self._lock.release()
+
+    # ---- commits ------------------------------------------------------------------------------------
+
+    def prepare(self, entry: Entry) -> Encoded:
+        """The commit as it will be written; what is large is on the disk already, in folders nobody speaks of yet."""
+        with self._writing(entry.version):
+            self._resolve_doubt()
+            changes = self._encode(entry)
+        rows = sum(change.inserted + change.deleted for change in changes)
+        size = sum(size_of(change.came) + size_of(change.went) for change in changes)
+        commit = CommitRow(entry.version, _now(), entry.meta, len(changes), rows, size)
+        program = entry.program
+        if program is None:
+            return Encoded(commit, changes)
+        relations, reset = relations_text(program.relations.values()), json.dumps(sorted(program.reset))
+        return Encoded(commit, changes, DefinitionRow(entry.version, program.text, relations, reset, program.hidden))
+
+    def append(self, encoded: Encoded) -> None:
+        """Makes the commit durable."""
+        version = encoded.commit.version
+        with self._writing(version):
+            self._resolve_doubt()
+            # If SQLite answers with an error, nobody knows whether the record is on the disk.
+            self._in_doubt = version
+            self._log.append(encoded)
+            self._in_doubt = None
+        self.tail.grow(encoded.changes)
+
+    def retract(self, encoded: Encoded) -> None:
+        """Takes back the last commit, which nobody was told of. If that fails it is tried again before the next one."""
+        self._in_doubt = encoded.commit.version
+        self.tail.grow(encoded.changes, -1)
+        self._clear(encoded.commit.version)
+
+    @contextmanager
+    def _writing(self, version: int) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            self._clear(version)
+            raise failed(f"write version {version}", error) from error
+        except BaseException:
+            self._clear(version)
+            raise
+
+    def _clear(self, version: int) -> None:
+        """Nothing of a version that failed may stay. What cannot be removed now is removed before the next commit, or
+        when the store is opened."""
+        try:
+            self._resolve_doubt()
+            remove_folder(self._deltas(version))
+        except (OSError, sqlite3.Error) as error:
+            log.warning("version %d is still to be removed from the store: %s", version, error)
+
+    def _resolve_doubt(self) -> None:
+        if self._in_doubt is not None:
+            self._log.remove_from(self._in_doubt)
+            remove_folder(self._deltas(self._in_doubt))
+            self._in_doubt = None
+
+    def _encode(self, entry: Entry) -> tuple[ChangeRow, ...]:
+        changes = []
+        large: _Large | None = None
+        for relation, sides in entry.changes.items():
+            if not (len(sides[0]) or len(sides[1])):
+                continue
+            written: list[bytes | None] = []
+            for rows, word in zip(sides, ("inserted", "deleted"), strict=True):
+                few = encode_few(rows) if len(rows) else None
+                if few is None and len(rows):
+                    large = large or _Large(self.root, self._deltas(entry.version), folder_names(entry.changes))
+                    few = large.write(relation, rows, word)
+                written.append(few)
+            changes.append(ChangeRow(entry.version, relation, len(sides[0]), len(sides[1]), *written))
+        if large is not None:
+            large.settle()
+        return tuple(changes)
+
+    def _deltas(self, version: int) -> Path:
+        return self.root / DELTAS / version_folder(version)
+
+    # ---- snapshots ----------------------------------------------------------------------------------
+
+    def snapshot(self, version: int, relations: Relations, sizes: Mapping[str, int], save: Save, hidden: str) -> None:
+        """Writes all rows of these relations, as they are after `version`; recovery starts from there. Earlier
+        snapshots go, except the one that was opened: an engine may still read it."""
+        earlier = self._log.snapshots()
+        folder = _free_folder(self.root / SNAPSHOTS, version)
+        try:
+            saved = self._save(folder, relations, sizes, save)
+        except BaseException as error:
+            remove_folder(folder)
+            if isinstance(error, OSError):
+                raise failed(f"write a snapshot of version {version}", error) from error
+            raise
+        texts = relations_text(relations.values()), json.dumps(saved, separators=(",", ":"))
+        try:
+            self._log.add_snapshot(SnapshotRow(version, _now(), *texts, hidden))
+        except sqlite3.Error as error:
+            # The record may be on the disk all the same, so the folder stays until the store is opened again.
+            raise failed(f"write a snapshot of version {version}", error) from error
+        self.tail = Tail(sum(sizes[name] for name in relations))
+        self._drop_snapshots([row for row in earlier if row.version not in (self.recovered.snapshot, version)])
+
+    def _save(self, folder: Path, relations: Relations, sizes: Mapping[str, int], save: Save) -> dict[str, object]:
+        make_folder(folder)
+        saved: dict[str, object] = {}
+        for name, place in folder_names(relations).items():
+            if not sizes[name]:
+                saved[name] = {"rows": 0}
+                continue
+            rows, inner = save(name, folder / place), (folder / place).relative_to(self.root).as_posix()
+            saved[name] = {"rows": rows, "folder": inner, "files": settle_files(folder / place)}
+        for each in (folder, folder.parent, self.root):
+            settle_folder(each)
+        return saved
+
+    def _drop_snapshots(self, rows: list[SnapshotRow]) -> None:
+        try:
+            self._log.remove_snapshots([row.version for row in rows])
+            for name in _folders_of(rows):
+                remove_folder(self.root / SNAPSHOTS / name)
+        except (OSError, sqlite3.Error) as error:
+            log.warning("superseded snapshots stay until the store is opened again: %s", error)
+
+    def tidy(self) -> None:
+        """Removes what an ended process left half-written, and snapshots that were superseded. To be called before
+        the first commit, and only if the state could be restored."""
+        snapshots = self._log.snapshots()
+        try:
+            self._log.remove_snapshots([row.version for row in snapshots[1:]])
+            _keep_only(self.root / SNAPSHOTS, _folders_of(snapshots[:1]))
+            _keep_only(self.root / DELTAS, {version_folder(version) for version in self._log.versions_with_folders()})
+        except (OSError, sqlite3.Error) as error:
+            raise failed("remove what was left half-written", error) from error
+
+    # ---- the past -----------------------------------------------------------------------------------
+
+    @property
+    def oldest(self) -> int:
+        """The oldest version that changes can be told since."""
+        return max(self._log.first_version() - 1, 0)
+
+    def commits(self, after: int, until: int, *, reverse: bool = False) -> Iterator[CommitRow]:
+        return self._log.commits(after, until, reverse=reverse)
+
+    def last_meta(self) -> str | None:
+        return self._log.last_meta()
+
+    def definition_at(self, version: int) -> DefinitionRow | None:
+        return self._log.definition_at(version)
+
+    def changes(self, version: int) -> dict[str, tuple[Relation, Rows, Rows]]:
+        """What one commit changed, relation by relation."""
+        definition = self._log.definition_at(version)
+        relations = relations_from(definition.relations) if definition else {}
+        return {
+            change.relation: (relations[change.relation], *self.rows(relations[change.relation], change))
+            for change in self._log.changes(version)
+            if change.relation in relations
+        }
+
+    def changes_of(self, relation: str, after: int, until: int) -> Iterator[ChangeRow]:
+        return self._log.changes_of(relation, after, until)
+
+    def definitions(self, after: int, until: int) -> list[DefinitionRow]:
+        return self._log.definitions(after, until)
+
+    def rows(self, relation: Relation, change: ChangeRow) -> tuple[Rows, Rows]:
+        """What came and what went, read when somebody looks."""
+        schema = relation.schema
+        return (
+            Rows(schema, StoredRows(schema, change.inserted, change.came, self.root)),
+            Rows(schema, StoredRows(schema, change.deleted, change.went, self.root)),
+        )
+
+
+class _Large:
+    """The folder of a commit whose changes are too large for the log."""
+
+    def __init__(self, root: Path, folder: Path, names: Mapping[str, str]) -> None:
+        self._root, self._folder, self._names = root, folder, names
+        make_folder(folder)
+
+    def write(self, relation: str, rows: Rows, word: str) -> bytes:
+        folder = self._folder / f"{self._names[relation]}.{word}"
+        try:
+            rows.to_parquet(folder)
+        except UnicodeEncodeError:
+            raise half_a_character(rows) from None
+        return encode_folder(FolderSide(folder.relative_to(self._root).as_posix(), settle_files(folder)))
+
+    def settle(self) -> None:
+        for folder in (self._folder, self._folder.parent, self._root):
+            settle_folder(folder)
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
+
+
+def _free_folder(parent: Path, version: int) -> Path:
+    """A second snapshot of one version is needed when other relations are logged than before."""
+    name, number = version_folder(version), 1
+    while (parent / name).exists():
+        number += 1
+        name = f"{version_folder(version)}-{number}"
+    return parent / name
+
+
+def _folders_of(rows: Iterable[SnapshotRow]) -> set[str]:
+    """The names of the folders of these snapshots."""
+    saved = (each for row in rows for each in json.loads(row.saved).values())
+    return {Path(each["folder"]).parts[1] for each in saved if each["rows"]}
+
+
+def _keep_only(folder: Path, names: set[str]) -> None:
+    if folder.is_dir():
+        for each in folder.iterdir():
+            if each.name not in names:
+                remove_folder(each)

@@ -1,0 +1,28 @@
+"""What a store says when it cannot go on."""
+
+from __future__ import annotations
+
+from upshot.core.errors import EngineError, UsageError
+
+
+def damaged(what: str) -> EngineError:
+    return EngineError(
+        f"the store is damaged: {what}",
+        code="store-damaged",
+        help="nothing was changed; put back the whole folder from a copy",
+    )
+
+
+def failed(what: str, why: object) -> EngineError:
+    """A write that did not reach the disk. Nothing of it counts."""
+    return EngineError(
+        f"the store could not {what}: {str(why).splitlines()[0] if str(why) else type(why).__name__}",
+        code="store-failed",
+        help="nothing was committed; see that the disk has room and can be written, then try again",
+    )
+
+
+def not_durable(lacks: str) -> UsageError:
+    return UsageError(
+        f"a database in memory {lacks}", code="not-durable", help='open one in a folder: upshot.connect("dir/")'
+    )

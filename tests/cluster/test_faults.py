@@ -1,0 +1,117 @@
+"""Executors and workers that die while a commit runs: the commit is tried again and means what it would have meant."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import upshot
+from tests.cluster.cluster import Cluster, eventually
+
+pytestmark = pytest.mark.slow
+"""A cluster is started, and parts of it are killed."""
+
+PROGRAM = """
+.decl edge(x: number, y: number)
+.decl closure(x: number, y: number)
+.decl even(x: number) .decl odd(x: number)
+.decl far(x: number, n: number)
+closure(X, Y) :- edge(X, Y).
+closure(X, Z) :- closure(X, Y), edge(Y, Z).
+odd(Y) :- edge(0, Y).
+odd(Y) :- even(X), edge(X, Y).
+even(Y) :- odd(X), edge(X, Y).
+far(X, N) :- edge(X, _), N = count : { closure(X, _) }.
+"""
+VIEWS = ("closure", "even", "odd", "far")
+CHAIN = [(node, node + 1) for node in range(12)]
+"""Even and odd are mutually recursive and have no pivot: as many rounds as nodes, a Spark job or more each."""
+
+
+def changed(db: Any, *, insert: list[tuple[int, int]], delete: list[tuple[int, int]]) -> dict[str, tuple[Any, Any]]:
+    with db.transaction() as tx:
+        tx.delete("edge", delete)
+        tx.insert("edge", insert)
+    return {view: (set(tx.changes[view].inserted), set(tx.changes[view].deleted)) for view in VIEWS}
+
+
+@contextmanager
+def killing(spark: Any, kill: Callable[[], None], *, after: int) -> Iterator[list[float]]:
+    """Inside, `kill` is called once, while the job number `after` of the block runs; gives the moments it happened."""
+    tracker, happened, ended = spark.sparkContext.statusTracker(), [], threading.Event()
+
+    def watch() -> None:
+        seen: set[int] = set()
+        while not ended.is_set():
+            active = set(tracker.getActiveJobsIds())
+            seen |= active
+            if active and len(seen) >= after:
+                happened.append(time.monotonic())
+                kill()
+                return
+            time.sleep(0.002)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield happened
+    finally:
+        ended.set()
+        watcher.join()
+
+
+@pytest.fixture
+def both(spark: Any) -> Iterator[tuple[Any, Any]]:
+    """The same database twice: on the cluster, and local for comparison."""
+    with upshot.connect(spark=spark, engine="spark") as db, upshot.connect() as local:
+        for each in (db, local):
+            each.define(PROGRAM)
+        assert changed(db, insert=CHAIN, delete=[]) == changed(local, insert=CHAIN, delete=[])
+        yield db, local
+
+
+def ready(cluster: Cluster) -> None:
+    """Every living worker has its executor: what a test kills must be there."""
+    for worker in cluster.living():
+        eventually(lambda worker=worker: bool(cluster.executors(worker)), f"an executor of worker {worker}")
+
+
+@pytest.mark.parametrize("after", [1, 6])
+def test_a_commit_survives_the_death_of_an_executor(
+    spark: Any, cluster: Cluster, both: tuple[Any, Any], after: int
+) -> None:
+    db, local = both
+    ready(cluster)
+    change = {"insert": [(4, 2), (20, 0)], "delete": [(7, 8)]}
+    with killing(spark, lambda: cluster.kill_executor(cluster.living()[0]), after=after) as killed:
+        found = changed(db, **change)
+        ended = time.monotonic()
+    assert killed, "the commit had fewer jobs than expected"
+    assert killed[0] < ended
+    assert found == changed(local, **change)
+    agree(db, local)
+
+
+def test_a_commit_survives_the_death_of_a_worker_and_so_does_the_next(
+    spark: Any, cluster: Cluster, both: tuple[Any, Any]
+) -> None:
+    db, local = both
+    cluster.add_worker()
+    ready(cluster)
+    change = {"insert": [(3, 1)], "delete": [(9, 10), (0, 1)]}
+    with killing(spark, lambda: cluster.kill_worker(cluster.living()[0]), after=3) as killed:
+        found = changed(db, **change)
+    assert killed
+    assert found == changed(local, **change)
+    change = {"insert": [(0, 1), (9, 10)], "delete": [(3, 1)]}
+    assert changed(db, **change) == changed(local, **change)
+    agree(db, local)
+
+
+def agree(db: Any, local: Any) -> None:
+    assert {view: set(db.rows(view)) for view in VIEWS} == {view: set(local.rows(view)) for view in VIEWS}

@@ -1,0 +1,65 @@
+"""One Spark session for the whole run, as a pipeline starts it, and a database of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pipeline.postgres import Cluster, started
+from tests.run_suites import missing_for_spark
+from upshot.core.errors import UsageError
+from upshot.pipeline.config import PipelineConfig, SourceConfig
+from upshot.pipeline.session import POSTGRESQL_PACKAGE, delta_support, pipeline_session
+
+# Every setting with its reason; what is not here is as `upshot pipeline run` has it.
+SETTINGS = {
+    "spark.master": "local[2]",  # two tasks at a time: enough to see what depends on the order of partitions
+    "spark.driver.memory": "2g",  # driver and executor in one JVM; the machine runs other suites beside it
+    "spark.driver.bindAddress": "127.0.0.1",  # a machine without a resolvable host name has loopback all the same
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-Duser.timezone=America/St_Johns",  # a zone that leaks shows in every value
+    "spark.databricks.delta.snapshotPartitions": "2",  # 50 tasks for the log of a table of three rows
+    "spark.log.level": "OFF",  # failing tasks are what several tests provoke
+}
+
+
+def _config(*packages: str) -> PipelineConfig:
+    delta = SourceConfig("r", "delta", "nowhere")
+    nothing = Path("nothing")
+    return PipelineConfig(nothing, "tests", nothing, nothing, {"r": delta}, {}, packages=packages, spark=SETTINGS)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The session of this run; the tests using it are skipped where there is no Spark, and say what is missing."""
+    missing = missing_for_spark()
+    if missing:
+        pytest.skip(missing)
+    SETTINGS["spark.sql.warehouse.dir"] = str(tmp_path_factory.mktemp("warehouse"))
+    try:
+        session = pipeline_session(_config(POSTGRESQL_PACKAGE))
+    except UsageError:
+        session = pipeline_session(_config())
+    yield session
+    session.stop()
+
+
+@pytest.fixture(params=["spark", "deltalake"])
+def support(request: pytest.FixtureRequest, spark: Any) -> str:
+    """Who reads Delta tables; what holds for one holds for the other."""
+    support: str = request.param
+    if support == "spark" and delta_support(spark, _config()) != "spark":
+        pytest.skip("the Delta package could not be fetched from Maven Central")
+    return support
+
+
+@pytest.fixture(scope="session")
+def database(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A PostgreSQL server for this run only."""
+    if "org.postgresql" not in (spark.conf.get("spark.jars.packages", "") or ""):
+        pytest.skip("PostgreSQL's driver could not be fetched from Maven Central")
+    with started() as cluster:
+        yield cluster

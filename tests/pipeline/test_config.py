@@ -1,0 +1,194 @@
+"""The pipeline file: what it says, and every mistake of it at once, with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from upshot.core.errors import ProgramError, UsageError
+from upshot.core.span import Source
+from upshot.pipeline.config import PipelineConfig, read_config
+from upshot.pipeline.toml_places import places
+
+WHOLE = """\
+[pipeline]
+name = "dependencies"
+program = "dependencies.dl"
+state = "state/"
+engine = "local"
+memory = "2 GiB"
+trigger = "500ms"
+packages = ["org.example:thing:1.0"]
+
+[pipeline.spark]
+spark.sql.shuffle.partitions = 4
+"spark.x.flag" = true
+
+[source.import]
+format = "delta"
+path = "lake/import"
+on_bad_row = "fail"
+
+[source.export]
+format = "jdbc"
+url = "jdbc:postgresql://db/x"
+table = "public.export"
+user = "reader"
+password_env = "EXPORT_PASSWORD"
+
+[sink.mod_dep]
+format = "delta"
+path = "/elsewhere/mod_dep"
+changes = "lake/mod_dep_changes"
+"""
+
+
+def read(folder: Path, text: str) -> PipelineConfig:
+    file = folder / "p.toml"
+    file.write_text(text, encoding="utf-8")
+    return read_config(file)
+
+
+def mistakes(folder: Path, text: str) -> list[tuple[int, str, str]]:
+    """Line, slug and message of each."""
+    with pytest.raises(ProgramError) as found:
+        read(folder, text)
+    return [(d.span.line if d.span else 0, d.slug, d.message) for d in found.value.diagnostics]
+
+
+def test_paths_are_taken_from_the_folder_of_the_file(tmp_path: Path) -> None:
+    config = read(tmp_path, WHOLE)
+    assert (config.program, config.state) == (tmp_path / "dependencies.dl", tmp_path / "state")
+    assert config.sources["import"].path == str(tmp_path / "lake/import")
+    assert (config.sinks["mod_dep"].path, config.sinks["mod_dep"].changes) == (
+        "/elsewhere/mod_dep",
+        str(tmp_path / "lake/mod_dep_changes"),
+    )
+
+
+def test_every_key_arrives_as_its_type(tmp_path: Path) -> None:
+    config = read(tmp_path, WHOLE)
+    assert (config.engine, config.memory, config.trigger) == ("local", 2 * 1024**3, 0.5)
+    assert config.packages == ("org.example:thing:1.0",)
+    assert config.spark == {"spark.sql.shuffle.partitions": "4", "spark.x.flag": "true"}
+    assert config.sources["import"].on_bad_row == "fail"
+    assert config.sources["import"].options == {"extra_columns": "refuse", "feed": True, "distinct": False}
+    assert config.sources["export"].options["password_env"] == "EXPORT_PASSWORD"
+
+
+def test_all_mistakes_come_at_once_with_their_lines(tmp_path: Path) -> None:
+    found = mistakes(
+        tmp_path,
+        """\
+[pipeline]
+name = "p"
+program = "p.dl"
+engin = "auto"
+trigger = "soon"
+
+[source.a]
+format = "dleta"
+path = "a"
+
+[source.b]
+format = "csv"
+header = "yes"
+
+[source.c]
+format = "jdbc"
+url = "jdbc:mysql://db"
+
+[sink.v]
+format = "parquet"
+keep = 0
+
+[snik.w]
+""",
+    )
+    assert [(line, slug) for line, slug, _ in found] == [
+        (1, "missing-key"),
+        (4, "unknown-key"),
+        (5, "bad-value"),
+        (8, "bad-value"),
+        (11, "missing-key"),
+        (13, "bad-value"),
+        (15, "missing-key"),
+        (17, "bad-value"),
+        (19, "missing-key"),
+        (21, "bad-value"),
+        (23, "unknown-key"),
+    ]
+    assert found[4][2] == "`[source.b]` lacks `path`"
+
+
+def test_a_wrong_name_is_answered_with_the_right_one(tmp_path: Path) -> None:
+    with pytest.raises(ProgramError) as found:
+        read(tmp_path, WHOLE.replace("password_env", "pasword_env"))
+    assert found.value.help == "did you mean `password_env`?"
+    assert "p.toml:24:1" in str(found.value)
+
+
+@pytest.mark.parametrize("secret", ["password = 'x'", "password_env = 3"])
+def test_a_password_is_never_in_the_file(tmp_path: Path, secret: str) -> None:
+    ((_, slug, _),) = mistakes(tmp_path, WHOLE.replace('password_env = "EXPORT_PASSWORD"', secret))
+    assert slug in ("unknown-key", "bad-value")
+
+
+def test_a_text_that_is_no_toml_is_shown_where_it_ends_to_be(tmp_path: Path) -> None:
+    assert mistakes(tmp_path, '[pipeline]\nname = "p"\nprogram = \n') == [
+        (3, "not-toml", "the pipeline file is not TOML: invalid value")
+    ]
+
+
+def test_a_file_without_sources_or_sinks_is_no_pipeline(tmp_path: Path) -> None:
+    found = mistakes(tmp_path, '[pipeline]\nname = "p"\nprogram = "p.dl"\nstate = "s"\n')
+    assert [message for _, _, message in found] == ["there is no `[source.…]`", "there is no `[sink.…]`"]
+    assert [slug for _, slug, _ in mistakes(tmp_path, "")] == ["missing-key"] * 3
+
+
+def test_paths_on_other_machines_are_refused(tmp_path: Path) -> None:
+    ((line, _, message),) = mistakes(tmp_path, WHOLE.replace('"lake/import"', '"s3a://lake/import"'))
+    assert (line, message) == (16, '`path` must be a path of this machine, not "s3a://lake/import"')
+
+
+def test_sources_that_share_a_folder_know_of_each_other(tmp_path: Path) -> None:
+    both = "".join(f'[source.{name}]\nformat = "changes"\npath = "in"\n' for name in ("a", "b"))
+    text = f'[pipeline]\nname = "p"\nprogram = "p.dl"\nstate = "s"\n{both}[sink.v]\nformat = "console"\n'
+    config = read(tmp_path, text)
+    assert [source.options["others"] for source in config.sources.values()] == [("b",), ("a",)]
+
+
+def test_a_file_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no file"):
+        read_config(tmp_path / "none.toml")
+    with pytest.raises(UsageError, match="is a directory"):
+        read_config(tmp_path)
+
+
+def test_places_are_found_around_strings_comments_and_brackets() -> None:
+    text = '''\
+a = """
+[not.a.table] # nor a comment
+b = 1
+"""  # [nor.this]
+list = [
+  "x", # "
+  "y",
+]
+[ t . "u.v" ]
+'k' = {inner = 1}
+x.y = 2
+[[many]]
+z = 3'''
+    assert {path: span.line for path, span in places(Source("t", text)).items()} == {
+        ("a",): 1,
+        ("list",): 5,
+        ("t",): 9,
+        ("t", "u.v"): 9,
+        ("t", "u.v", "k"): 10,
+        ("t", "u.v", "x"): 11,
+        ("t", "u.v", "x", "y"): 11,
+        ("many",): 12,
+        ("many", "z"): 13,
+    }

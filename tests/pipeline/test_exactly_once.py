@@ -1,0 +1,131 @@
+"""Whatever ends a run, and wherever, the next one goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import environment_with
+from tests.pipeline.lake import Lake, summed
+from tests.properties.settings import case_count
+from upshot.pipeline import steps
+from upshot.pipeline.metrics import BatchMetrics
+from upshot.pipeline.steps import POINTS
+
+Change = tuple[list[tuple[int, int]], list[tuple[int, int]], list[str]]
+
+
+def random_changes(seed: int, count: int) -> list[Change]:
+    """Edges that come and go; some files also hold lines that do not fit."""
+    chance, there, found = random.Random(seed), set[tuple[int, int]](), list[Change]()
+    pairs = list(itertools.product(range(5), repeat=2))
+    for number in range(count):
+        gone = sorted(chance.sample(sorted(there), min(len(there), chance.randrange(3))))
+        come = sorted(chance.sample(pairs, chance.randrange(1, 4)))
+        bad = [f'{{"x": {number}, "y": "two", "_change": 1}}'] if chance.random() < 0.4 else []
+        found.append((come, [edge for edge in gone if edge not in come], bad))
+        there = (there - set(gone)) | set(come)
+    return found
+
+
+def uninterrupted(lake: Lake, changes: list[Change]) -> dict[str, Any]:
+    """What one run makes of the changes, file by file, batch by batch."""
+    left = iter(changes)
+
+    def next_file(_: BatchMetrics | None) -> None:
+        for change in itertools.islice(left, 1):
+            lake.change(*change)
+
+    next_file(None)
+    assert lake.run(batch=next_file).batches == len(changes)
+    return lake.everything()
+
+
+# ---- killed for good ------------------------------------------------------------------------------------------
+
+FAULTS = (
+    "read:1",
+    "quarantine:2",
+    "stage:2",
+    "record:2",
+    "recorded:2",
+    # Four sinks and the step itself are passed when the run before is made good, and at the start of this batch.
+    "publish:7",
+    "rename:3",
+    "pointer:2",
+    "finish:2",
+)
+"""Each kills the process in the batch after the one that the kill before left behind."""
+
+
+def start(lake: Lake, **environment: str) -> int:
+    command = [sys.executable, "-m", "upshot", "pipeline", "run", str(lake.file), "--once"]
+    ended = subprocess.run(command, capture_output=True, env=environment_with(**environment), timeout=900)
+    if ended.returncode not in (0, -9):
+        sys.stderr.write(ended.stderr.decode())
+    return ended.returncode
+
+
+@pytest.mark.slow
+def test_a_driver_killed_at_every_step_leaves_nothing_undone_or_done_twice(spark: Any, tmp_path: Path) -> None:
+    assert {fault.partition(":")[0] for fault in FAULTS} == set(POINTS)
+    changes = random_changes(11, len(FAULTS) + 1)
+    killed = Lake(tmp_path / "killed")
+    for change, fault in zip(changes, FAULTS, strict=False):
+        killed.change(*change)
+        assert start(killed, UPSHOT_TESTING="1", UPSHOT_FAULT_AT=fault) == -9, fault
+    killed.change(*changes[-1])
+    assert start(killed, UPSHOT_FAULT_AT="read:1") == 0, "faults are for tests only"
+    assert killed.everything() == uninterrupted(Lake(tmp_path / "calm", spark=spark), changes)
+
+
+# ---- struck down in this process, at random -----------------------------------------------------------------
+
+
+class Died(BaseException):
+    """Takes the place of SIGKILL: nothing catches it, and the run ends where it stood."""
+
+
+@pytest.fixture
+def mortal(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    def die() -> None:
+        raise Died
+
+    monkeypatch.setattr(steps, "die", die)
+    monkeypatch.setenv("UPSHOT_TESTING", "1")
+    yield monkeypatch
+    steps._passed.clear()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", range(max(1, case_count(1_000) // 2_000)))
+def test_a_run_struck_down_at_random_ends_as_one_that_was_not(
+    spark: Any, tmp_path: Path, mortal: pytest.MonkeyPatch, seed: int, case: int
+) -> None:
+    chance = random.Random(f"{seed}/{case}")
+    changes = random_changes(chance.randrange(2**31), 3)
+    struck = Lake(tmp_path / "struck", spark=spark)
+    for change in changes:
+        struck.change(*change)
+        for _ in range(2):
+            fault = f"{chance.choice(POINTS)}:{chance.randrange(1, 4)}"
+            mortal.setenv("UPSHOT_FAULT_AT", fault)
+            steps._passed.clear()
+            try:
+                struck.run()
+            except Died:
+                continue
+            break
+        mortal.setenv("UPSHOT_FAULT_AT", "")
+        struck.run()
+    found = struck.everything()
+    assert found == uninterrupted(Lake(tmp_path / "calm", spark=spark), changes), f"UPSHOT_SEED={seed}, case {case}"
+    assert summed(found["path changes"]) == found["path"]
+    assert summed(found["away changes"]) == found["away"]

@@ -1,0 +1,237 @@
+"""Each sink holds what the store holds, however often it is told and wherever it was interrupted."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+import upshot
+from upshot.core.rows import Rows
+from upshot.core.schema import Column, Schema
+from upshot.core.types import BOOLEAN, DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, UNSIGNED, Kind, Type
+from upshot.database.changes import Changes
+from upshot.pipeline.sinks import tables
+from upshot.pipeline.sinks.console import Console
+from upshot.pipeline.sinks.delta import DeltaLog, DeltaView, DeltaWriter
+from upshot.pipeline.sinks.delta_native import NativeDelta
+from upshot.pipeline.sinks.delta_spark import SparkDelta
+from upshot.pipeline.sinks.parquet import ParquetLog, ParquetSnapshots
+from upshot.pipeline.sinks.sink import refuse_schema
+
+PAIR = Schema("path", (Column("x", NUMBER), Column("y", SYMBOL.optional())))
+EVERYTHING = Schema(
+    "things",
+    (
+        Column("n", NUMBER.optional()),
+        Column("u", UNSIGNED),
+        Column("f", FLOAT),
+        Column("s", SYMBOL.optional()),
+        Column("b", BOOLEAN),
+        Column("d", DATE),
+        Column("t", TIMESTAMP.optional()),
+        Column("m", Type(Kind.DECIMAL, precision=10, scale=2)),
+    ),
+)
+MOMENT = dt.datetime(2026, 1, 31, 23, 59, 59, 999999, tzinfo=dt.UTC)
+ROWS = [
+    (1, 2**64 - 1, math.nan, "né", True, dt.date(1, 1, 1), MOMENT, Decimal("-12345678.90")),
+    (None, 0, 0.0, None, False, dt.date(9999, 12, 31), None, Decimal("0.00")),
+    (-(2**62), 1, -math.inf, "", True, dt.date(2026, 1, 31), MOMENT, Decimal("0.01")),
+]
+
+
+def rows(schema: Schema, *tuples: tuple[Any, ...]) -> Rows:
+    return Rows.of(schema, list(tuples))
+
+
+def changes(schema: Schema, inserted: list[Any], deleted: list[Any]) -> Changes:
+    return Changes(Rows.of(schema, inserted), Rows.of(schema, deleted))
+
+
+@pytest.fixture
+def writer(support: str, spark: Any) -> DeltaWriter:
+    """Delta tables from the driver, and through Spark."""
+    return SparkDelta(spark) if support == "spark" else NativeDelta()
+
+
+def delta_rows(path: Path, *columns: str) -> list[tuple[Any, ...]]:
+    from deltalake import DeltaTable  # noqa: PLC0415 - an optional package
+
+    table = DeltaTable(path).to_pyarrow_table()
+    return [tuple(row[c] for c in columns or table.column_names) for row in table.to_pylist()]
+
+
+def log_rows(path: Path) -> list[tuple[Any, ...]]:
+    table = ds.dataset(path, partitioning="hive", ignore_prefixes=["."]).to_table()
+    return sorted(tuple(row.values()) for row in table.to_pylist())
+
+
+# ---- delta ------------------------------------------------------------------------------------------------
+
+
+def test_a_delta_table_follows_exact_changes(writer: DeltaWriter, tmp_path: Path) -> None:
+    path = tmp_path / "path"
+    sink = DeltaView("path", str(path), writer, "p")
+    assert sink.held() is None
+    sink.start(rows(PAIR, (1, "a"), (2, None), (2, "b")), 3)
+    assert sink.held() == 3
+    sink.apply(changes(PAIR, [(3, "c")], [(2, None)]), 5)
+    assert set(delta_rows(path)) == {(1, "a"), (2, "b"), (3, "c")}
+    assert sink.held() == 5
+
+
+def test_a_version_handed_over_twice_is_taken_once(writer: DeltaWriter, tmp_path: Path) -> None:
+    view = DeltaView("path", str(tmp_path / "view"), writer, "p")
+    log = DeltaLog("path", str(tmp_path / "log"), writer, "p")
+    change = changes(PAIR, [(1, "a")], [])
+    for sink in (view, log):
+        sink.start(rows(PAIR), 1)
+        sink.apply(change, 2)
+        sink.apply(change, 2)
+        sink.apply(changes(PAIR, [], [(1, "a")]), 2)
+    assert delta_rows(tmp_path / "view") == [(1, "a")]
+    assert delta_rows(tmp_path / "log") == [(1, "a", 1, 2)]
+
+
+def test_a_delta_log_says_what_came_and_went_in_which_version(writer: DeltaWriter, tmp_path: Path) -> None:
+    sink = DeltaLog("path", str(tmp_path / "log"), writer, "p")
+    sink.start(rows(PAIR, (1, "a")), 1)
+    sink.apply(changes(PAIR, [(2, "b")], [(1, "a")]), 2)
+    assert sorted(delta_rows(tmp_path / "log", "x", "y", "_change", "_version")) == [
+        (1, "a", -1, 2),
+        (1, "a", 1, 1),
+        (2, "b", 1, 2),
+    ]
+
+
+def test_every_type_comes_back_from_delta_as_it_went(writer: DeltaWriter, tmp_path: Path) -> None:
+    path = tmp_path / "things"
+    sink = DeltaView("things", str(path), writer, "p")
+    sink.start(rows(EVERYTHING, *ROWS[:2]), 1)
+    refuse_schema(sink, EVERYTHING)
+    sink.apply(changes(EVERYTHING, [ROWS[2]], [ROWS[1]]), 2)
+    assert Rows.of(EVERYTHING, delta_rows(path)) == [ROWS[0], ROWS[2]]
+    # NaN and NULL are found again, to be deleted.
+    sink.apply(changes(EVERYTHING, [], [ROWS[0], ROWS[2]]), 3)
+    assert delta_rows(path) == []
+
+
+def test_a_table_of_somebody_else_is_never_touched(writer: DeltaWriter, tmp_path: Path) -> None:
+    other = DeltaView("path", str(tmp_path / "path"), writer, "other")
+    other.start(rows(PAIR, (1, "a")), 7)
+    with pytest.raises(upshot.UsageError) as refused:
+        DeltaView("path", str(tmp_path / "path"), writer, "p").held()
+    assert refused.value.code == "sink-occupied"
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "notes.txt").write_text("mine")
+    with pytest.raises(upshot.UsageError, match="did not write"):
+        DeltaView("path", str(tmp_path / "files"), writer, "p").held()
+
+
+def test_other_columns_are_refused_with_the_difference(writer: DeltaWriter, tmp_path: Path) -> None:
+    sink = DeltaView("path", str(tmp_path / "path"), writer, "p")
+    sink.start(rows(PAIR, (1, "a")), 1)
+    refuse_schema(sink, PAIR)
+    wider = Schema("path", (Column("x", SYMBOL), Column("z", NUMBER)))
+    with pytest.raises(upshot.DataError) as refused:
+        refuse_schema(sink, wider)
+    assert refused.value.code == "schema-change"
+    assert "`z` is new; `y` is gone; `x` was number and is now symbol" in refused.value.message
+
+
+# ---- parquet ----------------------------------------------------------------------------------------------
+
+
+def test_a_parquet_log_has_one_folder_a_version(tmp_path: Path) -> None:
+    sink = ParquetLog("path", tmp_path, None)
+    sink.start(rows(PAIR), 1)
+    assert (sink.held(), log_rows(tmp_path)) == (1, [])
+    sink.apply(changes(PAIR, [(1, "a")], []), 2)
+    sink.apply(changes(PAIR, [(2, "b")], [(1, "a")]), 12)
+    sink.apply(changes(PAIR, [(9, "z")], []), 12)
+    assert [folder.name for folder in sorted(tmp_path.iterdir())] == [f"_version={v:06}" for v in (1, 2, 12)]
+    assert log_rows(tmp_path) == [(1, "a", -1, 12), (1, "a", 1, 2), (2, "b", 1, 12)]
+    refuse_schema(sink, PAIR)
+
+
+def test_parquet_snapshots_are_whole_and_the_pointer_comes_last(tmp_path: Path) -> None:
+    sink = ParquetSnapshots("things", tmp_path, None, keep=1)
+    sink.start(rows(EVERYTHING), 1)
+    for version, taken in ((2, ROWS[:1]), (5, ROWS), (6, ROWS[1:])):
+        sink.replace(rows(EVERYTHING, *taken), version)
+    refuse_schema(sink, EVERYTHING)
+    pointer = json.loads((tmp_path / "current.json").read_text())
+    assert pointer == {"view": "things", "version": 6, "folder": "v000006", "rows": 2}
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["current.json", "v000005", "v000006"]
+    found = pq.read_table(tmp_path / "v000005").to_pylist()
+    assert Rows.of(EVERYTHING, [tuple(row.values()) for row in found]) == ROWS
+
+
+def test_a_snapshot_without_its_folder_is_damage_and_a_stray_file_is_not_ours(tmp_path: Path) -> None:
+    sink = ParquetSnapshots("path", tmp_path / "s", None)
+    sink.start(rows(PAIR), 1)
+    (tmp_path / "s" / "v000001").rename(tmp_path / "elsewhere")
+    with pytest.raises(upshot.DataError) as damage:
+        sink.held()
+    assert damage.value.code == "damaged-sink"
+    with pytest.raises(upshot.UsageError) as refused:
+        ParquetLog("path", tmp_path, None).held()
+    assert refused.value.code == "sink-occupied"
+
+
+def test_rows_that_are_many_and_on_spark_leave_without_being_collected(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class OnSpark:
+        """What an engine on Spark hands out; collecting it is the mistake."""
+
+        def __len__(self) -> int:
+            return 3
+
+        def tuples(self) -> list[Any]:
+            raise AssertionError("collected")
+
+        arrow = tuples
+
+        def frame(self) -> Any:
+            return spark.createDataFrame([(1, "a"), (2, "b"), (3, None)], "x long, y string")
+
+    monkeypatch.setattr(tables, "FEW", 2)
+    many = Rows(PAIR, OnSpark())  # type: ignore[arg-type]
+    log, snapshots = ParquetLog("path", tmp_path / "log", spark), ParquetSnapshots("path", tmp_path / "s", spark)
+    log.start(many, 1)
+    log.apply(Changes(rows(PAIR, (4, "d")), many), 2)
+    snapshots.start(many, 1)
+    assert log_rows(tmp_path / "log")[:3] == [(1, "a", -1, 2), (1, "a", 1, 1), (2, "b", -1, 2)]
+    assert pq.read_table(tmp_path / "s" / "v000001").num_rows == 3
+    refuse_schema(log, PAIR)
+    refuse_schema(snapshots, PAIR)
+
+
+# ---- what no sink takes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "columns", [(), (Column("_change", NUMBER),), (Column("x", NUMBER), Column("X", NUMBER))], ids=str
+)
+def test_columns_that_tables_cannot_have_are_refused(tmp_path: Path, columns: tuple[Column, ...]) -> None:
+    with pytest.raises(upshot.UsageError) as refused:
+        refuse_schema(ParquetLog("v", tmp_path, None), Schema("v", columns))
+    assert refused.value.code == "sink-columns"
+
+
+def test_the_console_tells_each_version_once() -> None:
+    told: list[tuple[str, int, Changes]] = []
+    console = Console("path", 3, lambda *what: told.append(what))
+    change = changes(PAIR, [(1, "a")], [])
+    for version in (3, 4, 4):
+        console.apply(change, version)
+    assert told == [("path", 4, change)]

@@ -1,0 +1,54 @@
+"""One Spark session for the whole run, started by the first test that asks for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import upshot
+from tests.properties.engines import Make
+from tests.run_suites import missing_for_spark
+
+# Every setting with its reason; what is not here is as a user's session would have it.
+SETTINGS = {
+    "spark.master": "local[2]",  # two tasks at a time: enough to see what depends on the order of partitions
+    "spark.driver.memory": "2g",  # master and executor in one JVM; the machine runs other suites beside it
+    "spark.driver.bindAddress": "127.0.0.1",  # a machine without a resolvable host name has loopback all the same
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",  # no port, no web server thread, no job history in memory
+    "spark.ui.showConsoleProgress": "false",  # the bar would be drawn over pytest's output
+    "spark.sql.shuffle.partitions": "2",  # of the user's session; 200 empty tasks would cost a second a shuffle
+    "spark.default.parallelism": "2",
+    "spark.sql.session.timeZone": "America/St_Johns",  # half an hour off: a time zone that leaks shows in every value
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The session of this run, as a user would hand it to `connect`; the tests using it are skipped where there is no
+    Spark, and say what is missing."""
+    missing = missing_for_spark()
+    if missing:
+        pytest.skip(missing)
+    # Workers take `python3` from the path unless told.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession  # noqa: PLC0415  (optional package)
+
+    builder = SparkSession.builder.appName("upshot tests")
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    # Where tables of the user go, if a test saves any: not into the working folder.
+    session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
+    session.sparkContext.setLogLevel("OFF")  # failing tasks are what several tests provoke
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def on_spark(spark: Any) -> Make:
+    """Makes databases whose every row and round is Spark's."""
+    return lambda: upshot.connect(spark=spark, engine="spark")

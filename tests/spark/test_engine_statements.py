@@ -1,0 +1,168 @@
+"""Statements on Spark: net effects in order, keys, rows in every form they come in."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.engine.driver import Driver, plain
+from tests.engine.test_keys import STOCK
+from tests.spark.engine_driver import IN_FILES, SparkDriver
+from upshot.core.errors import DataError, UsageError
+
+sizes = pytest.mark.parametrize("small", [IN_FILES, 1000], ids=["in files", "in the driver"])
+
+
+@sizes
+def test_statements_in_any_order_mean_what_they_mean_locally(spark: Any, small: int) -> None:
+    """The same random statements on both engines: the same rows, changes, and conflicts."""
+    text = """
+    .decl r(k: symbol?, v: number, t: number) key(k) key(v, t) .decl f(x: float?)
+    .decl p(v: number) .decl q(x: float?) p(V) :- r(_, V, _). q(X) :- f(X), X > 0.
+    """
+    rng = random.Random(small)
+    some: Any = (None, "a", "b", "ü")
+    floats = (None, 0.0, -0.0, 1.5, float("nan"))
+    local = Driver(text)
+    with SparkDriver(spark, text, small=small) as it:
+        for _ in range(7):
+            for _ in range(rng.randint(1, 4)):
+                verb = rng.choice(["insert", "insert", "delete", "upsert", "upsert", "replace"])
+                rows = [(rng.choice(some), rng.randint(0, 2), rng.randint(0, 2)) for _ in range(rng.randint(0, 4))]
+                others = [(rng.choice(floats),) for _ in range(rng.randint(0, 3))]
+                for engine in (local.engine, it.engine):
+                    getattr(engine, verb)("r", rows)
+                    if verb != "upsert":
+                        getattr(engine, verb)("f", others)
+            found = [engine.propagate() for engine in (local.engine, it.engine)]
+            wanted, got = ({n: (plain(a), plain(b)) for n, (a, b) in deltas.items()} for deltas in found)
+            assert got == wanted
+            pairs, expected = it.engine.key_conflicts("r"), local.engine.key_conflicts("r")
+            assert {row for pair in pairs for row in pair} == {row for pair in expected for row in pair}
+            assert it.rows("r") == local.rows("r")
+            end = "rollback" if expected else "accept"
+            for engine in (local.engine, it.engine):
+                getattr(engine, end)()
+            assert it.state() == local.state()
+            assert it.engine.size("r") == len(it.rows("r"))
+
+
+@sizes
+def test_upserts_and_conflicts_by_key(spark: Any, small: int) -> None:
+    with SparkDriver(spark, STOCK, small=small) as it:
+        assert it.upsert("stock", ("a", 1, 1), ("a", 1, 2), ("a", 1, 9))["stock"] == ({("a", 1, 9)}, set())
+        assert it.upsert("stock", ("a", 1, 3)) == {
+            "stock": ({("a", 1, 3)}, {("a", 1, 9)}),
+            "low": ({("a",)}, set()),
+        }
+        assert it.upsert("stock", ("a", 1, 3)) == {}
+        it.insert("stock", *[(f"i{i}", 1, i) for i in range(6)])
+        it.engine.insert("stock", [("i1", 1, 7), ("c", 1, 1), ("c", 1, 2), ("d", 1, 2)])
+        it.engine.delete("stock", [("i2", 1, 2)])
+        it.engine.insert("stock", [("i2", 1, 9)])
+        it.engine.propagate()
+        found = {frozenset(pair) for pair in it.engine.key_conflicts("stock")}
+        assert found == {frozenset({("i1", 1, 1), ("i1", 1, 7)}), frozenset({("c", 1, 1), ("c", 1, 2)})}
+        assert len(it.engine.key_conflicts("stock", most=1)) == 1
+        it.engine.rollback()
+        assert it.engine.contains("stock", ("i1", 1, 1))
+        assert it.engine.contains_all("low", [("a",), ("i1",)])
+        assert not it.engine.contains_all("low", [("a",), ("i5",)])
+        with pytest.raises(UsageError, match="has no key"):
+            it.engine.upsert("low", [("a",)])
+
+
+TYPES = """
+.decl t(n: number, u: unsigned?, f: float, s: symbol?, b: boolean, d: date, m: timestamp, c: decimal(10,2))
+.decl n(x: number?) .decl k(a: number, b: number) key(a)
+"""
+ROWS = [
+    (1, 2**63 + 5, -0.0, "grüße", True, dt.date(1, 1, 1), dt.datetime(1700, 1, 2, 3, tzinfo=dt.UTC), Decimal("-0.25")),
+    (-(2**63), None, float("nan"), None, False, dt.date(2026, 2, 1), dt.datetime(1, 1, 31, tzinfo=dt.UTC), Decimal(7)),
+    (2, 0, 1.5, "", False, dt.date(9999, 12, 31), dt.datetime(9999, 12, 31, 23, tzinfo=dt.UTC), Decimal("1.50")),
+]  # fmt: skip
+
+
+@sizes
+def test_rows_of_every_type_come_as_tuples_arrow_and_frames_and_go_the_same_ways(
+    spark: Any, small: int, tmp_path: Path
+) -> None:
+    names = ["n", "u", "f", "s", "b", "d", "m", "c"]
+    with SparkDriver(spark, TYPES, small=small, scratch=tmp_path) as it:
+        assert it.insert("t", *ROWS)["t"] == (plain(ROWS), set())
+        arrow = it.engine.rows("t").to_arrow()
+        frame = it.engine.rows("t").to_spark(spark)
+        assert frame.columns == names
+        assert it.replace("t") == {"t": (set(), plain(ROWS))}
+        it.engine.insert("t", arrow)
+        assert it.commit()["t"] == (plain(ROWS), set())
+        it.engine.delete("t", frame)
+        assert it.commit()["t"] == (set(), plain(ROWS))
+        # Under numbered names, and every row twice.
+        it.engine.insert("t", frame.unionAll(frame).toDF(*(f"c{i}" for i in range(8))))
+        it.commit()
+        assert it.rows("t") == plain(ROWS)
+        assert it.query("t(1, U, _, S, _, D, M, C)") == [ROWS[0][1:2] + ROWS[0][3:4] + ROWS[0][5:]]
+
+
+def test_a_frame_that_does_not_fit_is_refused_as_a_table_is(spark: Any) -> None:
+    local = Driver(TYPES)
+    with SparkDriver(spark, TYPES) as it:
+        it.insert("n", (1,))
+        for column, type, relation, code in (
+            ("n", "bigint", "n", None), ("n", "decimal(20,0)", "n", None), ("n", "string", "n", "wrong-type"),
+            ("-9223372036854775808", "bigint", "n", "reserved-value"),
+            ("9223372036854775808", "decimal(20,0)", "n", "number-out-of-range"),
+        ):  # fmt: skip
+            value = "7" if column == "n" else column
+            frame = spark.sql(f"select cast('{value}' as {type}) as x")
+            if code is None:
+                it.engine.insert(relation, frame)
+                it.engine.rollback()
+                continue
+            with pytest.raises(DataError) as caught:
+                it.engine.insert(relation, frame)
+            with pytest.raises(DataError) as known:
+                local.engine.insert(relation, frame.toArrow())
+            assert caught.value.code == known.value.code == code
+        with pytest.raises(DataError) as caught:
+            it.engine.insert("k", spark.sql("select 1 as a, cast(null as bigint) as b"))
+        assert (caught.value.code, "`b`" in caught.value.message) == ("null-in-required-column", True)
+        with pytest.raises(DataError) as caught:
+            it.engine.insert("k", spark.sql("select 1 as a, 2 as z"))
+        assert caught.value.code == "unknown-column"
+        with pytest.raises(DataError) as caught:
+            it.engine.upsert("k", spark.sql("select 1 as a, id as b from range(2)"))
+        assert caught.value.code == "ambiguous-upsert"
+        it.engine.upsert("k", spark.sql("select 1 as a, 5 as b"))
+        assert it.commit() == {"k": ({(1, 5)}, set())}
+        assert it.rows("n") == {(1,)}
+
+
+@pytest.mark.parametrize("as_arrow", [False, True])
+def test_misfits_are_said_in_the_words_of_the_local_engine(spark: Any, as_arrow: bool) -> None:
+    local = Driver(TYPES)
+    wrong: list[tuple[str, list[Any], Any]] = [
+        ("n", [(1,), (-(2**63),)], pa.int64()), ("n", [("x",)], pa.string()), ("n", [(2**63,)], pa.uint64()),
+        ("k", [(1, None)], pa.int64()), ("n", [(1, 2)], pa.int64()),
+    ]  # fmt: skip
+    with SparkDriver(spark, TYPES) as it:
+        for name, rows, type in wrong:
+            given: Any = rows
+            if as_arrow:
+                columns = [pa.array(column, type) for column in zip(*rows, strict=True)]
+                given = pa.table(columns, names=[f"c{i}" for i in range(len(columns))])
+            said = []
+            for engine in (local.engine, it.engine):
+                with pytest.raises(DataError) as caught:
+                    engine.insert(name, given)
+                said.append((caught.value.code, caught.value.message, caught.value.help))
+            assert said[0] == said[1]
+        assert it.commit() == {}
+        assert it.work.jobs == 0

@@ -1,0 +1,51 @@
+"""A process killed at any moment loses nothing it said was committed."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import upshot
+from tests.properties.settings import base_seed, case_count
+from tests.store import writer
+
+
+@pytest.mark.slow
+def test_every_commit_that_was_acknowledged_survives_kill_9(root: Path) -> None:
+    dice = random.Random(base_seed())
+    kills = max(3, case_count(1_000) // 130)
+    acknowledged = 0
+    for number in range(kills):
+        # Some die while they open the store: what the last one left half-written is being removed then.
+        opening = number > 0 and dice.random() < 0.2
+        seconds = dice.uniform(0.2, 1.0) if opening else dice.uniform(0.0, 0.3)
+        acknowledged = _written_until_killed(root, seconds, opening) or acknowledged
+        with upshot.connect(root) as db:
+            assert db.version in (acknowledged, acknowledged + 1), "lost, or more than the one under way"
+            acknowledged = db.version
+            expected = writer.follow(range(2, db.version + 1))
+            assert {name: set(db.rows(name)) for name in expected} == expected
+            db.verify()
+    with upshot.connect(root) as db:
+        assert db.version > kills
+        numbers = [commit.meta.get("number") for commit in db.history(since=1)]
+        assert numbers == list(range(2, db.version + 1))
+
+
+def _written_until_killed(root: Path, seconds: float, opening: bool) -> int:
+    """The last version the writer acknowledged; it is killed some time after its start, or after its first commit."""
+    process = subprocess.Popen([sys.executable, writer.__file__, root], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    lines = [] if opening else [process.stdout.readline()]
+    time.sleep(seconds)
+    process.kill()
+    lines += process.stdout.read().splitlines(keepends=True)
+    process.stdout.close()
+    process.wait()
+    whole = [line for line in lines if line.endswith("\n")]
+    return int(whole[-1]) if whole else 0

@@ -1,0 +1,39 @@
+#!/bin/sh
+# Java 17 or newer (Spark) and a PostgreSQL server (the JDBC source): installed with apt-get where that is possible and we
+# are root, named otherwise. Without them the suites that need them are skipped and say so, so this never fails.
+
+java_is_there() {
+    version=$("${JAVA_HOME:+$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p') || return 1
+    [ "${version:-0}" -ge 17 ]
+}
+
+postgresql_is_there() {
+    command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1
+}
+
+missing=""
+java_is_there || missing="$missing java"
+postgresql_is_there || missing="$missing postgresql"
+if [ -z "$missing" ]; then
+    echo "system packages: Java and PostgreSQL are there"
+    exit 0
+fi
+
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq || true
+    packages=""
+    case $missing in *java*)
+        for each in openjdk-17-jre-headless openjdk-21-jre-headless default-jre-headless; do
+            if apt-cache show "$each" >/dev/null 2>&1; then packages="$packages $each"; break; fi
+        done ;;
+    esac
+    case $missing in *postgresql*) packages="$packages postgresql" ;; esac
+    echo "system packages: installing$packages"
+    # shellcheck disable=SC2086 - a list of names
+    apt-get install -qq -y --no-install-recommends $packages >/dev/null || true
+fi
+
+java_is_there || echo "missing: Java 17 or newer (Debian: openjdk-17-jre-headless); everything on Spark is skipped" >&2
+postgresql_is_there || echo "missing: a PostgreSQL server (Debian: postgresql); tests of the JDBC source are skipped" >&2
+exit 0
