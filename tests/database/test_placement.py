@@ -409,3 +409,27 @@ def test_files_that_do_not_fit_are_not_read_here(place: Any, tmp_path: Path) -> 
             tx.insert("edge", str(tmp_path / "none.parquet"))
         assert error.value.code in ("no-such-file", "not-rows")
     file.unlink()
+
+
+def test_a_session_of_our_own_is_started_late_and_ends_with_the_last_engine() -> None:
+    said: list[str] = []
+
+    class Session:
+        def __init__(self) -> None:
+            said.append("started")
+
+        def stop(self) -> None:
+            said.append("stopped")
+
+    Elsewhere.failing = ""
+    place = SparkPlace(None, Limits(), make=lambda *_: Elsewhere(), reason="asked for", start=Session)
+    assert said == []
+    with Database(place) as db:
+        load(db)
+        db.verify()
+        assert said == ["started"]
+    assert said == ["started", "stopped"]
+    Elsewhere.failing = "start"
+    with pytest.raises(OSError, match="no start"):
+        Database(place)
+    assert said == ["started", "stopped"] * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import shutil
 import threading
@@ -11,14 +12,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import upshot
 from tests.pipeline.lake import CLOSURE, Lake, summed
+from upshot.pipeline import ranges
 from upshot.pipeline.config import read_config
 from upshot.pipeline.lock import locked
 from upshot.pipeline.metrics import BatchMetrics
+from upshot.pipeline.ranges import read_range
 from upshot.pipeline.run import Pipeline, Watchers
+from upshot.pipeline.sources.batch import CLASS, SourceBatch
+from upshot.pipeline.streaming import Stream
 
 Make = Callable[..., Lake]
 
@@ -110,6 +116,95 @@ def test_one_batch_of_several_sources_is_one_transaction(make: Make) -> None:
     (lake.root / "far" / "1.ndjson").write_text('{"x": 1, "_change": 1}\n')
     lake.change(insert=[(1, 2)])
     assert lake.run().batches == 1
+
+
+def test_a_key_without_its_row_removes_whatever_row_has_it(spark: Any) -> None:
+    with upshot.connect() as database:
+        database.define(".decl stock(item: symbol, day: date, n: number, note: symbol?) key(item)\n")
+        schema, day = database.schemas["stock"], dt.date(2026, 1, 31)
+        with database.transaction() as tx:
+            tx.insert("stock", [("a", day, 1, None), ("b", day, 2, "x"), ("", day, 0, None)])
+        net = spark.createDataFrame(
+            [("a", None, None, None, "remove"), ("none", None, None, None, "remove"), ("b", day, 9, None, "upsert")],
+            f"c0 string, c1 date, c2 long, c3 string, {CLASS} string",
+        )
+        found = read_range(SourceBatch(schema, net=net))
+        with database.transaction() as tx:
+            found.stage(tx)
+        found.release()
+        assert found.rows == 3
+        assert database.rows("stock").sorted() == [("", day, 0, None), ("b", day, 9, None)]
+
+
+def test_many_rows_stay_with_spark(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranges, "FEW", 2)
+    with upshot.connect(spark=spark, engine="local") as database:
+        database.define(".decl edge(x: number, y: number)\n")
+        schema = database.schemas["edge"]
+        rows = [(n, n, "insert") for n in range(4)] + [(9, 9, "delete")]
+        many = SourceBatch(schema, net=spark.createDataFrame(rows, f"c0 long, c1 long, {CLASS} string"))
+        whole = SourceBatch(schema, replaced=spark.createDataFrame([(n, 0) for n in range(3)], "x long, y long"))
+        for batch, count, expected in ((many, 5, {(n, n) for n in range(4)}), (whole, 3, {(n, 0) for n in range(3)})):
+            found = read_range(batch)
+            assert found.rows == count
+            assert not any(isinstance(part, pa.Table) for part in found.parts.values())
+            with database.transaction() as tx:
+                found.stage(tx)
+            assert database.rows("edge") == expected
+
+
+@pytest.mark.slow
+def test_on_the_spark_engine_everything_is_the_same(make: Make) -> None:
+    lake = make(pipeline=Lake.pipeline.replace('"local"', '"spark"'))
+    lake.change(insert=[(1, 2), (2, 3), (3, 1)])
+    lake.run()
+    lake.change(insert=[(3, 4)], delete=[(2, 3)])
+    told: list[BatchMetrics] = []
+    lake.run(batch=told.append)
+    assert told[0].engine == "spark"
+    edges = {(1, 2), (3, 1), (3, 4)}
+    assert lake.view() == summed(lake.log()) == closure(edges)
+    assert lake.snapshot() == summed(lake.parquet_log()) == [(1, 1), (3, 3)]
+
+
+# ---- what goes wrong on the way -------------------------------------------------------------------------------
+
+
+def test_what_may_succeed_the_next_time_is_tried_again(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, stage, failures = make(), ranges.Range.stage, []
+
+    def unlucky(self: ranges.Range, transaction: Any) -> None:
+        stage(self, transaction)
+        if len(failures) < 2:
+            failures.append(upshot.EngineError("a worker was lost", code="lost-worker"))
+            failures[-1].retryable = True
+            raise failures[-1]
+
+    monkeypatch.setattr(ranges.Range, "stage", unlucky)
+    lake.change(insert=[(1, 2)], bad=["nonsense"])
+    lake.run()
+    assert len(failures) == 2
+    assert lake.view() == [(1, 2)]
+    assert len(lake.quarantine()) == 1
+
+
+def test_a_stream_that_spark_ends_is_started_again(make: Make) -> None:
+    lake, notes = make(), []
+
+    def end_stream(metrics: BatchMetrics) -> None:
+        if metrics.batch == 0:
+            lake.change(insert=[(2, 3)])
+            # What Spark does when a process of its own does not answer: the query ends, the pipeline does not.
+            threading.Timer(0.0, lambda: [q.stop() for q in started[0]._session.streams.active]).start()
+
+    started: list[Stream] = []
+    start = Stream.start
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stream, "start", lambda self, pace: (started.append(self), start(self, pace))[1])
+        lake.change(insert=[(1, 2)])
+        lake.run(batch=end_stream, note=notes.append)
+    assert lake.view() == [(1, 2), (1, 3), (2, 3)]
+    assert any("starting it again" in note for note in notes)
 
 
 # ---- what it refuses ------------------------------------------------------------------------------------------

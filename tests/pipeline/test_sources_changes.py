@@ -18,7 +18,7 @@ from tests.pipeline.followers import EDGE, EVERY, STOCK, Follower, lines
 from upshot.core.errors import DataError
 from upshot.core.schema import Column, Schema
 from upshot.core.types import SYMBOL
-from upshot.pipeline.sources import change_files, listing
+from upshot.pipeline.sources import advanced, change_files, listing
 from upshot.pipeline.sources import lines as text_lines
 from upshot.pipeline.sources.envelopes import LineReader
 
@@ -371,3 +371,29 @@ def test_the_fingerprint_says_what_it_is_over(tmp_path: Path, monkeypatch: pytes
     large, small = listing.files_of(tmp_path, "r")
     assert (listing.fingerprint(small)[:4], listing.fingerprint(large)[:5]) == ("all:", "ends:")
     assert change_files._entry(large)["size"] == 200_001
+
+
+def test_sources_that_share_a_folder_take_the_same_files(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = tmp_path / "in"
+    inputs.mkdir()
+    node = Schema("node", EDGE.columns[:1])
+    one, two = ({"insert": {"edge": [[n, n]], "node": [[n]]}} for n in (1, 2))
+    (inputs / "1.ndjson").write_text(lines(one))
+    followers = {
+        schema.name: Follower(spark, tmp_path / schema.name, schema, "changes", inputs, others=("edge", "node"))
+        for schema in (EDGE, node)
+    }
+    second = followers["node"].source
+    latest = second.latest
+
+    def disturbed(*arguments: Any) -> Any:
+        """A file comes after the first source has looked, before the second does."""
+        (inputs / "2.ndjson").write_text(lines(two))
+        return latest(*arguments)
+
+    monkeypatch.setattr(second, "latest", disturbed)
+    positions = advanced({name: follower.source for name, follower in followers.items()}, spark, {})
+    assert followers["edge"].read(positions["edge"]).inserted == {(1, 1)}
+    assert followers["node"].read(positions["node"]).inserted == {(1,)}

@@ -93,7 +93,7 @@ def test_rows_that_are_only_added_are_read_once(database: Cluster, follow: Make)
 def test_what_keeps_the_database_from_answering_is_told_without_the_password(
     follow: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(EngineError, match="relation .*no_such_table.* does not exist") as found:
+    with pytest.raises(EngineError, match=r"relation .*no_such_table.* does not exist") as found:
         follow(table="no_such_table").look()
     assert not found.value.retryable
     with pytest.raises(EngineError, match="refused") as found:

@@ -70,7 +70,7 @@ def test_folders_are_columns_and_files_of_other_columns_are_refused(spark: Any, 
     assert reason.startswith("column `day`: x is not a number")
     assert place == str(table / "day=x" / "p.parquet")
     pq.write_table(pa.table({"name": ["e"], "n": [1], "more": [1]}), table / "day=8" / "r.parquet")
-    with pytest.raises(DataError, match="has `more`, which .* has not"):
+    with pytest.raises(DataError, match=r"has `more`, which .* has not"):
         follower.look()
     follower.config.options["extra_columns"] = "ignore"
     follower.reopen()
@@ -101,12 +101,8 @@ def test_typed_columns_are_taken_only_without_loss(spark: Any, tmp_path: Path) -
         (1, 2**64 - 2, 2.0**53, "ü", True, dt.date(2026, 1, 31), moment.replace(tzinfo=dt.UTC), Decimal("1.50")),
         (None, None, None, "d", None, None, None, None),
     }
-    reasons = sorted(reason for _, reason, _ in step.bad)
-    assert [[part.partition("`: ")[0][-1:] for part in reason.split("; ")] for reason in reasons] == [
-        ["i", "f", "d", "p"],
-        ["i", "p"],
-        ["i", "u", "s"],
-    ] or reasons
+    wrong = [[part.split("`")[1] for part in reason.split("; ")] for _, reason, _ in step.bad]
+    assert sorted(wrong) == [["i", "f", "d", "p"], ["i", "p"], ["i", "u", "s"]]
 
 
 def test_csv_files_are_read_by_their_headers(spark: Any, tmp_path: Path) -> None:

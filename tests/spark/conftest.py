@@ -12,6 +12,8 @@ import pytest
 import upshot
 from tests.properties.engines import Make
 from tests.run_suites import missing_for_spark
+from upshot.database.database import Database
+from upshot.engine.spark.engine import SparkEngine
 
 # Every setting with its reason; what is not here is as a user's session would have it.
 SETTINGS = {
@@ -52,3 +54,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def on_spark(spark: Any) -> Make:
     """Makes databases whose every row and round is Spark's."""
     return lambda: upshot.connect(spark=spark, engine="spark")
+
+
+@pytest.fixture(scope="session")
+def on_files(spark: Any) -> Make:
+    """The same, but a set of more than two rows is a file already: what many rows would take, with few."""
+    return lambda: Database(lambda: SparkEngine(spark, small=2))

@@ -23,6 +23,8 @@ from upshot.plan.program_plan import ProgramPlan, compile_program
 from upshot.rewrite.shapes import aggregate_of
 from upshot.syntax import parse
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def session(spark: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -12,8 +12,8 @@ import pytest
 
 from tests.goldens import test_closure, test_modules, test_stock, test_trains, test_traps
 from tests.properties.engines import Make, using
-from tests.properties.settings import case_count
 from tests.spark.packing import Part, failures
+from tests.spark.test_conformance_random import THOROUGH
 
 pytestmark = pytest.mark.slow
 """Every commit is a handful of Spark jobs."""
@@ -27,39 +27,45 @@ LEFT_OUT = {
     "test_a_constraint_over_them_warns_or_rejects_as_it_says": "a rejection would be that of the pack; it runs alone",
 }
 LONG = {
-    "test_one_batch_and_its_parts_in_any_order_end_alike": 120,
-    "test_random_timetables_follow_the_oracle": 25,
-    "test_a_cycle_closed_and_opened_again": 14,
+    "test_one_batch_and_its_parts_in_any_order_end_alike",
+    "test_random_timetables_follow_the_oracle",
+    "test_a_cycle_closed_and_opened_again",
+    "test_mutual_recursion_over_deletes_and_rederives_across_views",
 }
-"""Transactions in a row; the longest ones wait for `make soak`."""
-MOST = 200 if case_count(2_000) > 10_000 else 20
+"""A dozen transactions in a row and more; these wait for `make soak`."""
+MODULES = {"papers": (test_closure, test_modules, test_trains), "stock": (test_stock,), "traps": (test_traps,)}
 
 
-def parts(module: ModuleType) -> dict[str, Part]:
-    """The tests of a module that use nothing but their parameters, once for each combination of these."""
+def parts(modules: Sequence[ModuleType]) -> dict[str, Part]:
+    """The tests that use nothing but their parameters: with all combinations of these, or with one, taken in turn."""
     found: dict[str, Part] = {}
-    for name, function in vars(module).items():
-        if name.startswith("test_") and name not in LEFT_OUT and LONG.get(name, 0) <= MOST:
-            for words, arguments in combinations(function):
-                found[f"{name}[{words}]"] = partial(function, **arguments)
+    for number, (name, function) in enumerate(tests(modules)):
+        every = list(combinations(function))
+        for words, arguments in every if THOROUGH else [every[number % len(every)]]:
+            found[f"{name}[{words}]"] = partial(function, **arguments)
     return found
+
+
+def tests(modules: Sequence[ModuleType]) -> Iterator[tuple[str, Callable[..., None]]]:
+    for module in modules:
+        for name, function in vars(module).items():
+            if name.startswith("test_") and name not in LEFT_OUT and (THOROUGH or name not in LONG):
+                yield name, function
 
 
 def combinations(function: Callable[..., None]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The parameters that pytest would call the function with."""
     marks = [mark for mark in getattr(function, "pytestmark", []) if mark.name == "parametrize"]
+    names = [mark.args[0] for mark in marks]
     for chosen in itertools.product(*(mark.args[1] for mark in marks)):
-        names = [mark.args[0] for mark in marks]
         yield " ".join(str(value).strip()[:30] for value in chosen), dict(zip(names, chosen, strict=True))
 
 
-MODULES = {"papers": (test_closure, test_modules, test_trains), "stock": (test_stock,), "traps": (test_traps,)}
-
-
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", MODULES if THOROUGH else ["all"])
 def test_the_goldens_hold_on_spark(on_spark: Make, name: str) -> None:
-    chosen = {words: part for module in MODULES[name] for words, part in parts(module).items()}
-    found = failures(on_spark, chosen)
+    """`make soak` runs them with every strategy."""
+    modules = MODULES.get(name) or [module for each in MODULES.values() for module in each]
+    found = failures(on_spark, parts(modules))
     assert not found, "\n\n".join(f"{each}\n{words}" for each, words in found.items())
 
 

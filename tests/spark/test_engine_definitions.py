@@ -72,8 +72,9 @@ def test_a_view_and_those_above_it_stay_exact_when_it_changes_its_strategy(spark
 
 
 def test_rows_handed_out_do_not_follow_later_changes(spark: Any) -> None:
+    path_only = ".decl edge(x: number, y: number) .decl path(x: number, y: number) path(X, Y) :- edge(X, Y), X < Y."
     for small in (IN_FILES, 1000):
-        it = SparkDriver(spark, BASE, small=small)
+        it = SparkDriver(spark, path_only, small=small)
         it.engine.insert("edge", CHAIN)
         inserted, _ = it.engine.propagate()["edge"]
         it.engine.accept()
@@ -86,7 +87,7 @@ def test_rows_handed_out_do_not_follow_later_changes(spark: Any) -> None:
         assert set(inserted) == set(whole) == set(CHAIN)
         assert set(deltas["edge"][1]) == set(CHAIN[:10])
         assert lent.columns == ["x", "y"]
-        assert lent.count() == 210
+        assert lent.count() == 20
         path = it.engine.rows("path")
         assert len(set(path)) == len(path)
         it.engine.close()

@@ -32,6 +32,8 @@ from upshot.plan.rule_plan import Action
 from upshot.plan.rule_plans import load_plan
 from upshot.syntax import parse
 
+pytestmark = pytest.mark.slow
+
 NUMBERS = (
     -(2**63), -(2**63) + 1, -(2**62), -(2**32), -7, -2, -1, 0, 1, 2, 3, 7, 62, 63, 64, 65, 2**31, 3037000500, 2**62,
     2**63 - 1,
@@ -218,17 +220,16 @@ def test_text_functors_and_tests_count_characters_as_python_does(session: Any) -
     )
 
 
-@pytest.mark.parametrize("op", ["=", "!=", "<", "<=", ">", ">="])
-def test_comparisons_order_values_as_the_oracle_does_and_are_false_for_null(session: Any, op: str) -> None:
+def test_comparisons_order_values_as_the_oracle_does_and_are_false_for_null(session: Any) -> None:
     domains = {"number": NUMBERS, "unsigned": UNSIGNED, "float": FLOATS, "symbol": TEXTS, "decimal(18,2)": DECIMALS}
     questions = []
     for kind, values in domains.items():
-        rows = tuple(itertools.product((None, *map(canonical, values[-6:])), repeat=2))
-        if kind in ("number", "unsigned"):
-            # These two cannot stand in a nullable column.
-            rows = tuple(row for row in rows if -(2**63) not in row and 2**64 - 1 not in row)
-        text = f".decl r(x: {kind}?, y: {kind}?)\n.decl h(x: {kind}, y: {kind})\nh(X, Y) :- r(X, Y), X {op} Y."
-        questions.append(Question(text, rows, {row for row in rows if holds(op, *row)}))
+        # The least number and the greatest unsigned one cannot stand in a nullable column.
+        some = [v for v in map(canonical, values[-7:]) if v not in (-(2**63), 2**64 - 1)]
+        rows = tuple(itertools.product((None, *some), repeat=2))
+        for op in ("=", "<", ">=", "!=") if kind in ("float", "symbol") else ("=", "<="):
+            text = f".decl r(x: {kind}?, y: {kind}?)\n.decl h(x: {kind}, y: {kind})\nh(X, Y) :- r(X, Y), X {op} Y."
+            questions.append(Question(text, rows, {row for row in rows if holds(op, *row)}))
     answer(session, questions)
 
 

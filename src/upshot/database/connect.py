@@ -66,8 +66,7 @@ def _engines(spark: Any, engine: str, max_rounds: int | None, memory: int | str 
         spark = spark or running_session()
         if spark is not None:
             return SparkPlace(spark, limits, reason=reason)
-        session = own_session()
-        return SparkPlace(session, limits, reason=reason, stop=session.stop)
+        return SparkPlace(None, limits, reason=reason, start=own_session)
     if engine == "local" or spark is None:
         bound = None if memory is None else memory_budget(memory)
         return partial(local_engine, Limits(limits.max_rounds, bound))

@@ -69,13 +69,19 @@ class SparkPlace:
     make_scratch: Callable[[Any], Folders] = spark_scratch
     reason: str = ""
     """Why an engine starts on Spark; nothing while it should start locally."""
-    stop: Callable[[], None] | None = None
+    start: Callable[[], Any] | None = None
+    """What gives a session when the first engine needs one and the user has given none."""
     _open: int = 0
 
     def __call__(self) -> Engine:
-        engine = PlacedEngine(self)
+        if self.session is None and self.start is not None:
+            self.session = self.start()
         self._open += 1
-        return engine
+        try:
+            return PlacedEngine(self)
+        except BaseException:
+            self.closed()
+            raise
 
     def spark(self) -> Engine:
         return self.make(self.session, Limits(max_rounds=self.limits.max_rounds))
@@ -85,8 +91,9 @@ class SparkPlace:
 
     def closed(self) -> None:
         self._open -= 1
-        if self._open == 0 and self.stop is not None:
-            self.stop()
+        if self._open == 0 and self.start is not None:
+            session, self.session = self.session, None
+            session.stop()
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +228,8 @@ class PlacedEngine:
         try:
             return work(self._engine)
         except BudgetExceeded as outgrown:
+            if self._local is None:
+                raise
             self._move(f"{in_bytes(outgrown.needed)} were needed")
             return work(self._engine)
 

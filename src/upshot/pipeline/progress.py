@@ -41,8 +41,8 @@ def summary(metrics: BatchMetrics) -> str:
     return f"{head}: {rows} in{bad}; {changed or 'no view changed'}; {took}, {metrics.engine} engine"
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def _counted(number: int, one: str, more: str = "") -> str:
+    return f"{number:,} {one if number == 1 else more or f'{one}s'}"
 
 
 class Display:
@@ -77,7 +77,7 @@ class Display:
     def batch(self, metrics: BatchMetrics) -> None:
         self._batches += 1
         self.note(summary(metrics))
-        self._say(f"waiting for changes, {_counted(self._batches, 'batch').replace('batchs', 'batches')} so far")
+        self._say(f"waiting for changes, {_counted(self._batches, 'batch', 'batches')} so far")
 
     def note(self, words: str) -> None:
         """A line that stays."""

@@ -19,7 +19,7 @@ from upshot.core.schema import Schema
 from upshot.database.connect import connect
 from upshot.database.database import Database
 from upshot.engine.spark.session import is_connect
-from upshot.pipeline.batch import ATTEMPTS, BatchRunner
+from upshot.pipeline.batch import BatchRunner
 from upshot.pipeline.checkpoint import Checkpoint, read_checkpoint, refuse_mismatch, take_back
 from upshot.pipeline.config import PipelineConfig, read_config
 from upshot.pipeline.data_source import Movement, offer
@@ -29,6 +29,7 @@ from upshot.pipeline.lock import locked
 from upshot.pipeline.metrics import BatchMetrics, append_metrics
 from upshot.pipeline.positions import Positions
 from upshot.pipeline.program import compiled_program, take_on
+from upshot.pipeline.record import Recorded, recorded
 from upshot.pipeline.session import delta_support, pipeline_session
 from upshot.pipeline.sinks import open_sinks
 from upshot.pipeline.sinks.catch_up import Publication
@@ -39,6 +40,10 @@ from upshot.pipeline.sources import Source, advanced, open_source
 from upshot.pipeline.spark_output import spark_prints_to
 from upshot.pipeline.steps import Step
 from upshot.pipeline.streaming import Stream, StreamEnded
+
+PAUSES = (0.5, 2.0, 5.0, 15.0)
+"""Seconds before a stream that Spark ended is started again, the first time and the next ones; a batch that succeeds
+starts the count anew."""
 
 
 @dataclass(slots=True)
@@ -140,10 +145,14 @@ class _Work:
             for name, source in config.sources.items()
         }
         publication = self._publication(schemas, delta)
+        self._stream = Stream(session, config.name, config.state / "stream", self._handle)
+        if not (config.state / "store").exists():
+            # Before a store is made: what is there may be waiting for the one that was lost.
+            self._whole_state(None)
         database: Database = opened.enter_context(
             connect(config.state / "store", spark=session, engine=config.engine, memory=config.memory)
         )
-        self._stream = Stream(session, config.name, config.state / "stream", self._handle)
+        self._whole_state(recorded(database))
         take_on(database, config, schemas)
         publication.catch_up(database)
         self._batches = BatchRunner(
@@ -172,18 +181,18 @@ class _Work:
                 return Summary(self._count, self._batches.database.version)
             except StreamEnded as ended:
                 lost, count = (1 if self._count > count else lost + 1), self._count
-                if lost == ATTEMPTS:
+                if lost > len(PAUSES):
                     raise
                 self.watchers.note(f"{ended.message}; starting it again")
+                stopping.wait(PAUSES[lost - 1])
 
     def _stream_until_done(self, once: bool, stopping: threading.Event) -> None:
-        state = read_checkpoint(self._stream.checkpoint)
-        refuse_mismatch(state, self._batches.last, self.config.state)
+        state = self._whole_state(self._batches.last)
         self._stream.offered.parent.mkdir(exist_ok=True)
         offer(self._stream.offered, state.positions)
         try:
             if state.pending:
-                self._stream.start()
+                self._stream.start(self._pace(once))
                 self._stream.wait_for(lambda done: done >= state.planned)
             self._follow(once, stopping)
         except (ConstraintError, DataError):
@@ -196,6 +205,12 @@ class _Work:
         finally:
             self._stream.stop()
 
+    def _whole_state(self, last: Recorded | None) -> Checkpoint:
+        """Where Spark's checkpoint stands, if it goes with what the store has recorded last."""
+        state = read_checkpoint(self._stream.checkpoint)
+        refuse_mismatch(state, last, self.config.state)
+        return state
+
     def _follow(self, once: bool, stopping: threading.Event) -> None:
         """Moves the stream to wherever the sources can be read, again and again."""
         while not stopping.is_set():
@@ -204,7 +219,7 @@ class _Work:
             if moved != known:
                 offer(self._stream.offered, moved)
                 # Not earlier: a stream that has nothing on offer would begin with an empty batch.
-                self._stream.start()
+                self._stream.start(self._pace(once))
                 # Of a batch that is recorded the sinks may still be behind: it is done when it was handled.
                 self._stream.wait_for(lambda _: self._handled == moved)  # noqa: B023 - waited for here
             elif once:
@@ -212,6 +227,10 @@ class _Work:
             else:
                 stopping.wait(self.config.trigger)
                 self._stream.check()
+
+    def _pace(self, once: bool) -> float:
+        """How often Spark looks at what is on offer: a look costs little, but a pipeline that waits waits long."""
+        return 0.1 if once else min(self.config.trigger, 0.5)
 
     def _handle(self, batch: int, moved: Sequence[Movement]) -> None:
         metrics = self._batches.run(batch, moved)
@@ -228,7 +247,7 @@ class _Work:
     def _take_back(self) -> None:
         """After a batch that the data do not allow: nothing of it was applied, and the next run plans it anew, with
         whatever has been corrected by then."""
-        found: Checkpoint = read_checkpoint(self._stream.checkpoint)
+        found = read_checkpoint(self._stream.checkpoint)
         last = -1 if self._batches.last is None else self._batches.last.batch
         if found.planned == last + 1:
             take_back(self._stream.checkpoint, found.planned)

@@ -49,8 +49,8 @@ class Stream:
     def checkpoint(self) -> Path:
         return self._folder / "checkpoint"
 
-    def start(self) -> None:
-        """Starts the query, unless it runs."""
+    def start(self, seconds: float) -> None:
+        """Starts the query, unless it runs; it looks at what is offered every so many seconds."""
         if self._query is not None:
             return
         # A batch that fails is reported by whoever waits for it; the bridge to Java would print it once more.
@@ -60,7 +60,7 @@ class Stream:
         stream = self._session.readStream.format(FORMAT).option("offered", str(self.offered)).load()
         writer = stream.writeStream.queryName(self._name).foreachBatch(self._batch)
         writer = writer.option("checkpointLocation", str(self.checkpoint))
-        self._query = writer.trigger(processingTime="100 milliseconds").start()
+        self._query = writer.trigger(processingTime=f"{max(1, round(seconds * 1000))} milliseconds").start()
 
     def wait_for(self, done: Callable[[int], bool]) -> None:
         """Returns when the last batch that was handled satisfies `done`; raises what a batch raised."""

@@ -13,7 +13,7 @@ from upshot.check.variables import fresh_name
 from upshot.core.schema import Role, Schema
 from upshot.plan.program_plan import ComponentPlan, read_by
 from upshot.rewrite.linearize import linearize
-from upshot.rewrite.maintenance import atoms_of
+from upshot.rewrite.maintenance import atoms_of, maintenance
 from upshot.rewrite.row_variables import row_variables
 from upshot.rewrite.stratified import stratified
 from upshot.syntax.ast import Atom, Term, Variable
@@ -53,6 +53,10 @@ class Decomposition:
     shared: tuple[str, ...] = ()
     linearized: str = ""
     """Why a non-linear closure could be made linear; empty if none was."""
+    gathered: str = ""
+    """The view, in `program` only, that the rows of the exits were given because a linear rule reads them."""
+    component: ComponentPlan | None = None
+    """The component whose recursion the parts run: as it was, or made linear."""
     program: CheckedProgram | None = None
 
     def __str__(self) -> str:
@@ -201,8 +205,18 @@ def _decomposed(
         split,
         tuple(name for name in read if name not in split),
         linearized,
+        exits,
+        _linear(component, program) if linearized else component,
         _program(program, seeds, [*inside, *recursive], read, exits),
     )
+
+
+def _linear(component: ComponentPlan, program: CheckedProgram) -> ComponentPlan:
+    """The component with the rules that a linear program has for it."""
+    clauses = tuple(clause for clause in program.clauses if clause.head.relation in component.views)
+    made = maintenance(program, component.views)
+    reads = frozenset(name for clause in clauses for name in read_by(clause)) - set(component.views)
+    return replace(component, clauses=clauses, rules=made.rules, states=made.states, reads=reads)
 
 
 def _split_on(name: str, pivots: Mapping[str, Columns], recursive: Sequence[Clause]) -> Columns | None:

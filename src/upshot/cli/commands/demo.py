@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 from upshot.cli.demo.stories import STORIES
+from upshot.cli.demo.story import Announced
 from upshot.cli.demo.telling import tell
-from upshot.cli.engines import missing_for_spark
+from upshot.cli.engines import missing_for_spark, spark_session
 from upshot.cli.settings import OK, Engine
 from upshot.cli.terminal import Terminal
 from upshot.core.diagnostic import did_you_mean
-from upshot.core.errors import UsageError
+from upshot.core.errors import EngineError, UsageError
 
 
 def demo(terminal: Terminal, name: str, engine: Engine, *, list_only: bool) -> int:
@@ -24,11 +25,25 @@ def demo(terminal: Terminal, name: str, engine: Engine, *, list_only: bool) -> i
         raise UsageError(
             f"there is no demo `{name}`", code="unknown-demo", help=did_you_mean(name, known) or f"demos: {listed}"
         )
-    why = ""
+    story = known[name]
     if engine is Engine.AUTO:
-        missing = missing_for_spark()
-        engine, why = (Engine.LOCAL, f" Spark is left out: {missing}") if missing else (Engine.SPARK, "")
-    tell(terminal, known[name].build(), engine, why)
+        return _where_it_can(terminal, story)
+    tell(terminal, story.build_for_spark() if engine is Engine.SPARK else story.build(), engine)
+    return OK
+
+
+def _where_it_can(terminal: Terminal, story: Announced) -> int:
+    missing = missing_for_spark()
+    if not missing:
+        try:
+            with spark_session(terminal):
+                tell(terminal, story.build_for_spark(), Engine.SPARK)
+                return OK
+        except EngineError as error:
+            if error.code != "no-spark-session":
+                raise
+            missing = error.message
+    tell(terminal, story.build(), Engine.LOCAL, f" Spark is left out: {missing}")
     return OK
 
 

@@ -105,7 +105,7 @@ class OtherEngine(Comparison):
 
     name = "local"
     columns = ("on Spark", "local")
-    footnote = "Each the whole commit; on Spark a handful of jobs, here the data would fit one process."
+    footnote = "Each is the whole commit. Data of this size fits one process; Spark is for what does not."
     waiting = "the same on the local engine, for comparison"
 
     def __init__(self, story: Story, database: Database) -> None:

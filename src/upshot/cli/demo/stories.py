@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from upshot.cli.demo import dependencies, inventory, trains
+from functools import partial
+
+from upshot.cli.demo.dependencies import SUMMARY as DEPENDENCIES
+from upshot.cli.demo.dependencies import dependencies
+from upshot.cli.demo.inventory import SUMMARY as INVENTORY
+from upshot.cli.demo.inventory import inventory
 from upshot.cli.demo.story import Announced
+from upshot.cli.demo.trains import SUMMARY as TRAINS
+from upshot.cli.demo.trains import trains
 
 STORIES = (
-    Announced("dependencies", dependencies.SUMMARY, dependencies.dependencies),
-    Announced("trains", trains.SUMMARY, trains.trains),
-    Announced("inventory", inventory.SUMMARY, inventory.inventory),
+    Announced("dependencies", DEPENDENCIES, dependencies, partial(dependencies, size=2000)),
+    Announced("trains", TRAINS, trains, trains),
+    Announced("inventory", INVENTORY, inventory, inventory),
 )

@@ -37,11 +37,13 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """A story that can be told: building it is left until somebody asks."""
+    """A story that can be told: building it is left until somebody asks. Spark gets less of it where a commit on all
+    of it would try the listener's patience."""
 
     name: str
     summary: str
     build: Callable[[], Story]
+    build_for_spark: Callable[[], Story]
 
 
 def program_text(name: str) -> str:

@@ -412,8 +412,9 @@ class LocalEngine:
         undoing needs is little, and must be had."""
         self._account.limit = self.budget
         try:
-            with _enough_memory(what):
-                yield
+            yield
+        except MemoryError as error:
+            raise _out_of_memory(f"`{what}`") from error
         finally:
             self._account.limit = None
 

@@ -91,13 +91,17 @@ def _quiet(f: Callable[..., float]) -> Callable[..., float]:
     return run
 
 
-def _highest(a: float, b: float) -> float:
+def _rank(value: float) -> tuple[bool, float]:
     """NaN is above every number."""
-    return a if math.isnan(a) else b if math.isnan(b) else max(a, b)
+    return math.isnan(value), 0.0 if math.isnan(value) else value
 
 
-def _lowest(a: float, b: float) -> float:
-    return b if math.isnan(a) else a if math.isnan(b) else min(a, b)
+def _highest(*values: float) -> float:
+    return max(values, key=_rank)
+
+
+def _lowest(*values: float) -> float:
+    return min(values, key=_rank)
 
 
 _FLOAT: dict[str, Callable[..., float]] = {
@@ -117,7 +121,9 @@ _COLUMNS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def _decimal(name: str, result: Type, a: Any, b: Any = 0) -> decimal.Decimal:
+def _decimal(name: str, result: Type, a: Any, b: Any = 0, *more: Any) -> decimal.Decimal:
+    if more:
+        return _decimal(name, result, _decimal(name, result, a, b), *more)
     with decimal.localcontext(prec=60):
         left, right = decimal.Decimal(a), decimal.Decimal(b)
         if name in ("/", "%") and right == 0:

@@ -93,8 +93,7 @@ class Propagation:
     def _maintain(self) -> Steps[None]:
         """Algorithm 1. Over-deletion ends before rederivation starts: a row rederived early may rest on one still to be
         deleted. [Staudt & Jarke 1996, section 3.1]"""
-        if self._decomposed is not None and self._decomposed.maintains(self._tables):
-            yield from self._maintain_parts(self._decomposed)
+        if (yield from self._maintain_parts()):
             return
         over = {view: Contents(table.types) for view, table in self._views.items()}
         if self._has_seeds("delete"):
@@ -122,14 +121,18 @@ class Propagation:
             went = yield from rows_without(remaining[view], inserted[view], self._session)
             table.settle(table.committed.changed(went, came), came, went)
 
-    def _maintain_parts(self, decomposed: Decomposed) -> Steps[None]:
-        """The same, each part of a decomposed recursion by itself."""
+    def _maintain_parts(self) -> Steps[bool]:
+        """The same, each part of a decomposed recursion by itself; false where that cannot be done."""
+        if self._decomposed is None or not self._decomposed.maintains(self._tables):
+            return False
         self.work.rounds += 1
-        for view, (came, went) in (yield from decomposed.maintain(self._tables)).items():
+        found = yield from self._decomposed.maintain(self._tables)
+        for view, (came, went) in (found or {}).items():
             table = self._views[view]
             self.work.inserted += came.count
             self.work.deleted += went.count
             table.settle(table.committed.changed(went, came), came, went)
+        return found is not None
 
     def _insert(self, view: str, rows: Piece) -> None:
         self.work.inserted += rows.count

@@ -34,7 +34,7 @@ from upshot.plan.component_plans import stage_plans
 from upshot.plan.order_body import Resolved
 from upshot.plan.pivot import Parts, decomposition
 from upshot.plan.program_plan import ComponentPlan, read_by
-from upshot.plan.rule_plan import Action, Change, RulePlan, State
+from upshot.plan.rule_plan import Action, Change, Probe, RulePlan, State
 from upshot.plan.rule_plans import load_plan
 
 MOST_SHARED = 1 << 30
@@ -140,57 +140,102 @@ class Decomposed:
         # What follows from different seeds is mostly the same: hashed into n parts, same generation on a grid was
         # computed n times. So without a pivot there is one part.
         parts = 1 if few or not self.found.pivots else 2 * self._parts
-        pieces = yield from self._run(task, members, self._plan.moving, parts)
+        pieces = yield from self._run(task, members, parts, here=self._is_local(tables))
         if pieces is None:
-            self._outgrown = True
             return None
         return dict(zip(self.found.views, pieces, strict=True))
 
+    def _is_local(self, tables: Mapping[str, Table]) -> bool:
+        names = (*self.component.reads, *self.found.views)
+        return all(tables[name].committed.is_local and tables[name].new.is_local for name in names)
+
     # ---- change --------------------------------------------------------------------------------------------------
 
-    def maintain(self, tables: Mapping[str, Table]) -> Steps[dict[str, tuple[Piece, Piece]]]:
-        """What comes into each view and what goes.
+    def maintain(self, tables: Mapping[str, Table]) -> Steps[dict[str, tuple[Piece, Piece]] | None]:
+        """What comes into each view and what goes; None if a part outgrows what a worker may hold.
 
-        A row changes only if some rule outside the rounds, driven by a change below, has a head with its pivot: in the
-        old state, for deletion, or in the new one. The views' new state is not known yet, but where it differs from the
-        old one by a deletion the first kind of head has told already.
+        A row changes only if some rule, driven by a change below, has a head with its pivot: in the old state, for
+        deletion, or in the new one. The views' new state is not known yet, but where it differs from the old one by
+        a deletion the first kind of head has told already. A head too many does no harm.
         """
-        types = tuple(self._schemas[self.found.views[0]].types[i] for i in self.found.pivots[self.found.views[0]])
-        optional = tuple(type.optional() for type in types)
-        frames = [self._touched(plan, tables) for plan in self._seed_plans(tables)]
-        unchanged = {view: (nothing(tables[view].types), nothing(tables[view].types)) for view in self.found.views}
+        types = self._pivot_types()
+        frames = [self._touched(plan, rows, tables) for plan, rows in self._driven(tables)]
+        unchanged: dict[str, tuple[Piece, Piece]] = {
+            view: (nothing(tables[view].types), nothing(tables[view].types)) for view in self.found.views
+        }
         if not frames:
-            return dict(unchanged)
-        (touched,) = yield [Ask(united(frames).distinct(), optional, branches=len(frames))]
+            return unchanged
+        (touched,) = yield [Ask(united(frames).distinct(), types, branches=len(frames))]
         if not touched.count:
-            return dict(unchanged)
+            return unchanged
         task = self._change_task(tables)
-        members = self._members(task, tables, touched, optional)
-        names = (*task.names, *task.moved)
-        pieces = yield from self._run(task, members, names, max(1, min(self._parts, touched.count // FEW)))
-        assert pieces is not None
+        members = self._members(task, tables, touched, types)
+        parts = max(1, min(self._parts, touched.count // FEW))
+        pieces = yield from self._run(task, members, parts, here=self._is_local(tables))
+        if pieces is None:
+            return None
         count = len(self.found.views)
         return {view: (pieces[i], pieces[i + count]) for i, view in enumerate(self.found.views)}
 
-    def _seed_plans(self, tables: Mapping[str, Table]) -> list[RulePlan]:
-        """The plans that a change below drives directly."""
-        statistics = TableStatistics(tables)
-        plans = [p for stage in ("delete", "insert") for p in stage_plans(self.component, stage, statistics) if p.seed]
-        return [plan for plan in plans if _change(tables, plan).count]
+    def _pivot_types(self) -> tuple[Type, ...]:
+        """The types of the pivot: a column of it can be NULL if it can be so in some view."""
+        columns = [[self._schemas[view].types[i] for i in self.found.pivots[view]] for view in self.found.views]
+        return tuple(next((type for type in same if type.nullable), same[0]) for same in zip(*columns, strict=True))
 
-    def _touched(self, plan: RulePlan, tables: Mapping[str, Table]) -> DataFrame:
-        """The pivots of the heads of a plan, the views being in their old state."""
+    def _driven(self, tables: Mapping[str, Table]) -> list[tuple[RulePlan, _Driving]]:
+        """The plans of the component that a change below drives, with the rows that do."""
+        assert self.found.component is not None
+        statistics = TableStatistics(tables, lambda name: None if name in tables else 0)
+        found = []
+        for stage in ("delete", "insert"):
+            exits = self._moved_exits(stage, tables) if self.found.gathered else None
+            for plan in stage_plans(self.found.component, stage, statistics):
+                assert plan.driver is not None
+                if not plan.seed:
+                    continue
+                if plan.driver.match.relation == self.found.gathered:
+                    rows = exits
+                else:
+                    rows = _driving(_change(tables, plan), self._session)
+                if rows is not None:
+                    found.append((plan, rows))
+        return found
+
+    def _moved_exits(self, stage: str, tables: Mapping[str, Table]) -> _Driving | None:
+        """Heads of the exits that may come or go: those of the exits' own rules driven by a change below."""
+        plans = stage_plans(self.component, stage, TableStatistics(tables))
+        driven = [
+            (plan, rows)
+            for plan in plans
+            if plan.seed and not self._reads_views(plan)
+            if (rows := _driving(_change(tables, plan), self._session)) is not None
+        ]
+        if not driven:
+            return None
+        frames = [self._heads(plan, rows, tables) for plan, rows in driven]
+        return _Driving(united(frames), small=all(rows.small for _, rows in driven))
+
+    def _reads_views(self, plan: RulePlan) -> bool:
+        return any(isinstance(step, Probe) and step.match.relation in self.found.views for step in plan.steps)
+
+    def _touched(self, plan: RulePlan, rows: _Driving, tables: Mapping[str, Table]) -> DataFrame:
+        """The pivots of the heads of a plan."""
+        columns = self.found.pivots[plan.head]
+        made = self._heads(plan, rows, tables)
+        return made.select(*(F.col(f"c{column}").alias(f"c{i}") for i, column in enumerate(columns)))
+
+    def _heads(self, plan: RulePlan, rows: _Driving, tables: Mapping[str, Table]) -> DataFrame:
+        """The heads of a plan, the views being in their old state."""
 
         def read(name: str, state: State) -> DataFrame:
+            if name == self.found.gathered:
+                return self._exits(self.found.views[0], tables, state)
             return self._read(tables, name, State.OLD if name in self.found.views else state)
 
-        def drive(name: str, change: Change) -> DataFrame:
-            return _change(tables, plan).frame(self._session)
-
-        small = isinstance(_change(tables, plan), LocalPiece)
-        made = heads(plan, read, drive, session=self._session, schemas=self._schemas, small=small)
-        columns = self.found.pivots[plan.head]
-        return made.select(*(F.col(f"c{column}").alias(f"c{i}") for i, column in enumerate(columns)))
+        schemas = self._schemas
+        if self.found.gathered:
+            schemas = {**schemas, self.found.gathered: schemas[self.found.views[0]]}
+        return heads(plan, read, lambda _, __: rows.frame, session=self._session, schemas=schemas, small=rows.small)
 
     def _change_task(self, tables: Mapping[str, Table]) -> ChangeTask:
         shared = self._shared({name: tables[name].committed for name in self.found.shared})
@@ -218,34 +263,39 @@ class Decomposed:
         views = {seed: view for view, seed in self.found.seeds.items()}
         pivots, small = touched.frame(self._session), isinstance(touched, LocalPiece)
         members = []
-        for name, state in [*((name, State.OLD) for name in task.names), *((name, State.NEW) for name in task.moved)]:
+        states = [State.OLD] * len(task.names) + [State.NEW] * len(task.moved)
+        for name, state in zip(task.given_names, states, strict=True):
             frame = self._exits(views[name], tables, state) if name in views else self._read(tables, name, state)
             members.append(within(frame, pivots, types, self._plan.pivots[name], small=small))
         return members
 
     # ---- jobs ----------------------------------------------------------------------------------------------------
 
-    def _run(
-        self, task: LoadTask | ChangeTask, members: Sequence[DataFrame], names: Sequence[str], parts: int
-    ) -> Steps[list[Piece] | None]:
+    def _run(self, task: LoadTask | ChangeTask, members: Sequence[DataFrame], parts: int) -> Steps[list[Piece] | None]:
         """The sets of rows that the task makes, over so many parts; None if one of them gave up."""
         given = task.given
         frames = []
-        for member, (frame, name) in enumerate(zip(members, names, strict=True)):
+        for member, (frame, name) in enumerate(zip(members, task.given_names, strict=True)):
             rows = given.frame(member, frame)
             if parts > 1:
                 places = [f"c{given.places[member][column]}" for column in self._plan.pivots[name]]
                 rows = rows.withColumn("part", F.xxhash64(*places))
             frames.append(rows)
         whole = united(frames)
-        whole = whole.repartition(parts, "part").drop("part") if parts > 1 else whole.coalesce(1)
+        if parts > 1:
+            whole = whole.repartition(parts, "part").drop("part")
+        else:
+            # Rows that are all in the driver need no shuffle; others are found by many tasks.
+            whole = whole.coalesce(1) if here else whole.repartition(1)
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return task(batches)
 
-        (listed,) = yield [Ask(whole.mapInArrow(run, spark_schema(LISTED)), LISTED, branches=len(frames))]
+        (listed,) = yield [Ask(whole.mapInArrow(run, spark_schema(LISTED)), LISTED, here=True, branches=len(frames))]
         assert isinstance(listed, LocalPiece)
-        return gathered(task.folders, task.made, listed.rows, self._small)
+        pieces = gathered(task.folders, task.made, listed.rows, self._small)
+        self._outgrown = pieces is None
+        return pieces
 
     # ---- frames --------------------------------------------------------------------------------------------------
 
@@ -349,6 +399,18 @@ class _Described:
         for path in self.files():
             if path not in keep:
                 path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Driving:
+    """The rows that drive a plan."""
+
+    frame: DataFrame
+    small: bool
+
+
+def _driving(piece: Piece, session: SparkSession) -> _Driving | None:
+    return _Driving(piece.frame(session), isinstance(piece, LocalPiece)) if piece.count else None
 
 
 def _change(tables: Mapping[str, Table], plan: RulePlan) -> Piece:

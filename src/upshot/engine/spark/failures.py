@@ -12,14 +12,14 @@ from collections import OrderedDict
 from threading import Lock
 from typing import Any
 
-from upshot.core.errors import DataError, EngineError, Error, OverflowError_
+from upshot.core.errors import DataError, EngineError, Error, LimitError, OverflowError_
 from upshot.core.span import Span
 
 LONGEST_MESSAGE = 2000
 """Spark Connect cuts long messages, and an error that is cut cannot be read back."""
 
 _MARK = "upshot-error:"
-_CLASSES = {kind.__name__: kind for kind in (DataError, OverflowError_, EngineError)}
+_CLASSES = {kind.__name__: kind for kind in (DataError, OverflowError_, EngineError, LimitError)}
 
 # ---- places ------------------------------------------------------------------------------------------------
 

@@ -63,8 +63,12 @@ class LoadTask:
     folders: tuple[Path, ...]
 
     @property
+    def given_names(self) -> tuple[str, ...]:
+        return self.plan.moving
+
+    @property
     def given(self) -> Slots:
-        return Slots(tuple(map(self.plan.types, self.plan.moving)))
+        return Slots(tuple(map(self.plan.types, self.given_names)))
 
     @property
     def made(self) -> list[tuple[Type, ...]]:
@@ -72,23 +76,10 @@ class LoadTask:
         return [self.plan.types(view) for view in self.plan.views]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = _received(batches)
-        if rows is None:
-            return
-        with _shard(self.plan, self.shared) as shard:
-            given = dict(zip(self.plan.moving, shard.coded(self.plan.moving, self.given.split(rows)), strict=True))
-            del rows
-            files = PartFiles(self.folders, self.made)
-            try:
-                shard.load(given, files)
-                listed = files.listed()
-            except BudgetExceeded:
-                if self.plan.pivots:
-                    raise
-                listed = gave_up()
-            finally:
-                files.close()
-        yield listed
+        return _listed(self, batches)
+
+    def run(self, shard: Shard, rows: Sequence[Codes], files: PartFiles) -> None:
+        shard.load(dict(zip(self.plan.moving, rows, strict=True)), files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,28 +101,42 @@ class ChangeTask:
         return (*self.plan.views, *self.plan.moving)
 
     @property
+    def given_names(self) -> tuple[str, ...]:
+        return (*self.names, *self.moved)
+
+    @property
     def given(self) -> Slots:
-        return Slots(tuple(map(self.plan.types, (*self.names, *self.moved))))
+        return Slots(tuple(map(self.plan.types, self.given_names)))
 
     @property
     def made(self) -> list[tuple[Type, ...]]:
         return 2 * [self.plan.types(view) for view in self.plan.views]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = _received(batches)
-        if rows is None:
-            return
-        with _shard(self.plan, self.shared) as shard:
-            coded = shard.coded((*self.names, *self.moved), self.given.split(rows))
+        return _listed(self, batches)
+
+    def run(self, shard: Shard, rows: Sequence[Codes], files: PartFiles) -> None:
+        old = dict(zip(self.names, rows, strict=False))
+        shard.change(self, old, dict(zip(self.moved, rows[len(self.names) :], strict=True)), files)
+
+
+def _listed(task: LoadTask | ChangeTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The list of the files that the task writes for a part."""
+    rows = _received(batches)
+    if rows is None:
+        return
+    files = PartFiles(task.folders, task.made)
+    try:
+        with _shard(task.plan, task.shared) as shard:
+            coded = shard.coded(task.given_names, task.given.split(rows))
             del rows
-            files = PartFiles(self.folders, self.made)
-            try:
-                old = dict(zip(self.names, coded, strict=False))
-                shard.change(self, old, dict(zip(self.moved, coded[len(self.names) :], strict=True)), files)
-                listed = files.listed()
-            finally:
-                files.close()
-        yield listed
+            task.run(shard, coded, files)
+        listed = files.listed()
+    except BudgetExceeded:
+        listed = gave_up()
+    finally:
+        files.close()
+    yield listed
 
 
 def _received(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
@@ -356,12 +361,18 @@ def _shard(plan: ShardPlan, shared: Mapping[str, SharedRelation]) -> Iterator[Sh
     key = (plan.key, *(state.origin for _, state in sorted(shared.items())))
     shard = _KEPT.pop(key, None) or Shard(plan)
     try:
-        shard.follow(shared)
+        try:
+            shard.follow(shared)
+        except FileNotFoundError:
+            # The files of the state it was in are gone, so it cannot go on from there.
+            shard.close()
+            shard = Shard(plan)
+            shard.follow(shared)
         with shard.holding():
             yield shard
     except BaseException as error:
         shard.close()
-        if isinstance(error, Error):
+        if isinstance(error, Error) and not isinstance(error, BudgetExceeded):
             where = plan.places.get(error.span, "") if error.span is not None else ""
             raise CarriedError(marked(error, where)) from None
         raise

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from upshot.core.errors import DataError
@@ -15,55 +14,65 @@ from upshot.pipeline.sinks.standing import Standing, read_standings, write_stand
 from upshot.pipeline.steps import Step, reached
 
 
-@dataclass(frozen=True, slots=True)
 class Publication:
-    """The sinks of a pipeline and the file that remembers how far they are."""
+    """The sinks of a pipeline and the file that remembers how far they are. Nobody else writes them while it runs, so
+    each is asked once which version it holds."""
 
-    sinks: Sequence[Sink]
-    file: Path
-
-    def catch_up(self, database: Database, told: Callable[[Sink], None] = lambda sink: None) -> None:
-        """Makes every sink hold the database's version. Doing it twice is doing it once."""
-        version = database.version
-        before = read_standings(self.file)
-        standings = {place: standing for place, standing in before.items() if place in self._places()}
-        for sink in self.sinks:
-            standing = standings.get(sink.place)
-            if standing is not None and standing.seen == version and standing.held == sink.held():
-                continue
-            if standing is None:
-                _refuse_stranger(sink)
-                # Remembered before it is started: what is there afterwards is then known to be ours.
-                standings[sink.place] = standing = Standing(-1, -1)
-                write_standings(self.file, standings)
-            told(sink)
-            reached(Step.PUBLISH)
-            _bring(sink, standing, database)
-            standings[sink.place] = Standing(_held(sink), version)
-        if standings != before:
-            write_standings(self.file, standings)
+    def __init__(self, sinks: Sequence[Sink], file: Path) -> None:
+        self._sinks, self._file = sinks, file
+        self._standings = {place: known for place, known in read_standings(file).items() if place in self._places()}
+        self._asked: set[str] = set()
 
     def _places(self) -> set[str]:
-        return {sink.place for sink in self.sinks}
+        return {sink.place for sink in self._sinks}
+
+    def catch_up(self, database: Database) -> None:
+        """Makes every sink hold the database's version. Doing it twice is doing it once."""
+        version = database.version
+        for sink in self._sinks:
+            standing = self._standing(sink)
+            if standing.held < 0 or standing.seen != version:
+                reached(Step.PUBLISH)
+                self._standings[sink.place] = Standing(_brought(sink, standing, database), version)
+        write_standings(self._file, self._standings)
+
+    def _standing(self, sink: Sink) -> Standing:
+        """How far the sink is, in its own words the first time."""
+        known = self._standings.get(sink.place)
+        if sink.place in self._asked:
+            assert known is not None
+            return known
+        held = sink.held()
+        if known is None:
+            if held is not None:
+                raise _stranger(sink, held)
+            # Remembered before it is started: what is there afterwards is then known to be ours.
+            known = self._standings[sink.place] = Standing(-1, -1)
+            write_standings(self._file, self._standings)
+        self._asked.add(sink.place)
+        if held is None:
+            return Standing(-1, -1)
+        return known if known.held == held else Standing(held, held)
 
 
-def _bring(sink: Sink, standing: Standing, database: Database) -> None:
-    held, version = sink.held(), database.version
-    if held is None:
+def _brought(sink: Sink, standing: Standing, database: Database) -> int:
+    """Takes the sink to the database's version; the version it then holds."""
+    held, version = standing.held, database.version
+    if held < 0:
         sink.start(database.rows(sink.view), version)
-        return
+        return version
     if held > version:
         raise _ahead(sink, held, version)
-    since = standing.seen if standing.held == held else held
-    missing = _missing(sink.view, since, database)
     if not sink.whole:
-        for number, changes in missing:
-            sink.apply(changes, number)
-    else:
-        newest = max((number for number, _ in missing), default=None)
-        if newest is not None:
-            # The pipeline is the only writer of its store: its rows now are those of that version.
-            sink.replace(database.rows(sink.view), newest)
+        for held, changes in _missing(sink.view, standing.seen, database):
+            sink.apply(changes, held)
+        return held
+    newest = max((number for number, _ in _missing(sink.view, standing.seen, database)), default=None)
+    if newest is None:
+        return held
+    # The pipeline is the only writer of its store: its rows now are those of that version.
+    sink.replace(database.rows(sink.view), newest)
+    return newest
 
 
 def _missing(view: str, since: int, database: Database) -> Iterable[tuple[int, Changes]]:
@@ -74,19 +83,12 @@ def _missing(view: str, since: int, database: Database) -> Iterable[tuple[int, C
             yield version, changes[view]
 
 
-def _held(sink: Sink) -> int:
-    held = sink.held()
-    return -1 if held is None else held
-
-
-def _refuse_stranger(sink: Sink) -> None:
-    held = sink.held()
-    if held is not None:
-        raise DataError(
-            f"{sink.place} holds version {held} of a state that is not this one",
-            code="state-mismatch",
-            help="if the state was removed to start over, remove the sink as well; otherwise name another path",
-        )
+def _stranger(sink: Sink, held: int) -> DataError:
+    return DataError(
+        f"{sink.place} holds version {held} of a state that is not this one",
+        code="state-mismatch",
+        help="if the state was removed to start over, remove the sink as well; otherwise name another path",
+    )
 
 
 def _ahead(sink: Sink, held: int, version: int) -> DataError:

@@ -19,7 +19,7 @@ Tell = Callable[[str, int, Changes], None]
 class Console:
     """`held` is the version that was printed last, as the state remembers it."""
 
-    whole = False
+    is_table = whole = False
 
     def __init__(self, view: str, held: int | None, tell: Tell) -> None:
         self.view = view

@@ -19,10 +19,12 @@ class DeltaWriter(Protocol):
         ...
 
     def occupied(self, path: str) -> bool:
-        """Whether there is anything at the path."""
+        """Whether there is anything at the path, a table or not."""
         ...
 
-    def version(self, path: str, application: str) -> int | None: ...
+    def version(self, path: str, application: str) -> int | None:
+        """What the application last wrote; None if it never did, or there is no table."""
+        ...
 
     def create(self, path: str, application: str, version: int, data: Any) -> None: ...
 
@@ -42,7 +44,7 @@ class DeltaWriter(Protocol):
 
 
 class _DeltaSink:
-    whole = False
+    is_table, whole = True, False
 
     def __init__(self, view: str, path: str, writer: DeltaWriter, application: str, kind: str) -> None:
         self.view = view
@@ -53,12 +55,8 @@ class _DeltaSink:
         return self._writer.columns(self._path)
 
     def held(self) -> int | None:
-        if self._writer.columns(self._path) is None:
-            if self._writer.occupied(self._path):
-                raise not_ours(self.place)
-            return None
         held = self._writer.version(self._path, self._application)
-        if held is None:
+        if held is None and self._writer.occupied(self._path):
             raise not_ours(self.place)
         return held
 

@@ -29,7 +29,7 @@ class NativeDelta:
         return Path(path).exists() and any(Path(path).iterdir())
 
     def version(self, path: str, application: str) -> int | None:
-        return DeltaTable(path).transaction_version(application)  # type: ignore[no-any-return]
+        return DeltaTable(path).transaction_version(application) if DeltaTable.is_deltatable(path) else None
 
     def create(self, path: str, application: str, version: int, data: pa.Table) -> None:
         self._write(path, application, version, data, "error")

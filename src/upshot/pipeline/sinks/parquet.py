@@ -31,7 +31,7 @@ class ParquetLog:
     """One folder `_version=000123` a version that changed the view; readers of partitioned Parquet see `_version` as a
     column."""
 
-    whole = False
+    is_table, whole = True, False
 
     def __init__(self, view: str, path: Path, session: Any) -> None:
         self.view = view
@@ -74,7 +74,7 @@ class ParquetLog:
 class ParquetSnapshots:
     """One folder `v000123` a version that changed the view; `current.json`, written last, names the newest."""
 
-    whole = True
+    is_table = whole = True
 
     def __init__(self, view: str, path: Path, session: Any, keep: int = 2) -> None:
         self.view = view

@@ -34,12 +34,17 @@ class Sink(Protocol):
         ...
 
     @property
+    def is_table(self) -> bool:
+        """Whether the sink has columns of its own, which must be those of the view."""
+        ...
+
+    @property
     def whole(self) -> bool:
         """Whether the sink takes the whole view each time, so that versions in between may be left out."""
         ...
 
     def columns(self) -> Columns | None:
-        """The columns the sink has, or None if there is nothing there yet or it has none of its own."""
+        """The columns the sink has, or None if there is nothing there yet."""
         ...
 
     def wanted(self, schema: Schema) -> Columns:
@@ -83,6 +88,8 @@ def log_columns(schema: Schema) -> dict[str, str]:
 
 def refuse_schema(sink: Sink, schema: Schema) -> None:
     """Raises if the view cannot be kept there: no columns, names that clash, or other columns than the sink has."""
+    if not sink.is_table:
+        return
     names = [column.name for column in schema.columns]
     if not names:
         message = f"`{schema.name}` has no columns, so it cannot be kept in {sink.place}"

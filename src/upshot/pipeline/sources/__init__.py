@@ -10,6 +10,7 @@ from upshot.core.schema import Schema
 from upshot.pipeline.config import SourceConfig
 from upshot.pipeline.positions import Position, Positions
 from upshot.pipeline.sources.batch import SourceBatch
+from upshot.pipeline.sources.listing import one_look
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,6 +53,7 @@ def open_source(config: SourceConfig, schema: Schema, staging: Path, delta: str)
 def advanced(sources: Mapping[str, Source], spark: SparkSession, positions: Positions) -> dict[str, Position]:
     """The positions every source can move to; those of sources that left the pipeline stay as they are."""
     moved = dict(positions)
-    for name, source in sources.items():
-        moved[name] = source.latest(spark, positions.get(name))
+    with one_look():
+        for name, source in sources.items():
+            moved[name] = source.latest(spark, positions.get(name))
     return moved

@@ -14,7 +14,7 @@ from pyspark.sql import types as spark
 
 from upshot.core import schema as core
 from upshot.core.types import Kind, Type
-from upshot.engine.spark.spark_types import spark_type
+from upshot.engine.spark.spark_types import declared_type, spark_type
 
 _LONGEST_SHOWN = 60
 _INTEGER = r"^[+-]?[0-9]{1,80}$"
@@ -92,7 +92,7 @@ def _read_text(text: Column, type: Type) -> Column:
         case Kind.DECIMAL:
             fraction = F.rtrim(F.substring_index(text, ".", -1), F.lit("0"))
             kept = ~text.contains(".") | (F.length(fraction) <= type.scale)
-            return F.when(text.rlike(_DECIMAL) & kept, text.try_cast(target))
+            return F.when(text.rlike(_DECIMAL) & kept, text.try_cast(declared_type(type)).cast(target))
         case Kind.SYMBOL:
             return text
 
@@ -131,14 +131,16 @@ def _read_typed(value: Column, given: spark.DataType, type: Type) -> Column | No
         return value.cast(target)
     match type.kind:
         case Kind.NUMBER | Kind.UNSIGNED if whole or floating or decimal:
-            fitted = value.try_cast(target)
+            # By way of a decimal: what is too large for a whole number would become the largest one.
+            exact = value if whole else value.try_cast("decimal(38,0)")
+            fitted = exact.try_cast(target)
             if not whole:
-                fitted = F.when(fitted.cast(given) == value, fitted)
+                fitted = F.when(exact.cast(given) == value, fitted)
             return _unsigned(fitted) if type.kind is Kind.UNSIGNED else fitted
         case Kind.FLOAT if floating:
             return value.cast(target)
         case Kind.FLOAT if whole:
-            return F.when(value.cast(target).try_cast("bigint") == value, value.cast(target))
+            return F.when(value.cast(target).try_cast("decimal(38,0)") == value, value.cast(target))
         case Kind.SYMBOL if isinstance(given, spark.StringType | spark.CharType | spark.VarcharType):
             return value.cast(target)
         case Kind.BOOLEAN if isinstance(given, spark.BooleanType):
@@ -150,7 +152,8 @@ def _read_typed(value: Column, given: spark.DataType, type: Type) -> Column | No
         case Kind.TIMESTAMP if isinstance(given, spark.TimestampType | spark.TimestampNTZType):
             return value.cast(target)
         case Kind.DECIMAL if decimal or whole:
-            return F.when(value.try_cast(target) == value, value.try_cast(target))
+            fitted = value.try_cast(declared_type(type))
+            return F.when(fitted == value, fitted.cast(target))
         case _:
             return None
 

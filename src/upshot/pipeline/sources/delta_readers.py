@@ -17,6 +17,7 @@ from upshot.core.errors import DataError, Error
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_LONGEST_SHOWN = 200
 _FEED_SETTING = "delta.enableChangeDataFeed"
 _UNRECORDED = (
     "CHANGE_DATA_NOT_RECORDED",
@@ -34,7 +35,8 @@ _EXPIRED = (
     "not found",
     "No such file",
     "Invalid version",
-    "Could not reconstruct",
+    "contiguous commit files",
+    "the specified end version",
 )
 
 
@@ -177,7 +179,8 @@ def _translated(path: Path, read: Callable[[], Any]) -> Any:
     except Error:
         raise
     except Exception as error:  # noqa: BLE001 - both libraries raise whatever they met
-        words = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        words = first if len(first) <= _LONGEST_SHOWN else first[: _LONGEST_SHOWN - 1] + "…"
         if any(mark in str(error) for mark in _UNRECORDED):
             raise FeedUnavailable("its change data feed does not reach back far enough") from None
         if any(mark in str(error) for mark in _EXPIRED):

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from upshot.core.schema import Schema
 from upshot.pipeline.sources.json_values import Misfit, json_reader
@@ -25,8 +26,7 @@ _ENVELOPE = frozenset({"before", "after", "op"})
 _TRANSACTION = frozenset({"insert", "delete"})
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """`op` is insert, delete, upsert, or remove, which names a row by its key and has None in all other columns; it is
     empty if the statement cannot be understood, and `reason` says why. `part` orders the statements of a line; those
     of one transaction have the same. `row` is the text of one that does not fit, if it is not the whole line."""
@@ -123,7 +123,9 @@ class LineReader:
                 raise Misfit(f"`op` must be one of {', '.join(OPERATIONS)}")
         else:
             raise Misfit("neither `_change` nor `op` says what happened to the row")
-        row = {name: value for name, value in content.items() if name not in marks}
+        row = content
+        for mark in marks:
+            row.pop(mark, None)
         if op in ("update", "upsert"):
             if not self.schema.keys:
                 name = self.schema.name
@@ -186,6 +188,10 @@ class LineReader:
     def _values(self, row: Any) -> tuple[Any, ...]:
         columns = self._columns
         if isinstance(row, dict):
+            if len(row) == len(columns):
+                # The way of almost every row; what is wrong with one is found out below.
+                with suppress(KeyError, Misfit):
+                    return tuple([read(row[name]) for name, read, _ in columns])
             if not self.ignore_extra and not row.keys() <= self._names:
                 extra = ", ".join(f"`{name}`" for name in row if name not in self._names)
                 raise Misfit(f"there is no column {extra} in `{self.schema}`")
@@ -214,7 +220,7 @@ class LineReader:
 
 def _read(line: str) -> Any:
     try:
-        return json.loads(line, parse_float=Decimal, parse_constant=_refused, object_pairs_hook=_without_repetition)
+        return _DECODER.decode(line)
     except json.JSONDecodeError as error:
         raise Misfit(f"this is not JSON: {error.msg.lower()} at column {error.colno}") from None
     except RecursionError:
@@ -237,6 +243,9 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key in keys if keys.count(key) > 1)
         raise Misfit(f"the key `{twice}` occurs twice")
     return found
+
+
+_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_refused, object_pairs_hook=_without_repetition)
 
 
 def _text(row: Any) -> str:

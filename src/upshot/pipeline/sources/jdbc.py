@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from upshot.core.errors import DataError, EngineError, Error, UsageError
@@ -71,7 +71,7 @@ class Connection:
                 code="missing-spark-package",
                 help="give Spark the package `org.postgresql:postgresql`, with `spark.jars.packages` or `spark.jars`",
             )
-        if isinstance(error, PySparkException) and "PSQLException" not in words and "refused" not in words:
+        if "PSQLException" not in f"{error}{getattr(error, '_stackTrace', '')}":
             return DataError(f"`{self.relation}` cannot be read from its database: {words}", code="unreadable-source")
         unreachable = EngineError(
             f"the database of `{self.relation}` does not answer: {words}",
@@ -165,6 +165,7 @@ def literal_text(text: str) -> str:
 
 def _said(error: Exception) -> str:
     """The line of a Java error that names the cause."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    trace = f"{error}\n{getattr(error, '_stackTrace', '')}"
+    lines = [line.strip() for line in trace.splitlines() if line.strip()]
     cause = next((line for line in lines if "PSQLException" in line), lines[0] if lines else type(error).__name__)
-    return cause.removeprefix("Caused by: ").removeprefix("org.postgresql.util.PSQLException: ")
+    return re.sub(r"^.*PSQLException: ", "", cause)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,11 +31,30 @@ class FoundFile:
 def files_of(folder: Path, relation: str) -> list[FoundFile]:
     """The files of the folder and the folders in it, by name. Names that begin with `_` or `.` and names that end in
     `.tmp` or `.crc` are drafts and marks of other programs and are passed over."""
+    seen = _SEEN.get()
+    if seen is not None and folder in seen:
+        return seen[folder]
     if not folder.exists():
         raise missing(f"there is no `{folder}`, the source of `{relation}`", "check `path`; an empty folder will do")
-    if folder.is_file():
-        return [_found(folder, folder.name)]
-    return sorted(_below(folder, ""), key=lambda file: file.name)
+    found = [_found(folder, folder.name)] if folder.is_file() else list(_below(folder, ""))
+    found.sort(key=lambda file: file.name)
+    if seen is not None:
+        seen[folder] = found
+    return found
+
+
+_SEEN: ContextVar[dict[Path, list[FoundFile]] | None] = ContextVar("seen", default=None)
+
+
+@contextmanager
+def one_look() -> Iterator[None]:
+    """Inside, a folder is listed once: sources that share it take the same files, so that no transaction in them is
+    torn in two."""
+    before = _SEEN.set({})
+    try:
+        yield
+    finally:
+        _SEEN.reset(before)
 
 
 def being_written(folder: Path) -> bool:
