@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.engine.driver import plain
@@ -22,6 +23,7 @@ from upshot.engine.spark.contents import Contents
 from upshot.engine.spark.pieces import FilePiece, LocalPiece
 from upshot.engine.spark.scratch import Scratch
 from upshot.engine.spark.session import private_session
+from upshot.engine.spark.spark_types import rows_for_spark
 from upshot.engine.spark.statements import sifted
 
 DECIMAL = Type(Kind.DECIMAL, precision=10, scale=2)
@@ -69,6 +71,14 @@ def test_small_sets_of_all_types_come_in_one_job_and_large_ones_in_files(answers
     assert (found[1].count, read(found[1], answers)) == (500, plain(many))
     assert isinstance(found[2], LocalPiece)
     assert read(found[2], answers) == read(found[0], answers) == plain(ROWS)
+
+
+def test_no_row_is_lost_behind_an_empty_chunk(answers: Answers) -> None:
+    """Spark stops reading an Arrow table at its first empty chunk."""
+    one = rows_for_spark([(1,)], (NUMBER,))
+    piece = LocalPiece(pa.concat_tables([one, one.slice(1), rows_for_spark([(2,)], (NUMBER,))]), (NUMBER,))
+    (found,) = answers.answer([Ask(piece.frame(answers.session), (NUMBER,))])
+    assert read(found, answers) == {(1,), (2,)}
 
 
 def test_rows_that_are_missing_from_the_files_are_noticed(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:

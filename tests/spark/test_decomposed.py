@@ -245,6 +245,23 @@ def test_what_outgrows_a_worker_is_left_to_rounds_and_explain_says_so(lab: Lab) 
     assert "what is shared needs 24.4 KiB, more than 1000 bytes" in decomposed.describe(tables)
 
 
+def test_what_neither_state_holds_is_no_error(lab: Lab) -> None:
+    """Before, 1 reaches 5; after, 5 leads to a division by zero: but 1 does not reach it any more."""
+    text = CLOSURE + "p(X, Z) :- p(X, Y), e(Y, W), Z = 100 / W."
+    decomposed, tables = lab.only(
+        text, {"e": {(1, 5), (2, 6), (6, 50)}, "p": {(1, 5), (2, 6), (6, 50), (2, 2), (2, 16)}}
+    )
+    went, came = (LocalPiece.of([row], tables["e"].types) for row in ((1, 5), (5, 0)))
+    tables["e"].settle(tables["e"].committed.changed(went, came), came, went)
+    changes = lab.answers.run(decomposed.maintain(tables))
+    assert changes is not None
+    assert [lab.rows(piece) for piece in changes["p"]] == [{(5, 0)}, {(1, 5)}]
+    tables["e"].settle(tables["e"].committed.changed(nothing(came.types), came), came, nothing(came.types))
+    with pytest.raises(DataError) as caught:
+        lab.answers.run(decomposed.maintain(tables))
+    assert caught.value.code == "division-by-zero"
+
+
 def test_errors_of_a_worker_are_those_of_the_local_engine(lab: Lab) -> None:
     text = CLOSURE + "p(X, Z) :- p(X, Y), Z = Y * 4611686018427387904, e(X, _)."
     decomposed, tables = lab.only(text, {"e": {(1, 1)}})

@@ -130,7 +130,7 @@ class Rows:
             )
         if isinstance(self._source, FrameSource):
             return self._source.frame(session)
-        return session.createDataFrame(self.to_arrow())
+        return session.createDataFrame(_for_spark(self.to_arrow()))
 
     def to_parquet(self, folder: str | os.PathLike[str]) -> None:
         """Writes the rows into a folder of Parquet files, which is made if there is none."""

@@ -46,6 +46,7 @@ class DryRun:
     pipeline: str
     engine: str
     delta: str
+    """what reads and writes Delta tables, if there are any: spark or deltalake"""
     sources: Mapping[str, tuple[str, ...]]
     """notes by relation"""
     views: tuple[PlannedView, ...]
@@ -57,7 +58,8 @@ class DryRun:
         return asdict(self)
 
     def __str__(self) -> str:
-        lines = [f"pipeline {self.pipeline}: ok", f"engine {self.engine}", f"delta tables: through {self.delta}"]
+        lines = [f"pipeline {self.pipeline}: ok", f"engine {self.engine}"]
+        lines += [f"delta tables through {self.delta}"] if self.delta else []
         for name, notes in self.sources.items():
             lines.append(f"source {name}: ok")
             lines += [f"  {note}" for note in notes]
@@ -89,7 +91,7 @@ def dry_run(config: PipelineConfig, session: Any) -> DryRun:
     return DryRun(
         config.name,
         _engine(config),
-        delta,
+        delta if "delta" in {place.format for place in (*config.sources.values(), *config.sinks.values())} else "",
         sources,
         _views(compiled),
         tuple(PlannedSink(sink.view, sink.place, sink.held()) for sink in sinks),

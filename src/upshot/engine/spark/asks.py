@@ -29,16 +29,17 @@ _WITHIN_PARTITION = (1 << 33) - 1
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A frame whose rows are wanted. They are distinct, or may come out several times if `distinct` is false; then a
-    small answer is made distinct here. `large`: more rows than the driver holds are expected, and the answer goes to
-    files; `stays_in_files`: also if there are few. `here`: it comes to the driver whatever its size, which is bounded by
-    something that is there already. `branches`: how many rules it joins."""
+    """A frame whose rows are wanted, each once. `repeats`: it may have a row several times, which the driver sorts out
+    faster than a shuffle as long as they are few. `large`: more rows than the driver holds are expected, and the answer
+    goes to files; `stays_in_files`: also if there are few. `here`: it comes to the driver whatever its size, which is
+    bounded by something that is there already. `branches`: how many rules it joins."""
 
     frame: DataFrame
     types: Types
     large: bool = False
     stays_in_files: bool = False
     here: bool = False
+    repeats: bool = False
     branches: int = 1
 
 
@@ -120,7 +121,9 @@ class Answers:
         path = self._scratch.new()
         names = column_names(len(ask.types))
         observation = Observation()
-        counted = ask.frame.select(*names).observe(observation, F.count(F.lit(1)).alias("rows"))
+        rows = ask.frame.select(*names)
+        rows = rows.distinct() if ask.repeats else rows
+        counted = rows.observe(observation, F.count(F.lit(1)).alias("rows"))
         counted.write.parquet(str(path))
         self.jobs += 1
         count = int(observation.get["rows"])

@@ -207,6 +207,8 @@ class Propagation:
         return found
 
     def _heads(self, plan: RulePlan, *, small: bool) -> DataFrame:
+        # What a few changed rows join with is few; what all rows of relations join with may be anything.
+        small = small and plan.driver is not None and plan.driver.change is not Change.ALL
         return heads(plan, self._read, self._drive, session=self._session, schemas=self._schemas, small=small)
 
     def _read(self, relation: str, state: State) -> DataFrame:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from upshot.check.program import CheckedProgram, Clause
-from upshot.core.schema import Schema
+from upshot.core.schema import Column, Schema
 from upshot.core.span import Span
 from upshot.core.types import Kind, Type
 from upshot.engine.limits import Limits, in_bytes
@@ -34,8 +34,9 @@ from upshot.plan.component_plans import stage_plans
 from upshot.plan.order_body import Resolved
 from upshot.plan.pivot import Parts, decomposition
 from upshot.plan.program_plan import ComponentPlan, read_by
-from upshot.plan.rule_plan import Action, Change, Probe, RulePlan, State
+from upshot.plan.rule_plan import Action, Change, RulePlan, State
 from upshot.plan.rule_plans import load_plan
+from upshot.plan.weakened import reads_any, weakened
 
 MOST_SHARED = 1 << 30
 """The most bytes of relations that every worker holds whole."""
@@ -48,6 +49,9 @@ FEW = 200
 
 _TEXT = 24
 """What a text is taken to need."""
+
+_PIVOT = "touched pivots"
+"""What the heads that are looked for are called; no relation is called so."""
 
 _numbers = itertools.count()
 
@@ -207,7 +211,7 @@ class Decomposed:
         driven = [
             (plan, rows)
             for plan in plans
-            if plan.seed and not self._reads_views(plan)
+            if plan.seed and not reads_any(plan, self.found.views)
             if (rows := _driving(_change(tables, plan), self._session)) is not None
         ]
         if not driven:
@@ -215,12 +219,12 @@ class Decomposed:
         frames = [self._heads(plan, rows, tables) for plan, rows in driven]
         return _Driving(united(frames), small=all(rows.small for _, rows in driven))
 
-    def _reads_views(self, plan: RulePlan) -> bool:
-        return any(isinstance(step, Probe) and step.match.relation in self.found.views for step in plan.steps)
-
     def _touched(self, plan: RulePlan, rows: _Driving, tables: Mapping[str, Table]) -> DataFrame:
-        """The pivots of the heads of a plan."""
+        """The pivots of the heads of a plan. The views' old state beside the new one of other relations may hold what
+        neither state does: so a rule that reads both must not fail here, and asks less."""
         columns = self.found.pivots[plan.head]
+        if reads_any(plan, self.found.views):
+            return self._heads(replace(weakened(plan, columns, self.found.views), head=_PIVOT), rows, tables)
         made = self._heads(plan, rows, tables)
         return made.select(*(F.col(f"c{column}").alias(f"c{i}") for i, column in enumerate(columns)))
 
@@ -232,9 +236,10 @@ class Decomposed:
                 return self._exits(self.found.views[0], tables, state)
             return self._read(tables, name, State.OLD if name in self.found.views else state)
 
-        schemas = self._schemas
+        pivot = tuple(Column(f"c{i}", type) for i, type in enumerate(self._pivot_types()))
+        schemas = {**self._schemas, _PIVOT: Schema(_PIVOT, pivot)}
         if self.found.gathered:
-            schemas = {**schemas, self.found.gathered: schemas[self.found.views[0]]}
+            schemas[self.found.gathered] = schemas[self.found.views[0]]
         return heads(plan, read, lambda _, __: rows.frame, session=self._session, schemas=schemas, small=rows.small)
 
     def _change_task(self, tables: Mapping[str, Table]) -> ChangeTask:
@@ -271,8 +276,11 @@ class Decomposed:
 
     # ---- jobs ----------------------------------------------------------------------------------------------------
 
-    def _run(self, task: LoadTask | ChangeTask, members: Sequence[DataFrame], parts: int) -> Steps[list[Piece] | None]:
-        """The sets of rows that the task makes, over so many parts; None if one of them gave up."""
+    def _run(
+        self, task: LoadTask | ChangeTask, members: Sequence[DataFrame], parts: int, *, here: bool
+    ) -> Steps[list[Piece] | None]:
+        """The sets of rows that the task makes, over so many parts; None if one of them gave up. `here`: all that is
+        read is in the driver."""
         given = task.given
         frames = []
         for member, (frame, name) in enumerate(zip(members, task.given_names, strict=True)):

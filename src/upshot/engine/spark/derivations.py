@@ -38,9 +38,11 @@ class Derivations:
         room = BRANCHES // 2 if looks_up else BRANCHES
         for first in range(0, len(self._frames), room):
             some = self._frames[first : first + room]
-            derived = united(some).distinct()
-            asks.append(Ask(derived, types, branches=len(some)))
-            if looks_up:
+            if not looks_up:
+                asks.append(Ask(united(some), types, repeats=True, branches=len(some)))
+            else:
+                derived = united(some).distinct()
+                asks.append(Ask(derived, types, branches=len(some)))
                 asks.append(Ask(self._known.hits(self._session, derived, types), types, branches=len(some)))
         return asks
 

@@ -24,7 +24,7 @@ from upshot.engine.spark.pieces import SMALL
 from upshot.engine.spark.queries import Query
 from upshot.engine.spark.restored import adopted, save
 from upshot.engine.spark.scratch import SETTING, Scratch
-from upshot.engine.spark.session import private_session
+from upshot.engine.spark.session import private_session, release
 from upshot.engine.spark.spark_rows import HandedOut
 from upshot.engine.spark.statements import Kind, Statement, key_conflicts, sifted
 from upshot.engine.spark.tables import Table, TableStatistics
@@ -325,6 +325,7 @@ class SparkEngine:
         _release(self._now, keep=Installed())
         self._now, self._before, self._staged = Installed(), None, {}
         self._scratch.remove()
+        release(self._session)
 
     def _schema(self, name: str) -> Schema:
         return self._now.schemas[name]

@@ -73,7 +73,9 @@ class LocalPiece:
 
     def frame(self, session: SparkSession, types: Sequence[Type] | None = None) -> DataFrame:
         if self._frame is None or self._frame[0] is not session:
-            self._frame = session, session.createDataFrame(self.table, spark_schema(self.types))
+            # Spark takes an empty chunk for the end of the table, and loses what comes after it.
+            whole = self.table.combine_chunks()
+            self._frame = session, session.createDataFrame(whole, spark_schema(self.types))
         return _narrowed(self._frame[1], self.types, types)
 
     def without(self, others: Container[Row]) -> LocalPiece:
@@ -97,7 +99,7 @@ class LocalPiece:
         # What is there already as a table is not converted again, row by row.
         if rows is not None and (self._table is None or other._table is None) and self.count < 4 * other.count:
             return LocalPiece(None, self.types, rows)
-        return LocalPiece(pa.concat_tables([self.table, other.table]), self.types, rows)
+        return LocalPiece(pa.concat_tables([self.table, other.table]).combine_chunks(), self.types, rows)
 
     def narrowed(self, types: Sequence[Type]) -> LocalPiece:
         """Only the first columns, by which alone the rows are distinct."""

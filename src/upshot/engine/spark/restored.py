@@ -64,5 +64,5 @@ def save(rows: Rows, folder: Path, count: int) -> int:
             f"`{folder}` cannot be read back: {error}", code="lost-rows", help="check that every node sees the folder"
         ) from error
     if written != count:
-        raise miscounted(rows.schema.name, count, written)
+        raise miscounted(f"`{rows.schema.name}`", count, written)
     return count

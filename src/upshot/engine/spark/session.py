@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -57,6 +58,14 @@ def private_session(session: Any) -> Any:
     private.conf.set("spark.sql.shuffle.partitions", parts)
     private.conf.set("spark.sql.files.minPartitionNum", parts)
     return private
+
+
+def release(private: Any) -> None:
+    """Let go of a private session. The classic one is freed with its last frame; the server of a Connect session keeps
+    what it knows of it until told."""
+    if is_connect(private):
+        with contextlib.suppress(Exception):  # the server, or the user's own session, may be gone already
+            private.client.release_session()
 
 
 def is_connect(session: Any) -> bool:

@@ -99,7 +99,7 @@ class Table:
             return
         (piece,) = yield [Ask(pending.frame(self._session), self.stored_types, stays_in_files=True)]
         if piece.count != pending.count:
-            raise miscounted(self.schema.name, pending.count, piece.count)
+            raise miscounted(f"`{self.schema.name}`", pending.count, piece.count)
         self.pending = Contents.of(piece)
 
 
@@ -110,6 +110,9 @@ def spilled(contents: Contents, session: SparkSession, small: int) -> Steps[Cont
     bare = Contents(contents.types, below=contents.below, minus=contents.minus, files=contents.files)
     parts = [part for part in (contents.gone, contents.come) if part.count]
     written = yield [Ask(part.frame(session), part.types, stays_in_files=True) for part in parts]
+    for part, piece in zip(parts, written, strict=True):
+        if part.count != piece.count:
+            raise miscounted("a change", part.count, piece.count)
     gone = written[0] if contents.gone.count else nothing(contents.types)
     come = written[-1] if contents.come.count else nothing(contents.types)
     return bare.changed(gone, come)
@@ -117,7 +120,7 @@ def spilled(contents: Contents, session: SparkSession, small: int) -> Steps[Cont
 
 def miscounted(name: str, known: int, written: int) -> EngineError:
     error = EngineError(
-        f"`{name}` has {known} rows, and {written} were written",
+        f"{name} has {known} rows, and {written} were written",
         code="lost-rows",
         help="nothing was applied; check that every node sees the scratch folder, which `upshot.scratch` names",
     )
