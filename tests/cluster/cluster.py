@@ -157,6 +157,7 @@ def session(cluster: Cluster, **settings: str) -> Any:
         "spark.driver.memory": "1g",
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
+        "upshot.partitions": "2",  # TEMPORARY
         "spark.local.dir": str(cluster.folder / "local"),
         "spark.sql.warehouse.dir": str(cluster.folder / "warehouse"),
         "spark.sql.shuffle.partitions": "2",

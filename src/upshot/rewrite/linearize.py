@@ -65,27 +65,28 @@ def linearize(program: CheckedProgram, view: str) -> Linearized:
     except Refused as refused:
         return Linearized(None, str(refused))
     guards = tuple(literal for literal in composition.body if literal not in (first, second))
-    copied = [_copied(clause) for clause in exits]
-    others = tuple(clause for clause in program.clauses if clause.head.relation != view)
     schemas = dict(program.schemas)
-    if all(copied):
+    if all(_copied(clause) for clause in exits):
         name = ""
-        made = [
-            replace(composition, body=(first, _renamed(clause, second), *guards), origin=composition.origin)
-            for clause in exits
-        ]
-        made = [*exits, *made]
+        made = [*exits, *(replace(composition, body=(first, _renamed(each, second), *guards)) for each in exits)]
     else:
         name = fresh_name(f"{view}_exit", schemas)
         schemas[name] = Schema(name, schemas[view].columns, Role.VIEW)
-        row = Atom(view, tuple(map(Variable, row_variables(schemas[view]))))
-        types = dict(zip(row_variables(schemas[view]), schemas[view].types, strict=True))
-        made = [replace(clause, head=replace(clause.head, relation=name)) for clause in exits]
-        made.append(Clause(row, (replace(row, relation=name),), types, composition.origin))
+        made = _over_exits(name, schemas[view], composition, exits)
         made.append(replace(composition, body=(first, replace(second, relation=name), *guards)))
+    others = tuple(clause for clause in program.clauses if clause.head.relation != view)
     made = [retyped(clause, schemas) for clause in made]
     linear = stratified(program, (*others, *made), schemas, by="linearize")
     return Linearized(linear, "a product of rows can be bracketed to the left, so one factor is an exit row", name)
+
+
+def _over_exits(name: str, schema: Schema, composition: Clause, exits: Sequence[Clause]) -> list[Clause]:
+    """The exits as rules of a view of their own, and the rule that takes its rows over."""
+    variables = row_variables(schema)
+    row = Atom(schema.name, tuple(map(Variable, variables)))
+    types = dict(zip(variables, schema.types, strict=True))
+    made = [replace(clause, head=replace(clause.head, relation=name)) for clause in exits]
+    return [*made, Clause(row, (replace(row, relation=name),), types, composition.origin)]
 
 
 def _parts(view: str, clauses: Sequence[Clause]) -> tuple[Clause, list[Clause]]:
