@@ -233,6 +233,12 @@ def test_bad_rows_stop_the_run_where_the_source_says_so(make: Make) -> None:
     assert "001.ndjson:2" in error.message
     assert lake.view() == []
     assert lake.quarantine() == []
+    # What was not consumed may be corrected where it is.
+    (lake.root / "edges" / "001.ndjson").write_text('{"x": 1, "y": 2, "_change": 1}\n')
+    lake.run()
+    assert lake.view() == [(1, 2)]
+    (lake.root / "edges" / "001.ndjson").write_text('{"x": 3, "y": 4, "_change": 1}\n')
+    assert refused(lake).code == "source-rewritten"
 
 
 def test_a_torn_state_is_told_apart_from_a_new_one(make: Make) -> None:

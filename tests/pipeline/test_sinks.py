@@ -201,7 +201,7 @@ def test_rows_that_are_many_and_on_spark_leave_without_being_collected(
 
         arrow = tuples
 
-        def frame(self) -> Any:
+        def frame(self, session: Any = None) -> Any:
             return spark.createDataFrame([(1, "a"), (2, "b"), (3, None)], "x long, y string")
 
     monkeypatch.setattr(tables, "FEW", 2)

@@ -43,6 +43,7 @@ REWRITTEN = {
 
 REFUSED = {
     "p(X, Y) :- e(X, Y). p(X, Z) :- p(X, Y), e(Y, Z).": "no rule uses `p` twice",
+    "p(X, Z) :- p(X, Y), p(Y, Z).": "no rule of `p` does without it, so that it is empty",
     "p(X, Y) :- e(X, Y). p(X, Z) :- p(X, Y), p(Y, W), p(W, Z).": "a rule uses `p` more than twice",
     "p(X, Y) :- e(X, Y). p(X, Z) :- p(X, Y), p(Y, Z). p(X, Z) :- p(X, Y), p(Y, Z), n(Y).": (
         "two different rules use `p` twice"

@@ -46,7 +46,6 @@ BITS: Functions = {
     "bor": operator.or_,
     "bxor": operator.xor,
     "bnot": operator.invert,
-    "bshl": lambda value, places: value << (places & 63),
     "bshr": lambda value, places: value >> (places & 63),
 }
 FLOAT: Functions = {
@@ -54,7 +53,7 @@ FLOAT: Functions = {
     "-": np.subtract,
     "*": np.multiply,
     "/": np.divide,
-    "^": np.power,
+    "^": operator.pow,
     "neg": np.negative,
 }
 
@@ -161,5 +160,6 @@ EXACT: Functions = {
     "/": divide,
     "%": lambda dividend, divisor: dividend - divisor * divide(dividend, divisor),
     "^": power,
+    "bshl": lambda value, places: value << (places & 63),
     "to_number": to_number,
 }

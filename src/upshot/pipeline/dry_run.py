@@ -91,12 +91,18 @@ def dry_run(config: PipelineConfig, session: Any) -> DryRun:
     return DryRun(
         config.name,
         _engine(config),
-        delta if "delta" in {place.format for place in (*config.sources.values(), *config.sinks.values())} else "",
+        delta if _has_delta(config) else "",
         sources,
         _views(compiled),
         tuple(PlannedSink(sink.view, sink.place, sink.held()) for sink in sinks),
         _unfed(config, schemas),
     )
+
+
+def _has_delta(config: PipelineConfig) -> bool:
+    return "delta" in {source.format for source in config.sources.values()} | {
+        sink.format for sink in config.sinks.values()
+    }
 
 
 def _engine(config: PipelineConfig) -> str:

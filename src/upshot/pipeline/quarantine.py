@@ -53,7 +53,7 @@ class BadRows:
         raise DataError(
             f"{counted} not fit `{relation}`: {told}{more}",
             code="bad-rows",
-            help='nothing was applied; correct the rows, or set `on_bad_row = "quarantine"` to set them aside',
+            help='nothing was applied; correct them where they are, or set them aside: `on_bad_row = "quarantine"`',
         )
 
     def write(self, folder: Path, batch: int, now: datetime) -> None:

@@ -64,29 +64,31 @@ def linearize(program: CheckedProgram, view: str) -> Linearized:
         first, second = _composition(view, composition)
     except Refused as refused:
         return Linearized(None, str(refused))
-    guards = tuple(literal for literal in composition.body if literal not in (first, second))
-    schemas = dict(program.schemas)
-    if all(_copied(clause) for clause in exits):
-        name = ""
-        made = [*exits, *(replace(composition, body=(first, _renamed(each, second), *guards)) for each in exits)]
-    else:
-        name = fresh_name(f"{view}_exit", schemas)
-        schemas[name] = Schema(name, schemas[view].columns, Role.VIEW)
-        made = _over_exits(name, schemas[view], composition, exits)
-        made.append(replace(composition, body=(first, replace(second, relation=name), *guards)))
+    made, schemas, name = _linear_clauses(program, view, composition, (first, second), exits)
     others = tuple(clause for clause in program.clauses if clause.head.relation != view)
-    made = [retyped(clause, schemas) for clause in made]
-    linear = stratified(program, (*others, *made), schemas, by="linearize")
+    linear = stratified(program, (*others, *(retyped(clause, schemas) for clause in made)), schemas, by="linearize")
     return Linearized(linear, "a product of rows can be bracketed to the left, so one factor is an exit row", name)
 
 
-def _over_exits(name: str, schema: Schema, composition: Clause, exits: Sequence[Clause]) -> list[Clause]:
-    """The exits as rules of a view of their own, and the rule that takes its rows over."""
-    variables = row_variables(schema)
-    row = Atom(schema.name, tuple(map(Variable, variables)))
-    types = dict(zip(variables, schema.types, strict=True))
+def _linear_clauses(
+    program: CheckedProgram, view: str, composition: Clause, uses: tuple[Atom, Atom], exits: Sequence[Clause]
+) -> tuple[list[Clause], dict[str, Schema], str]:
+    """The clauses of the view, all schemas, and the name of the view of exit rows, empty where the exits copy relations
+    that can be read in its stead."""
+    first, second = uses
+    guards = tuple(literal for literal in composition.body if literal not in uses)
+    schemas = dict(program.schemas)
+    if all(_copied(clause) for clause in exits):
+        rounds = [replace(composition, body=(first, _renamed(clause, second), *guards)) for clause in exits]
+        return [*exits, *rounds], schemas, ""
+    name = fresh_name(f"{view}_exit", schemas)
+    schemas[name] = Schema(name, schemas[view].columns, Role.VIEW)
+    row = Atom(view, tuple(map(Variable, row_variables(schemas[view]))))
+    types = dict(zip(row_variables(schemas[view]), schemas[view].types, strict=True))
     made = [replace(clause, head=replace(clause.head, relation=name)) for clause in exits]
-    return [*made, Clause(row, (replace(row, relation=name),), types, composition.origin)]
+    made.append(Clause(row, (replace(row, relation=name),), types, composition.origin))
+    made.append(replace(composition, body=(first, replace(second, relation=name), *guards)))
+    return made, schemas, name
 
 
 def _parts(view: str, clauses: Sequence[Clause]) -> tuple[Clause, list[Clause]]:
@@ -101,6 +103,8 @@ def _parts(view: str, clauses: Sequence[Clause]) -> tuple[Clause, list[Clause]]:
     if any(not _same_rule(composition, clause) for clause in twice[1:]):
         raise Refused(f"two different rules use `{view}` twice")
     exits = [clause for clause in clauses if uses[id(clause)] == 0]
+    if not exits:
+        raise Refused(f"no rule of `{view}` does without it, so that it is empty")
     first, second = _composition(view, composition)
     for clause in clauses:
         if uses[id(clause)] == 1 and not any(

@@ -116,8 +116,9 @@ _FLOAT: dict[str, Callable[..., float]] = {
     "min": _lowest,
 }
 
+# Without `^`: over arrays NumPy rounds powers otherwise than over single values, in the last place.
 _COLUMNS: dict[str, Callable[..., Any]] = {
-    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "%": np.fmod, "^": np.power, "neg": np.negative,
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "%": np.fmod, "neg": np.negative,
 }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F
 from upshot.core.errors import EngineError
 from upshot.engine.spark.failures import translated
 from upshot.engine.spark.pieces import SMALL, FilePiece, LocalPiece, Piece, Types, united
+from upshot.engine.spark.rule_frames import hubs_split
 from upshot.engine.spark.scratch import Scratch
 from upshot.engine.spark.slots import Slots
 from upshot.engine.spark.spark_types import arrow_schema_for_spark, column_names
@@ -124,7 +126,8 @@ class Answers:
         rows = ask.frame.select(*names)
         rows = rows.distinct() if ask.repeats else rows
         counted = rows.observe(observation, F.count(F.lit(1)).alias("rows"))
-        counted.write.parquet(str(path))
+        with hubs_split(self.session) if ask.large else nullcontext():
+            counted.write.parquet(str(path))
         self.jobs += 1
         count = int(observation.get["rows"])
         if stored := rows_in(path) - count:

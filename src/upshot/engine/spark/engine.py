@@ -154,6 +154,12 @@ class SparkEngine:
             self.rollback()
             raise
 
+    @property
+    def keeps(self) -> Collection[str]:
+        """The relations made by the normal form: a store that has their rows too spares their computation."""
+        plan = self._now.plan
+        return () if plan is None else plan.normal.schemas.keys() - plan.source.schemas.keys()
+
     def save(self, name: str, folder: Path) -> int:
         """Write the committed rows as a Parquet folder under the relation's column names; how many there are."""
         table = self._reading(name)

@@ -27,7 +27,7 @@ from upshot.engine.spark.asks import Answers, Ask, local_piece, read_rows
 from upshot.engine.spark.failures import translated
 from upshot.engine.spark.pieces import FilePiece, LocalPiece, Piece, with_one_nan
 from upshot.engine.spark.scratch import Scratch
-from upshot.engine.spark.spark_types import arrow_for_spark, column_names, spark_type
+from upshot.engine.spark.spark_types import arrow_for_spark, column_names, declared_type, spark_type
 
 Key = tuple[int, ...]
 
@@ -197,6 +197,8 @@ def _outside(column: Column, source: SparkColumn, value: SparkColumn, given: spa
     if given != spark_type(column.type):
         outside.append(source.isNotNull() & value.isNull())
     match kind:
+        case Kind.DECIMAL:
+            outside.append(source.isNotNull() & source.try_cast(declared_type(column.type)).isNull())
         case Kind.UNSIGNED:
             outside += [value < 0, value > F.lit(str(UNSIGNED_RANGE[-1])).cast("decimal(20,0)")]
         case Kind.DATE:

@@ -64,7 +64,7 @@ def hubs_split(session: SparkSession, *, beyond: int = 32 << 20) -> Iterator[Non
     """Inside, a partition of a join that one key has made larger than `beyond` bytes is split among several tasks.
 
     For jobs that join large relations with each other: watching the sizes doubles the time of tiny ones. (Salting the
-    keys instead was measured at two to three times the time of the plain join, hub or no hub.)
+    keys instead was measured at up to twice the time of the plain join, hub or no hub.)
     """
     sizes = ("skewJoin.skewedPartitionThresholdInBytes", "advisoryPartitionSizeInBytes")
     settings = {**_SPLITTING, **{f"spark.sql.adaptive.{name}": f"{beyond}b" for name in sizes}}

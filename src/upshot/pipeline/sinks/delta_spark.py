@@ -64,10 +64,8 @@ class SparkDelta:
             f"WHEN NOT MATCHED AND s.{CHANGE} = 1 "
             f"THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
         )
-        # On the session of the rows, which may be the engine's own: a name for them is known there only.
-        session = data.sparkSession
-        with _stamped(session.conf, application, version):
-            session.sql(statement, changes=data).collect()
+        with _stamped(self._session.conf, application, version):
+            self._session.sql(statement, changes=data).collect()
 
     def rows(self, rows: Rows) -> Any:
         return frame_of(rows, self._session)

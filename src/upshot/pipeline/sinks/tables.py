@@ -70,8 +70,8 @@ def stays_on_spark(rows: Rows) -> bool:
 
 
 def frame_of(rows: Rows, session: Any) -> Any:
-    """The rows as a DataFrame in the types of a lake; of the engine's session if they are there already."""
-    return rows.to_spark() if stays_on_spark(rows) else session.createDataFrame(table_of(rows))
+    """The rows as a DataFrame of the session, in the types of a lake."""
+    return rows.to_spark(session) if stays_on_spark(rows) else session.createDataFrame(table_of(rows))
 
 
 def log_frame(changes: Changes, session: Any, version: int | None = None) -> Any:

@@ -48,10 +48,18 @@ class ChangeFiles:
     # ---- positions ------------------------------------------------------------------------------
 
     def latest(self, spark: SparkSession, start: Position | None) -> Position:
-        self._count(start)
+        consumed = self._count(start)
         found = {file.name: file for file in self._change_files()}
-        for name, entry in self._known.items():
-            self._unchanged(entry, found.get(name))
+        for number, entry in enumerate(self._journal.entries):
+            try:
+                self._unchanged(entry, found.get(entry["name"]))
+            except DataError:
+                if number < consumed:
+                    raise
+                # It was taken for a batch that was refused, and has been corrected since.
+                self._journal.cut(consumed)
+                self._known = {kept["name"]: kept for kept in self._journal.entries}
+                break
         fresh = [file for name, file in found.items() if name not in self._known]
         self._journal.append(_entry(file) for file in fresh)
         self._known.update((entry["name"], entry) for entry in self._journal.entries[len(self._known) :])

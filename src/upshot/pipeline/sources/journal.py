@@ -60,6 +60,17 @@ class Journal:
         self._entries += added
         self._digests = digests
 
+    def cut(self, count: int) -> None:
+        """Forgets what comes after the first `count` entries: no position that counts has reached it."""
+        lines = self._file.read_bytes().splitlines(keepends=True)[:count]
+        draft = self._file.with_name(f".{self._file.name}")
+        with open(draft, "wb") as stream:
+            stream.writelines(lines)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(draft, self._file)
+        del self._entries[count:], self._digests[count:]
+
     def _load(self) -> None:
         if not self._file.exists():
             return
