@@ -5,6 +5,7 @@ Started with the `spark-class` script inside the pyspark package; nothing else n
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -50,16 +51,14 @@ class Cluster:
 
     def kill_executor(self, worker: int) -> None:
         """The hard way, with everything it holds; its worker starts another."""
-        for pid in self.executors(worker):
-            os.kill(pid, signal.SIGKILL)
+        _kill(self.executors(worker))
 
     def kill_worker(self, worker: int) -> None:
         """A machine that is gone: the worker first, so that it starts no other executor, then its executors."""
         executors = self.executors(worker)
         self.workers[worker].kill()
         self.workers[worker].wait()
-        for pid in executors:
-            os.kill(pid, signal.SIGKILL)
+        _kill(executors)
 
     def living(self) -> list[int]:
         return [number for number, worker in enumerate(self.workers) if worker.poll() is None]
@@ -79,7 +78,7 @@ class Cluster:
     def _start(self, name: str, java_class: str, *options: str) -> subprocess.Popen[bytes]:
         with self._log(name).open("wb") as log:
             process = subprocess.Popen(
-                [spark_class(), java_class, "--webui-port", "0", *options],
+                [script("spark-class"), java_class, "--webui-port", "0", *options],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=self._environment(),
@@ -109,10 +108,11 @@ class Cluster:
         )
 
 
-def spark_class() -> str:
+def script(name: str) -> str:
+    """One of the scripts that come with pyspark."""
     import pyspark  # noqa: PLC0415  (optional package)
 
-    return str(Path(pyspark.__file__).parent / "bin" / "spark-class")
+    return str(Path(pyspark.__file__).parent / "bin" / name)
 
 
 def eventually(true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
@@ -121,6 +121,12 @@ def eventually(true: Callable[[], bool], what: str, seconds: float = PATIENCE) -
         if time.monotonic() > end:
             raise TimeoutError(f"waited {seconds:.0f} s for {what}")
         time.sleep(0.02)
+
+
+def _kill(processes: list[int]) -> None:
+    for pid in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _free_port() -> int:

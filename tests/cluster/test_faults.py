@@ -53,20 +53,33 @@ class Retried(logging.Handler):
             self.heard.set()
 
 
+def busy_jobs(spark: Any) -> set[int]:
+    """The jobs of which a task is running right now."""
+    tracker, found = spark.sparkContext.statusTracker(), set()
+    for number in tracker.getActiveJobsIds():
+        job = tracker.getJobInfo(number)
+        stages = [tracker.getStageInfo(stage) for stage in (job.stageIds if job else ())]
+        if any(stage and stage.numActiveTasks for stage in stages):
+            found.add(number)
+    return found
+
+
 @contextmanager
 def killing(spark: Any, kill: Callable[[], None], *, after: int) -> Iterator[None]:
-    """Inside, `kill` is called while a job runs, from the job number `after` of the block on, until an attempt has
+    """Inside, `kill` is called while a task runs, from the job number `after` of the block on, until an attempt has
     failed of it: an executor that dies between two tasks is replaced without anybody noticing."""
-    tracker, ended, retried = spark.sparkContext.statusTracker(), threading.Event(), Retried()
+    ended, retried = threading.Event(), Retried()
 
     def watch() -> None:
         seen: set[int] = set()
+        killed: set[int] = set()
         while not ended.is_set() and not retried.heard.is_set():
-            active = set(tracker.getActiveJobsIds()) - seen
-            seen |= active
-            if active and len(seen) >= after:
+            busy = busy_jobs(spark)
+            seen |= busy
+            if busy - killed and len(seen) >= after:
                 kill()
-            time.sleep(0.002)
+                killed |= busy
+            time.sleep(0.005)
 
     watcher = threading.Thread(target=watch)
     logger = logging.getLogger("upshot.spark")
@@ -104,7 +117,13 @@ def test_a_commit_survives_the_death_of_an_executor(
     db, local = both
     ready(cluster)
     change = {"insert": [(4, 2), (20, 0)], "delete": [(7, 8)]}
-    with killing(spark, lambda: cluster.kill_executor(cluster.living()[0]), after=after):
+
+    def kill() -> None:
+        """All of them, since nobody says on which one the task runs."""
+        for worker in cluster.living():
+            cluster.kill_executor(worker)
+
+    with killing(spark, kill, after=after):
         found = changed(db, **change)
     assert found == changed(local, **change)
     agree(db, local)
@@ -119,11 +138,11 @@ def test_a_commit_survives_the_death_of_a_worker_and_so_does_the_next(
     change = {"insert": [(3, 1)], "delete": [(9, 10), (0, 1)]}
 
     def kill() -> None:
-        """One worker for good; should nothing have run on it, executors of another."""
+        """One worker for good, and the executors of the others, which start new ones."""
         if len(cluster.living()) > 2:
             cluster.kill_worker(cluster.living()[0])
-        else:
-            cluster.kill_executor(cluster.living()[0])
+        for worker in cluster.living():
+            cluster.kill_executor(worker)
 
     with killing(spark, kill, after=3):
         found = changed(db, **change)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.run_suites import missing_for_spark
-from tests.spark.connect_slice import SCRIPTS
+from tests.spark.connect_slice import SHARE
 
 
 @pytest.mark.slow
@@ -23,5 +23,6 @@ def test_scripts_and_random_cases_agree_through_spark_connect(root: Path) -> Non
     )
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(done.stdout.splitlines()[-1])
-    assert told["ran"] > len(SCRIPTS)
+    assert told["session"].startswith("pyspark.sql.connect")
+    assert told["ran"] == sum(SHARE)
     assert not told["failed"], "\n\n".join(f"{name}\n{words}" for name, words in told["failed"].items())

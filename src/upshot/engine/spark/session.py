@@ -66,6 +66,7 @@ def release(private: Any) -> None:
     if is_connect(private):
         with contextlib.suppress(Exception):  # the server, or the user's own session, may be gone already
             private.client.release_session()
+            private.client.close()
 
 
 def is_connect(session: Any) -> bool:
