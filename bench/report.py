@@ -36,6 +36,7 @@ class Report:
     columns: tuple[str, ...]
     rows: list[tuple[str, ...]] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
     def ask(self, runner: Runner, contender: str, task: Task, size: int | None) -> Answer | None:
@@ -91,6 +92,8 @@ def show(report: Report, console: Console) -> None:
     for row in report.rows:
         table.add_row(*row)
     console.print(table)
+    for note in report.notes:
+        console.print(f"  {note}", highlight=False, markup=False)
     for verdict in report.verdicts:
         word = {True: "[green]met[/]   ", False: "[red]missed[/]", None: "[yellow]open[/]  "}[verdict.met]
         console.print(f"  {word} {verdict.target}: {verdict.measured}", highlight=False)

@@ -93,9 +93,9 @@ SUITES = (
     Suite("docs", "tests/docs", 60),
     Suite("bench", "tests/bench", 60),
     Suite("store", "tests/store", 90),
-    Suite("spark", "tests/spark", 240, unless=_NO_SPARK),
-    Suite("pipeline", "tests/pipeline", 180, unless=_NO_SPARK),
-    Suite("cluster", "tests/cluster", 150, unless=_NO_SPARK),
+    Suite("spark", "tests/spark", 600, unless=_NO_SPARK),
+    Suite("pipeline", "tests/pipeline", 360, unless=_NO_SPARK),
+    Suite("cluster", "tests/cluster", 200, unless=_NO_SPARK),
 )
 
 _COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)")

@@ -44,7 +44,9 @@ def _closure(report: Report, runner: Runner, graph: Graph, bound: float, *, cte:
     _loop_row(report, str(graph), answer, size)
     for union in ("UNION", "UNION ALL"):
         if union in answer.notes:
-            report.rows.append((str(graph), f"recursive CTE, {union}", answer.notes[union][:90], "", ""))
+            shown = "an error" if answer.notes[union].startswith("[") else answer.notes[union]
+            report.rows.append((str(graph), f"recursive CTE, {union}", shown, "", ""))
+            report.notes.append(f"{graph}, recursive CTE, {union}: {answer.notes[union]}")
 
 
 def _loop_row(report: Report, work: str, answer: Answer, size: int) -> None:
@@ -99,4 +101,5 @@ def _components(report: Report, runner: Runner, graph: Graph) -> None:
 def _absent(report: Report, runner: Runner, task: Task, contender: str = "spark") -> None:
     reason = runner.ask(contender, task).missing
     if reason:
-        report.rows.append((str(task.graph), contender, reason[:90], "", ""))
+        report.rows.append((str(task.graph), contender, "left out", "", ""))
+        report.notes.append(f"{contender}: {reason}")

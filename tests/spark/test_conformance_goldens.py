@@ -39,14 +39,14 @@ MODULES = {"papers": (test_closure, test_modules, test_trains), "stock": (test_s
 def parts(modules: Sequence[ModuleType]) -> dict[str, Part]:
     """The tests that use nothing but their parameters: with all combinations of these, or with one, taken in turn."""
     found: dict[str, Part] = {}
-    for number, (name, function) in enumerate(tests(modules)):
+    for number, (name, function) in enumerate(golden_functions(modules)):
         every = list(combinations(function))
         for words, arguments in every if THOROUGH else [every[number % len(every)]]:
             found[f"{name}[{words}]"] = partial(function, **arguments)
     return found
 
 
-def tests(modules: Sequence[ModuleType]) -> Iterator[tuple[str, Callable[..., None]]]:
+def golden_functions(modules: Sequence[ModuleType]) -> Iterator[tuple[str, Callable[..., None]]]:
     for module in modules:
         for name, function in vars(module).items():
             if name.startswith("test_") and name not in LEFT_OUT and (THOROUGH or name not in LONG):

@@ -84,7 +84,7 @@ def test_an_attempt_that_loses_a_worker_is_made_again_from_the_committed_rows(
             assert unreliable.jobs > 5
         assert sum("is made again" in record.message for record in caplog.records) == 2
         it.assert_exact()
-        before, files = it.state(), sorted(tmp_path.rglob("*"))
+        before, files = it.state(), set(tmp_path.rglob("*"))
         it.engine.insert("edge", [(7, 8)])
         with monkeypatch.context() as patch:
             Unreliable(patch, 0)
@@ -92,7 +92,7 @@ def test_an_attempt_that_loses_a_worker_is_made_again_from_the_committed_rows(
                 it.engine.propagate()
             assert (caught.value.code, caught.value.retryable) == ("lost-worker", True)
         it.engine.rollback()
-        assert sorted(tmp_path.rglob("*")) == files
+        assert set(tmp_path.rglob("*")) <= files, "a failed change leaves a file behind"
         assert it.state() == before
 
 
