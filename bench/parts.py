@@ -15,9 +15,9 @@ from bench import graphs
 PROGRAM = """
 .decl quantity(item: number, n: number) key(item)
 .decl threshold(item: number, n: number) key(item)
-.decl requires(item: number, part: number)
+.decl requires(item: number, needed: number)
 .decl low(item: number)
-.decl needs(item: number, part: number)
+.decl needs(item: number, needed: number)
 .decl at_risk(item: number)
 
 low(I) :- quantity(I, Q), threshold(I, T), Q < T.
@@ -102,4 +102,4 @@ def _reaching(edges: list[tuple[int, int]], low: Any) -> int:
 
 
 def _pairs(rows: list[tuple[int, int]]) -> dict[str, Any]:
-    return {"item": np.array([a for a, _ in rows], dtype=np.int64), "part": np.array([b for _, b in rows], np.int64)}
+    return {"item": np.array([a for a, _ in rows], dtype=np.int64), "needed": np.array([b for _, b in rows], np.int64)}

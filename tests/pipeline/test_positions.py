@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from upshot.core.errors import DataError
-from upshot.pipeline.data_source import FORMAT, Movement, PositionsDataSource, movements, offer
+from upshot.pipeline.data_source import FORMAT, Movement, movements, offer, register_positions
 from upshot.pipeline.positions import (
     FilesPosition,
     Position,
@@ -51,7 +51,7 @@ class Stream:
         if offered is not None:
             offer(self.folder / "offered.json", offered)
         self.seen = []
-        self.spark.dataSource.register(PositionsDataSource)
+        register_positions(self.spark)
         stream = self.spark.readStream.format(FORMAT).option("offered", str(self.folder / "offered.json")).load()
         query = (
             stream.writeStream.foreachBatch(self._batch)

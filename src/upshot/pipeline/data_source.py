@@ -5,7 +5,7 @@ Spark runs the stream reader in a process of its own, which has no session. So t
 sources, writes the positions it found to a file, and the reader offers what the file says:
 
     offer(file, positions)                             # in the pipeline's process, before each trigger
-    spark.dataSource.register(PositionsDataSource)
+    register_positions(spark)
     stream = spark.readStream.format("upshot_positions").option("offered", file).load()
     stream.writeStream.foreachBatch(lambda rows, batch: movements(rows.collect()) …)
 
@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from upshot.pipeline.positions import Position, Positions, read_position, write_positions
@@ -114,3 +116,12 @@ class _PositionsReader(DataSourceStreamReader):  # type: ignore[misc]
 
 def _text(position: Any) -> str:
     return json.dumps(position, separators=(",", ":"))
+
+
+def register_positions(session: SparkSession) -> None:
+    """Make the format known to the session, which may know it already."""
+    try:
+        session.dataSource.register(PositionsDataSource)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise

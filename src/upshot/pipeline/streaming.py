@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from upshot.core.errors import EngineError
-from upshot.pipeline.data_source import FORMAT, Movement, PositionsDataSource, movements
+from upshot.pipeline.data_source import FORMAT, Movement, movements, register_positions
 
 _LOOK = 0.2
 """Seconds between two looks at whether the query is still alive while a batch is awaited."""
@@ -56,7 +56,7 @@ class Stream:
         # A batch that fails is reported by whoever waits for it; the bridge to Java would print it once more.
         logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
         self._stopping, self._done, self._failure = False, -1, None
-        self._session.dataSource.register(PositionsDataSource)
+        register_positions(self._session)
         stream = self._session.readStream.format(FORMAT).option("offered", str(self.offered)).load()
         writer = stream.writeStream.queryName(self._name).foreachBatch(self._batch)
         writer = writer.option("checkpointLocation", str(self.checkpoint))

@@ -235,7 +235,7 @@ def sifted(rows: Piece, contents: Contents, session: SparkSession, *, present: b
 
 
 def key_conflicts(table: Table, key: Key, most: int, session: SparkSession) -> Steps[list[tuple[Row, Row]]]:
-    """Pairs of rows that share a key once the change is made, the first of them inserted; at most so many."""
+    """Pairs of rows that share a key once the change is made, one of them at least inserted; at most so many."""
     inserted = table.inserted
     if not inserted.count:
         return []
