@@ -119,7 +119,11 @@ def _text(position: Any) -> str:
 
 
 def register_positions(session: SparkSession) -> None:
-    """Make the format known to the session, which may know it already."""
+    """Make the format known to the session, which may know it already.
+
+    Spark looks for the name in the session that is active, which making a frame turns into this one.
+    """
+    session.createDataFrame([], "nothing int")
     try:
         session.dataSource.register(PositionsDataSource)
     except AnalysisException as error:
