@@ -19,9 +19,8 @@ from upshot.engine.spark.asks import Answers
 from upshot.engine.spark.failures import translated
 
 CLOSURE = """
-.decl edge(x: number, y: number) .decl near(x: number, y: number) .decl even(x: number, y: number)
-.decl odd(x: number, y: number) .decl out(x: number, n: number)
-near(X, Z) :- edge(X, Y), edge(Y, Z).
+.decl edge(x: number, y: number) .decl even(x: number, y: number) .decl odd(x: number, y: number)
+.decl out(x: number, n: number)
 odd(X, Y) :- edge(X, Y).
 odd(X, Z) :- even(X, Y), edge(Y, Z).
 even(X, Z) :- odd(X, Y), edge(Y, Z).
