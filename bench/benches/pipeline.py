@@ -6,7 +6,9 @@ from bench.process import Runner
 from bench.report import Report, Scale, median, percentile95, ratio, seconds
 from bench.tasks import Answer, Task
 
-COLUMNS = ("engine", "propagated on", "load", "batch p50", "p95", "of it propagation", "file to sink p50", "Spark jobs")
+COLUMNS = ("engine", "work", "load", "batch p50", "p95", "read", "commit", "publish", "file to sink", "Spark jobs")
+STEPS = ("read", "record", "publish")
+"""Of the steps of a batch those that take time; `record` propagates the change and makes it durable."""
 CHANGES = 1_000
 ROWS, NODES = 10_000_000, 20_000
 TARGETS = {"auto": 20.0, "spark": 5.0}
@@ -21,7 +23,7 @@ def pipeline(runner: Runner, scale: Scale) -> Report:
         task = Task("pipeline", options=options | {"batches": 5 if scale.quick or engine == "spark" else 15})
         answer = report.ask(runner, "pipeline", task, None)
         if answer is None:
-            report.rows.append((engine, runner.ask("pipeline", task).missing, *[""] * 6))
+            report.rows.append((engine, runner.ask("pipeline", task).missing, *[""] * 8))
             continue
         _rows(report, engine, answer)
         spent = median(answer.times["batch"])
@@ -33,17 +35,17 @@ def pipeline(runner: Runner, scale: Scale) -> Report:
 
 
 def _rows(report: Report, engine: str, answer: Answer) -> None:
-    batch, propagation, latency = (answer.times[name] for name in ("batch", "propagate", "latency"))
+    batch = answer.times["batch"]
     report.rows.append(
         (
             engine,
-            answer.notes.get("engine", ""),
+            f"propagated on {answer.notes.get('engine', engine)}",
             seconds(answer.seconds),
             seconds(median(batch)),
             seconds(percentile95(batch)),
-            seconds(median(propagation)),
-            seconds(median(latency)),
+            *(seconds(median(answer.times.get(step, [0.0]))) for step in STEPS),
+            seconds(median(answer.times["latency"])),
             f"{answer.figures['jobs']:.0f}",
         )
     )
-    report.rows.append(("", "recomputed on Spark", "", seconds(answer.figures["recompute"]), *[""] * 4))
+    report.rows.append(("", "recomputed on Spark", "", seconds(answer.figures["recompute"]), *[""] * 6))

@@ -69,7 +69,7 @@ class Feed:
         self._left, self._changes = options["batches"], options["changes"]
         self._sizes = dict.fromkeys(VIEWS, 0)
         self._number, self._dropped = 0, 0.0
-        self.answer = Answer(times={"latency": [], "batch": [], "propagate": []})
+        self.answer = Answer(times={"latency": [], "batch": []})
         self._jobs: list[int] = []
         (folder / "parts.dl").write_text(PROGRAM)
         (folder / "pipeline.toml").write_text(CONFIG.format(engine=options["engine"]))
@@ -107,7 +107,8 @@ class Feed:
             return
         self.answer.times["latency"].append(taken)
         self.answer.times["batch"].append(sum(metrics.seconds.values()))
-        self.answer.times["propagate"].append(metrics.seconds.get("record", 0.0))
+        for step, spent in metrics.seconds.items():
+            self.answer.times.setdefault(step, []).append(spent)
         self._jobs.append(metrics.jobs)
         self.answer.notes["engine"] = metrics.engine
 
