@@ -24,7 +24,7 @@ from upshot.engine.spark.pieces import SMALL
 from upshot.engine.spark.queries import Query
 from upshot.engine.spark.restored import adopted, save
 from upshot.engine.spark.scratch import SETTING, Scratch
-from upshot.engine.spark.session import private_session, release
+from upshot.engine.spark.session import private_session, release, without_call_sites
 from upshot.engine.spark.spark_rows import HandedOut
 from upshot.engine.spark.statements import Kind, Statement, key_conflicts, sifted
 from upshot.engine.spark.tables import Table, TableStatistics
@@ -187,6 +187,7 @@ class SparkEngine:
         """The rows become the whole relation."""
         self._stage(name, Kind.REPLACE, rows)
 
+    @without_call_sites()
     def _stage(self, name: str, kind: Kind, rows: Any) -> None:
         """Check first, so that a misfit leaves everything as it was."""
         self._open_change()
@@ -215,6 +216,7 @@ class SparkEngine:
                 self._sweep()
         raise AssertionError("the last attempt returns or raises")
 
+    @without_call_sites()
     def _attempt(self) -> dict[str, tuple[Rows, Rows]]:
         before = self._answers.jobs
         attempt = Attempt(
@@ -284,6 +286,7 @@ class SparkEngine:
     def contains(self, name: str, row: Row) -> bool:
         return self.contains_all(name, [row])
 
+    @without_call_sites()
     def contains_all(self, name: str, rows: Any) -> bool:
         """Whether every one of the rows (tuples, an Arrow table, a DataFrame) is in the relation."""
         table = self._reading(name)
@@ -292,12 +295,14 @@ class SparkEngine:
         found = self._answers.run(sifted(piece, contents, self._session, present=True))
         return found.count == piece.count
 
+    @without_call_sites()
     def query(self, schema: Schema, clauses: Iterable[Clause]) -> Rows:
         """The answer to clauses over a head relation that is not part of the program."""
         readable = self._readable
         piece = Query(readable.schemas, readable.tables, self._answers).answer(schema, tuple(clauses))
         return self._handed_out.rows(schema, piece)
 
+    @without_call_sites()
     def key_conflicts(self, name: str, most: int = 10) -> Sequence[tuple[Row, Row]]:
         """Pairs of rows that would share a key if the open change were accepted; only changed rows are looked at."""
         table = self._now.tables[name]

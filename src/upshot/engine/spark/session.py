@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from upshot.core.errors import UsageError
@@ -30,6 +31,8 @@ _SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
 }
 
+_CALL_SITES = "spark.python.sql.dataFrameDebugging.enabled"
+
 
 def own_session(**config: Any) -> Any:
     """A new or running Spark session with these settings (`spark_sql_shuffle_partitions=4` or by full name in a dict),
@@ -39,7 +42,7 @@ def own_session(**config: Any) -> Any:
     workers_use_this_python()
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an optional package
 
-    settings = {_setting(name): str(value) for name, value in config.items()}
+    settings = {_CALL_SITES: "false", **{_setting(name): str(value) for name, value in config.items()}}
     builder = SparkSession.builder
     if "spark.master" not in settings and "spark.remote" not in settings and not _names_a_master():
         builder = builder.master("local[*]")
@@ -58,6 +61,25 @@ def private_session(session: Any) -> Any:
     private.conf.set("spark.sql.shuffle.partitions", parts)
     private.conf.set("spark.sql.files.minPartitionNum", parts)
     return private
+
+
+@contextlib.contextmanager
+def without_call_sites() -> Iterator[None]:
+    """PySpark notes with every column which line of Python made it, and so takes twice the time to make one. Here it
+    does not: the lines would be ours and tell a user nothing. The setting for it is read once in a process, by whoever
+    comes first; what was read is put aside and put back."""
+    from pyspark.errors import utils  # noqa: PLC0415 - an optional package
+
+    before = getattr(utils, _NOTED, None)
+    setattr(utils, _NOTED, False)
+    try:
+        yield
+    finally:
+        setattr(utils, _NOTED, before)
+
+
+_NOTED = "_enable_debugging_cache"
+"""Where PySpark keeps whether it notes them; where it keeps that elsewhere, it goes on noting."""
 
 
 def release(private: Any) -> None:
