@@ -10,7 +10,7 @@ from hypothesis import settings
 from tests.properties.settings import base_seed, case_count
 
 # Deadlines measure the machine, not the code; a failing example is printed as a call that can be pasted into a test.
-settings.register_profile("upshot", deadline=None, max_examples=max(20, case_count(1_000) // 10), print_blob=True)
+settings.register_profile("upshot", deadline=None, max_examples=case_count(10, least=20), print_blob=True)
 settings.load_profile("upshot")
 
 
@@ -20,13 +20,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header() -> str:
-    return f"UPSHOT_CASES={case_count(1_000)} UPSHOT_SEED={base_seed()}"
+    return f"UPSHOT_CASES={case_count()} UPSHOT_SEED={base_seed()}"
 
 
 @pytest.fixture(scope="session")
 def cases() -> int:
     """How many random cases a property test should try in all."""
-    return case_count(1_000)
+    return case_count()
 
 
 @pytest.fixture(scope="session")

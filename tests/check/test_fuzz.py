@@ -129,7 +129,7 @@ def mutated(draw: random.Random) -> str:
 def test_mutated_programs_give_programs_or_diagnostics() -> None:
     draw = random.Random(base_seed())
     right = parsed = 0
-    for _ in range(max(400, min(case_count(400), 10_000))):
+    for _ in range(min(case_count(least=400), 10_000)):
         text = mutated(draw)
         try:
             program = parse(text)

@@ -346,7 +346,7 @@ def test_random_programs_give_the_same_answers_wherever_they_move(check: Any, pl
         made.append(engine(db))
         return db
 
-    for number in range(max(12, case_count(2_000) // 100)):
+    for number in range(case_count(100, least=12)):
         features = Features() if check is check_transactions else Features(errors=0)
         case = random_case(seed_of(f"placement {check.__name__}", number), features)
         memory = random.Random(number).randrange(3_000, 40_000)

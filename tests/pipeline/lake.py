@@ -120,7 +120,7 @@ class Lake:
 
     def parquet_log(self, name: str = "away") -> list[tuple[Any, ...]]:
         folder = self.root / "out" / f"{name}_changes"
-        return _sorted(ds.dataset(folder, partitioning="hive", ignore_prefixes=["."]).to_table())
+        return _sorted(pq.read_table(folder).drop(["upshot_version"]))
 
     def quarantine(self) -> list[tuple[Any, ...]]:
         folder = self.state / "quarantine" / "edge"

@@ -15,7 +15,7 @@ import pytest
 
 from tests.cli.conftest import environment_with
 from tests.pipeline.lake import CLOSURE, Lake
-from tests.properties.settings import case_count
+from tests.properties.settings import is_soak
 from upshot.cli import main
 
 Run = Callable[..., tuple[int, str, str]]
@@ -100,7 +100,7 @@ def test_a_file_that_is_not_there_is_wrong_usage(upshot: Run, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM][: 1 + (case_count(1_000) > 10_000)])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM][: 1 + is_soak()])
 def test_a_signal_lets_the_batch_finish_and_ends_with_zero(tmp_path: Path, number: signal.Signals) -> None:
     lake = Lake(tmp_path)
     lake.change(insert=[(1, 2)])

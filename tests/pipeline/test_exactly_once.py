@@ -106,7 +106,7 @@ def mortal(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", range(max(1, case_count(1_000) // 2_000)))
+@pytest.mark.parametrize("case", range(case_count(2_000)))
 def test_a_run_struck_down_at_random_ends_as_one_that_was_not(
     spark: Any, tmp_path: Path, mortal: pytest.MonkeyPatch, seed: int, case: int
 ) -> None:

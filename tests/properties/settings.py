@@ -6,15 +6,24 @@ import hashlib
 import os
 
 DEFAULT_SEED = 20260131
+CASES = 2_000
+"""What `make test` takes."""
+SOAK = 10_000
 
 
 def base_seed() -> int:
     return int(os.environ.get("UPSHOT_SEED", DEFAULT_SEED))
 
 
-def case_count(default: int) -> int:
-    """The number of cases of a whole suite."""
-    return int(os.environ.get("UPSHOT_CASES", default))
+def case_count(share: int = 1, *, least: int = 1) -> int:
+    """How many cases a test takes: one in `share` of what the run was told, for tests whose cases cost more than those
+    of the local engine; at least so many that it shows something."""
+    return max(least, int(os.environ.get("UPSHOT_CASES", CASES)) // share)
+
+
+def is_soak() -> bool:
+    """Whether the run was told to take its time."""
+    return case_count() > SOAK
 
 
 def seed_of(suite: str, number: int) -> int:

@@ -66,7 +66,7 @@ def run(property: Any, name: str, features: Features, strategy: str) -> None:
             return f"{type(error).__name__}: {error}"
         return None
 
-    for number in range(-(-case_count(2_000) // PARTS)):
+    for number in range(-(-case_count() // PARTS)):
         case = random_case(seed_of(name, number), features)
         if violation(case) is not None:
             small = shrink(case, lambda each: violation(each) is not None, seconds=10)

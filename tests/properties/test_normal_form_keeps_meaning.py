@@ -33,7 +33,7 @@ def disagreement(case: Case) -> str | None:
 
 @pytest.mark.parametrize("focus", FOCUSES)
 def test_a_program_and_its_normal_form_give_the_same_views(focus: str) -> None:
-    for number in range(-(-case_count(400) // len(FOCUSES))):
+    for number in range(-(-case_count() // len(FOCUSES))):
         case = random_case(seed_of(f"normal form {focus}", number), FOCUSES[focus])
         if disagreement(case):
             small = shrink(case, lambda each: disagreement(each) is not None, seconds=10)

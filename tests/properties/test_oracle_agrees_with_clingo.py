@@ -40,7 +40,7 @@ def disagreement(case: Case) -> str | None:
 
 @pytest.mark.parametrize("focus", FOCUSES)
 def test_oracle_and_clingo_give_the_same_views(focus: str) -> None:
-    for number in range(-(-case_count(600) // len(FOCUSES))):
+    for number in range(-(-case_count() // len(FOCUSES))):
         case = random_case(seed_of(f"clingo {focus}", number), FOCUSES[focus])
         if disagreement(case):
             small = shrink(case, lambda each: disagreement(each) is not None)

@@ -16,8 +16,9 @@ from typing import Any
 
 import upshot
 from tests.cluster.cluster import eventually, script
+from tests.properties.settings import is_soak
 from tests.spark.packing import failures
-from tests.spark.test_conformance_random import PACK, THOROUGH, named, packs
+from tests.spark.test_conformance_random import PACK, named, packs
 from tests.spark.test_conformance_scripts import parts
 
 SCRIPTS = (
@@ -30,7 +31,7 @@ SCRIPTS = (
     "mutual_recursion",
     "zero_arity_relations",
 )
-SHARE = (len(SCRIPTS), PACK) if THOROUGH else (4, 4)
+SHARE = (len(SCRIPTS), PACK) if is_soak() else (4, 4)
 """How many scripts and random cases: the client of Spark Connect takes its time over every plan."""
 
 

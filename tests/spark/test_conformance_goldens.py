@@ -12,8 +12,8 @@ import pytest
 
 from tests.goldens import test_closure, test_modules, test_stock, test_trains, test_traps
 from tests.properties.engines import Make, using
+from tests.properties.settings import is_soak
 from tests.spark.packing import Part, failures
-from tests.spark.test_conformance_random import THOROUGH
 
 pytestmark = pytest.mark.slow
 """Every commit is a handful of Spark jobs."""
@@ -41,7 +41,7 @@ def parts(modules: Sequence[ModuleType]) -> dict[str, Part]:
     found: dict[str, Part] = {}
     for number, (name, function) in enumerate(golden_functions(modules)):
         every = list(combinations(function))
-        for words, arguments in every if THOROUGH else [every[number % len(every)]]:
+        for words, arguments in every if is_soak() else [every[number % len(every)]]:
             found[f"{name}[{words}]"] = partial(function, **arguments)
     return found
 
@@ -49,7 +49,7 @@ def parts(modules: Sequence[ModuleType]) -> dict[str, Part]:
 def golden_functions(modules: Sequence[ModuleType]) -> Iterator[tuple[str, Callable[..., None]]]:
     for module in modules:
         for name, function in vars(module).items():
-            if name.startswith("test_") and name not in LEFT_OUT and (THOROUGH or name not in LONG):
+            if name.startswith("test_") and name not in LEFT_OUT and (is_soak() or name not in LONG):
                 yield name, function
 
 
@@ -61,7 +61,7 @@ def combinations(function: Callable[..., None]) -> Iterator[tuple[str, dict[str,
         yield " ".join(str(value).strip()[:30] for value in chosen), dict(zip(names, chosen, strict=True))
 
 
-@pytest.mark.parametrize("name", MODULES if THOROUGH else ["all"])
+@pytest.mark.parametrize("name", MODULES if is_soak() else ["all"])
 def test_the_goldens_hold_on_spark(on_spark: Make, name: str) -> None:
     """`make soak` runs them with every strategy."""
     modules = MODULES.get(name) or [module for each in MODULES.values() for module in each]

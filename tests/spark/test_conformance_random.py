@@ -15,7 +15,7 @@ from tests.properties.cases import Case
 from tests.properties.engines import Make, using
 from tests.properties.exactness import check_late_views, check_splits, check_transactions
 from tests.properties.random_programs import random_case
-from tests.properties.settings import case_count, seed_of
+from tests.properties.settings import case_count, is_soak, seed_of
 from tests.properties.shrinking import as_script, shrink
 from tests.properties.strategies import STRATEGIES
 from tests.properties.test_exact_changes import FAILING, FOCUSES
@@ -26,7 +26,6 @@ pytestmark = pytest.mark.slow
 
 Property = Callable[[Case, str], None]
 
-THOROUGH = case_count(2_000) > 10_000
 SHARE = 100
 """One case in a hundred of those the local engine gets: a commit here costs a thousand times as much."""
 PACK = 20
@@ -46,7 +45,7 @@ PROPERTIES: dict[str, tuple[Property, int]] = {
 def packs(name: str) -> list[list[Trial]]:
     """This run's share of the cases, cut into packs; properties, focuses and strategies take turns."""
     properties = [each for each, times in PROPERTIES.values() for _ in range(times)]
-    wanted = max(PACK, case_count(2_000) // SHARE)
+    wanted = case_count(SHARE, least=PACK)
     trials: list[Trial] = []
     # Four strides without a common factor: before anything comes round again, everything has met everything.
     for number in range(wanted):
@@ -96,13 +95,13 @@ def test_changes_and_states_equal_the_oracles(on_spark: Make, pack: list[Trial])
 @pytest.mark.parametrize("pack", numbered(packs("files")))
 def test_they_do_so_when_every_set_of_rows_is_in_files(on_files: Make, pack: list[Trial]) -> None:
     """A slice of it in `make test`: each set costs a file, each round a scan."""
-    agree(on_files, pack if THOROUGH else pack[:6])
+    agree(on_files, pack if is_soak() else pack[:6])
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_transaction_fails_where_the_oracle_fails_and_then_changes_nothing(on_spark: Make, strategy: str) -> None:
     """Not packed: the failure of one would be the failure of all."""
-    for number in range(max(1, case_count(2_000) // (20 * SHARE * len(STRATEGIES)))):
+    for number in range(case_count(20 * SHARE * len(STRATEGIES))):
         case = random_case(seed_of(f"spark errors {strategy}", number), FAILING)
         try:
             with using(on_spark):

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.properties.engines import Make, using
+from tests.properties.settings import is_soak
 from tests.properties.strategies import STRATEGIES, view_options
 from tests.scripts.script_file import read_script
 from tests.scripts.test_scripts import SCRIPTS, Engine, run
 from tests.spark.packing import Part, failures
-from tests.spark.test_conformance_random import THOROUGH
 from upshot.check import check
 from upshot.syntax import parse
 
@@ -48,7 +48,7 @@ def in_turn() -> dict[str, Part]:
     return chosen
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES if THOROUGH else ["in turn"])
+@pytest.mark.parametrize("strategy", STRATEGIES if is_soak() else ["in turn"])
 def test_every_script_prints_on_spark_what_it_says(on_spark: Make, strategy: str) -> None:
     """`make soak` runs every script with every strategy."""
     found = failures(on_spark, parts(strategy) if strategy in STRATEGIES else in_turn())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,6 +42,8 @@ FOCUSES = [
     Features(recursion=1, nonlinear=0.2, mutual=0.4, nullable=0.5, aggregates=0, constants=0.02, views=2),
     Features(recursion=1, exotic=0.5, nullable=0.3, aggregates=0, columns=(2, 2, 3), views=2),
 ]
+PACK = 8
+"""Components that run together, each round one job for all."""
 
 
 class Lab:
@@ -157,15 +160,14 @@ def _followed(lab: Lab, case: Case) -> Iterator[Followed]:
 
 @pytest.mark.parametrize("focus", range(len(FOCUSES)))
 def test_random_components_load_and_change_as_the_oracle_says(lab: Lab, focus: int) -> None:
-    components: list[Followed] = []
-    for number in itertools.count():
-        try:
-            components += _followed(lab, random_case(seed_of(f"decomposed/{focus}", number), FOCUSES[focus]))
-        except (ProgramError, DataError):
-            continue
-        if len(components) >= case_count(24) // 3:
-            break
-    assert follow(lab, components) >= 2
+    numbers = itertools.count()
+    for _ in range(case_count(2_000)):
+        components: list[Followed] = []
+        while len(components) < PACK:
+            case = random_case(seed_of(f"decomposed/{focus}", next(numbers)), FOCUSES[focus])
+            with contextlib.suppress(ProgramError, DataError):
+                components += _followed(lab, case)
+        assert follow(lab, components) >= 2
 
 
 def test_non_linear_closures_load_and_change_as_the_oracle_says(lab: Lab) -> None:

@@ -18,7 +18,7 @@ from tests.store import writer
 @pytest.mark.slow
 def test_every_commit_that_was_acknowledged_survives_kill_9(root: Path) -> None:
     dice = random.Random(base_seed())
-    kills = max(3, case_count(1_000) // 130)
+    kills = case_count(130, least=3)
     acknowledged = 0
     for number in range(kills):
         # Some die while they open the store: what the last one left half-written is being removed then.

@@ -184,7 +184,7 @@ def test_an_empty_store_and_one_with_nothing_but_a_program_open_again(root: Path
 def test_reopening_at_any_moment_changes_nothing(part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Definitions, transactions and snapshots in any order, on a database that is opened again and again and on one in
     memory: the same changes, the same rows."""
-    for case in range(max(2, case_count(1_000) // 500)):
+    for case in range(case_count(500, least=2)):
         dice = random.Random(seed_of("reopening", part * 1_000 + case))
         root = tmp_path / str(case)
         db, other = upshot.connect(root), upshot.connect()

@@ -155,8 +155,8 @@ def _partitions(session: Any) -> int:
     # What else decides is known to the cluster only; this many tasks a range gets.
     from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
 
-    last = session.range(1 << 16).agg(F.max(F.spark_partition_id()).alias("last")).collect()[0]["last"]
-    return max(2, int(last) + 1)
+    numbered = session.range(1 << 16).select(F.spark_partition_id().alias("part"))
+    return max(2, int(numbered.agg(F.max("part")).collect()[0][0]) + 1)
 
 
 def _known(session: Any, name: str) -> str | None:

@@ -38,8 +38,8 @@ class DeltaWriter(Protocol):
         """The rows as `create` takes them."""
         ...
 
-    def changes(self, changes: Changes, version: int | None) -> Any:
-        """The changes as `append` takes them, with a version, and `merge`, without."""
+    def changes(self, changes: Changes, version: int) -> Any:
+        """The changes as `append` and `merge` take them."""
         ...
 
 
@@ -80,7 +80,7 @@ class DeltaView(_DeltaSink):
         # deltalake takes a version that is there already as if it were new, so it is asked first.
         if version > (self.held() or 0):
             columns = list(changes.inserted.columns)
-            data = self._writer.changes(changes, None)
+            data = self._writer.changes(changes, version)
             self._writer.merge(self._path, self._application, version, data, columns)
 
 

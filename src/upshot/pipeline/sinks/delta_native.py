@@ -59,7 +59,7 @@ class NativeDelta:
     def rows(self, rows: Rows) -> pa.Table:
         return table_of(rows)
 
-    def changes(self, changes: Changes, version: int | None) -> pa.Table:
+    def changes(self, changes: Changes, version: int) -> pa.Table:
         return log_table(changes, version)
 
 

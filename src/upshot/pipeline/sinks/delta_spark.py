@@ -70,7 +70,7 @@ class SparkDelta:
     def rows(self, rows: Rows) -> Any:
         return frame_of(rows, self._session)
 
-    def changes(self, changes: Changes, version: int | None) -> Any:
+    def changes(self, changes: Changes, version: int) -> Any:
         return log_frame(changes, self._session, version)
 
 

@@ -20,16 +20,19 @@ from upshot.pipeline.sinks.folders import (
     write_table,
     written_aside,
 )
-from upshot.pipeline.sinks.sink import VERSION, Columns, log_columns, not_ours, view_columns
+from upshot.pipeline.sinks.sink import Columns, log_columns, not_ours, view_columns
 from upshot.pipeline.sinks.tables import frame_of, log_frame, log_table, stays_on_spark, table_of
 from upshot.pipeline.steps import Point, reached
 
 POINTER = "current.json"
 
+_FOLDER = "upshot_version"
+"""Not `_version`: Arrow and pandas pass over whatever begins with an underscore."""
+
 
 class ParquetLog:
-    """One folder `_version=000123` a version that changed the view; readers of partitioned Parquet see `_version` as a
-    column."""
+    """One folder `upshot_version=000123` a version that changed the view. `_version` is a column of the files, as in
+    any change log; readers of partitioned Parquet see the folders' number too and can skip by it."""
 
     is_table, whole = True, False
 
@@ -40,8 +43,7 @@ class ParquetLog:
 
     def columns(self) -> Columns | None:
         there = self._versions()
-        found = parquet_columns(there[max(there)]) if there else None
-        return None if found is None else {**found, VERSION: "number"}
+        return parquet_columns(there[max(there)]) if there else None
 
     def wanted(self, schema: Schema) -> Columns:
         return log_columns(schema)
@@ -61,14 +63,14 @@ class ParquetLog:
         raise NotImplementedError("a change log takes changes")
 
     def _versions(self) -> dict[int, Path]:
-        return _numbered(self._path, rf"{VERSION}=(\d+)", self.place)
+        return _numbered(self._path, rf"{_FOLDER}=(\d+)", self.place)
 
     def _write(self, changes: Changes, version: int) -> None:
-        with written_aside(self._path / f"{VERSION}={version:06}") as folder:
+        with written_aside(self._path / f"{_FOLDER}={version:06}") as folder:
             if stays_on_spark(changes.inserted) or stays_on_spark(changes.deleted):
-                write_frame(log_frame(changes, self._session), folder)
+                write_frame(log_frame(changes, self._session, version), folder)
             else:
-                write_table(log_table(changes), folder)
+                write_table(log_table(changes, version), folder)
 
 
 class ParquetSnapshots:

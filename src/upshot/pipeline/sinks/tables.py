@@ -26,9 +26,8 @@ def lake_schema(schema: Schema) -> pa.Schema:
     return pa.schema([pa.field(column.name, _lake_type(column.type)) for column in schema.columns])
 
 
-def log_schema(schema: Schema, *, versions: bool) -> pa.Schema:
-    added = [pa.field(CHANGE, pa.int32())] + ([pa.field(VERSION, pa.int64())] if versions else [])
-    return pa.schema([*lake_schema(schema), *added])
+def log_schema(schema: Schema) -> pa.Schema:
+    return pa.schema([*lake_schema(schema), pa.field(CHANGE, pa.int32()), pa.field(VERSION, pa.int64())])
 
 
 def table_of(rows: Rows) -> pa.Table:
@@ -36,19 +35,17 @@ def table_of(rows: Rows) -> pa.Table:
     return rows.to_arrow().cast(lake_schema(rows.schema))
 
 
-def log_table(changes: Changes, version: int | None = None) -> pa.Table:
-    """The rows that went, then those that came, with `_change` and, if it is given, `_version`."""
+def log_table(changes: Changes, version: int) -> pa.Table:
+    """The rows that went, then those that came, with `_change` and `_version`."""
     parts = [(changes.deleted, -1), (changes.inserted, 1)]
-    target = log_schema(changes.inserted.schema, versions=version is not None)
+    target = log_schema(changes.inserted.schema)
     return pa.concat_tables([_signed(rows, sign, version, target) for rows, sign in parts])
 
 
-def _signed(rows: Rows, sign: int, version: int | None, target: pa.Schema) -> pa.Table:
+def _signed(rows: Rows, sign: int, version: int, target: pa.Schema) -> pa.Table:
     table = table_of(rows)
-    columns = [*table.columns, pa.array([sign] * table.num_rows, pa.int32())]
-    if version is not None:
-        columns.append(pa.array([version] * table.num_rows, pa.int64()))
-    return pa.table(columns, schema=target)
+    marks = pa.repeat(pa.scalar(sign, pa.int32()), len(table)), pa.repeat(pa.scalar(version, pa.int64()), len(table))
+    return pa.table([*table.columns, *marks], schema=target)
 
 
 def _lake_type(type: Type) -> pa.DataType:
@@ -74,7 +71,7 @@ def frame_of(rows: Rows, session: Any) -> Any:
     return rows.to_spark(session) if stays_on_spark(rows) else session.createDataFrame(table_of(rows))
 
 
-def log_frame(changes: Changes, session: Any, version: int | None = None) -> Any:
+def log_frame(changes: Changes, session: Any, version: int) -> Any:
     """As `log_table`."""
     if not (stays_on_spark(changes.inserted) or stays_on_spark(changes.deleted)):
         return session.createDataFrame(log_table(changes, version))
@@ -82,6 +79,6 @@ def log_frame(changes: Changes, session: Any, version: int | None = None) -> Any
 
     frames = []
     for rows, sign in ((changes.deleted, -1), (changes.inserted, 1)):
-        frame = frame_of(rows, session).withColumn(CHANGE, F.lit(sign).cast("int"))
-        frames.append(frame if version is None else frame.withColumn(VERSION, F.lit(version).cast("long")))
+        marks = {CHANGE: F.lit(sign).cast("int"), VERSION: F.lit(version).cast("long")}
+        frames.append(frame_of(rows, session).withColumns(marks))
     return frames[0].unionByName(frames[1])
