@@ -4,10 +4,10 @@ gives."""
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,12 +17,16 @@ from upshot.check.program import CheckedProgram
 from upshot.core.types import Type
 from upshot.engine.limits import Limits
 from upshot.engine.naive import derive, evaluate
-from upshot.engine.spark import shared_file
+from upshot.engine.spark import shard, shared_file
+from upshot.engine.spark.exchange import Exchange
+from upshot.engine.spark.exchange_plan import exchange_plan
 from upshot.engine.spark.pieces import LocalPiece
+from upshot.engine.spark.scratch import Scratch
 from upshot.engine.spark.shard import ChangeTask, LoadTask
 from upshot.engine.spark.shard_files import LISTED, gathered
 from upshot.engine.spark.shard_plan import ShardPlan, SharedRelation, shard_plan
 from upshot.engine.spark.shared_file import SharedRows, shared_table
+from upshot.engine.spark.slots import Slots
 from upshot.engine.spark.spark_types import rows_for_spark, rows_from_spark
 from upshot.plan import compile_program
 from upshot.plan.pivot import Decomposition, Parts, decomposition
@@ -46,6 +50,25 @@ def everything(program: CheckedProgram, base: Mapping[str, Iterable[Row]]) -> St
     return {**given, **{view: set(rows) for view, rows in evaluate(normal, given).items()}}
 
 
+class Partitions:
+    """What there is of a frame without Spark: batches by partition, and what tasks list of them."""
+
+    def __init__(self, batches: Iterable[list[pa.RecordBatch]]) -> None:
+        self._batches = list(batches)
+        self.listed: list[Row] = []
+
+    def mapInArrow(self, run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], _: Any) -> Partitions:
+        for batches in self._batches:
+            for batch in run(iter(batches)):
+                self.listed += rows_from_spark(pa.Table.from_batches([batch]), LISTED)
+        return self
+
+    @staticmethod
+    def range(start: int, end: int, step: int, partitions: int) -> Partitions:
+        assert partitions == end - start
+        return Partitions([pa.RecordBatch.from_pydict({"id": [number]})] for number in range(start, end, step))
+
+
 class PartsRun:
     """The parts of one component: `count` of them, by the hash of the pivot or at random."""
 
@@ -65,6 +88,25 @@ class PartsRun:
                 assert self.found.parts is Parts.SEEDS or made[view].isdisjoint(rows)
                 made[view] |= rows
         return made
+
+    def exchanged(self, state: State) -> State:
+        """The views, computed in parts that exchange rows; the worker that gets a part may not know it."""
+        plan = exchange_plan(self.plan, self.count)
+        shared = {name: self._shared(name, state) for name in self.plan.shared}
+        exchange = Exchange(plan, shared, cast("Any", Partitions), Scratch(self.folder / f"{self.plan.key}-exchange"))
+        seeds = [self._seeds(view, state) for view in self.found.views]
+        cut = [self._batches(exchange.given, part) for part in self._cut([None] * len(seeds), seeds)]
+        steps = exchange.load(cast("Any", Partitions(cut)), small=1_000_000)
+        try:
+            asks = next(steps)
+            while True:
+                if self.rng.random() < 0.5:
+                    shard._KEPT.clear()
+                asks = steps.send([LocalPiece.of(cast("Any", ask.frame).listed, LISTED) for ask in asks])
+        except StopIteration as done:
+            pieces = done.value
+        assert pieces is not None
+        return {view: plain(piece.rows) for view, piece in zip(self.found.views, pieces, strict=True)}
 
     def change(self, old: State, new: State) -> Delta:
         """The exact changes of the views."""
@@ -112,19 +154,21 @@ class PartsRun:
         return parts
 
     def _run(self, task: Any, part: list[set[Row]]) -> list[set[Row]]:
-        given = task.given
-        batches = []
-        for member, (rows, types) in enumerate(zip(part, given.members, strict=True)):
-            columns = [column.combine_chunks() for column in rows_for_spark(rows, types).columns]
-            batches.append(given.batch(member, columns, len(rows)))
         task = replace(task, folders=tuple(self._new_folder() for _ in task.made))
-        listed = [row for batch in task(batches) for row in rows_from_spark(pa.Table.from_batches([batch]), LISTED)]
+        listed = Partitions([self._batches(task.given, part)]).mapInArrow(task, None).listed
         pieces = gathered(task.folders, task.made, listed, 1_000_000)
         assert pieces is not None
         assert not any(folder.exists() for folder in task.folders)
         made = [rows_from_spark(piece.table, piece.types) for piece in pieces if isinstance(piece, LocalPiece)]
         assert [len(plain(rows)) for rows in made] == [len(rows) for rows in made]
         return list(map(plain, made))
+
+    def _batches(self, given: Slots, part: list[set[Row]]) -> list[pa.RecordBatch]:
+        batches = []
+        for member, (rows, types) in enumerate(zip(part, given.members, strict=True)):
+            columns = [column.combine_chunks() for column in rows_for_spark(rows, types).columns]
+            batches.append(given.batch(member, columns, len(rows)))
+        return batches
 
     def _new_folder(self) -> Path:
         self._version += 1

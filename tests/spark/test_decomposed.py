@@ -239,12 +239,31 @@ def test_what_outgrows_a_worker_is_left_to_rounds_and_explain_says_so(lab: Lab) 
     text = CLOSURE + "p(X, Y) :- e(A, X), p(A, B), e(B, Y)."
     decomposed, tables = lab.only(text, {"e": DENSE}, most_held=50_000)
     assert decomposed.loads(tables)
+    assert "load as one part in one job" in decomposed.describe(tables)
     assert lab.answers.run(decomposed.load(tables)) is None
     assert not decomposed.loads(tables)
     assert "need more memory than a worker may take" in decomposed.describe(tables)
     decomposed, tables = lab.only(text, {"e": DENSE}, most_shared=1_000)
     assert not decomposed.loads(tables)
     assert "what is shared needs 24.4 KiB, more than 1000 bytes" in decomposed.describe(tables)
+
+
+def test_a_recursion_without_pivot_that_one_worker_cannot_hold_is_exchanged_between_parts(lab: Lab) -> None:
+    """Same generation on a grid; one worker needs 570 KB for it."""
+    text = ".decl e(x: number, y: number) .decl p(x: number, y: number)"
+    text += "p(X, Y) :- e(A, X), e(A, Y). p(X, Y) :- e(A, X), p(A, B), e(B, Y)."
+    edges = {(i * 25 + j, i * 25 + j + 25) for i in range(24) for j in range(25)}
+    edges |= {(i * 25 + j, i * 25 + j + 1) for i in range(25) for j in range(24)}
+    expected, _ = lab.only(text, {"e": edges})
+    decomposed, tables = lab.only(text, {"e": edges}, most_held=450_000)
+    whole = lab.answers.run(expected.load(tables))
+    parted = lab.answers.run(decomposed.load(tables))
+    assert whole is not None
+    assert parted is not None
+    assert whole["p"].count == parted["p"].count == 10_424
+    assert lab.rows(whole["p"]) == lab.rows(parted["p"])
+    assert "load in 8 parts, `p` by x, y" in decomposed.describe(tables)
+    assert decomposed.loads(tables)
 
 
 def test_what_neither_state_holds_is_no_error(lab: Lab) -> None:

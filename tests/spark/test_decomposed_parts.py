@@ -54,6 +54,7 @@ def _check(case: Case, folder: Path, tried: dict[Parts, int]) -> None:
         made = run.load(contents[0])
         assert made == {view: contents[0][view] for view in found.views}, f"{case.text()}\n{found}"
         if found.parts is not Parts.PIVOT:
+            assert run.exchanged(contents[0]) == made, f"{case.text()}\n{found}"
             continue
         for old, new in itertools.pairwise(contents):
             expected = {view: (new[view] - old[view], old[view] - new[view]) for view in found.views}

@@ -19,6 +19,8 @@ from upshot.core.types import Kind, Type
 from upshot.engine.limits import Limits, in_bytes
 from upshot.engine.spark.asks import Ask, Steps
 from upshot.engine.spark.contents import Contents
+from upshot.engine.spark.exchange import Exchange
+from upshot.engine.spark.exchange_plan import exchange_plan
 from upshot.engine.spark.failures import place
 from upshot.engine.spark.pieces import SMALL, FilePiece, LocalPiece, Piece, nothing, united
 from upshot.engine.spark.rule_frames import heads
@@ -47,6 +49,9 @@ MOST_HELD = 6 << 30
 FEW = 200
 """So few rows going in are expected to come out as few that the driver can take them."""
 
+_MORE = 4
+"""So many times the tasks that run at once is the number of parts that exchange rows: each holds that much less."""
+
 _TEXT = 24
 """What a text is taken to need."""
 
@@ -70,7 +75,8 @@ class Decomposed:
         self.component, self.found = component, decomposition(component, normal)
         self._schemas: Mapping[str, Schema] = normal.schemas
         self._session, self._scratch, self._small, self._most_shared = session, scratch, small, most_shared
-        self._outgrown = False
+        self._crowded, self._outgrown = False, False
+        """Whether one worker cannot hold a recursion without a pivot, and whether no way of cutting it does."""
         self._parts = max(1, int(session.conf.get("spark.sql.shuffle.partitions") or 2))
         self._described: dict[str, _Described] = {}
         self._moving: list[Path] = []
@@ -109,10 +115,21 @@ class Decomposed:
                 f"  not used: what is shared needs {needed}, more than {most}; rounds of joins on Spark instead"
             )
         elif self.found.parts is Parts.SEEDS:
-            lines.append("  load as one part in one job, since parts would overlap; change by rounds of joins on Spark")
+            lines += [f"  {line}" for line in self._described_seeds()]
         else:
             lines.append("  load and change each in one job over the parts")
         return "\n".join(lines)
+
+    def _described_seeds(self) -> list[str]:
+        plan = exchange_plan(self._plan, _MORE * self._parts)
+        named = [f"`{view}` by {self._columns(view, plan.keys[view])}" for view in plan.views]
+        parts = f"{plan.count} parts, {', '.join(named)}: rounds inside each, what crosses is exchanged, a job a step"
+        first = f"load in {parts}" if self._crowded else "load as one part in one job, since parts would overlap"
+        second = "one worker could not hold it" if self._crowded else f"if one worker cannot hold it, in {parts}"
+        return [first, second, "change by rounds of joins on Spark"]
+
+    def _columns(self, view: str, columns: Sequence[int]) -> str:
+        return ", ".join(self._schemas[view].columns[column].name for column in columns)
 
     def files(self) -> Iterator[Path]:
         """What workers were given, beside the files of the tables; it is removed here."""
@@ -136,6 +153,23 @@ class Decomposed:
 
     def load(self, tables: Mapping[str, Table]) -> Steps[dict[str, Piece] | None]:
         """The rows of the views in the new state; None if they outgrow what a worker may hold, and rounds must do."""
+        pieces = None if self._crowded else (yield from self._load_parts(tables))
+        if pieces is None and self.found.parts is Parts.SEEDS:
+            self._crowded = True
+            pieces = yield from self._load_exchanging(tables)
+        self._outgrown = pieces is None
+        return None if pieces is None else dict(zip(self.found.views, pieces, strict=True))
+
+    def _load_exchanging(self, tables: Mapping[str, Table]) -> Steps[list[Piece] | None]:
+        """In parts that hand each other what crosses."""
+        shared = self._shared({name: tables[name].new for name in self.found.shared})
+        exchange = Exchange(exchange_plan(self._plan, _MORE * self._parts), shared, self._session, self._scratch)
+        exits = [self._exits(view, tables, State.NEW) for view in self.found.views]
+        seeds = [exchange.given.frame(member, frame) for member, frame in enumerate(exits)]
+        return (yield from exchange.load(united(seeds), self._small, len(seeds)))
+
+    def _load_parts(self, tables: Mapping[str, Table]) -> Steps[list[Piece] | None]:
+        """In parts that never meet."""
         shared = self._shared({name: tables[name].new for name in self.found.shared})
         task = LoadTask(self._plan, shared, self._folders(len(self.found.views)))
         members = [self._exits(view, tables, State.NEW) for view in self.found.views]
@@ -144,10 +178,7 @@ class Decomposed:
         # What follows from different seeds is mostly the same: hashed into n parts, same generation on a grid was
         # computed n times. So without a pivot there is one part.
         parts = 1 if few or not self.found.pivots else 2 * self._parts
-        pieces = yield from self._run(task, members, parts, here=self._is_local(tables))
-        if pieces is None:
-            return None
-        return dict(zip(self.found.views, pieces, strict=True))
+        return (yield from self._run(task, members, parts, here=self._is_local(tables)))
 
     def _is_local(self, tables: Mapping[str, Table]) -> bool:
         names = (*self.component.reads, *self.found.views)
@@ -176,6 +207,7 @@ class Decomposed:
         members = self._members(task, tables, touched, types)
         parts = max(1, min(self._parts, touched.count // FEW))
         pieces = yield from self._run(task, members, parts, here=self._is_local(tables))
+        self._outgrown = pieces is None
         if pieces is None:
             return None
         count = len(self.found.views)
@@ -301,9 +333,7 @@ class Decomposed:
 
         (listed,) = yield [Ask(whole.mapInArrow(run, spark_schema(LISTED)), LISTED, here=True, branches=len(frames))]
         assert isinstance(listed, LocalPiece)
-        pieces = gathered(task.folders, task.made, listed.rows, self._small)
-        self._outgrown = pieces is None
-        return pieces
+        return gathered(task.folders, task.made, listed.rows, self._small)
 
     # ---- frames --------------------------------------------------------------------------------------------------
 

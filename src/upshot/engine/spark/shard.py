@@ -122,12 +122,12 @@ class ChangeTask:
 
 def _listed(task: LoadTask | ChangeTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The list of the files that the task writes for a part."""
-    rows = _received(batches)
+    rows = received(batches)
     if rows is None:
         return
     files = PartFiles(task.folders, task.made)
     try:
-        with _shard(task.plan, task.shared) as shard:
+        with kept_shard(task.plan, task.shared) as shard:
             coded = shard.coded(task.given_names, task.given.split(rows))
             del rows
             task.run(shard, coded, files)
@@ -139,7 +139,7 @@ def _listed(task: LoadTask | ChangeTask, batches: Iterable[pa.RecordBatch]) -> I
     yield listed
 
 
-def _received(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
+def received(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
     """All rows of the part, none if it is empty."""
     found = [batch for batch in batches if batch.num_rows]
     return pa.Table.from_batches(found) if found else None
@@ -159,6 +159,8 @@ class Shard(LocalEngine):
         self._states: dict[str, SharedRelation] = {}
         self._holds_codes = False
         """Whether a part's rows are held outside the tables, so that no text may be reclaimed."""
+        self.step = 0
+        """Of an exchange, the last step that the part has taken."""
 
     # ---- shared relations --------------------------------------------------------------------------------------
 
@@ -221,6 +223,10 @@ class Shard(LocalEngine):
             for codes in read_rows(self._codec, schemas[name], table)
         ]
 
+    def coded_file(self, name: str, path: Path) -> Iterator[Codes]:
+        """The rows of a Parquet file of one of the part's relations."""
+        return read_rows(self._codec, self._plan.whole.normal.schemas[name], path)
+
     def load(self, given: Mapping[str, Codes], files: PartFiles) -> None:
         """Write the views that follow from the part's seeds and split relations."""
         steps = _Steps(given, self._plan.pivots)
@@ -232,7 +238,7 @@ class Shard(LocalEngine):
                 self.propagate()
                 for member, view in enumerate(self._plan.views):
                     codes = self._now.tables[view].in_state(NEW)
-                    self._write(view, codes, files, member)
+                    self.write(view, codes, files, member)
                     steps.made += len(codes)
             finally:
                 # The views' tables, which were made for this step, go as a whole.
@@ -245,7 +251,7 @@ class Shard(LocalEngine):
         steps = _Steps({**old, **moved}, pivots, expected=sum(map(len, old.values())))
         while steps.left:
             rows = steps.take()
-            self._adopt({name: rows[name] for name in old})
+            self.adopt({name: [rows[name]] for name in old})
             try:
                 for name in new:
                     self._stage_codes(name, rows[name], insert=False)
@@ -257,20 +263,15 @@ class Shard(LocalEngine):
                 self.propagate()
                 for shift, field in ((0, T_INS), (len(self._plan.views), T_DEL)):
                     for member, view in enumerate(self._plan.views, start=shift):
-                        self._write(view, self._now.tables[view].listed(field), files, member)
+                        self.write(view, self._now.tables[view].listed(field), files, member)
             finally:
-                self._forget()
+                self.forget()
 
-    def _adopt(self, rows: Mapping[str, Codes]) -> None:
+    def adopt(self, rows: Mapping[str, Iterable[Codes]]) -> None:
         """The part's relations with these rows, as the accepted state; nothing is computed."""
         self.install(self._plan.whole)
         try:
-            for name, codes in rows.items():
-                table = self._now.tables[name]
-                with self._bounded(name):
-                    table.stage(codes, insert=True)
-                    table.settle()
-                    table.accept()
+            self._take(rows)
         except BaseException:
             self.rollback()
             raise
@@ -278,16 +279,42 @@ class Shard(LocalEngine):
             component.fresh = False
         self.accept()
 
-    def _forget(self) -> None:
+    def _take(self, rows: Mapping[str, Iterable[Codes]]) -> None:
+        for name, pieces in rows.items():
+            table = self._now.tables[name]
+            with self._bounded(name):
+                for codes in pieces:
+                    table.stage(codes, insert=True)
+                table.settle()
+                table.accept()
+
+    def forget(self) -> None:
         """Undo the open change, then let go of the part."""
         self.rollback()
         self.install(self._plan.below)
         self.propagate()
         self.accept()
 
+    def advance(self, rows: Mapping[str, Iterable[Codes]], heads: Mapping[str, str]) -> dict[str, tuple[Codes, Codes]]:
+        """Take rows into the views: for each view those that were not there, and the heads that follow from them. The
+        heads are not kept: most of them are rows of other parts."""
+        for view, pieces in rows.items():
+            for codes in pieces:
+                self._stage_codes(view, codes, insert=True)
+        self.propagate()
+        tables = self._now.tables
+        found = {view: (tables[view].listed(T_INS), tables[head].listed(T_INS)) for view, head in heads.items()}
+        self.rollback()
+        self._take({view: [came] for view, (came, _) in found.items()})
+        return found
+
+    def text(self, code: int) -> str:
+        return self._codec.dictionary.values[code]
+
     # ---- rows going out ----------------------------------------------------------------------------------------
 
-    def _write(self, view: str, codes: Codes, files: PartFiles, member: int) -> None:
+    def write(self, view: str, codes: Codes, files: PartFiles, member: int) -> None:
+        """Rows of the view, as one of the part's sets."""
         types = self._plan.types(view)
         values = self._codec.dictionary.values
         texts = None
@@ -356,9 +383,10 @@ _KEPT: OrderedDict[tuple[str, ...], Shard] = OrderedDict()
 
 
 @contextmanager
-def _shard(plan: ShardPlan, shared: Mapping[str, SharedRelation]) -> Iterator[Shard]:
-    """The engine with the shared relations in their state; kept for the next task unless the task fails."""
-    key = (plan.key, *(state.origin for _, state in sorted(shared.items())))
+def kept_shard(plan: ShardPlan, shared: Mapping[str, SharedRelation], part: str = "") -> Iterator[Shard]:
+    """The engine with the shared relations in their state; kept for the next task of this part, if there is one, unless
+    the task fails."""
+    key = (plan.key, part, *(state.origin for _, state in sorted(shared.items())))
     shard = _KEPT.pop(key, None) or Shard(plan)
     try:
         try:
