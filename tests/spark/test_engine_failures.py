@@ -124,3 +124,20 @@ def test_scratch_is_after_many_commits_what_it_was_before(spark: Any, tmp_path: 
         assert abs(last - first) <= 0.1 * first, sizes
         it.assert_exact()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_too_much_to_send_to_all_workers_is_shuffled(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """One edge meets a hub of rows, which meet others in turn."""
+    text = """
+    .decl e(x: number, y: number) .decl hub(y: number, z: number) .decl at(z: number, w: number)
+    .decl p(x: number, w: number)
+    .view p strategy=counting
+    p(X, W) :- e(X, Y), hub(Y, Z), at(Z, W).
+    """
+    with SparkDriver(spark, text, small=200) as it, caplog.at_level("INFO", logger="upshot.spark"):
+        it.change(insert={"hub": [(1, z) for z in range(3_000)], "at": [(z, z % 5) for z in range(3_000)]})
+        it.engine._session.conf.set("spark.sql.maxBroadcastTableSize", "40000b")
+        it.insert("e", (0, 1))
+        assert "joins shuffle" in caplog.text
+        it.assert_exact()
+        assert it.engine._session.conf.get("spark.sql.adaptive.enabled") == "false", "only until the change is made"

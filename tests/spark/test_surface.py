@@ -4,6 +4,7 @@ other."""
 from __future__ import annotations
 
 import datetime as dt
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
@@ -20,8 +21,10 @@ from tests.properties.exactness import check_transactions
 from tests.properties.random_programs import Features, random_case
 from tests.properties.settings import seed_of
 from tests.spark.packing import failures
+from upshot.database.database import Database
 from upshot.database.placement import PlacedEngine
 from upshot.database.spark_frames import refuse_other_session
+from upshot.engine.spark.engine import SparkEngine
 
 STOCK = """
 .decl quantity(item: symbol, n: number) key(item)
@@ -251,6 +254,43 @@ fan(X, N) :- edge(X, _), N = count : { reach(X, _) }.
 named(T, N) :- name(X, T), fan(X, N).
 """
 STAR = [(i, 100_000 + i % 7) for i in range(6_000)]
+
+
+def test_another_thread_finds_the_session_that_is_running_and_does_not_end_it(spark: Any) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        db = pool.submit(upshot.connect, engine="spark").result()
+        assert engine(db).session is spark
+        db.close()
+    assert spark.range(3).count() == 3
+
+
+def test_a_frame_that_was_given_out_can_be_read_after_later_commits(spark: Any) -> None:
+    with Database(lambda: SparkEngine(spark, small=2)) as db:
+        db.define(".decl edge(x: number, y: number)")
+        with db.transaction() as tx:
+            tx.insert("edge", [(n, n) for n in range(9)])
+        few = db.rows("edge").to_spark().filter("x < 4")
+        for turn in range(4):
+            with db.transaction() as tx:
+                tx.replace("edge", [(n, turn) for n in range(9)])
+        assert sorted(map(tuple, few.collect())) == [(n, n) for n in range(4)]
+
+
+def test_rows_of_the_local_engine_become_frames_of_the_running_session(spark: Any) -> None:
+    with upshot.connect(spark=spark) as db:
+        db.define(".decl edge(x: number, y: number)")
+        with db.transaction() as tx:
+            tx.insert("edge", [(1, 2)])
+        assert tx.changes["edge"].inserted.to_spark().collect() == [(1, 2)]
+
+
+@pytest.mark.parametrize("engine_name", ["auto", "spark"])
+def test_whole_decimals_are_numbers_on_both_engines(spark: Any, engine_name: str) -> None:
+    with upshot.connect(spark=spark, engine=engine_name) as db:
+        db.define(".decl n(x: number)")
+        with db.transaction() as tx:
+            tx.insert("n", spark.range(3).selectExpr("cast(id as decimal(20,0)) as x"))
+        assert sorted(db.rows("n")) == [(0,), (1,), (2,)]
 
 
 def test_a_state_that_outgrows_its_budget_moves_to_spark_and_answers_the_same(spark: Any) -> None:

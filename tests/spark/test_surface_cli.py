@@ -111,5 +111,5 @@ def test_a_session_that_cannot_start_is_told_with_sparks_last_words(closure: Pat
         timeout=120,
     )
     assert ended.returncode == 3
-    assert "error[no-spark-session]: Spark could not be started" in ended.stderr.decode()
+    assert "error[spark-not-started]: Spark did not start" in ended.stderr.decode()
     assert "no such machine" in ended.stderr.decode()

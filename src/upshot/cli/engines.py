@@ -13,8 +13,9 @@ from typing import IO, Any
 
 from upshot.cli.settings import Engine
 from upshot.cli.terminal import Terminal
-from upshot.core.errors import EngineError, Error, UsageError
-from upshot.database.connect import connect, running_session
+from upshot.core.errors import EngineError, UsageError
+from upshot.core.running_spark import running_session
+from upshot.database.connect import connect
 from upshot.database.database import Database
 from upshot.engine.spark.session import own_session, require_java, require_spark
 
@@ -68,10 +69,8 @@ def spark_session(terminal: Terminal) -> Iterator[Any]:
     with terminal.progress("starting Spark"), _aside() as said:
         try:
             session = own_session(**SETTINGS)
-        except Error:
-            raise
-        except Exception as error:
-            raise _no_start(error, said) from error
+        except EngineError as error:
+            raise _with_words(error, said) from error
     try:
         yield session
     finally:
@@ -99,13 +98,14 @@ def _aside() -> Iterator[IO[bytes] | None]:
         sys.stderr = stream
 
 
-def _no_start(error: Exception, said: IO[bytes] | None) -> EngineError:
-    lines = (str(error).splitlines() or [type(error).__name__])[:1]
+def _with_words(error: EngineError, said: IO[bytes] | None) -> EngineError:
+    """The error with the last of what Spark said."""
+    lines = [error.message]
     if said is not None:
         said.seek(0)
         lines += said.read().decode("utf-8", "replace").strip().splitlines()[-_LAST_LINES:]
     return EngineError(
-        "Spark could not be started: " + "\n  ".join(lines),
-        code="no-spark-session",
+        "\n  ".join(lines),
+        code=error.code,
         help="`--engine local` needs no Spark; `UPSHOT_TRACEBACK=1` shows all that Spark says",
     )

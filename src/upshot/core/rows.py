@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from upshot.core.errors import UsageError
+from upshot.core.running_spark import running_session
 from upshot.core.schema import Schema
 
 if TYPE_CHECKING:
@@ -120,11 +121,16 @@ class Rows:
         return frame
 
     def to_spark(self, session: Any = None) -> Any:
-        """A DataFrame of the Spark session. Rows that are on Spark already are not collected and need no session."""
+        """A DataFrame of the Spark session, of the one that is running unless told. Rows that are on Spark already are
+        not collected."""
         on_spark = isinstance(self._source, FrameSource)
+        if session is None and not on_spark:
+            session = running_session()
         if not callable(getattr(session, "createDataFrame", None)) and (session is not None or not on_spark):
             raise UsageError(
-                f"`to_spark` takes a Spark session, not {'nothing' if session is None else type(session).__name__}",
+                "no Spark session is running"
+                if session is None
+                else f"`to_spark` takes a Spark session, not {type(session).__name__}",
                 code="wrong-argument",
                 help="pass `SparkSession.builder.getOrCreate()`",
             )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import UsageError
+from upshot.core.running_spark import running_session
 from upshot.database.budget import memory_budget
 from upshot.database.database import Database
 from upshot.database.durable import open_durable
@@ -71,12 +71,3 @@ def _engines(spark: Any, engine: str, max_rounds: int | None, memory: int | str 
         bound = None if memory is None else memory_budget(memory)
         return partial(local_engine, Limits(limits.max_rounds, bound))
     return SparkPlace(spark, Limits(limits.max_rounds, memory_budget(memory)))
-
-
-def running_session() -> Any:
-    """The Spark session of this process, if one is running: whoever started it ends it."""
-    if sys.modules.get("pyspark") is None:
-        return None
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - an optional package
-
-    return SparkSession.getActiveSession()

@@ -17,7 +17,7 @@ from upshot.database.engines import Engine, local_engine
 from upshot.database.explain import Explanation, explain
 from upshot.database.history import PastCommit, history, past_events, refuse_forgotten
 from upshot.database.journal import Journal, meta_text
-from upshot.database.placement import PlacedEngine
+from upshot.database.placement import PlacedEngine, Placement, placement_of
 from upshot.database.query import query
 from upshot.database.redefine import redefine
 from upshot.database.register import register
@@ -75,6 +75,12 @@ class Database:
         """The `.input`, `.output` and `.printsize` of the program, in order."""
         self._state.open()
         return self._state.compiled.checked.directives
+
+    @property
+    def placement(self) -> Placement:
+        """Where changes are propagated, and why there."""
+        self._state.open()
+        return placement_of(self._state.engine)
 
     @property
     def version(self) -> int:

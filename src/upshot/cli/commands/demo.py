@@ -40,7 +40,7 @@ def _where_it_can(terminal: Terminal, story: Announced) -> int:
                 tell(terminal, story.build_for_spark(), Engine.SPARK)
                 return OK
         except EngineError as error:
-            if error.code != "no-spark-session":
+            if error.code != "spark-not-started":
                 raise
             missing = error.message
     tell(terminal, story.build(), Engine.LOCAL, f" Spark is left out: {missing}")

@@ -19,9 +19,9 @@ from upshot.cli.settings import Engine
 from upshot.cli.terminal import Terminal
 from upshot.cli.wording import counted, duration
 from upshot.core.rows import Rows
+from upshot.core.running_spark import running_session
 from upshot.core.schema import Role
 from upshot.database.changes import Changes, ChangeSet
-from upshot.database.connect import running_session
 from upshot.database.database import Database
 from upshot.database.field_text import text_of
 from upshot.database.transaction import Transaction

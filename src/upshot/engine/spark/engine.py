@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from upshot.check.program import Clause
 from upshot.core.errors import EngineError, UsageError
@@ -19,12 +19,13 @@ from upshot.engine.spark.asks import Answers
 from upshot.engine.spark.attempt import Attempt
 from upshot.engine.spark.contents import Contents
 from upshot.engine.spark.decomposed import Decomposed
+from upshot.engine.spark.failures import TOO_LARGE_TO_SEND
 from upshot.engine.spark.given import Given
 from upshot.engine.spark.pieces import SMALL
 from upshot.engine.spark.queries import Query
 from upshot.engine.spark.restored import adopted, save
 from upshot.engine.spark.scratch import SETTING, Scratch
-from upshot.engine.spark.session import private_session, release, without_call_sites
+from upshot.engine.spark.session import private_session, release, sending_nothing, without_call_sites
 from upshot.engine.spark.spark_rows import HandedOut
 from upshot.engine.spark.statements import Kind, Statement, key_conflicts, sifted
 from upshot.engine.spark.tables import Table, TableStatistics
@@ -36,6 +37,8 @@ ATTEMPTS = 3
 """How often a change is propagated before a loss in the cluster ends it."""
 
 _log = logging.getLogger("upshot.spark")
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -206,15 +209,31 @@ class SparkEngine:
         loses something, all is thrown away and done again from the committed rows, a few times."""
         for number in range(1, ATTEMPTS + 1):
             try:
-                return self._attempt()
+                return self._sending(self._attempt, self._undo_attempt)
             except EngineError as error:
                 if not error.retryable or number == ATTEMPTS:
                     raise
                 _log.warning("attempt %d of %d failed and is made again: %s", number, ATTEMPTS, error.message)
-                for table in self._now.tables.values():
-                    table.rollback()
-                self._sweep()
+                self._undo_attempt()
         raise AssertionError("the last attempt returns or raises")
+
+    def _undo_attempt(self) -> None:
+        for table in self._now.tables.values():
+            table.rollback()
+        self._sweep()
+
+    def _sending(self, work: Callable[[], T], undo: Callable[[], None] = lambda: None) -> T:
+        """What the work gives. Small changes are sent to all workers, with what they join: where a hub makes that too
+        much, the work is done again with shuffles."""
+        try:
+            return work()
+        except EngineError as error:
+            if error.code != TOO_LARGE_TO_SEND:
+                raise
+            _log.info("joins shuffle: %s", error.message)
+        undo()
+        with sending_nothing(self._session):
+            return work()
 
     @without_call_sites()
     def _attempt(self) -> dict[str, tuple[Rows, Rows]]:
@@ -299,7 +318,8 @@ class SparkEngine:
     def query(self, schema: Schema, clauses: Iterable[Clause]) -> Rows:
         """The answer to clauses over a head relation that is not part of the program."""
         readable = self._readable
-        piece = Query(readable.schemas, readable.tables, self._answers).answer(schema, tuple(clauses))
+        query, asked = Query(readable.schemas, readable.tables, self._answers), tuple(clauses)
+        piece = self._sending(lambda: query.answer(schema, asked))
         return self._handed_out.rows(schema, piece)
 
     @without_call_sites()

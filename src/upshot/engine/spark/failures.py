@@ -72,6 +72,8 @@ def _carried(text: str) -> Error | None:
     return kind(fields["message"], code=fields["code"], span=span, help=fields["help"])
 
 
+TOO_LARGE_TO_SEND = "too-large-to-send"
+
 # ---- translation -------------------------------------------------------------------------------------------
 
 
@@ -84,6 +86,12 @@ def translated(error: BaseException) -> Error:
     if carried is not None:
         return carried
     shown = _first_line(error)
+    if _SENT.search(text):
+        return EngineError(
+            f"a join was to send more rows to every worker than they can take: {shown}",
+            code=TOO_LARGE_TO_SEND,
+            help="this is tried again with a shuffle; if you see it, please report the program",
+        )
     if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(text):
         return EngineError(
             f"Spark ran out of memory: {shown}",
@@ -109,10 +117,10 @@ def translated(error: BaseException) -> Error:
 
 _OUT_OF_MEMORY = re.compile(
     r"java\.lang\.OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY"
-    r"|Not enough memory to build and broadcast|_LEGACY_ERROR_TEMP_225[01]"
     r"|exceeding (?:physical |virtual )?memory limits|^MemoryError|ArrowMemoryError|spark\.driver\.maxResultSize",
     re.MULTILINE,
 )
+_SENT = re.compile(r"Cannot broadcast the table|Not enough memory to build and broadcast")
 _WORKER_ENVIRONMENT = re.compile(
     r"No module named ['\"](?:upshot|pyarrow|pandas|numpy|pyspark)|PYTHON_VERSION_MISMATCH"
     r"|Cannot run program|PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION"

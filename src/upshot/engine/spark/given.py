@@ -220,7 +220,7 @@ def _is_whole(given: spark.DataType) -> bool:
 
 
 _ACCEPTS: dict[Kind, Any] = {
-    Kind.NUMBER: lambda given: isinstance(given, _INTEGRAL),
+    Kind.NUMBER: _is_whole,
     Kind.UNSIGNED: _is_whole,
     Kind.FLOAT: lambda given: isinstance(given, (spark.FloatType, spark.DoubleType, *_INTEGRAL)),
     Kind.SYMBOL: lambda given: isinstance(given, (spark.StringType, spark.CharType, spark.VarcharType)),

@@ -10,7 +10,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from upshot.core.errors import UsageError
+from upshot.core.errors import EngineError, UsageError
+
+NOT_STARTED = "spark-not-started"
 
 PARTITIONS = "upshot.partitions"
 """The setting of the user's session that says into how many parts our shuffles go."""
@@ -27,6 +29,8 @@ _SETTINGS = {
     # A small set of rows is one task.
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # What a small change joins with is sent to all workers. Where that turns out to be more, joins shuffle instead.
+    "spark.sql.maxBroadcastTableSize": "256m",
     # Listing the folders of a table is no job.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
 }
@@ -48,7 +52,15 @@ def own_session(**config: Any) -> Any:
         builder = builder.master("local[*]")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        told = str(error).strip().splitlines() or [type(error).__name__]
+        raise EngineError(
+            f"Spark did not start: {told[0]}",
+            code=NOT_STARTED,
+            help="Spark 4 needs Java 17 or newer (`java -version`, `JAVA_HOME`); what Java said stands above",
+        ) from error
 
 
 def private_session(session: Any) -> Any:
@@ -80,6 +92,28 @@ def without_call_sites() -> Iterator[None]:
 
 _NOTED = "_enable_debugging_cache"
 """Where PySpark keeps whether it notes them; where it keeps that elsewhere, it goes on noting."""
+
+
+@contextlib.contextmanager
+def sending_nothing(private: Any) -> Iterator[None]:
+    """Inside, frames that are made send no rows to all workers: joins shuffle, whatever size was expected. Frames are
+    told when they are made, so those made outside go on as they were."""
+    before = {name: private.conf.get(name) for name in _SENDING_NOTHING}
+    for name, value in _SENDING_NOTHING.items():
+        private.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            private.conf.set(name, value)
+
+
+_SENDING_NOTHING = {
+    "spark.sql.optimizer.disableHints": "true",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    # Sizes were not what they seemed: Spark is to look at them, and to split what one key makes large.
+    "spark.sql.adaptive.enabled": "true",
+}
 
 
 def release(private: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -24,14 +24,17 @@ class SparkRows:
     """A row source over rows that never change. Its files are kept while it lives, as far as that is seen when a change
     begins or ends, and for good once a DataFrame was given out that reads them; closing the engine removes them."""
 
-    __slots__ = ("__weakref__", "_count", "_held", "_session", "_table", "is_lent", "schema")
+    __slots__ = ("__weakref__", "_count", "_held", "_lend", "_session", "_table", "is_lent", "schema")
 
-    def __init__(self, schema: Schema, held: Piece | Contents, session: SparkSession) -> None:
+    def __init__(
+        self, schema: Schema, held: Piece | Contents, session: SparkSession, lend: Callable[[SparkRows], None]
+    ) -> None:
         self.schema = schema
         self._held: Piece | Contents | None = held
         self._session: SparkSession | None = session
         self._table: pa.Table | None = None
         self._count = held.count
+        self._lend = lend
         self.is_lent = False
         """Whether a DataFrame was given out that reads the files."""
 
@@ -52,7 +55,9 @@ class SparkRows:
         collected."""
         held = self._open()
         frame = held.frame(session or self._session, framed(self.schema.types))
-        self.is_lent = not self._is_here
+        if not self._is_here and not self.is_lent:
+            self.is_lent = True
+            self._lend(self)
         return frame.toDF(*(column.name for column in self.schema.columns)) if self.schema.columns else frame
 
     def parquet(self, folder: Path) -> None:
@@ -121,19 +126,19 @@ class HandedOut:
         self._session = session
         self._alive: WeakSet[SparkRows] = WeakSet()
         self._lent: list[SparkRows] = []
+        """Those that a DataFrame reads, which may outlive them."""
 
     def rows(self, schema: Schema, held: Piece | Contents) -> Rows:
-        source = SparkRows(schema, held, self._session)
+        source = SparkRows(schema, held, self._session, self._lent.append)
         self._alive.add(source)
         return Rows(schema, source)
 
     def folders(self) -> Iterator[Path]:
         """The folders that somebody may still read."""
-        self._lent += [source for source in self._alive if source.is_lent and source not in self._lent]
         for source in {*self._alive, *self._lent}:
             yield from source.folders()
 
     def close(self) -> None:
-        for source in self._alive:
+        for source in {*self._alive, *self._lent}:
             source.close()
         self._lent.clear()
