@@ -25,7 +25,8 @@ from tests.properties.exactness import check_late_views, check_splits, check_tra
 from tests.properties.random_programs import Features, random_case
 from tests.properties.settings import case_count, seed_of
 from tests.properties.strategies import STRATEGIES
-from upshot.database.budget import available_memory, memory_budget
+from upshot.core.machine_memory import available_memory
+from upshot.database.budget import memory_budget
 from upshot.database.database import Database
 from upshot.database.durable import open_durable
 from upshot.database.placement import PlacedEngine, SparkPlace

@@ -120,10 +120,15 @@ class Rows:
         assert isinstance(frame, polars.DataFrame)
         return frame
 
+    @property
+    def is_on_spark(self) -> bool:
+        """Whether `to_spark` collects nothing."""
+        return isinstance(self._source, FrameSource)
+
     def to_spark(self, session: Any = None) -> Any:
         """A DataFrame of the Spark session, of the one that is running unless told. Rows that are on Spark already are
         not collected."""
-        on_spark = isinstance(self._source, FrameSource)
+        on_spark = self.is_on_spark
         if session is None and not on_spark:
             session = running_session()
         if not callable(getattr(session, "createDataFrame", None)) and (session is not None or not on_spark):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
 
 from upshot.core.errors import UsageError
+from upshot.core.machine_memory import available_memory
 
 SHARE = 4
 """One part in so many of the machine's memory is the budget when nobody says otherwise: Python, Spark's driver and
@@ -17,8 +16,6 @@ _UNITS = {
     "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
 }  # fmt: skip
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*\Z")
-_UNBOUNDED = 1 << 60
-"""What a control group without a bound is said to have, or more."""
 
 
 def memory_budget(given: int | str | None) -> int:
@@ -38,34 +35,3 @@ def memory_budget(given: int | str | None) -> int:
         hint = 'pass a number of bytes, or text such as "4GiB" or "500MB"'
         raise UsageError(f"`memory` cannot be {given!r}", code="wrong-argument", help=hint)
     return int(size)
-
-
-def available_memory(root: Path = Path("/")) -> int:
-    """Bytes that this process can have: the machine's memory, or less where a control group bounds it."""
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min([machine, *_bounds(root)])
-
-
-def _bounds(root: Path) -> list[int]:
-    """The bounds of the control groups that this process is in, outer ones included; versions 1 and 2."""
-    found = []
-    for line in _text(root / "proc/self/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers not in ("", "memory") and "memory" not in controllers.split(","):
-            continue
-        top, file = (
-            ("sys/fs/cgroup/memory", "memory.limit_in_bytes") if controllers else ("sys/fs/cgroup", "memory.max")
-        )
-        group = Path(path.lstrip("/"))
-        for part in (group, *group.parents):
-            bound = _text(root / top / part / file).strip()
-            if bound.isdigit() and 0 < int(bound) < _UNBOUNDED:
-                found.append(int(bound))
-    return found
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError:
-        return ""

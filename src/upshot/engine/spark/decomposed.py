@@ -32,6 +32,7 @@ from upshot.engine.spark.shard_plan import SharedRelation, shard_plan
 from upshot.engine.spark.shared_file import NO_ROWS, SharedRows, shared_table
 from upshot.engine.spark.spark_types import framed, spark_schema
 from upshot.engine.spark.tables import Table, TableStatistics
+from upshot.engine.spark.worker_memory import worker_memory
 from upshot.plan.component_plans import stage_plans
 from upshot.plan.order_body import Resolved
 from upshot.plan.pivot import Parts, decomposition
@@ -42,9 +43,6 @@ from upshot.plan.weakened import reads_any, weakened
 
 MOST_SHARED = 1 << 30
 """The most bytes of relations that every worker holds whole."""
-
-MOST_HELD = 6 << 30
-"""The most bytes that a worker may take, indexes and the part's own rows included."""
 
 FEW = 200
 """So few rows going in are expected to come out as few that the driver can take them."""
@@ -70,7 +68,7 @@ class Decomposed:
 
     def __init__(
         self, component: ComponentPlan, normal: CheckedProgram, session: SparkSession, scratch: Scratch,
-        limits: Limits, *, small: int = SMALL, most_shared: int = MOST_SHARED, most_held: int = MOST_HELD,
+        limits: Limits, *, small: int = SMALL, most_shared: int = MOST_SHARED, most_held: int | None = None,
     ) -> None:  # fmt: skip
         self.component, self.found = component, decomposition(component, normal)
         self._schemas: Mapping[str, Schema] = normal.schemas
@@ -84,7 +82,8 @@ class Decomposed:
         if self.found.program is not None:
             key = f"{os.getpid()}-{os.urandom(4).hex()}-{next(_numbers)}"
             places = {span: place(span) for span in _spans(self.found.program)}
-            self._plan = shard_plan(key, self.found, places, replace(limits, memory=most_held))
+            held = worker_memory(session, self._parts) if most_held is None else most_held
+            self._plan = shard_plan(key, self.found, places, replace(limits, memory=held))
 
     # ---- when ----------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from upshot.core.errors import EngineError, UsageError
+from upshot.engine.spark.worker_memory import SETTING as WORKER_MEMORY
 
 NOT_STARTED = "spark-not-started"
 
@@ -69,6 +70,8 @@ def private_session(session: Any) -> Any:
     private = session.cloneSession() if is_connect(session) else session.newSession()
     for name, value in _SETTINGS.items():
         private.conf.set(name, value)
+    if told := session.conf.get(WORKER_MEMORY, None):
+        private.conf.set(WORKER_MEMORY, told)
     parts = _partitions(session)
     private.conf.set("spark.sql.shuffle.partitions", parts)
     private.conf.set("spark.sql.files.minPartitionNum", parts)
