@@ -17,7 +17,7 @@ def test_wide_long_and_computed_bodies_follow_their_base(spark: Any, small: int)
     """All shapes and strategies in one program: what is independent shares its jobs."""
     columns = ", ".join(f"c{i}: number" for i in range(20))
     # A file costs what a thousand rows in the driver cost: there the same is shown on less.
-    strategies, length, turns = (STRATEGIES, 8, 3) if small > IN_FILES else (("maintenance", "counting"), 3, 2)
+    strategies, length, turns = (STRATEGIES, 6, 2) if small > IN_FILES else (("maintenance", "counting"), 3, 2)
     atoms = ", ".join(f"e(X{i}, X{i + 1})" for i in range(length))
     kept = "".join(
         f"""

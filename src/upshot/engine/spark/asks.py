@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -193,9 +193,3 @@ def lost_rows(written: int, stored: int) -> EngineError:
     )
     error.retryable = True
     return error
-
-
-def as_steps(answer: Any) -> Steps[Any]:
-    """A computation that asks nothing."""
-    yield from ()
-    return answer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -78,15 +78,6 @@ class Slots:
             columns[place] = F.col(name).cast(spark_type(self.types[place]))
         return rows.select(*(column.alias(name) for column, name in zip(columns, self.names, strict=True)))
 
-    def member(self, member: int, whole: DataFrame) -> DataFrame:
-        """The rows of one member, in columns c0 … cn."""
-        names = column_names(len(self.members[member]))
-        if self.tagged:
-            whole = whole.filter(F.col("c0") == member)
-        return whole.select(
-            *(F.col(f"c{place}").alias(name) for name, place in zip(names, self.places[member], strict=True))
-        )
-
     # ---- Arrow -------------------------------------------------------------------------------------------------
 
     def split(self, table: pa.Table) -> list[pa.Table]:
@@ -107,8 +98,3 @@ class Slots:
         for place, type in enumerate(self.types[1:], start=1):
             arrays.append(placed[place] if place in placed else pa.nulls(count, arrow_type_for_spark(type)))
         return pa.RecordBatch.from_arrays(arrays, names=self.names)
-
-
-def united(frames: Iterable[DataFrame]) -> DataFrame:
-    """All rows of the frames, which have the same columns; there is at least one."""
-    return functools.reduce(DataFrame.unionAll, frames)
