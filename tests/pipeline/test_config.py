@@ -122,6 +122,28 @@ keep = 0
     assert found[4][2] == "`[source.b]` lacks `path`"
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("separator = ';;'", '`separator` must be one character, not ";;"'),
+        ('quote = ""', '`quote` must be one character, not ""'),
+        ('escape = "\\n"', "`escape` must be one character"),
+        ('encoding = "UTF-16"', '`encoding` must be "UTF-8", "ISO-8859-1" or "US-ASCII", not "UTF-16"'),
+        ('encoding = "utf-ate"', "`encoding` must be"),
+    ],
+)
+def test_what_csv_files_cannot_be_read_with_is_refused(tmp_path: Path, line: str, words: str) -> None:
+    ((number, slug, message),) = mistakes(tmp_path, f'{WHOLE}[source.c]\nformat = "csv"\npath = "c"\n{line}\n')
+    assert (number, slug) == (33, "bad-value")
+    assert message.startswith(words)
+
+
+def test_encodings_have_the_names_that_spark_knows(tmp_path: Path) -> None:
+    for name, known in (("utf8", "UTF-8"), ("latin-1", "ISO-8859-1"), ("ascii", "US-ASCII")):
+        config = read(tmp_path, f'{WHOLE}[source.c]\nformat = "csv"\npath = "c"\nencoding = "{name}"\n')
+        assert config.sources["c"].options["encoding"] == known
+
+
 def test_a_wrong_name_is_answered_with_the_right_one(tmp_path: Path) -> None:
     with pytest.raises(ProgramError) as found:
         read(tmp_path, WHOLE.replace("password_env", "pasword_env"))

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections.abc import Mapping
@@ -204,7 +205,7 @@ class _Reading:
         if read is None or (key.choices and read not in key.choices):
             words = f"`{path[-1]}` must be {_wanted(key)}, not {_shown(value)}"
             help = did_you_mean(value, key.choices) if isinstance(value, str) else ""
-            self._mistake(path, "bad-value", words, help)
+            self._mistake(path, "bad-value", words, help or _CURES.get(key.kind, ""))
             return key.default if not key.required else ""
         if key.kind == "path":
             if "://" in read.removeprefix("file://"):
@@ -245,6 +246,21 @@ def _with_neighbours(sources: dict[str, SourceConfig]) -> dict[str, SourceConfig
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
+
+
+def _character(value: Any) -> str | None:
+    return value if isinstance(value, str) and len(value) == 1 and value not in "\r\n\0" and value <= "\uffff" else None
+
+
+def _encoding(value: Any) -> str | None:
+    """The name that Spark has for it. Those in which a line break is more than one byte are cut at the wrong places."""
+    try:
+        return _ENCODINGS.get(codecs.lookup(value).name) if isinstance(value, str) else None
+    except (LookupError, ValueError):
+        return None
+
+
+_ENCODINGS = {"utf-8": "UTF-8", "utf-8-sig": "UTF-8", "iso8859-1": "ISO-8859-1", "ascii": "US-ASCII"}
 
 
 def _seconds(value: Any) -> float | None:
@@ -290,6 +306,8 @@ def _settings(value: Any) -> dict[str, str] | None:
 
 _READERS: dict[str, Any] = {
     "text": lambda value: value if isinstance(value, str) else None,
+    "character": _character,
+    "encoding": _encoding,
     "path": _text,
     "flag": lambda value: value if isinstance(value, bool) else None,
     "count": _count,
@@ -300,6 +318,8 @@ _READERS: dict[str, Any] = {
 }
 _WANTED = {
     "text": "a text",
+    "character": "one character",
+    "encoding": '"UTF-8", "ISO-8859-1" or "US-ASCII"',
     "path": "a path",
     "flag": "true or false",
     "count": "a whole number from 1 on",
@@ -307,6 +327,12 @@ _WANTED = {
     "bytes": 'bytes, or a text such as "2 GiB"',
     "texts": "a list of texts",
     "settings": "a table of settings",
+}
+
+
+_CURES = {
+    "character": 'a tab is written "\\t"; fields that are set apart by more than that have to be rewritten',
+    "encoding": "convert the files, as with `iconv -t UTF-8`",
 }
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """`kind` is text, path, flag, count, seconds, bytes, texts or settings; `choices` are the texts it takes, if not
-    any; a key with a `default` may be left out."""
+    """`kind` is text, character, encoding, path, flag, count, seconds, bytes, texts or settings; `choices` are the
+    texts it takes, if not any; a key with a `default` may be left out."""
 
     kind: str = "text"
     required: bool = False
@@ -47,11 +47,11 @@ SOURCES = {
         "path": _PATH,
         "on_missing": _MISSING,
         "header": Key("flag", default=True),
-        "separator": Key(default=","),
-        "quote": Key(default='"'),
-        "escape": Key(default='"'),
+        "separator": Key("character", default=","),
+        "quote": Key("character", default='"'),
+        "escape": Key("character", default='"'),
         "null": Key(default=""),
-        "encoding": Key(default="UTF-8"),
+        "encoding": Key("encoding", default="UTF-8"),
     },
     "table": {**_SOURCE, "table": Key(required=True)},
     "jdbc": {
