@@ -11,13 +11,13 @@ from upshot.database.budget import memory_budget
 from upshot.database.compile import Compiled
 from upshot.engine.limits import in_bytes
 from upshot.pipeline.config import PipelineConfig
-from upshot.pipeline.program import compiled_program, refuse_other_columns, stored_schemas
+from upshot.pipeline.program import compiled_program, refuse_other_columns, stored
 from upshot.pipeline.session import delta_support
 from upshot.pipeline.sinks import open_sinks
 from upshot.pipeline.sinks.console import tell_lines
 from upshot.pipeline.sinks.sink import refuse_schema
 from upshot.pipeline.sinks.standing import read_standings
-from upshot.pipeline.sources import open_source
+from upshot.pipeline.sources import Source, open_source
 from upshot.plan.pivot import decomposition
 
 
@@ -79,11 +79,13 @@ def dry_run(config: PipelineConfig, session: Any) -> DryRun:
     """Checks program, sources and sinks as a run would, and plans the views. Raises what a run would raise."""
     compiled = compiled_program(config)
     schemas = compiled.visible
-    refuse_other_columns(stored_schemas(config.state / "store"), schemas)
+    # Before the sources: what they have noted is then at least as much as the store has read.
+    before = stored(config.state / "store")
+    refuse_other_columns(before.schemas, schemas)
     delta = delta_support(session, config)
     sources = {
-        name: open_source(source, schemas[name], config.state / "staging" / name, delta).check(session)
-        for name, source in config.sources.items()
+        name: source.check(session, before.positions.get(name))
+        for name, source in _sources(config, schemas, delta).items()
     }
     sinks = open_sinks(config, session, delta, read_standings(config.state / "sinks.json"), tell_lines)
     for sink in sinks:
@@ -97,6 +99,13 @@ def dry_run(config: PipelineConfig, session: Any) -> DryRun:
         tuple(PlannedSink(sink.view, sink.place, sink.held()) for sink in sinks),
         _unfed(config, schemas),
     )
+
+
+def _sources(config: PipelineConfig, schemas: Mapping[str, Schema], delta: str) -> dict[str, Source]:
+    return {
+        name: open_source(source, schemas[name], config.state / "staging" / name, delta)
+        for name, source in config.sources.items()
+    }
 
 
 def _has_delta(config: PipelineConfig) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from upshot.core.errors import DataError, UsageError
 from upshot.core.schema import Role, Schema
@@ -13,6 +13,8 @@ from upshot.database.changes import Definition, unknown_relation
 from upshot.database.compile import Compiled, compile_text, nothing
 from upshot.database.database import Database
 from upshot.pipeline.config import PipelineConfig
+from upshot.pipeline.positions import Positions
+from upshot.pipeline.record import recorded_in
 from upshot.store.entries import relations_from
 from upshot.store.folders import LOG
 from upshot.store.log import Log
@@ -79,18 +81,24 @@ def _located(error: UsageError, span: object) -> UsageError:
     return error
 
 
-def stored_schemas(store: Path) -> dict[str, Schema]:
-    """The relations that a store holds, read without opening it; none if there is no store."""
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The relations that a store holds, and how far every source was read for them."""
+
+    schemas: Mapping[str, Schema]
+    positions: Positions
+
+
+def stored(store: Path) -> Stored:
+    """What a store holds, which may be in use meanwhile; nothing if there is no store."""
     if not (store / LOG).exists():
-        return {}
-    with TemporaryDirectory() as copy:
-        # A log may be in use, and reading one leaves files beside it: a copy does neither harm.
-        for file in store.glob(f"{LOG}*"):
-            shutil.copy(file, copy)
-        log = Log(Path(copy))
-        try:
-            definition = log.definition_at(log.last_version())
-        finally:
-            log.close()
+        return Stored({}, {})
+    log = Log(store, read_only=True)
+    try:
+        definition, meta = log.definition_at(log.last_version()), log.last_meta()
+    finally:
+        log.close()
     found = relations_from(definition.relations) if definition else {}
-    return {name: relation.schema for name, relation in found.items() if relation.visible}
+    schemas = {name: relation.schema for name, relation in found.items() if relation.visible}
+    last = recorded_in(None if meta is None else json.loads(meta))
+    return Stored(schemas, last.positions if last else {})

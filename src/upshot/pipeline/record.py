@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,11 @@ class Recorded:
 
 def recorded(database: Database) -> Recorded | None:
     """The newest batch in the store; None before the first."""
-    meta = database.last_meta()
+    return recorded_in(database.last_meta())
+
+
+def recorded_in(meta: Mapping[str, Any] | None) -> Recorded | None:
+    """The batch of a commit, by what the commit carries."""
     if meta is None or "batch" not in meta:
         return None
     return Recorded(int(meta["batch"]), positions_of(meta["positions"]))

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from upshot.core.rows import Row
 from upshot.core.types import Kind, Type
+from upshot.engine.spark.spark_paths import exact_path
 from upshot.engine.spark.spark_types import (
     arrow_schema_for_spark,
     column_names,
@@ -130,7 +131,7 @@ class FilePiece:
     def frame(self, session: SparkSession, types: Sequence[Type] | None = None) -> DataFrame:
         if self._frame is None or self._frame[0] is not session:
             schema = spark_schema(self.types, self.names)
-            frame = session.read.schema(schema).parquet(*map(str, self.paths))
+            frame = session.read.schema(schema).parquet(*map(exact_path, self.paths))
             self._frame = session, frame if self.names is None else frame.toDF(*column_names(len(self.types)))
         return _narrowed(self._frame[1], self.types, types)
 

@@ -32,9 +32,9 @@ class Source(Protocol):
         """What happened after `start`, up to `end`; the same on every replay."""
         ...
 
-    def check(self, spark: SparkSession) -> tuple[str, ...]:
-        """Notes on what would be read, for a dry run; raises as `latest` and `changes` would for a missing path, a
-        refused connection, columns that are not the relation's. Stages nothing."""
+    def check(self, spark: SparkSession, start: Position | None) -> tuple[str, ...]:
+        """Notes on what would be read after `start`, for a dry run; raises as `latest` and `changes` would for a
+        missing path, a refused connection, columns that are not the relation's. Writes nothing."""
         ...
 
     def trim(self, committed: Position) -> None:

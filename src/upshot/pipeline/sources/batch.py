@@ -33,6 +33,8 @@ class SourceBatch:
     """Rows that do not fit: `row` (the text as it was read), `reason`, `place` (`file:line`, a file, or a table)."""
     shared: DataFrame | None = None
     """What the other frames are computed from: who needs several of them may `persist` it first."""
+    bytes: int | None = None
+    """How much is read, where that is known before it is."""
     notes: tuple[str, ...] = ()
     """What a person should know: late files, a table without change data feed. The same on every replay."""
 

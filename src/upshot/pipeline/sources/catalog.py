@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class CatalogTable:
-    """Its content is a hash over all rows: every look reads the table."""
+    """Its content is a hash over all rows, in the columns that the relation has: every look reads the table."""
 
     steady = False
 
@@ -28,13 +28,18 @@ class CatalogTable:
         self._ignore_extra = config.options.get("extra_columns") == "ignore"
 
     def content(self, spark: SparkSession, before: str | None) -> str:
+        # Looked at first: what is not the relation's is refused, and some types have no hash.
+        self.rows(spark)
         table = self._read(spark)
-        columns = [F.col(f"`{name}`") for name in table.columns]
+        columns = [F.col(f"`{column.name}`") for column in self._schema.columns] or [F.lit(True)]
         hashes = table.select(F.xxhash64(*columns).alias("x"), F.hash(*columns).alias("h"))
         # Sums do not depend on the order of the rows.
         wide = "decimal(38,0)"
         (row,) = hashes.agg(F.count("*"), F.sum(F.col("x").cast(wide)), F.sum(F.col("h").cast(wide))).collect()
         return ":".join(str(part) for part in row)
+
+    def content_after(self, spark: SparkSession, before: str) -> str | None:
+        return self.content(spark, before)
 
     def rows(self, spark: SparkSession) -> DataFrame:
         place = F.lit(self._table)

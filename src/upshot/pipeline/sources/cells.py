@@ -7,14 +7,19 @@ type of their own (a column of a table). What would lose something does not fit.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from upshot.core import schema as core
-from upshot.core.types import Kind, Type
-from upshot.engine.spark.spark_types import declared_type, spark_type
+from upshot.core.types import TIMESTAMP, Kind, Type
+from upshot.database.field_text import Unreadable, reader_of
+from upshot.engine.spark.functor_udfs import arrow_function
+from upshot.engine.spark.spark_types import arrow_values, declared_type, spark_type
+from upshot.pipeline.sources.json_values import finer_than_stored
 
 _LONGEST_SHOWN = 60
 _INTEGER = r"^[+-]?[0-9]{1,80}$"
@@ -22,9 +27,6 @@ _FLOAT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _NOT_FINITE = r"(?i)^[+-]?(inf|infinity|nan)$"
 _DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)$"
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
-_TIMESTAMP = (
-    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]{1,6}0*)?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?$"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ def _read_text(text: Column, type: Type) -> Column:
         case Kind.DATE:
             return F.when(text.rlike(_DATE), text.try_cast(target))
         case Kind.TIMESTAMP:
-            return F.when(text.rlike(_TIMESTAMP), _spelt_for_spark(text).try_cast(target))
+            return arrow_function(_moments, target)(text)
         case Kind.DECIMAL:
             fraction = F.rtrim(F.substring_index(text, ".", -1), F.lit("0"))
             kept = ~text.contains(".") | (F.length(fraction) <= type.scale)
@@ -97,10 +99,16 @@ def _read_text(text: Column, type: Type) -> Column:
             return text
 
 
-def _spelt_for_spark(text: Column) -> Column:
-    """Spark wants a point before fractions, a colon in zones, and no more than six digits of a second."""
-    text = F.regexp_replace(F.translate(text, ",", "."), r"(\.[0-9]{6})0+", "$1")
-    return F.regexp_replace(text, r"(:[0-9.]+[+-][0-9]{2}):?([0-9]{2})?$", "$1:$2").substr(F.lit(1), F.lit(64))
+def _moments(texts: pa.Array) -> pa.Array:
+    """Timestamps in any spelling that fact files know, and Spark knows only some of them."""
+    return arrow_values([None if text is None else _moment(text) for text in texts.to_pylist()], TIMESTAMP)
+
+
+def _moment(text: str) -> Any:
+    try:
+        return None if finer_than_stored(text) else reader_of(TIMESTAMP)(text)
+    except Unreadable:
+        return None
 
 
 def _finite(value: Column) -> Column:

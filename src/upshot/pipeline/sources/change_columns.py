@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
+from upshot.engine.spark.spark_paths import exact_path
 from upshot.pipeline.sources.envelopes import OPERATIONS
 from upshot.pipeline.sources.file_tables import parquet_columns
 from upshot.pipeline.sources.lines import file_path
@@ -18,32 +19,39 @@ from upshot.pipeline.sources.table_rows import table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _KEPT = ["op", "file", "rank", "block", "line", "part"]
 _VERSION = "_version"
 Ranked = Sequence[tuple[int, FoundFile]]
 
 
-def parquet_statements(spark: SparkSession, files: Ranked, schema: Schema, *, ignore_extra: bool) -> DataFrame:
+def parquet_statements(
+    spark: SparkSession, files: Ranked, schema: Schema, *, ignore_extra: bool, known: dict[str, StructType]
+) -> DataFrame:
     """As `envelopes.statements`, for files given with their ranks, and with `_place`. Files of different columns are
-    read apart. Inside a file the order is that of `_version`, if it has one, and then of its rows."""
+    read apart. Inside a file the order is that of `_version`, if it has one, and then of its rows. `known` keeps what
+    Spark makes of columns: finding out takes a job."""
     alike: dict[str, list[tuple[int, FoundFile]]] = {}
     for rank, file in files:
         alike.setdefault(parquet_columns(file), []).append((rank, file))
-    parts = [_statements(spark, group, schema, ignore_extra=ignore_extra) for group in alike.values()]
+    parts = []
+    for columns, group in alike.items():
+        reader = spark.read.schema(known[columns]) if columns in known else spark.read
+        table = reader.parquet(*[exact_path(file.path) for _, file in group])
+        known[columns] = table.schema
+        parts.append(_statements(spark, table, group, schema, ignore_extra=ignore_extra))
     whole = parts[0]
     for part in parts[1:]:
         whole = whole.unionByName(part)
     return whole
 
 
-def _statements(spark: SparkSession, files: Ranked, schema: Schema, *, ignore_extra: bool) -> DataFrame:
-    table = spark.read.parquet(*[str(file.path) for _, file in files])
+def _statements(
+    spark: SparkSession, table: DataFrame, files: Ranked, schema: Schema, *, ignore_extra: bool
+) -> DataFrame:
     where = f"`{files[0][1].name}`"
     op, problem, marks = _operation(table, schema, where)
-    ranks = spark.createDataFrame(
-        [(str(file.path), file.name, rank) for rank, file in files], "_path string, file string, rank int"
-    )
     version = F.col(_VERSION).cast("bigint") if _VERSION in marks else F.lit(None).cast("bigint")
     rows = table.select(
         *[f"`{name}`" for name in table.columns if name not in marks],
@@ -54,7 +62,7 @@ def _statements(spark: SparkSession, files: Ranked, schema: Schema, *, ignore_ex
         version.alias("block"),
         F.lit(0).alias("part"),
     )
-    rows = rows.join(F.broadcast(ranks), "_path").drop("_path")
+    rows = _ranked(spark, rows, files).drop("_path")
     return table_rows(
         rows,
         schema,
@@ -64,6 +72,15 @@ def _statements(spark: SparkSession, files: Ranked, schema: Schema, *, ignore_ex
         problem=F.col("_problem"),
         ignore_extra=ignore_extra,
     ).drop("_problem")
+
+
+def _ranked(spark: SparkSession, rows: DataFrame, files: Ranked) -> DataFrame:
+    """The rows with the name and the rank of their file, which `_path` tells."""
+    if len(files) == 1:
+        (rank, file), *_ = files
+        return rows.withColumns({"file": F.lit(file.name), "rank": F.lit(rank)})
+    ranks = [(str(file.path), file.name, rank) for rank, file in files]
+    return rows.join(F.broadcast(spark.createDataFrame(ranks, "_path string, file string, rank int")), "_path")
 
 
 def _operation(table: DataFrame, schema: Schema, where: str) -> tuple[Column, Column, list[str]]:

@@ -6,7 +6,7 @@ rewritten is an error, a file whose name sorts before consumed ones is taken and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from upshot.pipeline.sources.net_effect import net_effect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from upshot.pipeline.config import SourceConfig
 
@@ -42,6 +43,7 @@ class ChangeFiles:
         self._ignore_missing = config.options.get("on_missing") == "ignore"
         self._ignore_extra = config.options.get("extra_columns") == "ignore"
         self._others = frozenset(config.options.get("others", ()))
+        self._spark_schemas: dict[str, StructType] = {}
         self._journal = Journal(staging / "files.ndjson")
         self._known = {entry["name"]: entry for entry in self._journal.entries}
 
@@ -50,16 +52,11 @@ class ChangeFiles:
     def latest(self, spark: SparkSession, start: Position | None) -> Position:
         consumed = self._count(start)
         found = {file.name: file for file in self._change_files()}
-        for number, entry in enumerate(self._journal.entries):
-            try:
-                self._unchanged(entry, found.get(entry["name"]))
-            except DataError:
-                if number < consumed:
-                    raise
-                # It was taken for a batch that was refused, and has been corrected since.
-                self._journal.cut(consumed)
-                self._known = {kept["name"]: kept for kept in self._journal.entries}
-                break
+        self._refuse_other_content(self._journal.entries[:consumed], found)
+        if not all(self._is_as_taken(entry, found) for entry in self._journal.entries[consumed:]):
+            # It was taken for a batch that was refused, and has been corrected or removed since.
+            self._journal.cut(consumed)
+            self._known = {kept["name"]: kept for kept in self._journal.entries}
         fresh = [file for name, file in found.items() if name not in self._known]
         self._journal.append(_entry(file) for file in fresh)
         self._known.update((entry["name"], entry) for entry in self._journal.entries[len(self._known) :])
@@ -78,18 +75,23 @@ class ChangeFiles:
             )
         return files
 
-    def _unchanged(self, entry: Entry, file: FoundFile | None) -> None:
-        """Refuses a consumed file that is not what it was."""
-        if file is None:
-            if self._ignore_missing:
-                return
-            raise missing(
-                f"`{entry['name']}` in `{self._folder}` was consumed for `{self.relation}` and is gone",
-                'put it back, or say `on_missing = "ignore"` if files may go once they were read',
-            )
-        if file.size == entry["size"] and file.modified == entry["modified"]:
-            return
-        if file.size != entry["size"] or fingerprint(file) != entry["hash"]:
+    def _refuse_other_content(self, consumed: Sequence[Entry], found: Mapping[str, FoundFile]) -> None:
+        for entry in consumed:
+            file = found.get(entry["name"])
+            if file is not None:
+                self._refuse_rewritten(entry, file)
+            elif not self._ignore_missing:
+                raise missing(
+                    f"`{entry['name']}` in `{self._folder}` was consumed for `{self.relation}` and is gone",
+                    'put it back, or say `on_missing = "ignore"` if files may go once they were read',
+                )
+
+    def _is_as_taken(self, entry: Entry, found: Mapping[str, FoundFile]) -> bool:
+        file = found.get(entry["name"])
+        return file is not None and _is_same(entry, file)
+
+    def _refuse_rewritten(self, entry: Entry, file: FoundFile) -> None:
+        if not _is_same(entry, file):
             raise DataError(
                 f"`{entry['name']}` in `{self._folder}` was rewritten after it had been taken for `{self.relation}`",
                 code="source-rewritten",
@@ -116,7 +118,8 @@ class ChangeFiles:
             return SourceBatch(self._schema)
         said, bad = self._statements(spark, files)
         net = net_effect(said.where(F.col(REASON).isNull()), self._schema, ORDER)
-        return SourceBatch(self._schema, net=net, bad=bad, shared=said, notes=self._late(before, taken))
+        size = sum(file.size for file in files)
+        return SourceBatch(self._schema, net=net, bad=bad, shared=said, bytes=size, notes=self._late(before, taken))
 
     def _still_there(self, entry: Entry) -> FoundFile:
         path = self._folder if self._folder.is_file() else self._folder / entry["name"]
@@ -128,7 +131,7 @@ class ChangeFiles:
                 "put it back: the pipeline has to read it once more",
             ) from None
         file = FoundFile(path, entry["name"], status.st_size, status.st_mtime_ns)
-        self._unchanged(entry, file)
+        self._refuse_rewritten(entry, file)
         return file
 
     def _statements(self, spark: SparkSession, files: list[FoundFile]) -> tuple[DataFrame, DataFrame]:
@@ -144,7 +147,9 @@ class ChangeFiles:
             said.append(read.frame)
             bad.append(read.bad)
         if tables:
-            rows = parquet_statements(spark, tables, self._schema, ignore_extra=self._ignore_extra)
+            rows = parquet_statements(
+                spark, tables, self._schema, ignore_extra=self._ignore_extra, known=self._spark_schemas
+            )
             said.append(rows)
             bad.append(bad_rows(rows))
         columns = [name for name in said[0].columns if name in said[-1].columns]
@@ -157,12 +162,12 @@ class ChangeFiles:
         late = [entry["name"] for entry in taken if entry["name"] < newest]
         return tuple(f"`{name}` came late: `{newest}` had been read for `{self.relation}`" for name in late)
 
-    def check(self, spark: SparkSession) -> tuple[str, ...]:
-        files = self._change_files()
-        for name, entry in self._known.items():
-            self._unchanged(entry, next((file for file in files if file.name == name), None))
-        fresh = sum(file.name not in self._known for file in files)
-        return (f"{len(files)} change files in `{self._folder}`, {fresh} of them new",)
+    def check(self, spark: SparkSession, start: Position | None) -> tuple[str, ...]:
+        found = {file.name: file for file in self._change_files()}
+        consumed = self._journal.entries[: self._count(start)]
+        self._refuse_other_content(consumed, found)
+        fresh = len(found.keys() - {entry["name"] for entry in consumed})
+        return (f"{len(found)} change files in `{self._folder}`, {fresh} of them new",)
 
     def trim(self, committed: Position) -> None:
         """Nothing is staged: the files themselves are kept."""
@@ -170,6 +175,13 @@ class ChangeFiles:
 
 def _entry(file: FoundFile) -> dict[str, Any]:
     return {"name": file.name, "size": file.size, "modified": file.modified, "hash": fingerprint(file)}
+
+
+def _is_same(entry: Entry, file: FoundFile) -> bool:
+    """Whether the file is what it was when it was taken."""
+    if file.size == entry["size"] and file.modified == entry["modified"]:
+        return True
+    return bool(file.size == entry["size"] and fingerprint(file) == entry["hash"])
 
 
 def _is_text(name: str) -> bool:

@@ -20,7 +20,7 @@ from upshot.engine.spark.spark_types import column_names
 from upshot.pipeline.positions import Position, TablePosition
 from upshot.pipeline.sources.batch import CLASS, SourceBatch
 from upshot.pipeline.sources.delta_readers import DeltaReader, FeedUnavailable, delta_reader
-from upshot.pipeline.sources.fitting import REASON, bad_rows, good_rows
+from upshot.pipeline.sources.fitting import PLACE, REASON, ROW, bad_rows, good_rows
 from upshot.pipeline.sources.journal import other_source
 from upshot.pipeline.sources.listing import missing
 from upshot.pipeline.sources.net_effect import net_effect
@@ -104,7 +104,7 @@ class DeltaSource:
         net = net_effect(said.where(F.col(REASON).isNull()), self._schema, ("_commit_version", "part"))
         if not self._distinct:
             net = self._kept_if_still_there(spark, net, version)
-        return SourceBatch(self._schema, net=net, bad=bad_rows(said), shared=said)
+        return SourceBatch(self._schema, net=net, bad=bad_rows(_net_misfits(said)), shared=said)
 
     def _kept_if_still_there(self, spark: SparkSession, net: DataFrame, version: int) -> DataFrame:
         names = column_names(self._schema.arity)
@@ -129,7 +129,7 @@ class DeltaSource:
             ignore_extra=self._ignore_extra,
         )
 
-    def check(self, spark: SparkSession) -> tuple[str, ...]:
+    def check(self, spark: SparkSession, start: Position | None) -> tuple[str, ...]:
         version = self._newest_version()
         about = self._reader.about(spark, version)
         self._rows(self._reader.schema(spark, version))
@@ -139,3 +139,12 @@ class DeltaSource:
     def trim(self, committed: Position) -> None:
         if isinstance(committed, TablePosition):
             self._reader.trim(committed.version)
+
+
+def _net_misfits(said: DataFrame) -> DataFrame:
+    """The rows that do not fit and are in the table after the last change, each as often as it came. The version that
+    corrects a row takes a bad one away: that one is nobody's mistake any more."""
+    misfits = said.where(F.col(REASON).isNotNull())
+    came = F.sum(F.when(F.col("op") == "insert", 1).otherwise(-1))
+    net = misfits.groupBy(ROW, REASON, PLACE).agg(came.alias("came")).where(F.col("came") > 0)
+    return net.withColumn("came", F.explode(F.sequence(F.lit(1), F.col("came"))))

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from upshot.core.errors import DataError, Error
+from upshot.engine.spark.spark_paths import exact_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -153,7 +154,7 @@ class LakeReader:
             draft = self._staging / f".{name}.draft"
             self._try(lambda: _write(read(), draft))
             os.replace(draft, file)
-        return spark.read.parquet(str(file))
+        return spark.read.parquet(exact_path(file))
 
     def trim(self, version: int) -> None:
         if not self._staging.exists():
@@ -178,7 +179,10 @@ def _translated(path: Path, read: Callable[[], Any]) -> Any:
         return read()
     except Error:
         raise
-    except Exception as error:  # noqa: BLE001 - both libraries raise whatever they met
+    except BaseException as error:
+        # Both libraries raise whatever they met; when `deltalake` panics, that is not even an `Exception`.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         words = first if len(first) <= _LONGEST_SHOWN else first[: _LONGEST_SHOWN - 1] + "…"
         if any(mark in str(error) for mark in _UNRECORDED):
@@ -190,4 +194,8 @@ def _translated(path: Path, read: Callable[[], Any]) -> Any:
                 help="it was vacuumed or its log was cleaned up before it was read: keep versions longer than the "
                 "pipeline may stand still, and start with an empty `state`",
             ) from None
-        raise DataError(f"the Delta table `{path}` cannot be read: {words}", code="unreadable-source") from None
+        raise DataError(
+            f"the Delta table `{path}` cannot be read: {words}",
+            code="unreadable-source",
+            help="see whether another reader can read it; `delta` in the pipeline file says which one is used",
+        ) from None

@@ -15,6 +15,7 @@ from pyspark.sql import types as spark_types
 
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
+from upshot.engine.spark.spark_paths import exact_path
 from upshot.engine.spark.spark_types import spark_schema
 from upshot.pipeline.sources.fitting import PLACE, REASON, ROW
 from upshot.pipeline.sources.lines import file_path
@@ -44,7 +45,14 @@ class FileTable:
     def content(self, spark: SparkSession, before: str | None) -> str:
         if before is not None and being_written(self._folder):
             return before
-        files = files_of(self._folder, self.relation)
+        return self._digest_of(files_of(self._folder, self.relation), before)
+
+    def content_after(self, spark: SparkSession, before: str) -> str | None:
+        if being_written(self._folder):
+            return None
+        return self._digest_of(files_of(self._folder, self.relation, anew=True), before)
+
+    def _digest_of(self, files: list[FoundFile], before: str | None) -> str:
         if not files and before not in (None, _digest(())) and not self._may_empty:
             raise missing(
                 f"`{self._folder}`, the source of `{self.relation}`, had files and is empty now",
@@ -94,7 +102,7 @@ class ParquetTable(FileTable):
 
     def _part(self, spark: SparkSession, files: list[FoundFile]) -> DataFrame:
         base = self._folder if self._folder.is_dir() else self._folder.parent
-        table = spark.read.option("basePath", str(base)).parquet(*[str(file.path) for file in files])
+        table = spark.read.option("basePath", str(base)).parquet(*[exact_path(file.path) for file in files])
         folders = [part.partition("=")[0] for part in files[0].name.split("/")[:-1] if "=" in part]
         types = {field.name: field.dataType for field in table.schema.fields}
         return table_rows(
@@ -140,13 +148,21 @@ class CsvTable(FileTable):
                 code="unreadable-source",
                 help="check `encoding`, `separator` and `quote`",
             ) from None
-        return tuple(name.removeprefix("\ufeff").strip() for name in names)
+        names = [name.removeprefix("\ufeff").strip() for name in names]
+        twice = [name for name in names if (*names, _CORRUPT).count(name) > 1]
+        if twice:
+            raise DataError(
+                f"the first line of `{file.path}` names `{twice[0]}` twice",
+                code="source-columns",
+                help="give each column a name of its own; if the first line is a row, say `header = false`",
+            )
+        return tuple(names)
 
     def _part(self, spark: SparkSession, files: list[FoundFile]) -> DataFrame:
         names = self._shape(files[0])
         text = spark_types.StringType()
         shape = spark_types.StructType([spark_types.StructField(name, text) for name in (*names, _CORRUPT)])
-        table = spark.read.options(**self._reading).schema(shape).csv([str(file.path) for file in files])
+        table = spark.read.options(**self._reading).schema(shape).csv([exact_path(file.path) for file in files])
         fields = F.to_csv(F.struct(*[F.col(f"`{name}`") for name in names]), {"sep": self._separator})
         return table_rows(
             table,
@@ -164,13 +180,28 @@ class CsvTable(FileTable):
 def parquet_columns(file: FoundFile) -> str:
     """The columns of a Parquet file and their types, as text."""
     try:
-        return str(pq.read_schema(file.path).remove_metadata())
+        with pq.ParquetFile(file.path) as opened:
+            _refuse_nanoseconds(file, opened.metadata.schema)
+            return str(opened.schema_arrow.remove_metadata())
+    except FileNotFoundError:
+        raise missing(f"`{file.path}` went while it was read", "read again: what is there now will be taken") from None
     except (OSError, ValueError) as error:
         raise DataError(
             f"`{file.path}` is not a Parquet file: {str(error).splitlines()[0]}",
             code="unreadable-source",
             help="remove it, or write it again under a name that begins with `_` and rename it when it is whole",
         ) from None
+
+
+def _refuse_nanoseconds(file: FoundFile, schema: pq.ParquetSchema) -> None:
+    for number in range(len(schema)):
+        column = schema.column(number)
+        if "timeUnit=nanoseconds" in str(column.logical_type):
+            raise DataError(
+                f"column `{column.path}` of `{file.path}` counts in nanoseconds, which Spark cannot read",
+                code="source-columns",
+                help='write microseconds, as with `coerce_timestamps="us"` in the `to_parquet` of pandas',
+            )
 
 
 def _no_rows(spark: SparkSession, schema: Schema) -> DataFrame:

@@ -103,6 +103,9 @@ class JdbcQuery:
         )
         return ":".join(str(part) for part in found)
 
+    def content_after(self, spark: SparkSession, before: str) -> str | None:
+        return self.content(spark, before)
+
     def rows(self, spark: SparkSession) -> DataFrame:
         return jdbc_rows(
             self._connection.read(spark, joined("select * from", self._query, "r"), **self._split(spark)),

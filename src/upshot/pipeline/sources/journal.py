@@ -2,7 +2,7 @@
 
 Each line is one entry as JSON with the digest of everything up to it, so that a position tells whether the journal it
 was taken from is still the same. A line is on disk before its number is handed out; half a line, left by a crash, was
-never handed out and is cut off.
+never handed out and is written over. Who only reads changes nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ class Journal:
         self._file = file
         self._entries: list[Entry] = []
         self._digests: list[str] = []
+        self._size = 0
+        """Bytes of whole lines."""
         self._load()
 
     @property
@@ -44,44 +46,47 @@ class Journal:
         return f"`{self._file.parent.name}/{self._file.name}` in the pipeline's state"
 
     def append(self, entries: Iterable[Entry]) -> None:
-        lines = []
+        lines = b""
         digests = list(self._digests)
         added = list(entries)
         for entry in added:
             digests.append(_digest(digests[-1] if digests else "", entry))
-            lines.append(json.dumps({**entry, "digest": digests[-1]}, ensure_ascii=False, separators=(",", ":")) + "\n")
+            lines += json.dumps({**entry, "digest": digests[-1]}, separators=(",", ":")).encode("ascii") + b"\n"
         if not added:
             return
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        with open(self._file, "a", encoding="utf-8") as stream:
-            stream.writelines(lines)
+        with open(self._file, "ab") as stream:
+            stream.truncate(self._size)
+            stream.write(lines)
             stream.flush()
             os.fsync(stream.fileno())
+        self._size += len(lines)
         self._entries += added
         self._digests = digests
 
     def cut(self, count: int) -> None:
         """Forgets what comes after the first `count` entries: no position that counts has reached it."""
-        lines = self._file.read_bytes().splitlines(keepends=True)[:count]
+        lines = [line + b"\n" for line in self._file.read_bytes().split(b"\n")[:count]]
         draft = self._file.with_name(f".{self._file.name}")
         with open(draft, "wb") as stream:
             stream.writelines(lines)
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(draft, self._file)
+        self._size = sum(map(len, lines))
         del self._entries[count:], self._digests[count:]
 
     def _load(self) -> None:
         if not self._file.exists():
             return
         data = self._file.read_bytes()
-        whole = data.rfind(b"\n") + 1
-        if whole < len(data):
-            with open(self._file, "r+b") as stream:
-                stream.truncate(whole)
-        for line in data[:whole].decode("utf-8").splitlines():
-            entry = json.loads(line)
-            digest = entry.pop("digest")
+        self._size = data.rfind(b"\n") + 1
+        for line in data[: self._size].split(b"\n")[:-1]:
+            try:
+                entry = json.loads(line)
+                digest = entry.pop("digest")
+            except (ValueError, KeyError, AttributeError, TypeError):
+                raise torn_state(f"{self._named} is damaged") from None
             if digest != _digest(self._digests[-1] if self._digests else "", entry):
                 raise torn_state(f"{self._named} was changed by hand")
             self._entries.append(entry)

@@ -98,9 +98,18 @@ def _decimal(value: Any, type: Type) -> Decimal:
 def _moment(value: Any, type: Type) -> Any:
     if value.__class__ is not str:
         raise _is_not(value, type)
-    if type.kind is Kind.TIMESTAMP and _FINER.search(value):
+    if type.kind is Kind.TIMESTAMP and finer_than_stored(value):
         raise Misfit(f"{_quoted(value)} is finer than a microsecond")
     return _written(value, type)
+
+
+def finer_than_stored(moment: str) -> bool:
+    """Whether reading the timestamp would lose something of its fraction.
+
+    >>> finer_than_stored("2026-01-31T10:00:00.1234567"), finer_than_stored("2026-01-31T10:00:00.1230000000")
+    (True, False)
+    """
+    return bool(_FINER.search(moment))
 
 
 _FINER = re.compile(r"[.,][0-9]{6}0*[1-9]")

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from upshot.core.schema import Schema
+from upshot.engine.spark.spark_paths import exact_path
 from upshot.engine.spark.spark_types import arrow_values, column_names, framed, spark_schema
 from upshot.pipeline.sources.envelopes import LineReader, Statement
 from upshot.pipeline.sources.fitting import PLACE, REASON, ROW, bad_rows
@@ -57,11 +58,11 @@ def line_statements(spark: SparkSession, files: Sequence[TextFile], reader: Line
     large = [file for file in files if file.size > SMALL_FILE]
     parts = []
     if small:
-        whole = spark.read.text([file.path for file in small], wholetext=True)
+        whole = spark.read.text([exact_path(file.path) for file in small], wholetext=True)
         unknown = F.lit(None).cast("bigint")
         parts.append(_said(whole.select(*_chunk(unknown, unknown)), small, reader))
     if large:
-        lines = spark.read.text([file.path for file in large], lineSep="\n")
+        lines = spark.read.text([exact_path(file.path) for file in large], lineSep="\n")
         place = _chunk(F.col("_metadata.file_block_start"), F.monotonically_increasing_id())
         parts.append(_said(lines.select(*place), large, reader))
     frame = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
@@ -165,7 +166,7 @@ class _Gathered:
 
 def _numbered(bad: DataFrame, spark: SparkSession, files: Sequence[TextFile]) -> DataFrame:
     """The rows with the numbers of their lines: counted in their block, after the lines of the blocks above it."""
-    lines = spark.read.text([file.path for file in files], lineSep="\n")
+    lines = spark.read.text([exact_path(file.path) for file in files], lineSep="\n")
     lines = lines.select(
         file_path().alias("path"),
         F.col("_metadata.file_block_start").alias("block"),

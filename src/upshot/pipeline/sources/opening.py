@@ -1,12 +1,22 @@
-"""The source that a `[source.R]` asks for."""
+"""The source that a `[source.R]` asks for, with every failure of it as one of ours."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
+from upshot.core.errors import DataError
 from upshot.core.schema import Schema
+from upshot.engine.spark.failures import translated
 from upshot.pipeline.config import SourceConfig
+from upshot.pipeline.positions import Position
 from upshot.pipeline.sources import Source
+from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.catalog import CatalogTable
 from upshot.pipeline.sources.change_files import ChangeFiles
 from upshot.pipeline.sources.delta import DeltaSource
@@ -15,22 +25,73 @@ from upshot.pipeline.sources.jdbc import JdbcQuery
 from upshot.pipeline.sources.staged import SnapshotSource
 from upshot.pipeline.sources.watermark import AppendedRows
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 def opened(config: SourceConfig, schema: Schema, staging: Path, delta: str) -> Source:
     """`delta` is who reads Delta tables: `spark` or `deltalake`."""
+    return ToldSource(_plain(config, schema, staging, delta))
+
+
+class ToldSource:
+    """A source that says what is wrong with it: what Spark, Java or the file system raise becomes an error of ours."""
+
+    def __init__(self, source: Source) -> None:
+        self.relation = source.relation
+        self._source = source
+
+    def latest(self, spark: SparkSession, start: Position | None) -> Position:
+        with _told(self.relation):
+            return self._source.latest(spark, start)
+
+    def changes(self, spark: SparkSession, start: Position | None, end: Position) -> SourceBatch:
+        with _told(self.relation):
+            return self._source.changes(spark, start, end)
+
+    def check(self, spark: SparkSession, start: Position | None) -> tuple[str, ...]:
+        with _told(self.relation):
+            return self._source.check(spark, start)
+
+    def trim(self, committed: Position) -> None:
+        self._source.trim(committed)
+
+
+@contextmanager
+def _told(relation: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        where = f"`{error.filename}`" if error.filename else "a file"
+        raise _unreadable(relation, f"{where}: {reason}") from error
+    except (PySparkException, Py4JError) as error:
+        found = translated(error)
+        raise found if found.code != "spark-failed" else _unreadable(relation, found.message) from error
+
+
+def _unreadable(relation: str, why: str) -> DataError:
+    return DataError(
+        f"the source of `{relation}` cannot be read: {why}",
+        code="unreadable-source",
+        help="correct what is named there, or the keys of the source in the pipeline file",
+    )
+
+
+def _plain(config: SourceConfig, schema: Schema, staging: Path, delta: str) -> Source:
     match config.format:
         case "changes":
             return ChangeFiles(config, schema, staging)
         case "delta":
             return DeltaSource(config, schema, staging, delta)
         case "parquet":
-            return SnapshotSource(ParquetTable(config, schema), schema, staging)
+            return SnapshotSource(ParquetTable(config, schema), config, schema, staging)
         case "csv":
-            return SnapshotSource(CsvTable(config, schema), schema, staging)
+            return SnapshotSource(CsvTable(config, schema), config, schema, staging)
         case "table":
-            return SnapshotSource(CatalogTable(config, schema), schema, staging)
+            return SnapshotSource(CatalogTable(config, schema), config, schema, staging)
         case "jdbc" if config.options.get("watermark"):
             return AppendedRows(config, schema, staging)
         case "jdbc":
-            return SnapshotSource(JdbcQuery(config, schema), schema, staging)
+            return SnapshotSource(JdbcQuery(config, schema), config, schema, staging)
     raise AssertionError(f"`read_config` lets no format `{config.format}` through")

@@ -5,6 +5,7 @@ What is copied has been checked: rows that fit have their types, the others thei
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from upshot.core.errors import EngineError
 from upshot.core.schema import Schema
+from upshot.engine.spark.spark_paths import exact_path
 from upshot.pipeline.positions import Position, SnapshotPosition
 from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.fitting import bad_rows, good_rows
@@ -21,7 +23,11 @@ from upshot.pipeline.sources.journal import other_source, torn_state
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from upshot.pipeline.config import SourceConfig
+
 _ATTEMPTS = 3
+_READING = ("header", "separator", "quote", "escape", "null", "encoding", "extra_columns", "table", "query")
+"""The options that say what the rows are."""
 _CONTENT = "_content.json"
 
 
@@ -33,7 +39,11 @@ class Shown(Protocol):
     """Whether one reading is of one moment; otherwise what changes meanwhile is read again."""
 
     def content(self, spark: SparkSession, before: str | None) -> str:
-        """The same text as long as the rows are the same; `before` is what it was when last consumed."""
+        """The same text as long as the rows are the same; `before` is what it was when last taken."""
+        ...
+
+    def content_after(self, spark: SparkSession, before: str) -> str | None:
+        """The content once the rows were copied, with nothing taken from memory; None while it is being written."""
         ...
 
     def rows(self, spark: SparkSession) -> DataFrame:
@@ -46,50 +56,81 @@ class Shown(Protocol):
 class SnapshotSource:
     """A new copy whenever the content is another one; the relation is replaced by it."""
 
-    def __init__(self, shown: Shown, schema: Schema, staging: Path) -> None:
+    def __init__(self, shown: Shown, config: SourceConfig, schema: Schema, staging: Path) -> None:
         self.relation = schema.name
         self._shown, self._schema, self._staging = shown, schema, staging
+        self._reading = _reading_digest(config, schema)
 
     def latest(self, spark: SparkSession, start: Position | None) -> Position:
         if start is not None and not isinstance(start, SnapshotPosition):
             raise other_source(self.relation)
         staged = self._staged()
         known = staged[-1] if staged else start
-        content = self._shown.content(spark, known.content if known else None)
+        content = self._content(spark, known.content if known else None)
         if known is not None and known.content == content:
             return known
         number = 1 + max([int(position.snapshot) for position in (start, *staged) if position is not None], default=0)
-        return self._copied(spark, f"{number:08}", content)
+        copied = self._copied(spark, f"{number:08}", content)
+        if copied is not None:
+            return copied
+        if known is not None:
+            return known
+        raise self._busy()
 
-    def _copied(self, spark: SparkSession, name: str, content: str) -> SnapshotPosition:
-        """Copies until nothing changed meanwhile; what is steady is whole in any case."""
+    def _content(self, spark: SparkSession, before: str | None) -> str:
+        """How the source is read, and what it shows: the same files read in another way hold other rows."""
+        return f"{self._reading}/{self._shown.content(spark, None if before is None else _shown(before))}"
+
+    def _copied(self, spark: SparkSession, name: str, content: str) -> SnapshotPosition | None:
+        """Copies until nothing changed meanwhile; what is steady is whole in any case. None if somebody began to write
+        there."""
         draft = self._staging / f".{name}"
         for attempt in range(1, _ATTEMPTS + 1):
             shutil.rmtree(draft, ignore_errors=True)
-            self._shown.rows(spark).write.parquet(str(draft))
-            after = self._shown.content(spark, content)
-            if after == content or (self._shown.steady and attempt == _ATTEMPTS):
+            failure = self._failure_of_copy(spark, draft)
+            shown = self._shown.content_after(spark, _shown(content))
+            if shown is None:
+                shutil.rmtree(draft, ignore_errors=True)
+                return None
+            after = f"{self._reading}/{shown}"
+            if failure is not None and after == content:
+                raise failure
+            if failure is None and (after == content or (self._shown.steady and attempt == _ATTEMPTS)):
                 break
             content = after
         else:
-            raise EngineError(
-                f"the source of `{self.relation}` changes while it is read",
-                code="source-busy",
-                help="write it elsewhere and move it into place at once",
-            )
+            raise self._busy()
         # If it changed meanwhile, the older content makes the next look take a new copy.
         (draft / _CONTENT).write_text(json.dumps({"content": content}), encoding="utf-8")
         os.replace(draft, self._staging / name)
         return SnapshotPosition(name, content)
 
+    def _failure_of_copy(self, spark: SparkSession, draft: Path) -> Exception | None:
+        """None if all went well. Files that go while they are read are a change like any other."""
+        try:
+            self._shown.rows(spark).write.parquet(str(draft))
+        except Exception as error:  # noqa: BLE001 - the caller raises it, unless the source has changed
+            return error
+        return None
+
+    def _busy(self) -> EngineError:
+        return EngineError(
+            f"the source of `{self.relation}` changes while it is read",
+            code="source-busy",
+            help="write it elsewhere and move it into place at once; remove a `_temporary` that a dead job left",
+        )
+
     def _staged(self) -> list[SnapshotPosition]:
         if not self._staging.exists():
             return []
         folders = sorted(path for path in self._staging.iterdir() if path.name.isdigit())
-        return [
-            SnapshotPosition(path.name, json.loads((path / _CONTENT).read_text(encoding="utf-8"))["content"])
-            for path in folders
-        ]
+        return [SnapshotPosition(path.name, self._staged_content(path)) for path in folders]
+
+    def _staged_content(self, folder: Path) -> str:
+        try:
+            return str(json.loads((folder / _CONTENT).read_bytes())["content"])
+        except (OSError, ValueError, KeyError, TypeError):
+            raise torn_state(f"the staged snapshot `{folder.name}` of `{self.relation}` is damaged") from None
 
     def changes(self, spark: SparkSession, start: Position | None, end: Position) -> SourceBatch:
         if not isinstance(end, SnapshotPosition):
@@ -97,10 +138,10 @@ class SnapshotSource:
         folder = self._staging / end.snapshot
         if not folder.exists():
             raise torn_state(f"the staged snapshot `{end.snapshot}` of `{self.relation}` is not there")
-        rows = spark.read.parquet(str(folder))
+        rows = spark.read.parquet(exact_path(folder))
         return SourceBatch(self._schema, replaced=good_rows(rows, self._schema), bad=bad_rows(rows), shared=rows)
 
-    def check(self, spark: SparkSession) -> tuple[str, ...]:
+    def check(self, spark: SparkSession, start: Position | None) -> tuple[str, ...]:
         self._shown.rows(spark)
         return (self._shown.described(spark),)
 
@@ -110,3 +151,14 @@ class SnapshotSource:
         for path in self._staging.iterdir():
             if path.name.lstrip(".") <= committed.snapshot:
                 shutil.rmtree(path, ignore_errors=True)
+
+
+def _shown(content: str) -> str:
+    """The part of the content that is the source's own."""
+    return content.partition("/")[2]
+
+
+def _reading_digest(config: SourceConfig, schema: Schema) -> str:
+    options = {name: config.options[name] for name in _READING if name in config.options}
+    text = json.dumps([str(schema), options], sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
+from upshot.engine.spark.spark_paths import exact_path
 from upshot.engine.spark.spark_types import column_names
 from upshot.pipeline.positions import Position, WatermarkPosition
 from upshot.pipeline.sources.batch import CLASS, SourceBatch
@@ -40,7 +41,10 @@ class AppendedRows:
         self._journal = Journal(staging / "pieces.ndjson")
 
     def latest(self, spark: SparkSession, start: Position | None) -> Position:
-        self._count(start)
+        consumed = self._count(start)
+        if len(self._journal.entries) > consumed:
+            # Copied for a batch that was refused, and perhaps corrected since.
+            self._journal.cut(consumed)
         largest = self._largest(spark)
         reached = self._journal.entries[-1]["value"] if self._journal.entries else None
         if largest is not None and self._is_new(spark, largest, reached):
@@ -103,12 +107,12 @@ class AppendedRows:
         gone = [folder.name for folder in folders if not folder.exists()]
         if gone:
             raise torn_state(f"the staged rows `{gone[0]}` of `{self.relation}` are not there")
-        rows = spark.read.parquet(*[str(folder) for folder in folders])
+        rows = spark.read.parquet(*[exact_path(folder) for folder in folders])
         good = rows.where(F.col(REASON).isNull()).select(*column_names(self._schema.arity))
         net = good.withColumn(CLASS, F.lit("insert"))
         return SourceBatch(self._schema, net=net, bad=bad_rows(rows), shared=rows)
 
-    def check(self, spark: SparkSession) -> tuple[str, ...]:
+    def check(self, spark: SparkSession, start: Position | None) -> tuple[str, ...]:
         largest = self._largest(spark)
         none = self._connection.read(spark, joined("select * from", self._query, "r where false"))
         jdbc_rows(none, self._schema, ignore_extra=self._ignore_extra)
