@@ -19,8 +19,9 @@ from upshot.core.schema import Column, Schema
 from upshot.core.types import NUMBER, SYMBOL, TIMESTAMP
 from upshot.database.field_text import Unreadable, reader_of
 from upshot.pipeline.positions import Position
-from upshot.pipeline.sources import advanced
+from upshot.pipeline.sources import advanced, file_tables
 from upshot.pipeline.sources.file_tables import FileTable
+from upshot.pipeline.sources.listing import FoundFile
 
 WHEN = Schema("happened", (Column("n", NUMBER), Column("t", TIMESTAMP)))
 
@@ -130,6 +131,21 @@ def test_a_file_that_goes_while_it_is_copied_is_a_change(
     folder = table(tmp_path / "t", a="x,y\n1,1\n", b="x,y\n2,2\n")
     follower = Follower(spark, tmp_path / "staging", EDGE, "csv", folder)
     meanwhile(lambda: (folder / "b.csv").unlink(missing_ok=True))
+    assert follower.read(looked(follower)).replaced == {(1, 1)}
+
+
+def test_a_file_that_goes_before_it_is_looked_into_is_passed_over(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = table(tmp_path / "t", a="x,y\n1,1\n", b="x,y\n2,2\n")
+    follower = Follower(spark, tmp_path / "staging", EDGE, "csv", folder)
+    fingerprint = file_tables.fingerprint
+
+    def slow_fingerprint(file: FoundFile) -> str:
+        (folder / "b.csv").unlink(missing_ok=True)
+        return fingerprint(file)
+
+    monkeypatch.setattr(file_tables, "fingerprint", slow_fingerprint)
     assert follower.read(looked(follower)).replaced == {(1, 1)}
 
 

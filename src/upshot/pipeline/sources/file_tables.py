@@ -58,7 +58,11 @@ class FileTable:
                 f"`{self._folder}`, the source of `{self.relation}`, had files and is empty now",
                 'put them back, or say `on_missing = "ignore"` if an empty folder means an empty relation',
             )
-        return _digest(f"{file.name}\0{file.size}\0{self._fingerprint(file)}" for file in files)
+        try:
+            return _digest(f"{file.name}\0{file.size}\0{self._fingerprint(file)}" for file in files)
+        except FileNotFoundError:
+            # A file went since it was listed.
+            return self._digest_of(files_of(self._folder, self.relation, anew=True), before)
 
     def _fingerprint(self, file: FoundFile) -> str:
         at = (file.name, file.size, file.modified)
