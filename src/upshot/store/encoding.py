@@ -16,10 +16,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from upshot.core.errors import DataError
+from upshot.core.errors import DataError, UsageError
 from upshot.core.rows import Row, Rows
+from upshot.core.running_spark import running_session
 from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
+from upshot.engine.spark.session import is_connect
 from upshot.store.folders import StoredFile
 from upshot.store.trouble import damaged
 
@@ -170,26 +172,57 @@ def _raw_float(value: float) -> float | str:
 # ---- rows that were stored --------------------------------------------------------------------------
 
 
-class StoredRows:
-    """A row source over one side of a logged change, decoded when somebody looks."""
+def stored_rows(schema: Schema, count: int, side: bytes | None, root: Path) -> Rows:
+    """One side of a logged change, decoded when somebody looks; `root` is the store's folder."""
+    found = decode(side) if side is not None and is_folder(side) else None
+    if isinstance(found, FolderSide):
+        return Rows(schema, _InFolder(schema, count, root / found.folder))
+    return Rows(schema, _InLog(schema, count, side))
 
-    def __init__(self, schema: Schema, count: int, side: bytes | None, root: Path) -> None:
-        self._schema, self._count, self._side, self._root = schema, count, side, root
+
+class _InLog:
+    """A row source over the JSON of few rows."""
+
+    def __init__(self, schema: Schema, count: int, side: bytes | None) -> None:
+        self._schema, self._count, self._side = schema, count, side
 
     def __len__(self) -> int:
         return self._count
 
     def tuples(self) -> list[Row]:
         found = decode(self._side)
-        if isinstance(found, FolderSide):
-            return _tuples(self._schema, read_folder(self._schema, self._root / found.folder))
+        assert not isinstance(found, FolderSide)
         return rows_of(self._schema, found)
 
     def arrow(self) -> pa.Table:
-        found = decode(self._side)
-        if isinstance(found, FolderSide):
-            return read_folder(self._schema, self._root / found.folder)
-        return Rows.of(self._schema, rows_of(self._schema, found)).to_arrow()
+        return Rows.of(self._schema, self.tuples()).to_arrow()
+
+
+class _InFolder:
+    """A row source over the Parquet folder of many rows, which Spark can read where they are."""
+
+    def __init__(self, schema: Schema, count: int, folder: Path) -> None:
+        self._schema, self._count, self._folder = schema, count, folder
+
+    def __len__(self) -> int:
+        return self._count
+
+    def tuples(self) -> list[Row]:
+        return _tuples(self._schema, self.arrow())
+
+    def arrow(self) -> pa.Table:
+        return read_folder(self._schema, self._folder)
+
+    def frame(self, session: Any = None) -> Any:
+        """The rows as a DataFrame of the session, or else of the one that is running. A server of Spark Connect need
+        not see the store: there they are sent."""
+        session = session or running_session()
+        if session is None:
+            message = f"no Spark session is running that could read the rows of `{self._schema.name}`"
+            raise UsageError(message, code="wrong-argument", help="pass `SparkSession.builder.getOrCreate()`")
+        if is_connect(session):
+            return Rows.of(self._schema, self.tuples()).to_spark(session)
+        return read_frame(self._schema, self._folder, session)
 
 
 def _tuples(schema: Schema, table: pa.Table) -> list[Row]:
@@ -204,6 +237,23 @@ def _tuples(schema: Schema, table: pa.Table) -> list[Row]:
         else:
             columns.append(values.to_pylist())
     return list(zip(*columns, strict=True))
+
+
+def read_frame(schema: Schema, folder: Path, session: Any) -> Any:
+    """As `read_folder`, a DataFrame. Arrow's unsigned numbers and Spark's own form of them are both decimals there."""
+    from upshot.engine.spark.spark_types import declared_type  # noqa: PLC0415 - imports pyspark
+
+    # The footers are read as they are: a folder may be one of Arrow's or one of Spark's.
+    found = session.read.parquet(str(folder))
+    if not schema.columns:
+        return found
+    named = found.toDF(*(f"c{position}" for position in range(len(schema.columns))))
+    return named.select(
+        *(
+            named[f"c{position}"].cast(declared_type(column.type)).alias(column.name)
+            for position, column in enumerate(schema.columns)
+        )
+    )
 
 
 def read_folder(schema: Schema, folder: Path) -> pa.Table:

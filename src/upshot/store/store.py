@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from upshot.core.rows import Rows
-from upshot.store.encoding import FolderSide, StoredRows, encode_few, encode_folder, half_a_character, size_of
+from upshot.store.encoding import FolderSide, encode_few, encode_folder, half_a_character, size_of, stored_rows
 from upshot.store.entries import Entry, Relation, Relations, relations_from, relations_text
 from upshot.store.folders import (
     DELTAS,
@@ -224,8 +224,8 @@ class Store:
         """What came and what went, read when somebody looks."""
         schema = relation.schema
         return (
-            Rows(schema, StoredRows(schema, change.inserted, change.came, self.root)),
-            Rows(schema, StoredRows(schema, change.deleted, change.went, self.root)),
+            stored_rows(schema, change.inserted, change.came, self.root),
+            stored_rows(schema, change.deleted, change.went, self.root),
         )
 
 

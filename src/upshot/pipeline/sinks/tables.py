@@ -7,7 +7,6 @@ from typing import Any
 import pyarrow as pa
 
 from upshot.core.arrow_schema import arrow_type
-from upshot.core.errors import UsageError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
@@ -57,24 +56,25 @@ def _lake_type(type: Type) -> pa.DataType:
 
 def stays_on_spark(rows: Rows) -> bool:
     """Whether the rows are many and on Spark: then they are never collected."""
-    if len(rows) <= FEW:
-        return False
-    try:
-        rows.to_spark()
-    except UsageError:
-        return False
-    return True
+    return len(rows) > FEW and rows.is_on_spark
 
 
 def frame_of(rows: Rows, session: Any) -> Any:
     """The rows as a DataFrame of the session, in the types of a lake."""
-    return rows.to_spark(session) if stays_on_spark(rows) else session.createDataFrame(table_of(rows))
+    if not stays_on_spark(rows):
+        return _small_frame(table_of(rows), session)
+    from upshot.engine.spark.spark_types import declared_type  # noqa: PLC0415 - imports pyspark
+
+    found = rows.to_spark(session)
+    # Decimals have more digits on Spark than their column declares.
+    types = zip(rows.columns, (declared_type(type) for type in rows.schema.types), strict=True)
+    return found.select(*(found[_quoted(name)].cast(type).alias(name) for name, type in types))
 
 
 def log_frame(changes: Changes, session: Any, version: int) -> Any:
     """As `log_table`."""
     if not (stays_on_spark(changes.inserted) or stays_on_spark(changes.deleted)):
-        return session.createDataFrame(log_table(changes, version))
+        return _small_frame(log_table(changes, version), session)
     from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
 
     frames = []
@@ -82,3 +82,12 @@ def log_frame(changes: Changes, session: Any, version: int) -> Any:
         marks = {CHANGE: F.lit(sign).cast("int"), VERSION: F.lit(version).cast("long")}
         frames.append(frame_of(rows, session).withColumns(marks))
     return frames[0].unionByName(frames[1])
+
+
+def _small_frame(table: pa.Table, session: Any) -> Any:
+    # Spark takes an empty chunk for the end of the table, and loses what comes after it.
+    return session.createDataFrame(table.combine_chunks())
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
