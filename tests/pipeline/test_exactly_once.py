@@ -50,6 +50,9 @@ def uninterrupted(lake: Lake, changes: list[Change]) -> dict[str, Any]:
 
 # ---- killed for good ------------------------------------------------------------------------------------------
 
+FIRST_FAULT = "create:1"
+"""Kills the process before there is a batch, while the first Delta sink is made."""
+
 FAULTS = (
     "read:1",
     "quarantine:2",
@@ -76,9 +79,13 @@ def start(lake: Lake, **environment: str) -> int:
 
 @pytest.mark.slow
 def test_a_driver_killed_at_every_step_leaves_nothing_undone_or_done_twice(spark: Any, tmp_path: Path) -> None:
-    assert {fault.partition(":")[0] for fault in FAULTS} == set(POINTS)
+    assert {fault.partition(":")[0] for fault in (FIRST_FAULT, *FAULTS)} == set(POINTS)
     changes = random_changes(1, len(FAULTS) + 1)
     killed = Lake(tmp_path / "killed")
+    assert start(killed, UPSHOT_TESTING="1", UPSHOT_FAULT_AT=FIRST_FAULT) == -9
+    # Nothing can be killed inside the writer: these are the files that it puts down before the table's first version.
+    (killed.root / "out" / "path" / "_delta_log").mkdir(parents=True)
+    (killed.root / "out" / "path" / "part-00000-5f-c000.snappy.parquet").write_bytes(b"half")
     for change, fault in zip(changes, FAULTS, strict=False):
         killed.change(*change)
         assert start(killed, UPSHOT_TESTING="1", UPSHOT_FAULT_AT=fault) == -9, fault

@@ -24,7 +24,6 @@ from upshot.pipeline.metrics import BatchMetrics
 from upshot.pipeline.ranges import read_range
 from upshot.pipeline.run import Pipeline, Watchers
 from upshot.pipeline.sources.batch import CLASS, SourceBatch
-from upshot.pipeline.streaming import Stream
 
 Make = Callable[..., Lake]
 
@@ -167,46 +166,6 @@ def test_on_the_spark_engine_everything_is_the_same(make: Make) -> None:
     assert lake.snapshot() == summed(lake.parquet_log()) == [(1, 1), (3, 3)]
 
 
-# ---- what goes wrong on the way -------------------------------------------------------------------------------
-
-
-def test_what_may_succeed_the_next_time_is_tried_again(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake, stage, failures = make(), ranges.Range.stage, []
-
-    def unlucky(self: ranges.Range, transaction: Any) -> None:
-        stage(self, transaction)
-        if len(failures) < 2:
-            failures.append(upshot.EngineError("a worker was lost", code="lost-worker"))
-            failures[-1].retryable = True
-            raise failures[-1]
-
-    monkeypatch.setattr(ranges.Range, "stage", unlucky)
-    lake.change(insert=[(1, 2)], bad=["nonsense"])
-    lake.run()
-    assert len(failures) == 2
-    assert lake.view() == [(1, 2)]
-    assert len(lake.quarantine()) == 1
-
-
-def test_a_stream_that_spark_ends_is_started_again(make: Make) -> None:
-    lake, notes = make(), []
-
-    def end_stream(metrics: BatchMetrics) -> None:
-        if metrics.batch == 0:
-            lake.change(insert=[(2, 3)])
-            # What Spark does when a process of its own does not answer: the query ends, the pipeline does not.
-            threading.Timer(0.0, lambda: [q.stop() for q in started[0]._session.streams.active]).start()
-
-    started: list[Stream] = []
-    start = Stream.start
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Stream, "start", lambda self, pace: (started.append(self), start(self, pace))[1])
-        lake.change(insert=[(1, 2)])
-        lake.run(batch=end_stream, note=notes.append)
-    assert lake.view() == [(1, 2), (1, 3), (2, 3)]
-    assert any("starting it again" in note for note in notes)
-
-
 # ---- what it refuses ------------------------------------------------------------------------------------------
 
 
@@ -259,15 +218,14 @@ def test_a_torn_state_is_told_apart_from_a_new_one(make: Make) -> None:
     assert "remove the sink as well" in error.help
 
 
-def test_a_sink_that_was_removed_is_written_again(make: Make) -> None:
-    lake = make()
-    lake.change(insert=[(1, 2)])
-    lake.run()
-    shutil.rmtree(lake.root / "out")
-    lake.run()
-    assert lake.view() == [(1, 2)]
-    assert lake.log() == [(1, 2, 1, 2)]
-    assert lake.snapshot() == [(1, 1)]
+@pytest.mark.parametrize("place", ["state", "state/deeper"])
+def test_a_state_that_is_a_file_is_refused(make: Make, place: str) -> None:
+    lake = make(pipeline=Lake.pipeline.replace('state = "state"', f'state = "{place}"'))
+    (lake.root / "state").write_text("a file")
+    assert refused(lake).code == "unusable-state"
+    with pytest.raises(upshot.UsageError) as found:
+        Pipeline(lake.file, spark=lake.spark).check()
+    assert found.value.code == "unusable-state"
 
 
 def test_a_locked_state_is_refused_with_its_holder(make: Make) -> None:

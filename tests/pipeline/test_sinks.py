@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,20 @@ from upshot.core.rows import Rows
 from upshot.core.schema import Column, Schema
 from upshot.core.types import BOOLEAN, DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, UNSIGNED, Kind, Type
 from upshot.database.changes import Changes
+from upshot.engine.spark.pieces import LocalPiece
 from upshot.pipeline.sinks import tables
+from upshot.pipeline.sinks.catch_up import Publication
 from upshot.pipeline.sinks.console import Console
 from upshot.pipeline.sinks.delta import DeltaLog, DeltaView, DeltaWriter
 from upshot.pipeline.sinks.delta_native import NativeDelta
 from upshot.pipeline.sinks.delta_spark import SparkDelta
+from upshot.pipeline.sinks.failures import sink_failed
 from upshot.pipeline.sinks.parquet import ParquetLog, ParquetSnapshots
 from upshot.pipeline.sinks.sink import refuse_schema
+from upshot.pipeline.sinks.standing import read_standings
+from upshot.store import encoding
+from upshot.store.encoding import FolderSide, encode_folder, stored_rows
+from upshot.store.folders import settle_files
 
 PAIR = Schema("path", (Column("x", NUMBER), Column("y", SYMBOL.optional())))
 EVERYTHING = Schema(
@@ -146,6 +154,44 @@ def test_other_columns_are_refused_with_the_difference(writer: DeltaWriter, tmp_
     assert "`z` is new; `y` is gone; `x` was number and is now symbol" in refused.value.message
 
 
+def test_what_a_start_that_died_left_of_a_delta_table_is_removed(writer: DeltaWriter, tmp_path: Path) -> None:
+    path = tmp_path / "path"
+    (path / "_delta_log").mkdir(parents=True)
+    (path / "_delta_log" / "_commit_5f.json.tmp").write_text("half")
+    pq.write_table(tables.table_of(rows(PAIR, (9, "z"))), path / "part-00000-5f-c000.snappy.parquet")
+    sink = DeltaView("path", str(path), writer, "p")
+    with pytest.raises(upshot.UsageError, match="did not write"):
+        sink.held()
+    assert sink.held(announced=True) is None
+    sink.start(rows(PAIR, (1, "a")), 1)
+    assert (sink.held(), delta_rows(path), len(list(path.glob("*.parquet")))) == (1, [(1, "a")], 1)
+
+
+def test_a_start_that_died_is_no_reason_to_remove_what_is_not_ours(writer: DeltaWriter, tmp_path: Path) -> None:
+    DeltaView("path", str(tmp_path / "theirs"), writer, "other").start(rows(PAIR, (1, "a")), 7)
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "notes.txt").write_text("mine")
+    with pytest.raises(upshot.UsageError, match="did not write"):
+        DeltaView("path", str(tmp_path / "theirs"), writer, "p").held(announced=True)
+    with pytest.raises(upshot.UsageError, match="did not write"):
+        DeltaView("path", str(tmp_path / "files"), writer, "p").start(rows(PAIR), 1)
+    assert (tmp_path / "files" / "notes.txt").exists()
+
+
+def test_a_delta_table_that_cannot_be_written_may_be_tried_again(writer: DeltaWriter, tmp_path: Path) -> None:
+    log = DeltaLog("path", str(tmp_path / "log"), writer, "p")
+    log.start(rows(PAIR), 1)
+    other = writer.changes(changes(Schema("path", (Column("z", DATE),)), [(dt.date(2026, 1, 31),)], []), 2)
+    for write in (
+        lambda: writer.append(str(tmp_path / "log"), "p", 2, other),
+        lambda: writer.merge(str(tmp_path / "log"), "p", 2, other, ["z"]),
+    ):
+        with pytest.raises(upshot.EngineError) as failed:
+            write()
+        assert (failed.value.code, failed.value.retryable) == ("sink-failed", True)
+        assert f"`{tmp_path / 'log'}` could not be written" in failed.value.message
+
+
 # ---- parquet ----------------------------------------------------------------------------------------------
 
 
@@ -213,6 +259,109 @@ def test_rows_that_are_many_and_on_spark_leave_without_being_collected(
     assert pq.read_table(tmp_path / "s" / "v000001").num_rows == 3
     refuse_schema(log, PAIR)
     refuse_schema(snapshots, PAIR)
+
+
+@pytest.mark.parametrize("written_by", ["arrow", "spark"])
+def test_many_rows_of_the_store_leave_without_being_collected(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written_by: str
+) -> None:
+    folder = tmp_path / "store" / "came"
+    if written_by == "arrow":
+        rows(EVERYTHING, *ROWS).to_parquet(folder)
+    else:
+        # As the engine on Spark has them, and with the timestamps of a session that was told nothing.
+        frame = LocalPiece.of(ROWS, EVERYTHING.types).frame(spark).toDF(*(column.name for column in EVERYTHING.columns))
+        spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
+        frame.write.parquet(str(folder))
+        spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    side = encode_folder(FolderSide("came", settle_files(folder)))
+    renamed = replace(EVERYTHING, columns=(Column("number", NUMBER.optional()), *EVERYTHING.columns[1:]))
+    stored = stored_rows(renamed, len(ROWS), side, tmp_path / "store")
+    monkeypatch.setattr(tables, "FEW", 2)
+    monkeypatch.setattr(encoding, "read_folder", lambda *_: pytest.fail("collected"))
+    log, snapshots = ParquetLog("things", tmp_path / "log", spark), ParquetSnapshots("things", tmp_path / "s", spark)
+    log.apply(Changes(stored, rows(renamed, ROWS[0])), 2)
+    snapshots.start(stored, 2)
+    refuse_schema(log, renamed)
+    refuse_schema(snapshots, renamed)
+    found = pq.read_table(tmp_path / "log" / "upshot_version=000002").to_pylist()
+    assert Rows.of(renamed, [tuple(row.values())[:-2] for row in found if row["_change"] == 1]) == ROWS
+    assert [row["number"] for row in found if row["_change"] == -1] == [1]
+    found = pq.read_table(tmp_path / "s" / "v000002").to_pylist()
+    assert Rows.of(renamed, [tuple(row.values()) for row in found]) == ROWS
+
+
+def test_many_rows_of_a_first_load_reach_delta_through_spark(
+    spark: Any, support: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if support != "spark":
+        pytest.skip("deltalake is in the driver")
+    for module, name in ((tables, "FEW"), (encoding, "FEW_ROWS")):
+        monkeypatch.setattr(module, name, 2)
+    monkeypatch.setattr(encoding, "read_folder", lambda *_: pytest.fail("collected"))
+    writer = SparkDelta(spark)
+    sinks = [
+        DeltaView("things", str(tmp_path / "v"), writer, "p"),
+        DeltaLog("things", str(tmp_path / "l"), writer, "p"),
+    ]
+    with upshot.connect(tmp_path / "store") as database:
+        database.define(
+            ".decl things(n: number?, u: unsigned, f: float, s: symbol?, b: boolean, d: date, t: timestamp?, "
+            "m: decimal(10,2))\n"
+        )
+        publication = Publication(sinks, tmp_path / "sinks.json")
+        publication.catch_up(database)
+        with database.transaction() as tx:
+            tx.insert("things", ROWS)
+        publication.catch_up(database)
+        schema = database.schemas["things"]
+    for sink in sinks:
+        refuse_schema(sink, schema)
+    assert Rows.of(schema, delta_rows(tmp_path / "v")) == ROWS
+    assert Rows.of(schema, delta_rows(tmp_path / "l", *(column.name for column in schema.columns))) == ROWS
+
+
+# ---- bringing sinks up to date -----------------------------------------------------------------------------
+
+
+class Unlucky(ParquetLog):
+    """Fails twice, before it has written and after."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("path", path, None)
+        self.failures = 0
+
+    def _write(self, changes: Changes, version: int) -> None:
+        self.failures += 1
+        if self.failures == 1:
+            raise sink_failed(self.place, "somebody else wrote")
+        super()._write(changes, version)
+        if self.failures == 2:
+            raise sink_failed(self.place, "no answer")
+
+
+def test_a_sink_that_failed_is_tried_again_and_takes_the_version_once(tmp_path: Path) -> None:
+    sink = Unlucky(tmp_path / "log")
+    with upshot.connect(tmp_path / "store") as database:
+        database.define(".decl path(x: number, y: symbol?)\n")
+        publication = Publication([sink], tmp_path / "sinks.json")
+        publication.catch_up(database)
+        assert (sink.failures, sink.held()) == (2, 1)
+        sink.failures = 0
+        with database.transaction() as tx:
+            tx.insert("path", [(1, "a")])
+        publication.catch_up(database)
+    assert sink.failures == 2
+    assert log_rows(tmp_path / "log") == [(1, "a", 1, 2)]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"a": 1}', '{"a": {"held": 1}}', '{"a": {"held": "x", "seen": 1}}'])
+def test_a_damaged_file_of_standings_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "sinks.json").write_text(text)
+    with pytest.raises(upshot.DataError) as damage:
+        read_standings(tmp_path / "sinks.json")
+    assert damage.value.code == "state-mismatch"
+    assert "sinks.json" in damage.value.message
 
 
 # ---- what no sink takes ------------------------------------------------------------------------------------

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from upshot.core.errors import DataError, Error
+from upshot.core.errors import DataError
 from upshot.core.schema import Role, Schema
 from upshot.database.database import Database
 from upshot.database.placement import placement_of
 from upshot.database.transaction import Transaction
+from upshot.pipeline.attempts import tried
 from upshot.pipeline.checkpoint import mismatch
 from upshot.pipeline.config import PipelineConfig
 from upshot.pipeline.data_source import Movement
 from upshot.pipeline.metrics import BatchMetrics, SourceMetrics, ViewMetrics
 from upshot.pipeline.positions import Position
-from upshot.pipeline.quarantine import quarantine_path
+from upshot.pipeline.quarantine import quarantine_path, remove_batch
 from upshot.pipeline.ranges import Range, read_range
 from upshot.pipeline.record import Recorded, recorded
 from upshot.pipeline.sinks.catch_up import Publication
 from upshot.pipeline.sources import Source
 from upshot.pipeline.steps import Point, Step, Stopwatch, reached
-
-log = logging.getLogger("upshot.pipeline")
-
-ATTEMPTS = 3
-"""How often a batch is tried when what failed may succeed the next time, such as after a lost worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +111,7 @@ class BatchRunner:
         return False
 
     def _applied(self, batch: int, moved: Sequence[Movement], watch: Stopwatch) -> Applied:
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return self._attempt(batch, moved, watch)
-            except Error as error:
-                if not error.retryable or attempt == ATTEMPTS:
-                    raise
-                log.warning("batch %d, attempt %d of %d: %s", batch, attempt, ATTEMPTS, error.message)
-        raise AssertionError("the last attempt returns or raises")
+        return tried(f"batch {batch}", lambda: self._attempt(batch, moved, watch))
 
     def _attempt(self, batch: int, moved: Sequence[Movement], watch: Stopwatch) -> Applied:
         with ExitStack() as block:
@@ -164,8 +152,12 @@ class BatchRunner:
 
     def _set_aside(self, batch: int, ranges: Mapping[str, Range]) -> None:
         now = datetime.now(UTC)
+        folders = {name: quarantine_path(self.config, source) for name, source in self.config.sources.items()}
         for name, found in ranges.items():
             if self.config.sources[name].on_bad_row == "fail":
                 found.bad.refuse(name)
+        # A batch that was taken back may have had rows of sources that do not move this time.
+        for name in folders.keys() - ranges.keys():
+            remove_batch(folders[name], batch)
         for name, found in ranges.items():
-            found.bad.write(quarantine_path(self.config, self.config.sources[name]), batch, now)
+            found.bad.write(folders[name], batch, now)

@@ -14,6 +14,7 @@ from upshot.pipeline.config import PipelineConfig
 from upshot.pipeline.program import compiled_program, refuse_other_columns, stored
 from upshot.pipeline.session import delta_support
 from upshot.pipeline.sinks import open_sinks
+from upshot.pipeline.sinks.catch_up import held_version
 from upshot.pipeline.sinks.console import tell_lines
 from upshot.pipeline.sinks.sink import refuse_schema
 from upshot.pipeline.sinks.standing import read_standings
@@ -87,7 +88,8 @@ def dry_run(config: PipelineConfig, session: Any) -> DryRun:
         name: source.check(session, before.positions.get(name))
         for name, source in _sources(config, schemas, delta).items()
     }
-    sinks = open_sinks(config, session, delta, read_standings(config.state / "sinks.json"), tell_lines)
+    standings = read_standings(config.state / "sinks.json")
+    sinks = open_sinks(config, session, delta, standings, tell_lines)
     for sink in sinks:
         refuse_schema(sink, schemas[sink.view])
     return DryRun(
@@ -96,7 +98,7 @@ def dry_run(config: PipelineConfig, session: Any) -> DryRun:
         delta if _has_delta(config) else "",
         sources,
         _views(compiled),
-        tuple(PlannedSink(sink.view, sink.place, sink.held()) for sink in sinks),
+        tuple(PlannedSink(sink.view, sink.place, held_version(sink, standings.get(sink.place))) for sink in sinks),
         _unfed(config, schemas),
     )
 

@@ -18,9 +18,13 @@ from upshot.core.errors import UsageError
 @contextmanager
 def locked(state: Path) -> Iterator[None]:
     """Holds the state for this process. The lock goes with the process, however it ends."""
-    state.mkdir(parents=True, exist_ok=True)
-    # Opened for appending: whoever finds it locked must not have emptied it.
-    with open(state / "lock", "a+", encoding="utf-8") as file:
+    try:
+        state.mkdir(parents=True, exist_ok=True)
+        # Opened for appending: whoever finds it locked must not have emptied it.
+        opened = open(state / "lock", "a+", encoding="utf-8")  # noqa: SIM115 - closed by the block below
+    except OSError as error:
+        raise unusable_state(state, error) from None
+    with opened as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -34,6 +38,15 @@ def locked(state: Path) -> Iterator[None]:
         finally:
             file.truncate(0)
             fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def unusable_state(state: Path, error: OSError) -> UsageError:
+    """The error for a `state` that is no folder, or one that cannot be read and written."""
+    return UsageError(
+        f"the state `{state}` cannot be used: {(error.strerror or str(error)).lower()}",
+        code="unusable-state",
+        help="let `state` name a folder that may be written, or one that is not there yet",
+    )
 
 
 def _holder(state: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from upshot.core.errors import DataError
+from upshot.database.spark_frames import spark_errors
 from upshot.pipeline.config import PipelineConfig, SourceConfig
 from upshot.pipeline.sinks.folders import remove_leftovers, write_frame, write_table, written_aside
 from upshot.pipeline.sinks.tables import FEW
@@ -28,6 +30,15 @@ _SHOWN = 5
 
 def quarantine_path(config: PipelineConfig, source: SourceConfig) -> Path:
     return Path(source.quarantine) if source.quarantine else config.state / "quarantine" / source.relation
+
+
+def remove_batch(folder: Path, batch: int) -> None:
+    """Forgets what an earlier attempt at the batch set aside."""
+    shutil.rmtree(_batch_folder(folder, batch), ignore_errors=True)
+
+
+def _batch_folder(folder: Path, batch: int) -> Path:
+    return folder / f"batch={batch}"
 
 
 class BadRows:
@@ -58,11 +69,11 @@ class BadRows:
 
     def write(self, folder: Path, batch: int, now: datetime) -> None:
         """Puts them into the batch's folder, in place of what an earlier attempt wrote there."""
-        target = folder / f"batch={batch}"
-        if not self.count and not target.exists():
+        if not self.count:
+            remove_batch(folder, batch)
             return
         remove_leftovers(folder)
-        with written_aside(target) as aside:
+        with written_aside(_batch_folder(folder, batch)) as aside:
             if self.count <= FEW and self._table is not None:
                 times = pa.array([now] * self._table.num_rows, SCHEMA.field("time").type)
                 write_table(pa.table([*self._table.columns, times], schema=SCHEMA), aside)
@@ -70,4 +81,5 @@ class BadRows:
                 from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
 
                 frame = self._frame.select(F.col("row").alias("raw"), "reason", "place")
-                write_frame(frame.withColumn("time", F.lit(now).cast("timestamp")), aside)
+                with spark_errors():
+                    write_frame(frame.withColumn("time", F.lit(now).cast("timestamp")), aside)

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
-from upshot.core.errors import ConstraintError, DataError, UsageError
+from upshot.core.errors import ConstraintError, DataError, Error, UsageError
 from upshot.core.schema import Schema
 from upshot.database.connect import connect
 from upshot.database.database import Database
@@ -41,9 +41,9 @@ from upshot.pipeline.spark_output import spark_prints_to
 from upshot.pipeline.steps import Step
 from upshot.pipeline.streaming import Stream, StreamEnded
 
-PAUSES = (0.5, 2.0, 5.0, 15.0)
-"""Seconds before a stream that Spark ended is started again, the first time and the next ones; a batch that succeeds
-starts the count anew."""
+PAUSES = (0.5, 2.0, 5.0, 15.0, 30.0, 60.0)
+"""Seconds before a stream that Spark ended is started again, and before a source that did not answer is asked again,
+the first time and the next ones. A batch that succeeds, or an answer, starts the count anew."""
 
 
 @dataclass(slots=True)
@@ -99,8 +99,14 @@ class Pipeline:
             return dry_run(self.config, session)
 
     def run(self, *, once: bool = False, watchers: Watchers | None = None) -> Summary:
-        """Runs until it is stopped or, with `once`, until the sources have nothing new."""
-        watchers = watchers or Watchers()
+        """Runs until it is stopped or, with `once`, until the sources have nothing new. After that it may run again."""
+        try:
+            return self._run(once, watchers or Watchers())
+        finally:
+            # Not when a run begins: a stop that comes that early is meant for it.
+            self._stopping.clear()
+
+    def _run(self, once: bool, watchers: Watchers) -> Summary:
         schemas = dict(compiled_program(self.config).visible)
         with ExitStack() as opened:
             opened.enter_context(locked(self.config.state))
@@ -215,7 +221,7 @@ class _Work:
         """Moves the stream to wherever the sources can be read, again and again."""
         while not stopping.is_set():
             known = self._batches.positions
-            moved = advanced(self._sources, self._session, known)
+            moved = self._looked(known, once, stopping)
             if moved != known:
                 offer(self._stream.offered, moved)
                 # Not earlier: a stream that has nothing on offer would begin with an empty batch.
@@ -227,6 +233,19 @@ class _Work:
             else:
                 stopping.wait(self.config.trigger)
                 self._stream.check()
+
+    def _looked(self, known: Positions, once: bool, stopping: threading.Event) -> Positions:
+        """How far the sources can be read now. A run without end bears with one that does not answer for a while."""
+        for pause in PAUSES:
+            try:
+                return advanced(self._sources, self._session, known)
+            except Error as error:
+                if once or not error.retryable:
+                    raise
+                self.watchers.note(f"{error.message}; asking again in {pause:g} seconds")
+                if stopping.wait(pause):
+                    return known
+        return advanced(self._sources, self._session, known)
 
     def _pace(self, once: bool) -> float:
         """How often Spark looks at what is on offer: a look costs little, but a pipeline that waits waits long."""

@@ -8,9 +8,11 @@ start that fails is repeated without them.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from upshot.core.errors import UsageError
+from upshot.core.running_spark import running_session
 from upshot.engine.spark.session import is_connect, own_session
 from upshot.pipeline.config import PipelineConfig
 
@@ -47,7 +49,7 @@ def pipeline_session(config: PipelineConfig, beside: SparkSession | None = None)
     `beside` this one. Why a package could not be had is said on stderr."""
     running, wanted = beside or _running(), _packages(config)
     if running is not None:
-        session = _settled(running.newSession(), config)
+        session = _settled(running.newSession(), config, _ours(running))
         if DELTA_PACKAGE in wanted and delta_support(session, config) == "deltalake":
             _tell_deltalake("Spark was started without it")
         return session
@@ -114,12 +116,8 @@ def _cannot_fetch(package: str, reason: str) -> UsageError:
 
 
 def _running() -> Any:
-    """The session this process has already, if it has one."""
-    try:
-        from pyspark.sql import SparkSession  # noqa: PLC0415 - an optional package
-    except ImportError:
-        return None
-    running = SparkSession.getActiveSession()
+    """The session this process has already, if it has one. It is somebody else's: its settings stay as they are."""
+    running = running_session() or _session_of_context()
     if running is None:
         return None
     if is_connect(running):
@@ -132,6 +130,17 @@ def _running() -> Any:
     return running
 
 
+def _session_of_context() -> Any:
+    """A session for a Spark that somebody started without one, if that is so."""
+    if sys.modules.get("pyspark") is None:
+        return None
+    from pyspark import SparkContext  # noqa: PLC0415 - an optional package
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    context = SparkContext._active_spark_context
+    return None if context is None else SparkSession(context)
+
+
 def _forget_failed_start() -> None:
     """Lets pyspark start Java anew: it keeps what it had when the start failed."""
     from pyspark import SparkContext  # noqa: PLC0415 - an optional package
@@ -140,13 +149,20 @@ def _forget_failed_start() -> None:
     SparkContext._jvm = None
 
 
-def _settled(session: Any, config: PipelineConfig) -> Any:
-    """The session with the settings that can be made on a running one."""
+def _settled(session: Any, config: PipelineConfig, beside: Mapping[str, str] | None = None) -> Any:
+    """The session with the settings that can be made on a running one; `beside` are those of the session next to it."""
     partitions = str(max(2, session.sparkContext.defaultParallelism))
-    for name, value in {**_SETTINGS, "spark.sql.shuffle.partitions": partitions, **config.spark}.items():
-        if session.conf.isModifiable(name):
+    wanted = {**_SETTINGS, "spark.sql.shuffle.partitions": partitions, **(beside or {}), **config.spark}
+    for name, value in wanted.items():
+        # Spark calls only settings of its own modifiable; others are anybody's.
+        if not name.startswith("spark.") or session.conf.isModifiable(name):
             session.conf.set(name, value)
     return session
+
+
+def _ours(session: Any) -> dict[str, str]:
+    """The settings of the session that are Upshot's, which a new session beside it does not have."""
+    return {name: value for name, value in session.conf.getAll.items() if name.startswith("upshot.")}
 
 
 def _listed(text: str) -> list[str]:

@@ -39,6 +39,8 @@ class Point(StrEnum):
 
     RECORDED = "recorded"
     """after the commit, before the first sink"""
+    CREATE = "create"
+    """a Delta sink is about to be made, and the state already says so"""
     RENAME = "rename"
     """a folder is written, but does not have its name yet"""
     POINTER = "pointer"

@@ -5,36 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from upshot.core.errors import DataError
+from upshot.core.errors import DataError, UsageError
 from upshot.database.changes import Changes
 from upshot.database.database import Database
+from upshot.pipeline.attempts import tried
 from upshot.pipeline.record import history
 from upshot.pipeline.sinks.sink import Sink
-from upshot.pipeline.sinks.standing import Standing, read_standings, write_standings
+from upshot.pipeline.sinks.standing import ANNOUNCED, Standing, read_standings, write_standings
 from upshot.pipeline.steps import Step, reached
 
 
 class Publication:
     """The sinks of a pipeline and the file that remembers how far they are. Nobody else writes them while it runs, so
-    each is asked once which version it holds."""
+    each is asked once which version it holds, and again after a write that failed."""
 
     def __init__(self, sinks: Sequence[Sink], file: Path) -> None:
         self._sinks, self._file = sinks, file
-        self._standings = {place: known for place, known in read_standings(file).items() if place in self._places()}
+        # Those of sinks that are not in the pipeline's file stay: such a sink may come back.
+        self._standings = read_standings(file)
         self._asked: set[str] = set()
-
-    def _places(self) -> set[str]:
-        return {sink.place for sink in self._sinks}
 
     def catch_up(self, database: Database) -> None:
         """Makes every sink hold the database's version. Doing it twice is doing it once."""
-        version = database.version
         for sink in self._sinks:
-            standing = self._standing(sink)
-            if standing.held < 0 or standing.seen != version:
-                reached(Step.PUBLISH)
-                self._standings[sink.place] = Standing(_brought(sink, standing, database), version)
+            tried(sink.place, lambda: self._bring(sink, database))  # noqa: B023 - called here
         write_standings(self._file, self._standings)
+
+    def _bring(self, sink: Sink, database: Database) -> None:
+        standing, version = self._standing(sink), database.version
+        if standing.is_announced or standing.seen != version:
+            reached(Step.PUBLISH)
+            # A write that fails may have come to its end all the same: the sink is asked again.
+            self._asked.discard(sink.place)
+            self._standings[sink.place] = Standing(_brought(sink, standing, database), version)
+            self._asked.add(sink.place)
 
     def _standing(self, sink: Sink) -> Standing:
         """How far the sink is, in its own words the first time."""
@@ -42,30 +46,40 @@ class Publication:
         if sink.place in self._asked:
             assert known is not None
             return known
-        held = sink.held()
-        if known is None:
-            if held is not None:
-                raise _stranger(sink, held)
+        held = held_version(sink, known)
+        if held is None:
             # Remembered before it is started: what is there afterwards is then known to be ours.
-            known = self._standings[sink.place] = Standing(-1, -1)
+            found = ANNOUNCED
+        elif known is None:
+            raise _stranger(sink, held)
+        else:
+            found = known if known.held == held else Standing(held, held)
+        if found != known:
+            self._standings[sink.place] = found
             write_standings(self._file, self._standings)
         self._asked.add(sink.place)
-        if held is None:
-            return Standing(-1, -1)
-        return known if known.held == held else Standing(held, held)
+        return found
+
+
+def held_version(sink: Sink, known: Standing | None) -> int | None:
+    """What the sink itself says it holds; None if it is to be started."""
+    return sink.held(announced=known is not None and known.is_announced)
 
 
 def _brought(sink: Sink, standing: Standing, database: Database) -> int:
     """Takes the sink to the database's version; the version it then holds."""
     held, version = standing.held, database.version
-    if held < 0:
+    if standing.is_announced:
         sink.start(database.rows(sink.view), version)
         return version
     if held > version:
         raise _ahead(sink, held, version)
     if not sink.whole:
-        for held, changes in _missing(sink.view, standing.seen, database):
-            sink.apply(changes, held)
+        for number, changes in _missing(sink.view, standing.seen, database):
+            if changes is None:
+                raise _left_behind(sink, number)
+            sink.apply(changes, number)
+            held = number
         return held
     newest = max((number for number, _ in _missing(sink.view, standing.seen, database)), default=None)
     if newest is None:
@@ -75,12 +89,19 @@ def _brought(sink: Sink, standing: Standing, database: Database) -> int:
     return newest
 
 
-def _missing(view: str, since: int, database: Database) -> Iterable[tuple[int, Changes]]:
+def _missing(view: str, since: int, database: Database) -> Iterable[tuple[int, Changes | None]]:
+    """What the versions after `since` changed; None for one whose program had no such view. What a view holds when it
+    is dropped goes without a change, and when it comes back all of its rows come."""
     if since >= database.version:
         return
     for version, changes in history(database, since):
-        if view in changes:
-            yield version, changes[view]
+        try:
+            found = changes[view]
+        except UsageError:
+            yield version, None
+            continue
+        if found:
+            yield version, found
 
 
 def _stranger(sink: Sink, held: int) -> DataError:
@@ -88,6 +109,14 @@ def _stranger(sink: Sink, held: int) -> DataError:
         f"{sink.place} holds version {held} of a state that is not this one",
         code="state-mismatch",
         help="if the state was removed to start over, remove the sink as well; otherwise name another path",
+    )
+
+
+def _left_behind(sink: Sink, version: int) -> DataError:
+    return DataError(
+        f"{sink.place} was left out while the program had no view `{sink.view}`, in version {version}",
+        code="state-mismatch",
+        help="remove the sink to have it written again from the start, or name another path",
     )
 
 

@@ -32,7 +32,7 @@ class Console:
     def wanted(self, schema: Schema) -> Columns:
         return view_columns(schema)
 
-    def held(self) -> int | None:
+    def held(self, *, announced: bool = False) -> int | None:
         return self._held
 
     def start(self, rows: Rows, version: int) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any, Protocol
 
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.changes import Changes
 from upshot.pipeline.sinks.sink import Columns, log_columns, not_ours, view_columns
+from upshot.pipeline.steps import Point, reached
 
 
 class DeltaWriter(Protocol):
@@ -54,14 +57,33 @@ class _DeltaSink:
     def columns(self) -> Columns | None:
         return self._writer.columns(self._path)
 
-    def held(self) -> int | None:
+    def held(self, *, announced: bool = False) -> int | None:
         held = self._writer.version(self._path, self._application)
-        if held is None and self._writer.occupied(self._path):
+        if held is None and self._writer.occupied(self._path) and not (announced and self.columns() is None):
             raise not_ours(self.place)
         return held
 
+    def _create(self, version: int, data: Any) -> None:
+        """Makes the table. Its files are written before its first version, so a start that died left files alone."""
+        remove_fragments(Path(self._path))
+        if self._writer.occupied(self._path):
+            raise not_ours(self.place)
+        reached(Point.CREATE)
+        self._writer.create(self._path, self._application, version, data)
+
     def replace(self, rows: Rows, version: int) -> None:
         raise NotImplementedError("a delta table takes changes")
+
+
+def remove_fragments(folder: Path) -> None:
+    """Removes the files of a Delta table that never had a version; anything else stays."""
+    log = folder / "_delta_log"
+    if any(log.glob("[0-9]*.json")):
+        return
+    for pattern in ("part-*", ".part-*"):
+        for file in folder.glob(pattern):
+            file.unlink()
+    shutil.rmtree(log, ignore_errors=True)
 
 
 class DeltaView(_DeltaSink):
@@ -74,7 +96,7 @@ class DeltaView(_DeltaSink):
         return view_columns(schema)
 
     def start(self, rows: Rows, version: int) -> None:
-        self._writer.create(self._path, self._application, version, self._writer.rows(rows))
+        self._create(version, self._writer.rows(rows))
 
     def apply(self, changes: Changes, version: int) -> None:
         # deltalake takes a version that is there already as if it were new, so it is asked first.
@@ -94,8 +116,7 @@ class DeltaLog(_DeltaSink):
         return log_columns(schema)
 
     def start(self, rows: Rows, version: int) -> None:
-        data = self._writer.changes(Changes(rows, Rows.of(rows.schema, [])), version)
-        self._writer.create(self._path, self._application, version, data)
+        self._create(version, self._writer.changes(Changes(rows, Rows.of(rows.schema, [])), version))
 
     def apply(self, changes: Changes, version: int) -> None:
         if version > (self.held() or 0):

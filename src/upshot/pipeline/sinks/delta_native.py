@@ -13,6 +13,7 @@ from upshot.core.errors import EngineError
 from upshot.core.rows import Rows
 from upshot.database.changes import Changes
 from upshot.pipeline.sinks.delta_types import type_word
+from upshot.pipeline.sinks.failures import sink_failed
 from upshot.pipeline.sinks.sink import CHANGE, Columns
 from upshot.pipeline.sinks.tables import log_table, table_of
 
@@ -73,10 +74,4 @@ def _quoted(alias: str, column: str) -> str:
 
 
 def _refused(path: str, error: DeltaError) -> EngineError:
-    failed = EngineError(
-        f"the delta table `{path}` could not be written: {str(error).splitlines()[0]}",
-        code="sink-failed",
-        help="nothing is lost: the change is recorded, and the next run writes it",
-    )
-    failed.retryable = True
-    return failed
+    return sink_failed(f"the delta table `{path}`", next(iter(str(error).splitlines()), type(error).__name__))

@@ -9,6 +9,7 @@ from typing import Any
 from upshot.core.rows import Rows
 from upshot.database.changes import Changes
 from upshot.pipeline.sinks.delta_types import type_word
+from upshot.pipeline.sinks.failures import spark_writes
 from upshot.pipeline.sinks.sink import CHANGE, Columns
 from upshot.pipeline.sinks.tables import frame_of, log_frame
 
@@ -52,8 +53,9 @@ class SparkDelta:
         self._write(path, application, version, data, "append")
 
     def _write(self, path: str, application: str, version: int, data: Any, mode: str) -> None:
-        writer = data.write.format("delta").mode(mode)
-        writer.option("txnAppId", application).option("txnVersion", version).save(path)
+        with spark_writes(_table(path)):
+            writer = data.write.format("delta").mode(mode)
+            writer.option("txnAppId", application).option("txnVersion", version).save(path)
 
     def merge(self, path: str, application: str, version: int, data: Any, columns: list[str]) -> None:
         names = [_quoted(column) for column in columns]
@@ -64,7 +66,7 @@ class SparkDelta:
             f"WHEN NOT MATCHED AND s.{CHANGE} = 1 "
             f"THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
         )
-        with _stamped(self._session.conf, application, version):
+        with spark_writes(_table(path)), _stamped(self._session.conf, application, version):
             self._session.sql(statement, changes=data).collect()
 
     def rows(self, rows: Rows) -> Any:
@@ -72,6 +74,10 @@ class SparkDelta:
 
     def changes(self, changes: Changes, version: int) -> Any:
         return log_frame(changes, self._session, version)
+
+
+def _table(path: str) -> str:
+    return f"the delta table `{path}`"
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from upshot.core.errors import DataError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.changes import Changes
+from upshot.pipeline.sinks.failures import spark_writes
 from upshot.pipeline.sinks.folders import (
     parquet_columns,
     remove_leftovers,
@@ -48,7 +49,7 @@ class ParquetLog:
     def wanted(self, schema: Schema) -> Columns:
         return log_columns(schema)
 
-    def held(self) -> int | None:
+    def held(self, *, announced: bool = False) -> int | None:
         return max(self._versions(), default=None)
 
     def start(self, rows: Rows, version: int) -> None:
@@ -68,7 +69,8 @@ class ParquetLog:
     def _write(self, changes: Changes, version: int) -> None:
         with written_aside(self._path / f"{_FOLDER}={version:06}") as folder:
             if stays_on_spark(changes.inserted) or stays_on_spark(changes.deleted):
-                write_frame(log_frame(changes, self._session, version), folder)
+                with spark_writes(self.place):
+                    write_frame(log_frame(changes, self._session, version), folder)
             else:
                 write_table(log_table(changes, version), folder)
 
@@ -90,7 +92,7 @@ class ParquetSnapshots:
     def wanted(self, schema: Schema) -> Columns:
         return view_columns(schema)
 
-    def held(self) -> int | None:
+    def held(self, *, announced: bool = False) -> int | None:
         pointer = self._path / POINTER
         if not pointer.exists():
             _numbered(self._path, r"v(\d+)", self.place)
@@ -122,7 +124,8 @@ class ParquetSnapshots:
     def _write(self, rows: Rows, version: int) -> None:
         with written_aside(self._folder(version)) as folder:
             if stays_on_spark(rows):
-                write_frame(frame_of(rows, self._session), folder)
+                with spark_writes(self.place):
+                    write_frame(frame_of(rows, self._session), folder)
             else:
                 write_table(table_of(rows), folder)
         reached(Point.POINTER)

@@ -51,8 +51,9 @@ class Sink(Protocol):
         """The columns the sink must have for a view of this schema."""
         ...
 
-    def held(self) -> int | None:
-        """The version the sink holds; None if it is new. Raises if something else is in its place."""
+    def held(self, *, announced: bool = False) -> int | None:
+        """The version the sink holds; None if it is new. Raises if something else is in its place, unless the sink was
+        `announced` and what is there can be left of a start that did not come to its end: `start` removes that."""
         ...
 
     def start(self, rows: Rows, version: int) -> None:

@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from upshot.core.errors import DataError
+from upshot.pipeline.lock import unusable_state
 from upshot.pipeline.sinks.folders import write_json
 
 
@@ -17,14 +19,30 @@ class Standing:
     held: int
     seen: int
 
+    @property
+    def is_announced(self) -> bool:
+        """Whether the sink was about to be started, and nobody knows how far that went."""
+        return self.held < 0
+
+
+ANNOUNCED = Standing(-1, -1)
+
 
 def read_standings(file: Path) -> dict[str, Standing]:
     """By place of the sink; empty for a state that is new."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
+        return {place: Standing(int(found["held"]), int(found["seen"])) for place, found in content.items()}
     except FileNotFoundError:
         return {}
-    return {place: Standing(**fields) for place, fields in content.items()}
+    except OSError as error:
+        raise unusable_state(file.parent, error) from None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise DataError(
+            f"`{file}` does not say how far the sinks are: it is damaged",
+            code="state-mismatch",
+            help="restore the whole state from a copy, or remove it, and the sinks with it, to start over",
+        ) from None
 
 
 def write_standings(file: Path, standings: dict[str, Standing]) -> None:

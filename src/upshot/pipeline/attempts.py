@@ -1,0 +1,27 @@
+"""Another try for what may succeed the next time, such as after a lost worker or beside another writer of a table."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from upshot.core.errors import Error
+
+log = logging.getLogger("upshot.pipeline")
+
+ATTEMPTS = 3
+
+Result = TypeVar("Result")
+
+
+def tried(what: str, attempt: Callable[[], Result]) -> Result:
+    """What the first attempt returns that succeeds. Errors that are not `retryable`, and the last one, are raised."""
+    for number in range(1, ATTEMPTS):
+        try:
+            return attempt()
+        except Error as error:
+            if not error.retryable:
+                raise
+            log.warning("%s, attempt %d of %d: %s", what, number, ATTEMPTS, error.message)
+    return attempt()

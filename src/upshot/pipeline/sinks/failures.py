@@ -1,0 +1,34 @@
+"""What keeps a sink from being written, told as an error of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from upshot.core.errors import EngineError, Error
+from upshot.engine.spark.failures import translated
+
+
+def sink_failed(what: str, reason: str) -> EngineError:
+    """The error for a write that may well succeed the next time: others may be at work on the same table."""
+    failed = EngineError(
+        f"{what} could not be written: {reason}",
+        code="sink-failed",
+        help="nothing is lost: the change is recorded, and the next run writes it",
+    )
+    failed.retryable = True
+    return failed
+
+
+@contextmanager
+def spark_writes(what: str) -> Iterator[None]:
+    """What Spark raises inside comes out as an error of ours."""
+    try:
+        yield
+    except Exception as error:
+        raise _told(what, translated(error)) from error
+
+
+def _told(what: str, error: Error) -> Error:
+    # The change is in the store by now: what Spark's own errors say of transactions does not hold here.
+    return sink_failed(what, error.message) if error.code in ("spark-failed", "lost-worker") else error
