@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from upshot.core.errors import UsageError
+from upshot.core.errors import Error, UsageError
 from upshot.core.running_spark import running_session
 from upshot.engine.spark.session import is_connect, own_session
 from upshot.pipeline.config import PipelineConfig
@@ -94,7 +94,8 @@ def _packages(config: PipelineConfig) -> list[str]:
 
 def _refuse_if_needed(config: PipelineConfig, wanted: list[str], error: Exception) -> None:
     """Raises where there is no way without the packages."""
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    said = error.message if isinstance(error, Error) else str(error)
+    reason = said.splitlines()[0] if said else type(error).__name__
     for package in wanted:
         if package != DELTA_PACKAGE or config.delta == "spark":
             raise _cannot_fetch(package, reason) from error
