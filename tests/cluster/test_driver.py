@@ -15,6 +15,7 @@ import pytest
 
 import upshot
 from tests.cluster.cluster import HOST, Cluster
+from tests.properties.settings import is_soak
 
 pytestmark = pytest.mark.slow
 """Drivers are started and killed."""
@@ -50,10 +51,16 @@ format = "parquet"
 changes = "closure_changes"
 """
 RUN = "import sys; from upshot.pipeline.run import run_pipeline; run_pipeline(sys.argv[1], once=True)"
-CHANGES = (
-    {"insert": {"edge": [[n, n + 1] for n in range(8)]}},
-    {"insert": {"edge": [[3, 1]]}, "delete": {"edge": [[5, 6]]}},
-    {"insert": {"edge": [[5, 6]]}, "delete": {"edge": [[0, 1], [3, 1]]}},
+FAULTS = ("read", "stage", "record", "recorded", "publish", "rename", "finish") if is_soak() else ("recorded",)
+"""Where the driver is killed, one batch after another; on a single machine all points are gone through every time."""
+
+CHAIN = [[n, n + 1] for n in range(8)]
+CHANGES: tuple[dict[str, dict[str, list[list[int]]]], ...] = (
+    {"insert": {"edge": CHAIN}},
+    *(
+        {"insert": {"edge": [[6, n % 5], CHAIN[n - 1]]}, "delete": {"edge": [CHAIN[n], [6, (n - 1) % 5]]}}
+        for n in range(1, len(FAULTS) + 2)
+    ),
 )
 
 
@@ -101,9 +108,10 @@ def test_a_pipeline_whose_driver_is_killed_ends_as_if_nothing_had_happened(clust
     folder = pipeline(tmp_path / "faulty", cluster)
     add(folder, 0)
     assert run(folder) == 0
-    add(folder, 1)
-    assert run(folder, "recorded") == -signal.SIGKILL
-    add(folder, 2)
+    for number, fault in enumerate(FAULTS, start=1):
+        add(folder, number)
+        assert run(folder, fault) == -signal.SIGKILL, fault
+    add(folder, len(FAULTS) + 1)
     assert run(folder) == 0
     log = change_log(folder)
     assert sorted((row["_change"], row["x"], row["y"]) for row in log) == expected()

@@ -10,6 +10,7 @@ from upshot.core.errors import DataError, UsageError
 from upshot.database.engines import Engine
 from upshot.database.placement import PlacedEngine, bytes_of_rows
 from upshot.database.spark_frames import has_delta, spark_errors
+from upshot.engine.spark.spark_paths import exact_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +62,7 @@ def _dataset(path: Path, format: str, place: PlacedEngine | None) -> Any:
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise _unreadable(path, error) from None
     with spark_errors():
-        return place.session.read.parquet(str(path.absolute()))
+        return place.session.read.parquet(exact_path(path.absolute()))
 
 
 def _expected(files: Any, path: Path, format: str) -> int:

@@ -25,6 +25,7 @@ SCHEMA = pa.schema(
 )
 """The columns in the files; readers of partitioned Parquet add `batch` from the folder's name."""
 
+BAD = ("row", "reason", "place")
 _SHOWN = 5
 
 
@@ -44,14 +45,16 @@ def _batch_folder(folder: Path, batch: int) -> Path:
 class BadRows:
     """The misfits of one range of a source. Few are looked at once and kept; many stay with Spark."""
 
-    def __init__(self, frame: Any) -> None:
-        """`frame` has columns `row`, `reason`, `place`, or is None."""
-        self._frame = frame
-        table = None if frame is None else frame.select("row", "reason", "place").limit(FEW + 1).toArrow()
-        self._table: pa.Table | None = table
+    def __init__(self, table: pa.Table | None, frame: Any = None) -> None:
+        """Columns `row`, `reason`, `place`, of both; the frame is for more than the table holds."""
+        self._table, self._frame = table, frame
         self.count = 0 if table is None else table.num_rows
         if self.count > FEW:
             self.count = frame.count()
+
+    @classmethod
+    def of(cls, frame: Any) -> BadRows:
+        return cls(None if frame is None else frame.select(*BAD).limit(FEW + 1).toArrow(), frame)
 
     def refuse(self, relation: str) -> None:
         """Raises with the first reasons, if there is any row."""

@@ -10,19 +10,24 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
+from pyspark.sql import types as spark
 
 from upshot.core.errors import Error
 from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
 from upshot.engine.spark.failures import translated
-from upshot.engine.spark.spark_types import column_names, literal, table_from_spark
-from upshot.pipeline.quarantine import BadRows
+from upshot.engine.spark.spark_types import column_names, literal, spark_type, table_from_spark
+from upshot.pipeline.quarantine import BAD, BadRows
 from upshot.pipeline.sinks.tables import FEW
 from upshot.pipeline.sources.batch import CLASS, SourceBatch
 
 if TYPE_CHECKING:
     from upshot.database.transaction import Transaction
 
+AT_ONCE = 4 << 20
+"""So many bytes are few rows: keeping them for a second job would take longer than reading them twice."""
+
+_BAD = "bad"
 REPLACE, REMOVE = "replace", "remove"
 KINDS = (REPLACE, REMOVE, "delete", "insert", "upsert")
 """What becomes of rows, in the order of the statements; the parts of a change do not overlap, so any order would do."""
@@ -65,14 +70,35 @@ class Range:
 
 def read_range(batch: SourceBatch) -> Range:
     """The rows of a source's batch, counted, and those that do not fit."""
-    cached = tuple(frame.persist() for frame in (batch.shared, batch.net) if frame is not None)
+    at_once = batch.net is not None and batch.bytes is not None and batch.bytes <= AT_ONCE
+    cached = () if at_once else tuple(frame.persist() for frame in (batch.shared, batch.net) if frame is not None)
     try:
+        if at_once and (found := _read_at_once(batch)):
+            return found
         parts, count = _replaced(batch) if batch.replaced is not None else _changed(batch)
-        return Range(batch.schema, parts, count, BadRows(batch.bad), batch.notes, cached)
+        return Range(batch.schema, parts, count, BadRows.of(batch.bad), batch.notes, cached)
     except Exception as error:
         for frame in cached:
             frame.unpersist()
         raise error if isinstance(error, Error) else translated(error) from error
+
+
+def _read_at_once(batch: SourceBatch) -> Range | None:
+    """All of a small batch, what does not fit included, in one job; None if it turns out to be a large one."""
+    assert batch.net is not None
+    types = [*map(spark_type, batch.schema.types)] or [spark.BooleanType()]
+    nothing = [F.lit(None).cast("string").alias(name) for name in BAD]
+    net = batch.net.select(*_filled(batch.schema, batch.net), CLASS, *nothing)
+    if batch.bad is not None:
+        no_row = [F.lit(None).cast(type).alias(f"c{i}") for i, type in enumerate(types)]
+        net = net.unionByName(batch.bad.select(*no_row, F.lit(_BAD).alias(CLASS), *BAD))
+    table = net.toArrow()
+    is_bad = pc.equal(table[CLASS], _BAD)
+    bad, good = table.filter(is_bad).select(BAD), table.filter(pc.invert(is_bad)).drop_columns(list(BAD))
+    if max(bad.num_rows, good.num_rows) > FEW:
+        return None
+    parts = {kind: _part(good, kind, batch.schema) for kind in good[CLASS].unique().to_pylist()}
+    return Range(batch.schema, parts, good.num_rows, BadRows(bad), batch.notes)
 
 
 def _replaced(batch: SourceBatch) -> tuple[dict[str, Any], int]:

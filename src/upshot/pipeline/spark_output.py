@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 
-from upshot.core.errors import EngineError, Error
+from upshot.core.errors import EngineError
+from upshot.engine.spark.session import NOT_STARTED
 
 _STREAMS = (1, 2)
 _SHOWN = 3
@@ -31,18 +32,15 @@ def spark_prints_to(file: Path) -> Iterator[None]:
             finally:
                 for stream, before in zip(_STREAMS, kept, strict=True):
                     os.dup2(before, stream)
-    except Error:
-        raise
-    except Exception as error:
-        raise _not_started(error, file) from error
+    except EngineError as error:
+        raise _with_words(error, file) if error.code == NOT_STARTED else error from error
     finally:
         for handle in (*kept, log):
             os.close(handle)
 
 
-def _not_started(error: Exception, file: Path) -> EngineError:
-    told = [line for line in str(error).splitlines() if line.strip()]
+def _with_words(error: EngineError, file: Path) -> EngineError:
+    """The error with the last of what Spark printed."""
     with open(file, encoding="utf-8", errors="replace") as log:
         printed = [line.strip() for line in log if line.strip()][-_SHOWN:]
-    why = " / ".join([*(told[:1] or [type(error).__name__]), *printed])
-    return EngineError(f"Spark did not start: {why}", code="spark-not-started", help=f"all it printed is in `{file}`")
+    return EngineError(" / ".join([error.message, *printed]), code=error.code, help=f"all it printed is in `{file}`")

@@ -16,7 +16,6 @@ from upshot.core.rows import Row
 from upshot.core.types import Kind, Type
 from upshot.engine.spark.spark_paths import exact_path
 from upshot.engine.spark.spark_types import (
-    arrow_schema_for_spark,
     column_names,
     rows_for_spark,
     rows_from_spark,
@@ -199,10 +198,6 @@ def with_one_nan(rows: list[Row], types: Sequence[Type]) -> list[Row]:
     if not any(type.kind is Kind.FLOAT for type in types):
         return rows
     return [tuple(math.nan if v != v else v for v in row) for row in rows]
-
-
-def empty_table(types: Sequence[Type]) -> pa.Table:
-    return arrow_schema_for_spark(types).empty_table()
 
 
 def _narrowed(frame: DataFrame, types: Types, wanted: Sequence[Type] | None) -> DataFrame:
