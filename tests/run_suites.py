@@ -1,4 +1,4 @@
-"""Runs the suites one after another, each in its own pytest process, and sums them up in one table.
+"""Runs the suites, each in its own pytest process, two at a time, and sums them up in one table.
 
     python tests/run_suites.py                  every suite, the slice that `make test` promises
     python tests/run_suites.py --fast           small slices, without tests marked slow
@@ -22,6 +22,8 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,16 +90,20 @@ SUITES = (
     Suite("goldens", "tests/goldens", 60),
     Suite("database", "tests/database", 60),
     Suite("scripts", "tests/scripts", 60),
-    Suite("properties", "tests/properties", 240),
+    Suite("properties", "tests/properties", 300),
     Suite("cli", "tests/cli", 90),
     Suite("docs", "tests/docs", 60),
     Suite("bench", "tests/bench", 60),
     Suite("store", "tests/store", 90),
-    Suite("spark", "tests/spark", 600, unless=_NO_SPARK),
-    Suite("pipeline", "tests/pipeline", 360, unless=_NO_SPARK),
-    Suite("cluster", "tests/cluster", 200, unless=_NO_SPARK),
+    Suite("spark", "tests/spark", 900, unless=_NO_SPARK),
+    Suite("pipeline", "tests/pipeline", 700, unless=_NO_SPARK),
+    Suite("cluster", "tests/cluster", 240, unless=_NO_SPARK),
 )
 
+LANES = 2
+"""Suites that run at a time: those with Spark wait for it more than they compute."""
+
+_PRINTING = threading.Lock()
 _COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)")
 _CLOSING = re.compile(r"(\d+ \w+, )*\d+ \w+ in [\d.]+s|no tests (ran|collected)")
 
@@ -111,8 +117,9 @@ def main(argv: list[str]) -> int:
         print("\n".join(missing), file=sys.stderr)
         return 2
     print(f"UPSHOT_CASES={slice_.cases} UPSHOT_SEED={slice_.seed}{'' if slice_.slow else ', without slow tests'}")
-    outcomes = [_run(suite, slice_, options.extra) for suite in suites]
-    return _report(outcomes, slice_)
+    began = time.monotonic()
+    outcomes = _run_all(suites, slice_, options.extra)
+    return _report(outcomes, slice_, time.monotonic() - began)
 
 
 def _options(argv: list[str]) -> argparse.Namespace:
@@ -157,10 +164,34 @@ def _absent(suites: list[Suite]) -> list[str]:
     return [f"suite {s.name}: {s.path} does not exist" for s in suites if not (ROOT / s.path).exists()]
 
 
-def _run(suite: Suite, slice_: Slice, extra: list[str]) -> Outcome:
-    print(f"\n── {suite.name} · {suite.path} · budget {suite.budget} s", flush=True)
+def _run_all(suites: list[Suite], slice_: Slice, extra: list[str]) -> list[Outcome]:
+    """The long ones first, so that the lanes end together. A suite alone shows what it prints as it prints it."""
+    if len(suites) == 1 or not slice_.patience:
+        return [_run(suite, slice_, extra, _print) for suite in suites]
+    with ThreadPoolExecutor(LANES) as lanes:
+        longest_first = sorted(suites, key=lambda suite: -suite.budget)
+        running = {suite.name: lanes.submit(_run_quietly, suite, slice_, extra) for suite in longest_first}
+    return [running[suite.name].result() for suite in suites]
+
+
+def _run_quietly(suite: Suite, slice_: Slice, extra: list[str]) -> Outcome:
+    """What the suite prints comes as a whole, when it has ended."""
+    printed: list[str] = []
+    try:
+        return _run(suite, slice_, extra, printed.append)
+    finally:
+        with _PRINTING:
+            _print("".join(printed))
+
+
+def _print(text: str) -> None:
+    print(text, end="", flush=True)
+
+
+def _run(suite: Suite, slice_: Slice, extra: list[str], show: Callable[[str], None]) -> Outcome:
+    show(f"\n── {suite.name} · {suite.path} · budget {suite.budget} s\n")
     if suite.unless:
-        print(f"skipped: {suite.unless}")
+        show(f"skipped: {suite.unless}\n")
         return Outcome(suite, "skipped", reasons=(suite.unless,))
     command = [sys.executable, "-m", "pytest", "-q", "-rsxX", "-p", "no:cacheprovider", *suite.arguments, suite.path]
     command += [] if slice_.slow else ["-m", "not slow"]
@@ -175,7 +206,7 @@ def _run(suite: Suite, slice_: Slice, extra: list[str]) -> Outcome:
     closing, reasons = "", []
     assert process.stdout is not None
     for line in process.stdout:
-        print(line, end="", flush=True)
+        show(line)
         if _CLOSING.search(line):
             closing = line
         elif line.startswith("SKIPPED"):
@@ -196,13 +227,12 @@ def _verdict(code: int, slice_: Slice) -> str:
     return "empty" if code == nothing_collected else "failed"
 
 
-def _report(outcomes: list[Outcome], slice_: Slice) -> int:
-    total, seconds = Counter[str](), 0.0
+def _report(outcomes: list[Outcome], slice_: Slice, seconds: float) -> int:
+    total = Counter[str]()
     print(f"\nslice: UPSHOT_CASES={slice_.cases} UPSHOT_SEED={slice_.seed}")
     print(f"{'suite':<12} {'verdict':<8} {'seconds':>8} {'budget':>7}  tests")
     for outcome in outcomes:
         total += outcome.counts
-        seconds += outcome.seconds
         counts = ", ".join(f"{n} {word}" for word, n in outcome.counts.items())
         late = "  over budget" if outcome.seconds > outcome.suite.budget and slice_.patience else ""
         name, budget = outcome.suite.name, outcome.suite.budget
