@@ -125,9 +125,9 @@ def test_a_frame_that_does_not_fit_is_refused_as_a_table_is(spark: Any) -> None:
     with SparkDriver(spark, TYPES) as it:
         it.insert("n", (1,))
         for value, type, relation, code in (
-            ("7", "int", "n", None), ("7", "string", "n", "wrong-type"), ("7", "decimal(5,0)", "n", "wrong-type"),
+            ("7", "int", "n", None), ("7", "string", "n", "wrong-type"), ("7", "decimal(5,1)", "n", "wrong-type"),
             ("-9223372036854775808", "bigint", "n", "reserved-value"), ("-1", "bigint", "u", "number-out-of-range"),
-            ("18446744073709551615", "decimal(20,0)", "u", None),
+            ("18446744073709551615", "decimal(20,0)", "u", None), ("7", "decimal(5,0)", "n", None),
         ):  # fmt: skip
             frame = spark.sql(f"select cast('{value}' as {type}) as x")
             if code is None:
