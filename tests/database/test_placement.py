@@ -103,7 +103,7 @@ def place(tmp_path: Path) -> Iterator[Any]:
 
     def make(memory: int | str) -> Database:
         limits = Limits(memory=memory_budget(memory))
-        return Database(SparkPlace(None, limits, make=lambda *_: Elsewhere(), make_scratch=lambda _: Folder(tmp_path)))
+        return Database(SparkPlace(None, limits, lambda *_: Elsewhere(), lambda _: Folder(tmp_path), lambda _: None))
 
     yield make
     assert not Elsewhere.open, "an engine was left open"
@@ -258,9 +258,7 @@ def test_what_was_restored_elsewhere_starts_there(place: Any, tmp_path: Path) ->
 def test_a_durable_database_moves_and_opens_again_as_it_was(tmp_path: Path) -> None:
     def opened(memory: str) -> Database:
         limits = Limits(memory=memory_budget(memory))
-        place = SparkPlace(
-            None, limits, make=lambda *_: Elsewhere(), make_scratch=lambda _: Folder(tmp_path / "scratch")
-        )
+        place = SparkPlace(None, limits, lambda *_: Elsewhere(), lambda _: Folder(tmp_path / "scratch"), lambda _: None)
         return open_durable(tmp_path / "store", place)
 
     Elsewhere.failing = ""

@@ -261,7 +261,9 @@ from_one(Y) :- path(1, Y).
 """
     lake.pipeline = lake.pipeline.replace("[sink.away]", "[sink.from_one]").replace("out/away", "out/from_one")
     lake.write()
-    assert lake.run().batches == 0
+    notes: list[str] = []
+    assert lake.run(note=notes.append).batches == 0
+    assert notes == ["`from_one` is defined anew: +1 -0, version 3", "`path` is defined anew: +0 -2, version 3"]
     assert lake.view() == [(1, 3)]
     assert summed(lake.log()) == lake.view()
     assert lake.snapshot("from_one") == [(3,)]

@@ -52,6 +52,7 @@ def test_history_tells_every_commit_with_its_time_meta_program_and_changes(root:
             with pytest.raises(upshot.UsageError) as caught:
                 db.history(since=wrong)
             assert caught.value.code == "history-not-kept"
+            assert ("there is no version 4 yet" in caught.value.message) == (wrong == 4)
 
 
 def test_history_of_many_commits_is_read_in_pages_in_either_direction(root: Path) -> None:

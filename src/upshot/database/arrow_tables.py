@@ -140,7 +140,11 @@ def _closest(name: str, left: list[str]) -> str:
 def how_to_rename(names: list[str]) -> str:
     """The calls that give the columns of a table other names."""
     listed = "[" + ", ".join(f'"{name}"' for name in names) + "]"
-    return f"rename the columns: `table.rename_columns({listed})` for Arrow, `frame.columns = {listed}` for frames"
+    spark = listed[1:-1]
+    return (
+        f"rename the columns: `table.rename_columns({listed})` for Arrow, `frame.columns = {listed}` for pandas and "
+        f"Polars, `frame.toDF({spark})` for Spark"
+    )
 
 
 def _listed(names: list[str]) -> str:

@@ -130,7 +130,7 @@ def _described(part: Part, first: str) -> str:
         lines += [f"    because {reason}" for reason in part.reasons]
         lines.append("  rules")
         lines += [f"    {line}" for rule in part.rules for line in rule.splitlines()]
-    if part.decomposition:
+    if part.decomposition and part.decomposition.rstrip() not in part.plan:
         lines += [f"  {line}" for line in part.decomposition.rstrip().splitlines()]
     if part.plan:
         lines.append("  plan" if first == part.name else f"  plan as for {first}")

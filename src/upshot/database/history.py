@@ -55,7 +55,10 @@ def refuse_forgotten(store: Store, since: int, current: int) -> None:
     if isinstance(since, int) and store.oldest <= since <= current:
         return
     message = f"changes since version {since} are not kept; those since {store.oldest} are, until {current}"
-    raise UsageError(message, code="history-not-kept", help="watch without `since` to start from all rows")
+    if isinstance(since, int) and since > current:
+        message = f"there is no version {since} yet; the last one is {current}"
+    help = f"give a version from {store.oldest} to {current}; a watch without `since` starts from all rows"
+    raise UsageError(message, code="history-not-kept", help=help)
 
 
 def _changes(store: Store, version: int) -> ChangeSet:

@@ -25,6 +25,7 @@ from upshot.database.spark_frames import collected, counted, is_spark_frame, ref
 from upshot.engine.limits import BudgetExceeded, Limits, in_bytes
 from upshot.engine.local import LocalEngine
 from upshot.engine.saved import Saved
+from upshot.engine.spark.session import refuse_unfit_workers
 from upshot.engine.work import Work
 from upshot.plan import ProgramPlan
 
@@ -67,6 +68,8 @@ class SparkPlace:
     limits: Limits
     make: Callable[[Any, Limits], Engine] = spark_engine
     make_scratch: Callable[[Any], Folders] = spark_scratch
+    check_workers: Callable[[Any], None] = refuse_unfit_workers
+    """Raises if the session's workers cannot do the work; asked before anything moves there."""
     reason: str = ""
     """Why an engine starts on Spark; nothing while it should start locally."""
     start: Callable[[], Any] | None = None
@@ -246,6 +249,7 @@ class PlacedEngine:
             if self._plan is not None:
                 saved = self._saved(local, self._plan)
             spark = self._place.spark()
+            self._place.check_workers(self._place.session)
             if self._plan is not None:
                 spark.restore(self._plan, saved)
             for statement in self._change.statements:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +15,8 @@ from types import FrameType
 from typing import Any
 
 from upshot.core.errors import ConstraintError, DataError, Error, UsageError
-from upshot.core.schema import Schema
+from upshot.core.schema import Role, Schema
+from upshot.database.changes import Definition
 from upshot.database.connect import connect
 from upshot.database.database import Database
 from upshot.engine.spark.session import is_connect
@@ -95,6 +96,7 @@ class Pipeline:
 
     def check(self) -> DryRun:
         """What a run would do: program, sources and sinks are checked, views planned; nothing is made or changed."""
+        compiled_program(self.config)  # What is wrong with the file itself needs no Spark.
         with TemporaryDirectory() as folder, self._session(Path(folder) / "spark.log") as session:
             return dry_run(self.config, session)
 
@@ -159,13 +161,20 @@ class _Work:
             connect(config.state / "store", spark=session, engine=config.engine, memory=config.memory)
         )
         self._whole_state(recorded(database))
-        take_on(database, config, schemas)
+        self._tell(take_on(database, config, schemas), schemas)
         publication.catch_up(database)
         self._batches = BatchRunner(
             config, session, database, self._sources, schemas, publication, watchers.step, JobCounter(session)
         )
         self._count = 0
         self._handled: Positions = {}
+
+    def _tell(self, definition: Definition, schemas: Mapping[str, Schema]) -> None:
+        """A program that is not the one the store had: what it makes of the rows that are there."""
+        for name, change in definition.changes.items():
+            if name in schemas and schemas[name].role is not Role.BASE:
+                counts = f"+{len(change.inserted)} -{len(change.deleted)}"
+                self.watchers.note(f"`{name}` is defined anew: {counts}, version {definition.version}")
 
     def _publication(self, schemas: dict[str, Schema], delta: str) -> Publication:
         """The sinks, all of which can hold what the program publishes: found out before anything is changed."""

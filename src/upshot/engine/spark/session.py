@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from upshot.core.errors import EngineError, UsageError
+from upshot.engine.spark.failures import translated
 from upshot.engine.spark.worker_memory import SETTING as WORKER_MEMORY
 
 NOT_STARTED = "spark-not-started"
@@ -66,7 +67,7 @@ def own_session(**config: Any) -> Any:
 
 def private_session(session: Any) -> Any:
     """A session beside the user's, on the same cluster, with our settings; the user's own are not touched."""
-    workers_use_this_python()
+    workers_use_this_python(session)
     private = session.cloneSession() if is_connect(session) else session.newSession()
     for name, value in _SETTINGS.items():
         private.conf.set(name, value)
@@ -161,9 +162,27 @@ def require_java(config: dict[str, Any]) -> None:
     )
 
 
-def workers_use_this_python() -> None:
-    """Workers would take `python3` from their path, which need not have our packages."""
+def workers_use_this_python(session: Any = None) -> None:
+    """Workers would take `python3` from their path, which need not have our packages. A Spark that was started before
+    this goes on doing so, unless its workers are on this machine and it is told."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    context = None if session is None or is_connect(session) else session.sparkContext
+    if context is not None and context.master.startswith("local") and context.pythonExec == "python3":
+        context.pythonExec = sys.executable
+
+
+def refuse_unfit_workers(session: Any) -> None:
+    """Raises if the Python workers cannot run Upshot: found out by one job, before anything depends on it."""
+
+    def imported(batches: Iterator[Any]) -> Iterator[Any]:
+        import upshot.engine.spark.shard  # noqa: F401, PLC0415 - in the worker
+
+        yield from batches
+
+    try:
+        session.range(1).mapInArrow(imported, "id long").collect()
+    except Exception as error:
+        raise translated(error) from error
 
 
 def _setting(name: str) -> str:

@@ -9,7 +9,6 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
-from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
 from upshot.pipeline.sources.cells import checked, text_cell, typed_cell
@@ -61,9 +60,9 @@ def refuse_columns(given: Sequence[str], schema: Schema, where: str, *, ignore_e
     lacking = [name for name in names if name not in given]
     extra = [] if ignore_extra else [name for name in given if name not in names]
     if lacking:
-        hint = did_you_mean(lacking[0], [name for name in given if name not in names])
         raise _other_columns(
-            f"{where} has no column {_listed(lacking)} of `{schema}`", hint or f"it has {_listed(given)}"
+            f"{where} has no column {_listed(lacking)} of `{schema}`",
+            f"it has {_listed(given)}: rename the column there, or the one of `{schema.name}` in the program",
         )
     if extra:
         raise _other_columns(
