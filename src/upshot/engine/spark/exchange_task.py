@@ -9,7 +9,7 @@ steps before have written.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 
 from upshot.core.errors import LimitError
 from upshot.core.types import Kind, Type
-from upshot.engine.limits import BudgetExceeded
 from upshot.engine.local.codec import null_code
 from upshot.engine.spark.exchange_plan import ExchangePlan
 from upshot.engine.spark.shard import Codes, Shard, kept_shard, received
-from upshot.engine.spark.shard_files import PartFiles, gave_up
+from upshot.engine.spark.shard_files import PartFiles, listing
 from upshot.engine.spark.shard_plan import SharedRelation
 from upshot.engine.spark.slots import Slots
 
@@ -77,7 +76,7 @@ class ScatterTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = received(batches)
         if rows is not None:
-            yield from _listed(self.outbox, partial(self._scatter, rows))
+            yield listing(self.outbox.files(), partial(self._scatter, rows))
 
     def _scatter(self, rows: pa.Table, files: PartFiles) -> None:
         with kept_shard(self.plan.shard, self.shared) as shard:
@@ -107,7 +106,7 @@ class StepTask:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 if number in self.inbox:
-                    yield from _listed(self.outbox, partial(self._run, number))
+                    yield listing(self.outbox.files(), partial(self._run, number))
 
     def _run(self, number: int, files: PartFiles) -> None:
         with kept_shard(self.plan.shard, self.shared, f"{self.load}, part {number}") as shard:
@@ -116,19 +115,6 @@ class StepTask:
             part.rounds(self.inbox[number])
             part.write(self.outbox, files)
             shard.step = self.step
-
-
-def _listed(outbox: Outbox, run: Callable[[PartFiles], None]) -> Iterator[pa.RecordBatch]:
-    """The list of the files that a task writes."""
-    files = outbox.files()
-    try:
-        run(files)
-        listed = files.listed()
-    except BudgetExceeded:
-        listed = gave_up()
-    finally:
-        files.close()
-    yield listed
 
 
 class _Part:

@@ -26,7 +26,7 @@ from upshot.engine.local.codec import null_code
 from upshot.engine.local.layout import NEW, T_DEL, T_INS
 from upshot.engine.local.restore import read_rows
 from upshot.engine.spark.failures import CarriedError, marked
-from upshot.engine.spark.shard_files import PartFiles, gave_up
+from upshot.engine.spark.shard_files import PartFiles, listing
 from upshot.engine.spark.shard_plan import ShardPlan, SharedRelation
 from upshot.engine.spark.shared_file import NO_ROWS, SharedRows
 from upshot.engine.spark.slots import Slots
@@ -122,21 +122,17 @@ class ChangeTask:
 
 def _listed(task: LoadTask | ChangeTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The list of the files that the task writes for a part."""
-    rows = received(batches)
-    if rows is None:
+    rows = [received(batches)]
+    if rows[0] is None:
         return
-    files = PartFiles(task.folders, task.made)
-    try:
+
+    def write(files: PartFiles) -> None:
         with kept_shard(task.plan, task.shared) as shard:
-            coded = shard.coded(task.given_names, task.given.split(rows))
-            del rows
+            # Taken out: once they are coded nobody needs them, and they may be large.
+            coded = shard.coded(task.given_names, task.given.split(rows.pop()))
             task.run(shard, coded, files)
-        listed = files.listed()
-    except BudgetExceeded:
-        listed = gave_up()
-    finally:
-        files.close()
-    yield listed
+
+    yield listing(PartFiles(task.folders, task.made), write)
 
 
 def received(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:

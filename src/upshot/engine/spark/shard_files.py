@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from upshot.core.rows import Row
 from upshot.core.types import NUMBER, SYMBOL, Type
+from upshot.engine.limits import BudgetExceeded
 from upshot.engine.spark.pieces import FilePiece, LocalPiece, Piece, nothing
 from upshot.engine.spark.spark_types import arrow_schema_for_spark, rows_for_spark
 
@@ -56,9 +57,15 @@ class PartFiles:
         self._writers.clear()
 
 
-def gave_up() -> pa.RecordBatch:
-    """The list of a part that was too large."""
-    return _list([(GAVE_UP, "", 0)])
+def listing(files: PartFiles, write: Callable[[PartFiles], None]) -> pa.RecordBatch:
+    """The list of what a part writes, or that it was too large."""
+    try:
+        write(files)
+        return files.listed()
+    except BudgetExceeded:
+        return _list([(GAVE_UP, "", 0)])
+    finally:
+        files.close()
 
 
 def _list(rows: Sequence[Row]) -> pa.RecordBatch:
