@@ -328,3 +328,15 @@ def test_a_dry_run_finds_what_a_run_would_refuse(make: Make) -> None:
     shutil.rmtree(lake.root / "edges")
     with pytest.raises(upshot.Error):
         Pipeline(replace(config, state=lake.root / "other", sinks={}), spark=lake.spark).check()
+
+
+def test_a_dry_run_tells_all_that_is_wrong_with_sources_and_sinks(make: Make) -> None:
+    lake = make()
+    shutil.rmtree(lake.root / "edges")
+    (lake.root / "out" / "away").mkdir(parents=True)
+    (lake.root / "out" / "away" / "notes.txt").write_text("not ours")
+    with pytest.raises(upshot.DataError) as found:
+        Pipeline(lake.file, spark=lake.spark).check()
+    assert found.value.code == "several-mistakes"
+    assert found.value.message.startswith("2 mistakes\nerror[source-missing]:")
+    assert "\nerror[sink-occupied]:" in found.value.message

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from upshot.core.errors import DataError, Error
 from upshot.core.schema import Role, Schema
 from upshot.database.budget import memory_budget
 from upshot.database.compile import Compiled
@@ -84,23 +86,50 @@ def dry_run(config: PipelineConfig, session: Any) -> DryRun:
     before = stored(config.state / "store")
     refuse_other_columns(before.schemas, schemas)
     delta = delta_support(session, config)
-    sources = {
-        name: source.check(session, before.positions.get(name))
-        for name, source in _sources(config, schemas, delta).items()
-    }
+    mistakes: list[Error] = []
+    sources: dict[str, tuple[str, ...]] = {}
+    for name, source in _sources(config, schemas, delta).items():
+        with _noted(mistakes):
+            sources[name] = source.check(session, before.positions.get(name))
     standings = read_standings(config.state / "sinks.json")
-    sinks = open_sinks(config, session, delta, standings, tell_lines)
-    for sink in sinks:
-        refuse_schema(sink, schemas[sink.view])
+    sinks = []
+    for sink in open_sinks(config, session, delta, standings, tell_lines):
+        with _noted(mistakes):
+            refuse_schema(sink, schemas[sink.view])
+            sinks.append(PlannedSink(sink.view, sink.place, held_version(sink, standings.get(sink.place))))
+    _refuse(mistakes)
     return DryRun(
         config.name,
         _engine(config),
         delta if _has_delta(config) else "",
         sources,
         _views(compiled),
-        tuple(PlannedSink(sink.view, sink.place, held_version(sink, standings.get(sink.place))) for sink in sinks),
+        tuple(sinks),
         _unfed(config, schemas),
     )
+
+
+@contextmanager
+def _noted(mistakes: list[Error]) -> Iterator[None]:
+    """What is wrong inside is put on the list, and the rest is looked at all the same."""
+    try:
+        yield
+    except Error as error:
+        mistakes.append(error)
+
+
+def _refuse(mistakes: list[Error]) -> None:
+    if len(mistakes) == 1:
+        raise mistakes[0]
+    if mistakes:
+        told = [
+            f"error[{each.code}]: {each.message}" + f"\n  = help: {each.help}" * bool(each.help) for each in mistakes
+        ]
+        raise DataError(
+            f"{len(mistakes)} mistakes\n" + "\n".join(told),
+            code="several-mistakes",
+            help="mend them all, then look again",
+        )
 
 
 def _sources(config: PipelineConfig, schemas: Mapping[str, Schema], delta: str) -> dict[str, Source]:
