@@ -179,7 +179,7 @@ def test_columns_are_checked_before_anything_is_read(spark: Any, support: str, t
     follower = Follower(spark, tmp_path / "staging", EDGE, "delta", path, support=support)
     with pytest.raises(DataError, match="has no column `y`") as found:
         follower.source.check(spark, None)
-    assert found.value.help == "it has `x`, `z`"
+    assert found.value.help == "it has `x`, `z`: rename the column there, or the one of `edge` in the program"
     assert not (tmp_path / "staging").exists()
 
 
