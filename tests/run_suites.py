@@ -90,14 +90,14 @@ SUITES = (
     Suite("goldens", "tests/goldens", 60),
     Suite("database", "tests/database", 60),
     Suite("scripts", "tests/scripts", 60),
-    Suite("properties", "tests/properties", 300),
+    Suite("properties", "tests/properties", 420),
     Suite("cli", "tests/cli", 90),
     Suite("docs", "tests/docs", 60),
     Suite("bench", "tests/bench", 60),
     Suite("store", "tests/store", 90),
-    Suite("spark", "tests/spark", 900, unless=_NO_SPARK),
-    Suite("pipeline", "tests/pipeline", 700, unless=_NO_SPARK),
-    Suite("cluster", "tests/cluster", 240, unless=_NO_SPARK),
+    Suite("spark", "tests/spark", 960, unless=_NO_SPARK),
+    Suite("pipeline", "tests/pipeline", 900, unless=_NO_SPARK),
+    Suite("cluster", "tests/cluster", 340, unless=_NO_SPARK),
 )
 
 LANES = 2
