@@ -54,7 +54,7 @@ RUN = "import sys; from upshot.pipeline.run import run_pipeline; run_pipeline(sy
 FAULTS = ("read", "stage", "record", "recorded", "publish", "rename", "finish") if is_soak() else ("recorded",)
 """Where the driver is killed, one batch after another; on a single machine all points are gone through every time."""
 
-CHAIN = [[n, n + 1] for n in range(8)]
+CHAIN = [[n, n + 1] for n in range(10)]
 CHANGES: tuple[dict[str, dict[str, list[list[int]]]], ...] = (
     {"insert": {"edge": CHAIN}},
     *(
