@@ -63,3 +63,11 @@ def database(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
         pytest.skip("PostgreSQL's driver could not be fetched from Maven Central")
     with started() as cluster:
         yield cluster
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that need Spark are slow: `make check` leaves them out."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) and "tests/pipeline/" in item.path.as_posix():
+            item.add_marker(pytest.mark.slow)
