@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.pipeline.lake import Lake, Make
 from tests.pipeline.postgres import Cluster, started
 from tests.run_suites import missing_for_spark
 from upshot.core.errors import UsageError
@@ -63,6 +64,12 @@ def database(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
         pytest.skip("PostgreSQL's driver could not be fetched from Maven Central")
     with started() as cluster:
         yield cluster
+
+
+@pytest.fixture
+def make(spark: Any, tmp_path: Path) -> Make:
+    """Makes lakes whose pipelines run on the session of this run."""
+    return lambda **given: Lake(tmp_path, spark=spark, **given)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+import pytest
 
 import upshot
 from upshot.pipeline.run import Pipeline, Summary, Watchers
@@ -160,3 +161,12 @@ def summed(log: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         counts[tuple(row)] = counts.get(tuple(row), 0) + sign
     assert set(counts.values()) <= {0, 1}
     return sorted((row for row, count in counts.items() if count), key=repr)
+
+
+Make = Callable[..., Lake]
+
+
+def refused(lake: Lake) -> upshot.Error:
+    with pytest.raises(upshot.Error) as found:
+        lake.run()
+    return found.value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import upshot
-from tests.pipeline.lake import CLOSURE, Lake, summed
+from tests.pipeline.lake import CLOSURE, Lake, Make, refused, summed
 from upshot.pipeline import ranges, run
 from upshot.pipeline.config import PipelineConfig
 from upshot.pipeline.metrics import BatchMetrics
@@ -22,19 +21,6 @@ from upshot.pipeline.session import pipeline_session
 from upshot.pipeline.sinks.delta_native import NativeDelta
 from upshot.pipeline.sources import advanced
 from upshot.pipeline.streaming import Stream
-
-Make = Callable[..., Lake]
-
-
-@pytest.fixture
-def make(spark: Any, tmp_path: Path) -> Make:
-    return lambda **given: Lake(tmp_path, spark=spark, **given)
-
-
-def refused(lake: Lake) -> upshot.Error:
-    with pytest.raises(upshot.Error) as found:
-        lake.run()
-    return found.value
 
 
 def test_a_pipeline_that_was_stopped_can_run_again(make: Make) -> None:

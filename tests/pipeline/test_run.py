@@ -7,16 +7,14 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import upshot
-from tests.pipeline.lake import CLOSURE, Lake, summed
+from tests.pipeline.lake import CLOSURE, Lake, Make, refused, summed
 from upshot.pipeline import ranges
 from upshot.pipeline.config import read_config
 from upshot.pipeline.lock import locked
@@ -24,19 +22,6 @@ from upshot.pipeline.metrics import BatchMetrics
 from upshot.pipeline.ranges import read_range
 from upshot.pipeline.run import Pipeline, Watchers
 from upshot.pipeline.sources.batch import CLASS, SourceBatch
-
-Make = Callable[..., Lake]
-
-
-@pytest.fixture
-def make(spark: Any, tmp_path: Path) -> Make:
-    return lambda **given: Lake(tmp_path, spark=spark, **given)
-
-
-def refused(lake: Lake) -> upshot.Error:
-    with pytest.raises(upshot.Error) as found:
-        lake.run()
-    return found.value
 
 
 def closure(edges: set[tuple[int, int]]) -> list[tuple[int, int]]:
