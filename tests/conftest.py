@@ -19,6 +19,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.hypothesis_seed = str(base_seed())
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests on Spark are slow, a handful marked `smoke` excepted: `make check` starts one session for those."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) and item.get_closest_marker("smoke") is None:
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_report_header() -> str:
     return f"UPSHOT_CASES={case_count()} UPSHOT_SEED={base_seed()}"
 

@@ -60,7 +60,7 @@ def saved_relation(driver: Driver, name: str, folder: Path, rng: random.Random) 
 @pytest.mark.parametrize("part", range(4))
 def test_a_restored_engine_reports_and_holds_what_the_one_that_went_on_does(part: int, tmp_path: Path) -> None:
     focuses = [Features(), Features(recursion=1, nullable=0.4), Features(exotic=0.6, strings=0.3, nullable=0.3)]
-    count = case_count(20, least=40)
+    count = case_count(20, least=10)
     for number in range(count):
         case = random_case(seed_of("restore", number * 4 + part), focuses[number % len(focuses)])
         _follow(case, random.Random(case.seed), tmp_path / str(number))

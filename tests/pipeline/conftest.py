@@ -70,11 +70,3 @@ def database(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
 def make(spark: Any, tmp_path: Path) -> Make:
     """Makes lakes whose pipelines run on the session of this run."""
     return lambda **given: Lake(tmp_path, spark=spark, **given)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that need Spark are slow: `make check` leaves them out."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()) and "tests/pipeline/" in item.path.as_posix():
-            item.add_marker(pytest.mark.slow)

@@ -67,6 +67,7 @@ def every_type(spark: Any) -> Any:
     return spark.createDataFrame(rows, EVERY_TYPE)
 
 
+@pytest.mark.smoke
 def test_types_come_back_from_a_relation_as_they_went_in(spark: Any) -> None:
     frame = every_type(spark)
     with (
@@ -305,6 +306,7 @@ def test_a_frame_that_was_given_out_can_be_read_after_later_commits(spark: Any) 
         assert sorted(map(tuple, few.collect())) == [(n, n) for n in range(4)]
 
 
+@pytest.mark.smoke
 def test_rows_of_the_local_engine_become_frames_of_the_running_session(spark: Any) -> None:
     with upshot.connect(spark=spark) as db:
         db.define(".decl edge(x: number, y: number)")

@@ -82,6 +82,7 @@ def test_a_story_told_on_spark_ends_with_both_engines_agreeing(
     assert max(map(len, out.splitlines())) <= 80
 
 
+@pytest.mark.slow
 def test_a_session_is_started_and_ended_without_a_word(closure: Path) -> None:
     if missing := missing_for_spark():
         pytest.skip(missing)
