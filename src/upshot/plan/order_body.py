@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from upshot.check.program import Literal
 from upshot.check.variables import variables
-from upshot.core.types import Kind, Type
+from upshot.core.types import Type
 from upshot.plan.rule_plan import Absent, Check, Compare, Compute, Match, Operand, Probe, Same, State, Step
 from upshot.plan.statistics import Statistics, fan_out
+from upshot.rewrite.sip import can_fail, equated, is_bound
 from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable
 
 MOST_STARTS = 4
@@ -128,7 +129,7 @@ class _Ordering:
         for i, literal in enumerate(body):
             for name in variables(literal):
                 self._users.setdefault(name, []).append(i)
-        self._fails = [_can_fail(literal, types) for literal in body]
+        self._fails = [can_fail(literal, types) for literal in body]
         self._expected = {i: self._rows_of(i) for i, literal in enumerate(body) if isinstance(literal, Atom)}
         # Negations come after other filters: they look a row up.
         others = [i for i, literal in enumerate(body) if not isinstance(literal, Atom)]
@@ -156,7 +157,7 @@ class _Ordering:
         """The waiting atom with the fewest expected rows; `independent`: of those that need no result that can fail."""
         awaited: set[str] = set()
         if independent:
-            awaited = {name for i in self._filters if self._fails[i] for name in _results(self._body[i])} - self._bound
+            awaited = {name for i in self._filters if self._fails[i] for name in equated(self._body[i])} - self._bound
         atoms = [i for i in self._expected if not awaited or awaited.isdisjoint(variables(self._body[i]))]
         return min(atoms, key=self._expected.__getitem__, default=None)
 
@@ -189,32 +190,6 @@ class _Ordering:
         return fan_out(self._statistics, match.relation, len(atom.args), columns), -len(columns)
 
 
-def _results(literal: Literal) -> set[str]:
-    """The variables that an equation may bind."""
-    if not isinstance(literal, Comparison) or literal.op != "=":
-        return set()
-    return {side.name for side in (literal.left, literal.right) if isinstance(side, Variable)}
-
-
-_NEVER_FAILS = {"cat", "strlen", "substr", "ord", "to_string", "max", "min", "band", "bor", "bxor", "bnot", "bshr"}
-
-
-def _can_fail(literal: Literal, types: Mapping[str, Type]) -> bool:
-    match literal:
-        case Not(Test(name)) | Test(name):
-            return name == "match"
-        case Comparison(_, left, right):
-            sides = [(left, right), (right, left)]
-            calls = [(target, call) for target, call in sides if isinstance(call, Call)]
-            return any(
-                call.function not in _NEVER_FAILS
-                and not (isinstance(target, Variable) and types[target.name].kind is Kind.FLOAT)
-                for target, call in calls
-            )
-        case _:
-            return False
-
-
 def _is_negated_atom(literal: Literal) -> bool:
     return isinstance(literal, Not) and isinstance(literal.body, Atom)
 
@@ -225,10 +200,10 @@ def _filter_steps(literal: Literal, bound: set[str], resolve: Resolve) -> list[S
         case Comparison("=", left, right):
             return _equation(left, right, bound)
         case Not(Atom(_, args) | Test(_, args)) | Test(_, args):
-            if not all(_is_bound(t, bound) for t in args):
+            if not all(is_bound(t, bound) for t in args):
                 return []
         case Comparison(_, left, right):
-            if not (_is_bound(left, bound) and _is_bound(right, bound)):
+            if not (is_bound(left, bound) and is_bound(right, bound)):
                 return []
         case _:
             raise AssertionError(f"not in normal form: {literal}")
@@ -249,28 +224,16 @@ def _filter_steps(literal: Literal, bound: set[str], resolve: Resolve) -> list[S
 def _equation(left: Term, right: Term, bound: set[str]) -> list[Step]:
     """Bind the side that is still unbound; compare if both are bound."""
     for target, value in ((left, right), (right, left)):
-        if not isinstance(target, Variable) or not _is_bound(value, bound):
+        if not isinstance(target, Variable) or not is_bound(value, bound):
             continue
         if target.name not in bound:
             return [Compute(target.name, value if isinstance(value, Call) else _operand(value))]
         if isinstance(value, Call):
             again = Variable(target.name + "'")
             return [Compute(again.name, value), Same(target, again)]
-    if _is_bound(left, bound) and _is_bound(right, bound):
+    if is_bound(left, bound) and is_bound(right, bound):
         return [Compare("=", _operand(left), _operand(right))]
     return []
-
-
-def _is_bound(term: Term, bound: set[str]) -> bool:
-    match term:
-        case Constant():
-            return True
-        case Variable(name):
-            return name in bound
-        case Call(_, args):
-            return all(_is_bound(t, bound) for t in args)
-        case _:
-            return False
 
 
 def _operand(term: Term) -> Operand:

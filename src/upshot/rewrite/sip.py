@@ -1,0 +1,96 @@
+"""Sideways information passing: in which order the literals of a body are joined, from what is bound outward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from upshot.check.program import Literal
+from upshot.check.variables import variables
+from upshot.core.types import Kind, Type
+from upshot.rewrite.occurrences import needed_by
+from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable
+
+_NEVER_FAILS = {"cat", "strlen", "substr", "ord", "to_string", "max", "min", "band", "bor", "bxor", "bnot", "bshr"}
+
+
+def next_literal(
+    waiting: Sequence[Literal], bound: Collection[str], types: Mapping[str, Type], is_asked: Callable[[Literal], bool]
+) -> int:
+    """The place of the literal to join next: filters as soon as they are bound; then the atom with the largest bound
+    part, one that is stored before one that must be asked for; negations when no atom is left that can go first; what
+    can fail only after all that does not need its result."""
+    ready = [i for i, literal in enumerate(waiting) if _is_ready(literal, bound)]
+    filters = [i for i in ready if not isinstance(waiting[i], Atom) and not _is_negation(waiting[i])]
+    for i in filters:
+        if not can_fail(waiting[i], types):
+            return i
+    awaited = {name for literal in waiting if can_fail(literal, types) for name in equated(literal)} - set(bound)
+    atoms = [i for i in ready if isinstance(waiting[i], Atom)]
+    independent = [i for i in atoms if awaited.isdisjoint(variables(waiting[i]))]
+    if independent:
+        return min(independent, key=lambda i: _rank(waiting[i], bound, is_asked(waiting[i])))
+    negations = [i for i in ready if _is_negation(waiting[i])]
+    return next(iter((*negations, *filters, *atoms)))
+
+
+def _rank(literal: Literal, bound: Collection[str], asked: bool) -> tuple[int, bool, int]:
+    """Smaller is better: something bound at all, then stored ones, then few unbound columns."""
+    assert isinstance(literal, Atom)
+    given = sum(is_bound(term, bound) for term in literal.args)
+    return (0 if given or not literal.args else 1, asked, len(literal.args) - given)
+
+
+def _is_ready(literal: Literal, bound: Collection[str]) -> bool:
+    """Whether everything is bound that the literal needs and does not bind itself."""
+    match literal:
+        case Atom():
+            return True
+        case Comparison("=", left, right):
+            sides = [(left, right), (right, left)]
+            can_bind = any(
+                isinstance(side, Variable) and all(name in bound for name in needed_by(literal, side.name, bound))
+                for side, _ in sides
+            )
+            return can_bind or all(name in bound for name in variables(literal))
+        case _:
+            return all(name in bound for name in variables(literal))
+
+
+def _is_negation(literal: Literal) -> bool:
+    return isinstance(literal, Not) and isinstance(literal.body, Atom)
+
+
+def is_bound(term: Term, bound: Collection[str]) -> bool:
+    match term:
+        case Constant():
+            return True
+        case Variable(name):
+            return name in bound
+        case Call(_, args):
+            return all(is_bound(t, bound) for t in args)
+        case _:
+            return False
+
+
+def equated(literal: Literal) -> set[str]:
+    """The variables that an equation may bind."""
+    if not isinstance(literal, Comparison) or literal.op != "=":
+        return set()
+    return {side.name for side in (literal.left, literal.right) if isinstance(side, Variable)}
+
+
+def can_fail(literal: Literal, types: Mapping[str, Type]) -> bool:
+    """Whether evaluating the literal can raise an error: overflow, division by zero, a bad pattern."""
+    match literal:
+        case Not(Test(name)) | Test(name):
+            return name == "match"
+        case Comparison(_, left, right):
+            sides = [(left, right), (right, left)]
+            calls = [(target, call) for target, call in sides if isinstance(call, Call)]
+            return any(
+                call.function not in _NEVER_FAILS
+                and not (isinstance(target, Variable) and types[target.name].kind is Kind.FLOAT)
+                for target, call in calls
+            )
+        case _:
+            return False
