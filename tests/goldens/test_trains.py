@@ -27,7 +27,7 @@ START: Base = {
     "train": [("denver", "slc"), ("slc", "reno"), ("reno", "sf"), ("sf", "la"), ("la", "sf")],
 }
 
-strategies = pytest.mark.parametrize("strategy", ["maintenance", "recompute", "counting"])
+strategies = pytest.mark.parametrize("strategy", ["maintenance", "recompute", "counting", "production"])
 
 
 @strategies

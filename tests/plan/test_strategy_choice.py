@@ -92,7 +92,7 @@ def refusals(text: str) -> list[tuple[str, str, str]]:
     return [(each.slug, each.message, each.help) for each in caught.value.diagnostics]
 
 
-@pytest.mark.parametrize("strategy", ["rod", "epf", "differencing", "propagation", "production", "bf"])
+@pytest.mark.parametrize("strategy", ["rod", "epf", "differencing", "propagation", "bf"])
 def test_strategies_of_the_language_that_are_not_there_yet_are_refused_by_name(strategy: str) -> None:
     ((slug, message, help),) = refusals(PROGRAM + f".view rec strategy={strategy}")
     assert slug == "not-yet"

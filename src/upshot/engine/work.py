@@ -23,6 +23,10 @@ class ViewWork:
     """rows of the overestimate that had another derivation"""
     inserted: int = 0
     """rows that entered the new state"""
+    asked: int = 0
+    """bindings that the states of views which are not stored were asked for"""
+    answered: int = 0
+    """rows of such views that were found on the way, and forgotten again"""
     rounds: int = 0
     jobs: int = 0
     """Spark jobs that it took part in; independent views share them, so that a transaction has fewer than its views

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from upshot.plan.production_plans import production_plan
 from upshot.plan.program_plan import ComponentPlan, read_by
 from upshot.plan.rule_plan import Action, RulePlan
 from upshot.plan.rule_plans import load_plan, maintenance_plans
@@ -11,7 +12,10 @@ from upshot.syntax.ast import Atom
 
 
 def stage_plans(component: ComponentPlan, stage: str, statistics: Statistics) -> list[RulePlan]:
-    """The rule plans of a stage (`load`, or the value of a `Stage`), ordered by the sizes as they are now."""
+    """The rule plans of a stage (`load`, or the value of a `Stage`), ordered by the sizes as they are now. Production
+    rules have no stages: the plans are those of all of them."""
+    if component.strategy == "production":
+        return [production_plan(rule, statistics) for rule in component.production]
     if stage != "load":
         wanted = Stage(stage)
         rules = [rule for rule in component.rules if rule.stage is wanted and rule.driver is not None]
@@ -36,6 +40,8 @@ def stages_of(component: ComponentPlan) -> tuple[str, ...]:
             return ("count",)
         case "recompute":
             return ("load",)
+        case "production":
+            return ("rules",)
         case "aggregate":
             return ()
         case _:

@@ -9,11 +9,13 @@ from upshot.check.program import CheckedProgram, Clause
 from upshot.check.variables import variables
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import ProgramError
-from upshot.rewrite import MaintenanceRule, StateOf, counting, maintenance, normal_form
+from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
+from upshot.plan.on_demand import OnDemand, views_on_demand
+from upshot.rewrite import MaintenanceRule, ProductionRule, StateOf, counting, maintenance, normal_form, production
 from upshot.rewrite.shapes import aggregate_of
 from upshot.syntax.ast import Atom, Not, Variable, Wildcard
 
-AVAILABLE = ("auto", "maintenance", "counting", "recompute")
+AVAILABLE = ("auto", "maintenance", "counting", "production", "recompute", *ON_DEMAND)
 """The strategies there are today; the others of the language are known but refused."""
 
 
@@ -28,8 +30,9 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class ComponentPlan:
-    """Views that depend on each other, in the order of evaluation. `strategy` is maintenance, counting, recompute or
-    aggregate; `rules` are the generated ones; `clauses` the definition itself."""
+    """Views that depend on each other, in the order of evaluation. `strategy` is maintenance, counting, production,
+    recompute or aggregate; `rules` are the generated ones, `production` those of that strategy; `clauses` the
+    definition itself."""
 
     views: tuple[str, ...]
     strategy: str
@@ -39,6 +42,7 @@ class ComponentPlan:
     states: Mapping[str, StateOf] = field(hash=False)
     reads: frozenset[str] = frozenset()
     """Every relation outside the component that its clauses use."""
+    production: tuple[ProductionRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,7 @@ class ProgramPlan:
     normal: CheckedProgram
     components: tuple[ComponentPlan, ...]
     strategies: Mapping[str, Choice]
+    on_demand: OnDemand = field(default_factory=OnDemand)
 
 
 def compile_program(checked: CheckedProgram) -> ProgramPlan:
@@ -64,9 +69,15 @@ def compile_program(checked: CheckedProgram) -> ProgramPlan:
     problems: list[Diagnostic] = []
     choices: dict[str, Choice] = {}
     components = []
+    on_demand = views_on_demand(checked, normal, problems)
     for views in normal.strata:
         clauses = tuple(c for c in normal.clauses if c.head.relation in views)
         recursive = any(name in views for clause in clauses for name in read_by(clause))
+        if views[0] in on_demand.strategies:
+            strategy = on_demand.strategies[views[0]]
+            choices |= {view: Choice(view, strategy, on_demand.reasons[view]) for view in views}
+            components.append(_on_demand(views, clauses, strategy, recursive))
+            continue
         for view in views:
             choices[view] = _choose(checked, view, clauses, recursive, choices, problems)
         strategy = _together([choices[view].strategy for view in views])
@@ -77,7 +88,7 @@ def compile_program(checked: CheckedProgram) -> ProgramPlan:
         components.append(_component(normal, views, clauses, strategy, recursive))
     if problems:
         raise ProgramError(problems)
-    return ProgramPlan(checked, normal, tuple(components), choices)
+    return ProgramPlan(checked, normal, tuple(components), choices, on_demand)
 
 
 def read_by(clause: Clause) -> set[str]:
@@ -91,20 +102,27 @@ def read_by(clause: Clause) -> set[str]:
     return names
 
 
+def _on_demand(views: tuple[str, ...], clauses: tuple[Clause, ...], strategy: str, recursive: bool) -> ComponentPlan:
+    """Of a component that is computed on demand only the definition is planned; its rules depend on what changes."""
+    reads = frozenset(name for clause in clauses for name in read_by(clause)) - set(views)
+    return ComponentPlan(views, strategy, recursive, clauses, (), {}, reads)
+
+
 def _component(
     normal: CheckedProgram, views: tuple[str, ...], clauses: tuple[Clause, ...], strategy: str, recursive: bool
 ) -> ComponentPlan:
     rules: tuple[MaintenanceRule, ...] = ()
     states: Mapping[str, StateOf] = {}
-    if strategy != "aggregate":
+    if strategy not in ("aggregate", "production"):
         made = (counting if strategy == "counting" else maintenance)(normal, views)
         rules, states = made.rules, made.states
     reads = frozenset(name for clause in clauses for name in read_by(clause)) - set(views)
-    return ComponentPlan(views, strategy, recursive, clauses, rules, states, reads)
+    produced = production(normal, views).rules if strategy == "production" else ()
+    return ComponentPlan(views, strategy, recursive, clauses, rules, states, reads, produced)
 
 
 def _together(strategies: list[str]) -> str:
-    for strategy in ("recompute", "maintenance", "counting", "aggregate"):
+    for strategy in ("recompute", "production", "maintenance", "counting", "aggregate"):
         if strategy in strategies:
             return strategy
     raise AssertionError(strategies)
@@ -133,13 +151,6 @@ def _choose(
     options = checked.options.get(view)
     asked = options.strategy if options is not None else "auto"
     span = checked.schemas[view].span if view in checked.schemas else None
-    if options is not None and options.materialized is False:
-        problems.append(
-            Diagnostic(
-                "not-yet", f"view `{view}` asks not to be materialized, which no strategy here can do yet", span,
-                help="leave `materialized=false` out; the view is then stored",
-            )
-        )  # fmt: skip
     if asked not in AVAILABLE:
         known = ", ".join(f"`{name}`" for name in AVAILABLE)
         problems.append(

@@ -81,11 +81,13 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """No such row in the state; a NULL among the operands makes it true."""
+    """No such row in the state; a NULL among the operands makes it true, unless the row is looked for `as_row`: as
+    sets do, with NULL equal to itself."""
 
     relation: str
     state: State
     operands: tuple[Operand, ...]
+    as_row: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,7 @@ def _step(step: Step) -> str:
                 columns = ", ".join(str(column) for column, _ in match.key)
                 return f"probe {_match(match)} on column{'s' * (len(match.key) > 1)} {columns}"
             return f"scan {_match(match)}"
-        case Absent(relation, state, operands):
+        case Absent(relation, state, operands, _):
             shown = ", ".join(map(print_term, operands))
             return f"test !{relation}({shown})" + (" before" if state is State.OLD else "")
         case Compare(op, left, right):

@@ -31,7 +31,7 @@ def load_plan(
     start = best_start(clause.body, resolve=resolve, types=clause.types, statistics=statistics)
     if by_constants and start is not None and _has_constant(clause.body[start]):
         start = None
-    return _plan(
+    return driven_plan(
         name, clause, clause, start, Change.ALL, action, resolve, statistics, head=clause.head.relation, seed=True
     )
 
@@ -57,7 +57,7 @@ def maintenance_plans(
     action = _COUNTED.get(head.state) or _ACTION[rule.stage]
     seed = rule.stage is Stage.REDERIVE or driven.relation not in layer
     plans = [
-        _plan(
+        driven_plan(
             rule.name, rule.clause, rule.source, rule.driver, _CHANGE[driven.state], action, resolve, statistics,
             head=head.relation, seed=seed,
         )
@@ -78,7 +78,7 @@ def _rederivation_rounds(
     for position, literal in enumerate(body):
         if isinstance(literal, Atom) and states[literal.relation].relation in layer:
             plans.append(
-                _plan(
+                driven_plan(
                     rule.name, clause, None, position, Change.REDERIVED, Action.REDERIVE, _resolver(states), statistics,
                     head=states[clause.head.relation].relation, seed=False,
                 )
@@ -94,10 +94,11 @@ def _resolver(states: Mapping[str, StateOf]) -> Resolve:
     return resolve
 
 
-def _plan(
+def driven_plan(
     name: str, clause: Clause, source: Clause | None, start: int | None, change: Change, action: Action, resolve:
     Resolve, statistics: Statistics, *, head: str, seed: bool,
 ) -> RulePlan:  # fmt: skip
+    """The plan of a clause from its literal at `start` on, of which the rows of `change` are taken."""
     body = list(clause.body)
     bound: set[str] = set()
     driver = None

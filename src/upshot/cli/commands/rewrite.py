@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from upshot.check.program import CheckedProgram
 from upshot.cli.programs import checked_file, known_view
 from upshot.cli.settings import OK
 from upshot.cli.terminal import Terminal
 from upshot.core.diagnostic import Diagnostic, did_you_mean
 from upshot.core.errors import ProgramError, UsageError
-from upshot.rewrite import counting, maintenance, normal_form, print_maintenance
+from upshot.rewrite import counting, maintenance, normal_form, print_maintenance, print_production, production
 
-_HERE = ("maintenance", "counting")
-_LATER = ("rod", "epf", "differencing", "propagation", "production", "bf")
+_HERE = ("maintenance", "counting", "production")
+_LATER = ("rod", "epf", "differencing", "propagation", "bf")
 _WITHOUT_RULES = ("recompute", "auto")
 
 
@@ -22,6 +23,17 @@ def rewrite(terminal: Terminal, file: Path, strategy: str, view: str | None) -> 
     checked = checked_file(terminal, file)
     view = known_view(checked.schemas, view)
     normal = normal_form(checked)
+    text = _rules(strategy, normal, view)
+    if terminal.json:
+        terminal.data(json.dumps({"strategy": strategy, "view": view, "rules": text}, ensure_ascii=False))
+    else:
+        terminal.data(text.rstrip("\n"))
+    return OK
+
+
+def _rules(strategy: str, normal: CheckedProgram, view: str | None) -> str:
+    if strategy == "production":
+        return print_production(production(normal), view=view)
     generated = maintenance(normal) if strategy == "maintenance" else counting(normal, None if view is None else [view])
     if not generated.rules:
         raise UsageError(
@@ -29,12 +41,7 @@ def rewrite(terminal: Terminal, file: Path, strategy: str, view: str | None) -> 
             code="strategy-not-applicable",
             help="use `--strategy maintenance`",
         )
-    text = print_maintenance(generated, view=view)
-    if terminal.json:
-        terminal.data(json.dumps({"strategy": strategy, "view": view, "rules": text}, ensure_ascii=False))
-    else:
-        terminal.data(text.rstrip("\n"))
-    return OK
+    return print_maintenance(generated, view=view)
 
 
 def _available(strategy: str) -> None:

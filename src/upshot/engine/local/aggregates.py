@@ -59,7 +59,7 @@ class AggregateView:
         self.function = comparison.right.function
         self.width = schema.arity - 1
         self.result = schema.columns[-1].type
-        self._table, self._rows, self._codec = table, rows, codec
+        self.table, self._rows, self._codec = table, rows, codec
         self._groups: dict[Group, Total] = {}
         self._undo: dict[Group, Total | None] = {}
         self._clause = clause
@@ -97,8 +97,20 @@ class AggregateView:
         for group, total in self._groups.items():
             self._undo.setdefault(group, total)
         self._groups = {}
-        self._table.retract_all(as_view=False)
+        self.table.retract_all(as_view=False)
         return self._update(np.empty((0, self._rows.arity), np.int64), self._rows.in_state(mask))
+
+    def folded(self, groups: Codes, mask: int) -> Codes:
+        """The rows of these groups' values, from the rows of a state, with nothing kept of them."""
+        found = []
+        for group in map(tuple, groups.tolist()):
+            rows = self._rows_of(group, mask)
+            self._fold(group, range(len(rows)) if self._column is None else rows[:, self._column].tolist(), 1)
+            total = self._groups.pop(group)
+            value = self._encoded(total) if total.rows else None
+            if value is not None:
+                found.append((*group, value))
+        return np.array(found, np.int64).reshape(len(found), self.width + 1)
 
     def accept(self) -> None:
         self._undo.clear()
@@ -127,7 +139,7 @@ class AggregateView:
                 come += [(*group, after)] if after is not None else []
         for rows, insert in ((gone, False), (come, True)):
             if rows:
-                self._table.stage(np.array(rows, np.int64), insert=insert)
+                self.table.stage(np.array(rows, np.int64), insert=insert)
         return len(touched)
 
     def _begin(self, group: Group) -> int | None:
@@ -144,7 +156,7 @@ class AggregateView:
             total = self._groups[group] = Total()
             if len(self._groups) % _LOOK == 0:
                 # The table charges for a group when its row comes, which is after all groups of the change.
-                self._table.storage.account.check(_GROUP * (len(self._groups) - self._table.capacity))
+                self.table.storage.account.check(_GROUP * (len(self._groups) - self.table.capacity))
         codes = list(targets) if targets is not None else []
         if self._column is None:
             count = len(codes)
@@ -211,9 +223,12 @@ class AggregateView:
         if self._column is None:
             assert self._constant is not None
             return np.array([self._constant], np.int64)
+        return self._rows_of(group, NEW)[:, self._column]
+
+    def _rows_of(self, group: Group, mask: int) -> Codes:
         if not group:
-            return self._rows.in_state(NEW)[:, self._column]
-        return self._rows.matching(tuple(range(self.width)), np.array(group, np.int64))[:, self._column]
+            return self._rows.in_state(mask)
+        return self._rows.matching(tuple(range(self.width)), np.array(group, np.int64), mask)
 
     def _encoded(self, total: Total) -> int | None:
         if self.function == "count":

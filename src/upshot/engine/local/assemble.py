@@ -327,7 +327,7 @@ class _PlanAssembler:
         skips = [
             out.emit(op.I_SKIP_NULL, self._back(), [self._null(operand), self._operand(operand), 0])
             for column, operand in enumerate(step.operands)
-            if self._is_nullable(operand)
+            if (self._is_nullable(operand) and not step.as_row)
             or (out.column_type(step.relation, column).nullable and self._may_look_null(operand))
         ]
         number, mask = out.table(step.relation).number, STATE_BIT[step.state]

@@ -7,33 +7,19 @@ from collections.abc import Iterator, Mapping
 
 from upshot.core.schema import Schema
 from upshot.engine.local.aggregates import AggregateView
-from upshot.engine.local.assemble import Assembler, Phase
+from upshot.engine.local.assemble import Phase
 from upshot.engine.local.codec import Codec
 from upshot.engine.local.layout import T_DEL, T_INS
+from upshot.engine.local.phases import Phases, TableStatistics
+from upshot.engine.local.production import ProductionRules
 from upshot.engine.local.runner import Runner
 from upshot.engine.local.storage import Storage, Table
 from upshot.engine.work import ViewWork
 from upshot.plan.component_plans import stage_plans, stages_of
+from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
 from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_plan import Change, RulePlan
 from upshot.syntax.ast import Atom
-
-_DRIFT = 8
-"""A phase is planned anew once a relation it reads is this many times larger or smaller than when it was planned."""
-
-
-class TableStatistics:
-    """Sizes from the tables, key counts from the indexes there are."""
-
-    def __init__(self, tables: Mapping[str, Table]) -> None:
-        self._tables = tables
-
-    def size(self, relation: str) -> int:
-        return self._tables[relation].size
-
-    def keys(self, relation: str, columns: tuple[int, ...]) -> int | None:
-        index = self._tables[relation].indexes.get(columns)
-        return index.keys if index is not None else None
 
 
 class Component:
@@ -45,8 +31,12 @@ class Component:
     ) -> None:  # fmt: skip
         self.plan = plan
         self.fresh = True
+        self.is_on_demand = plan.strategy in ON_DEMAND
         self._storage, self._tables, self._schemas, self._codec, self._runner = storage, tables, schemas, codec, runner
-        self._phases: dict[str, tuple[Phase, dict[str, int]]] = {}
+        self._phases = Phases(storage, codec)
+        self._production = (
+            ProductionRules(plan, storage, schemas, codec, runner) if plan.strategy == "production" else None
+        )
         self._was_fresh = False
         self._aggregates = (
             [self._aggregate(i) for i in range(len(plan.clauses))] if plan.strategy == "aggregate" else []
@@ -88,6 +78,8 @@ class Component:
             self._aggregate_change(work, load=False)
         elif self.plan.strategy == "recompute":
             self._load(work)
+        elif self._production is not None:
+            self._production.maintain(self._tables, work)
         else:
             self._maintain(work)
         work.seconds = time.perf_counter() - started
@@ -107,6 +99,8 @@ class Component:
             self._aggregate_change(work, load=True)
         elif self.plan.strategy == "counting":
             self._count("load", work)
+        elif self._production is not None:
+            self._production.load(self._tables, work)
         else:
             for _, table in self._views:
                 table.begin_load()
@@ -164,19 +158,8 @@ class Component:
         work.add(self._runner.run(phase, self._views, grows, numbered))
 
     def _phase(self, stage: str) -> Phase:
-        known = self._phases.get(stage)
-        if known is not None:
-            phase, sizes = known
-            if not any(_has_drifted(size, self._tables[name].size) for name, size in sizes.items()):
-                return phase
-        plans = self.plans(stage)
-        widest = max(schema.arity for schema in self._schemas.values()) + 1
-        phase = Assembler(self._storage, self._tables, self._schemas, self._codec, widest).assemble(plans)
-        sizes = {name: self._tables[name].size for name in (*self.plan.views, *self.plan.reads)}
-        self._phases[stage] = phase, sizes
-        if known is not None:
-            known[0].release(self._storage)
-        return phase
+        reads = (*self.plan.views, *self.plan.reads)
+        return self._phases.phase(stage, lambda: self.plans(stage), self._tables, self._schemas, reads)
 
     def plans(self, stage: str) -> list[RulePlan]:
         """The rule plans of a stage, ordered by the sizes as they are now."""
@@ -193,8 +176,9 @@ class Component:
 
     def texts(self) -> Iterator[int]:
         """The codes of text constants in the component's rules."""
-        for phase, _ in self._phases.values():
-            yield from phase.texts
+        yield from self._phases.texts()
+        if self._production is not None:
+            yield from self._production.texts()
         for aggregate in self._aggregates:
             yield from aggregate.texts()
 
@@ -208,11 +192,6 @@ class Component:
         return "\n".join(lines)
 
     def release(self) -> None:
-        for phase, _ in self._phases.values():
-            phase.release(self._storage)
-        self._phases.clear()
-
-
-def _has_drifted(planned: int, now: int) -> bool:
-    small, large = sorted((planned + 16, now + 16))
-    return large > small * _DRIFT
+        self._phases.release()
+        if self._production is not None:
+            self._production.release()

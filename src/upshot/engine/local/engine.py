@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ from upshot.engine.local.interrupts import uninterrupted
 from upshot.engine.local.layout import NEW, OLD, T_DEL, T_INS
 from upshot.engine.local.local_rows import RowsFactory
 from upshot.engine.local.machine import MACHINE
+from upshot.engine.local.on_demand import OnDemandViews
 from upshot.engine.local.queries import Query
 from upshot.engine.local.runner import Progress, Runner
 from upshot.engine.local.storage import Storage, Table
@@ -45,6 +46,9 @@ class _Installed:
     components: list[Component] = field(default_factory=list)
     readers: dict[str, list[int]] = field(default_factory=dict)
     """For each relation the components that read it, by their place in the order of evaluation."""
+    on_demand: OnDemandViews | None = None
+    afresh: frozenset[str] = frozenset()
+    """Views on demand that the open definition made, or defined otherwise."""
 
 
 class LocalEngine:
@@ -95,6 +99,12 @@ class LocalEngine:
         self._before = before
         self._now = _Installed(plan, plan.normal.schemas, tables)
         self._now.components = self._components(before, made, recompute)
+        if plan.on_demand.strategies:
+            self._now.on_demand = OnDemandViews(plan, tables, self._storage, self._codec, self._runner)
+            known = before.on_demand.strategies if before.on_demand is not None else {}
+            self._now.afresh = frozenset(
+                v for v in plan.on_demand.strategies if v in recompute or v in made or v not in known
+            )
         for number, component in enumerate(self._now.components):
             for name in component.plan.reads:
                 self._now.readers.setdefault(name, []).append(number)
@@ -215,6 +225,8 @@ class LocalEngine:
         while waiting:
             number = heapq.heappop(waiting)
             component = installed.components[number]
+            if component.is_on_demand:
+                continue
             self._visit(component)
             for view in component.plan.views:
                 if self._count_of(view) or self._is_replaced(view):
@@ -223,8 +235,58 @@ class LocalEngine:
                         if reader not in due:
                             due.add(reader)
                             heapq.heappush(waiting, reader)
+        on_demand = self._changes_on_demand(changed, due)
         work.skipped = len(installed.components) - work.components
-        return {name: self._delta(name) for name in changed}
+        return {**{name: self._delta(name) for name in changed}, **on_demand}
+
+    def _changes_on_demand(self, changed: Sequence[str], due: Collection[int]) -> dict[str, tuple[Rows, Rows]]:
+        """The changes of views that are not maintained as stored rows; those with a stored copy change it."""
+        installed, views = self._now, self._now.on_demand
+        reached = [installed.components[i].plan.views for i in sorted(due) if installed.components[i].is_on_demand]
+        if views is None or not (reached or installed.afresh):
+            return {}
+        found: dict[str, tuple[Codes, Codes]] = {}
+        with self._bounded(", ".join(view for layer in reached for view in layer)):
+            if set(views.strategies) - installed.afresh:
+                found, done = views.changes(changed, installed.afresh)
+                self.work.add(done)
+                self.work.views[", ".join(view for view in views.strategies if view not in installed.afresh)] = done
+            found |= {view: difference(views.rows(view, "new"), self._rows_before(view)) for view in installed.afresh}
+            for view in views.strategies.keys() & found.keys():
+                self._keep(view, *found[view])
+        self.work.components += len(reached)
+        return {view: self._shown(view, plus, minus) for view, (plus, minus) in found.items()}
+
+    def _keep(self, view: str, plus: Codes, minus: Codes) -> None:
+        """Apply a view's change to its stored copy; one that is not stored any more is emptied."""
+        table = self._now.tables[view]
+        assert self._now.on_demand is not None
+        if view not in self._now.on_demand.unstored:
+            table.stage(minus, insert=False)
+            table.stage(plus, insert=True)
+        elif table.size:
+            table.retract_all(as_view=False)
+        else:
+            return
+        table.settle()
+        self._staged.add(view)
+
+    def _rows_before(self, view: str) -> Codes:
+        """The rows that a view had before the open definition, in its present shape."""
+        before, arity = self._before, self._now.schemas[view].arity
+        if (
+            before is None
+            or view not in before.tables
+            or not _same_shape(before.schemas[view], self._now.schemas[view])
+        ):
+            return np.empty((0, arity), np.int64)
+        if before.on_demand is not None and view in before.on_demand.unstored:
+            return before.on_demand.rows(view)
+        return before.tables[view].in_state(OLD)
+
+    def _shown(self, view: str, plus: Codes, minus: Codes) -> tuple[Rows, Rows]:
+        schema = self._now.schemas[view]
+        return self._factory.rows(schema, plus), self._factory.rows(schema, minus)
 
     def _visit(self, component: Component) -> None:
         """Bring one component to the new state."""
@@ -244,30 +306,22 @@ class LocalEngine:
 
     def _is_replaced(self, name: str) -> bool:
         """Whether the view got a new table in the open definition although it had rows before."""
-        if self._before is None or name not in self._before.tables:
+        before = self._before
+        if before is None or name not in before.tables:
             return False
-        return self._before.tables[name] is not self._now.tables[name]
+        was_unstored = before.on_demand is not None and name in before.on_demand.unstored
+        return was_unstored or before.tables[name] is not self._now.tables[name]
 
     def _delta(self, name: str) -> tuple[Rows, Rows]:
         table, schema = self._now.tables[name], self._now.schemas[name]
         if self._is_replaced(name):
-            inserted, deleted = self._difference(name)
+            inserted, deleted = difference(table.in_state(NEW), self._rows_before(name))
             return self._factory.rows(schema, inserted), self._factory.rows(schema, deleted)
         return self._listed(schema, table, T_INS), self._listed(schema, table, T_DEL)
 
     def _listed(self, schema: Schema, table: Table, field: int) -> Rows:
         count = table.word(field + 1)
         return self._factory.lazy_rows(schema, count, lambda: table.listed(field, count))
-
-    def _difference(self, name: str) -> tuple[Codes, Codes]:
-        """Of a view that got a new table: its rows that the old table has not, and the other way round."""
-        assert self._before is not None
-        table, old = self._now.tables[name], self._before.tables[name]
-        inserted = table.in_state(NEW)
-        if not _same_shape(self._before.schemas[name], self._now.schemas[name]):
-            return inserted, np.empty((0, table.arity), np.int64)
-        were = old.in_state(OLD)
-        return inserted[old.row_numbers(inserted, OLD) < 0], were[table.row_numbers(were, NEW) < 0]
 
     def accept(self) -> None:
         """The new state becomes the state. Whatever can fail comes before the first table is changed."""
@@ -312,11 +366,13 @@ class LocalEngine:
         self._collect()
 
     def _collect(self) -> None:
-        constants = (code for component in self._now.components for code in component.texts())
+        on_demand = self._now.on_demand.texts() if self._now.on_demand is not None else ()
+        constants = (*(code for component in self._now.components for code in component.texts()), *on_demand)
         collect_garbage(self._codec.dictionary, self._now.schemas, self._now.tables, constants, self._factory.alive)
 
     def _close_change(self) -> None:
         self._before = None
+        self._now.afresh = frozenset()
         self._staged = set()
         self._visited = []
 
@@ -325,6 +381,8 @@ class LocalEngine:
         for component in installed.components:
             if id(component) not in kept_components:
                 component.release()
+        if installed.on_demand is not None:
+            installed.on_demand.release()
         kept = {id(table) for table in keep.tables.values()}
         for table in installed.tables.values():
             if id(table) not in kept:
@@ -334,35 +392,43 @@ class LocalEngine:
 
     def rows(self, name: str) -> Rows:
         """The relation in the state before any open change."""
-        return self._factory.rows(self._schema(name), self._reading(name).in_state(OLD))
+        return self._factory.rows(self._schema(name), self._codes(name))
 
     def save(self, name: str, folder: Path) -> int:
         """Write the committed rows into a folder, as Parquet; how many there are."""
         from upshot.engine.local.restore import save_rows  # noqa: PLC0415 - pyarrow only when needed
 
-        codes = self._reading(name).in_state(OLD)
+        codes = self._codes(name)
         save_rows(folder, self._codec, self._schema(name), codes)
         return len(codes)
 
     def size(self, name: str) -> int:
+        if self._unstored(name) is not None:
+            return len(self._codes(name))
         table = self._reading(name)
         return table.size if not self._staged else int(np.count_nonzero(table.bits() & OLD))
 
     def contains(self, name: str, row: Row) -> bool:
-        codes = encode_rows(self._codec, self._schema(name), [row])
-        return bool(self._reading(name).row_numbers(codes, OLD)[0] >= 0)
+        return self.contains_all(name, [row])
 
     def contains_all(self, name: str, rows: Any) -> bool:
         """Whether every one of the rows (tuples, or an Arrow table) is in the relation."""
         codes = encode_rows(self._codec, self._schema(name), rows)
+        views = self._unstored(name)
+        if views is not None:
+            return bool(np.all(views.has(name, codes)))
         return bool(np.all(self._reading(name).row_numbers(codes, OLD) >= 0))
 
     def query(self, schema: Schema, clauses: Iterable[Clause]) -> Rows:
         """The answer to clauses over a head relation that is not part of the program."""
         readable = self._before if self._before is not None else self._now
-        query = Query(readable.schemas, readable.tables, self._storage, self._codec, self._runner)
+        clauses = tuple(clauses)
         with self._bounded("a query"):
-            codes = query.answer(schema, tuple(clauses))
+            if readable.on_demand is not None and readable.on_demand.reaches(clauses):
+                codes = readable.on_demand.answer(schema, clauses)
+            else:
+                query = Query(readable.schemas, readable.tables, self._storage, self._codec, self._runner)
+                codes = query.answer(schema, clauses)
         return self._factory.rows(schema, codes)
 
     def key_conflicts(self, name: str, most: int = 10) -> list[tuple[Row, Row]]:
@@ -381,7 +447,7 @@ class LocalEngine:
         """The join plans of a view's component, as they would run now."""
         for component in self._now.components:
             if view in component.plan.views:
-                return component.describe()
+                return self._now.on_demand.describe() if component.is_on_demand else component.describe()
         return ""
 
     @property
@@ -421,6 +487,16 @@ class LocalEngine:
     def _schema(self, name: str) -> Schema:
         return self._now.schemas[name]
 
+    def _codes(self, name: str) -> Codes:
+        """The rows of a relation in the state before any open change."""
+        views = self._unstored(name)
+        return views.rows(name) if views is not None else self._reading(name).in_state(OLD)
+
+    def _unstored(self, name: str) -> OnDemandViews | None:
+        """Who computes the view, if it is not stored."""
+        views = (self._before or self._now).on_demand
+        return views if views is not None and name in views.unstored else None
+
     def _reading(self, name: str) -> Table:
         return (self._before or self._now).tables[name]
 
@@ -438,6 +514,13 @@ def _enough_memory(what: str) -> Iterator[None]:
         yield
     except MemoryError as error:
         raise _out_of_memory(f"`{what}`") from error
+
+
+def difference(rows: Codes, others: Codes) -> tuple[Codes, Codes]:
+    """What the rows have that the others have not, and the other way round."""
+    mine, theirs = ([tuple(row) for row in codes.tolist()] for codes in (rows, others))
+    have, had = set(mine), set(theirs)
+    return rows[[row not in had for row in mine]], others[[row not in have for row in theirs]]
 
 
 def _counted(plan: ProgramPlan) -> set[str]:

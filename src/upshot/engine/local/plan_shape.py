@@ -36,7 +36,7 @@ _EMITTED = {
 
 def emitted(plan: RulePlan) -> int:
     """What the kernel does with the plan's heads; a head that is the driving row itself need not be looked up."""
-    of_head = plan.driver is not None and plan.driver.of_head
+    of_head = plan.driver is not None and plan.driver.of_head and plan.action is Action.REDERIVE
     if of_head and not any(needs_python(step, plan.types) for step in plan.steps):
         return op.RETURN
     return _EMITTED[plan.action]

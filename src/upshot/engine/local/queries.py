@@ -13,8 +13,8 @@ from upshot.core.schema import Role, Schema
 from upshot.engine.local.aggregates import AggregateView
 from upshot.engine.local.assemble import Assembler
 from upshot.engine.local.codec import Codec
-from upshot.engine.local.component import TableStatistics
 from upshot.engine.local.layout import NEW, OLD
+from upshot.engine.local.phases import TableStatistics
 from upshot.engine.local.runner import Runner
 from upshot.engine.local.storage import Storage, Table
 from upshot.plan.order_body import Resolved

@@ -41,13 +41,19 @@ class Runner:
         self.worth_sharing = 1 << 15
         """The fewest driving rows for which a plan is shared between workers."""
 
+    @property
+    def max_rounds(self) -> int:
+        return self._limits.max_rounds
+
     def run(
-        self, phase: Phase, component: Sequence[tuple[str, Table]], grows: Change | None, numbered: dict[int, Table]
-    ) -> ViewWork:
-        """Run a phase to its fixpoint; `grows` is the list of the component's tables that drives the rounds."""
+        self, phase: Phase, component: Sequence[tuple[str, Table]], grows: Change | None, numbered: dict[int, Table], *,
+        resumed: bool = False,
+    ) -> ViewWork:  # fmt: skip
+        """Run a phase to its fixpoint; `grows` is the list of the component's tables that drives the rounds. When it is
+        `resumed`, plans that start it do not run again, and the caller has set each driving table's first window."""
         started = time.perf_counter()
         tables = [table for _, table in component] if grows is not None else []
-        self._begin(phase, tables, grows)
+        self._begin(phase, tables, grows, resumed)
         while True:
             result = MACHINE.run(
                 phase.code.address, phase.table.address, self._storage.tables, self._storage.indexes,
@@ -58,7 +64,7 @@ class Runner:
             self._attend(result, phase, component, numbered)
         return self._work(time.perf_counter() - started)
 
-    def _begin(self, phase: Phase, tables: Sequence[Table], grows: Change | None) -> None:
+    def _begin(self, phase: Phase, tables: Sequence[Table], grows: Change | None, resumed: bool) -> None:
         self._state.reserve(8 * (op.S_COMPONENT + len(tables)))
         ctypes.memset(self._state.address, 0, 8 * op.S_COMPONENT)
         for extern in phase.externs:
@@ -75,8 +81,10 @@ class Runner:
         self._set(op.S_NTABLES, len(tables))
         for i, table in enumerate(tables):
             self._set(op.S_COMPONENT + i, table.number)
-            table.set(op.T_LO, 0)
-            table.set(op.T_HI, 0)
+            if not resumed:
+                table.set(op.T_LO, 0)
+                table.set(op.T_HI, 0)
+        self._set(op.S_ROUND, int(resumed))
 
     def _set(self, word: int, value: int) -> None:
         store8(self._state.address, word, value)

@@ -266,6 +266,14 @@ class Table:
                 return
             self.grow()
 
+    def staged(self, codes: Codes, *, insert: bool) -> NDArray[np.int32]:
+        """The same, of distinct rows; the answer is the places of those that were absent, or present, before."""
+        places = self.row_numbers(codes, L.NEW)
+        changing = places < 0 if insert else places >= 0
+        codes = codes[changing]
+        self.stage(codes, insert=insert)
+        return self.row_numbers(codes, L.NEW) if insert else places[changing]
+
     def stage_upsert(self, codes: Codes, key: tuple[int, ...]) -> None:
         """Put each row in place of the rows that agree with it on the key."""
         count = len(codes)
@@ -400,6 +408,20 @@ class Table:
             return self.all_rows()[:count].copy()
         numbers = self._lists[field].view(np.int32, count)
         return self.all_rows()[numbers]
+
+    def places(self, field: int) -> NDArray[np.int32]:
+        """The row numbers in a list, as a copy."""
+        count = self.word(field + 1)
+        if self.word(field) == 0:
+            return np.arange(count, dtype=np.int32)
+        return self._lists[field].view(np.int32, count).copy()
+
+    def set_places(self, field: int, places: NDArray[np.int32]) -> None:
+        """Let a list hold these row numbers."""
+        if len(places):
+            self.reserve_list(field, len(places))
+            self._lists[field].view(np.int32, len(places))[:] = places
+        self.set(field + 1, len(places))
 
     def all_rows(self) -> Codes:
         """Every row place in use or freed, over the table's own memory."""

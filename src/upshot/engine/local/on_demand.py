@@ -1,0 +1,174 @@
+"""Views that are not maintained as stored rows: their changes, their rows, queries over them, by demand programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upshot.check.program import CheckedProgram, Clause
+from upshot.check.variables import atoms
+from upshot.core.schema import Role, Schema
+from upshot.engine.local.codec import Codec
+from upshot.engine.local.demand_run import DemandRun, insert_rows
+from upshot.engine.local.layout import T_DEL, T_INS
+from upshot.engine.local.runner import Runner
+from upshot.engine.local.storage import Storage, Table
+from upshot.engine.work import ViewWork
+from upshot.plan.program_plan import ProgramPlan
+from upshot.rewrite import normal_form
+from upshot.rewrite.changes_on_demand import changes_on_demand
+from upshot.rewrite.demand import Demand, DemandProgram, Held
+from upshot.rewrite.query_rules import add_query_rules
+from upshot.rewrite.stratified import stratified
+from upshot.syntax.ast import Atom, Variable
+
+Codes = NDArray[np.int64]
+Change = tuple[Codes, Codes]
+
+_LISTS = {"ins": T_INS, "del": T_DEL}
+_MOST_RUNS = 32
+"""Demand programs kept ready, by what they are for; the oldest goes."""
+
+
+class OnDemandViews:
+    """The views of a plan that are computed on demand, over the tables of all that is stored."""
+
+    def __init__(
+        self, plan: ProgramPlan, tables: Mapping[str, Table], storage: Storage, codec: Codec, runner: Runner
+    ) -> None:
+        self._plan, self._tables = plan, tables
+        self._storage, self._codec, self._runner = storage, codec, runner
+        self._runs: dict[object, DemandRun] = {}
+
+    @property
+    def strategies(self) -> Mapping[str, str]:
+        return self._plan.on_demand.strategies
+
+    @property
+    def unstored(self) -> frozenset[str]:
+        return self._plan.on_demand.unstored
+
+    # ---- changes -------------------------------------------------------------------------------------------
+
+    def changes(self, changed: Collection[str], afresh: Collection[str]) -> tuple[dict[str, Change], ViewWork]:
+        """The net insertions and deletions of the views, all but those `afresh`, that follow from the staged changes of
+        stored relations."""
+        signs = {
+            name: frozenset(sign for sign, field in _LISTS.items() if self._tables[name].word(field + 1))
+            for name in sorted(changed)
+        }
+        run = self._run(
+            ("changes", tuple(signs.items()), frozenset(afresh)),
+            lambda: changes_on_demand(
+                self._plan.normal,
+                {view: name for view, name in self.strategies.items() if view not in afresh},
+                changed=signs,
+            ),
+        )
+        given = {
+            name: self._tables[meaning.relation].listed(_LISTS[meaning.state])
+            for name, meaning in run.program.relations.items()
+            if meaning.held is Held.CHANGE and meaning.relation in signs
+        }
+        try:
+            work = run.run(given)
+            found = {view: self._net(run, view) for view in run.program.views if view in self._plan.source.schemas}
+        finally:
+            run.clear()
+        work.inserted = sum(len(plus) for plus, _ in found.values())
+        work.deleted = sum(len(minus) for _, minus in found.values())
+        return {view: change for view, change in found.items() if len(change[0]) or len(change[1])}, work
+
+    def _net(self, run: DemandRun, view: str) -> Change:
+        nothing = np.empty((0, self._plan.normal.schemas[view].arity), np.int64)
+        names = (run.program.net(view, "plus"), run.program.net(view, "minus"))
+        plus, minus = (run.rows(name) if name is not None else nothing for name in names)
+        return plus, minus
+
+    # ---- reading -------------------------------------------------------------------------------------------
+
+    def rows(self, view: str, state: str = "old") -> Codes:
+        """All rows of a view in a state."""
+        program, answers, asked = self._asking(view, state, "f" * self._plan.normal.schemas[view].arity)
+        return self._answers((view, state), program, answers, asked, np.empty((1, 0), np.int64))
+
+    def has(self, view: str, codes: Codes) -> NDArray[np.bool_]:
+        """Which of the rows the view has; nothing but what is needed to prove them is looked at."""
+        program, answers, asked = self._asking(view, "old", "b" * codes.shape[1])
+        found = self._answers((view, "has"), program, answers, asked, codes)
+        there = set(map(tuple, found.tolist()))
+        return np.fromiter((tuple(row) in there for row in codes.tolist()), np.bool_, len(codes))
+
+    def _asking(self, view: str, state: str, adornment: str) -> tuple[DemandProgram, str, str]:
+        """A program that answers one kind of question, where its answers are, and where the bindings go."""
+        demand = Demand(self._plan.normal, stored=self._plan.normal.schemas.keys() - self.strategies.keys())
+        asked = demand.magic(view, state, adornment)
+        add_query_rules(demand)
+        return demand.program_made(), demand.name(view, state), asked
+
+    def _answers(self, key: object, program: DemandProgram, answers: str, asked: str, bindings: Codes) -> Codes:
+        run = self._run(key, lambda: program)
+        try:
+            insert_rows(run.own[asked], bindings)
+            run.run({})
+            return run.rows(answers)
+        finally:
+            run.clear()
+
+    def reaches(self, clauses: Collection[Clause]) -> bool:
+        """Whether a query reads views that are not stored."""
+        names = {atom.relation for clause in clauses for literal in clause.body for atom in atoms(literal)}
+        return not names.isdisjoint(self.unstored)
+
+    def answer(self, schema: Schema, clauses: tuple[Clause, ...]) -> Codes:
+        """The rows that a query's clauses derive for its head: magic sets over the definitions of unstored views."""
+        normal = self._plan.normal
+        known = {
+            name: each if name in self.unstored else replace(each, role=Role.BASE)
+            for name, each in normal.schemas.items()
+        }
+        defined = tuple(clause for clause in normal.clauses if clause.head.relation in self.unstored)
+        empty = CheckedProgram({}, (), {}, ())
+        program = normal_form(
+            stratified(empty, (*defined, *clauses), {**known, schema.name: schema}, by="the rewriting of a query")
+        )
+        demand = Demand(program)
+        row = tuple(Variable(f"X{i}") for i in range(schema.arity))
+        demand.ask(Atom(schema.name, row), "old", (), (), {})
+        add_query_rules(demand)
+        run = DemandRun(demand.program_made(), self._tables, program.schemas, self._storage, self._codec, self._runner)
+        try:
+            run.run({})
+            return run.rows(demand.name(schema.name, "old"))
+        finally:
+            run.release()
+
+    # ---- programs ------------------------------------------------------------------------------------------
+
+    def _run(self, key: object, make: Callable[[], DemandProgram]) -> DemandRun:
+        run = self._runs.pop(key, None)
+        if run is None:
+            run = DemandRun(make(), self._tables, self._plan.normal.schemas, self._storage, self._codec, self._runner)
+            if len(self._runs) >= _MOST_RUNS:
+                self._runs.pop(next(iter(self._runs))).release()
+        self._runs[key] = run
+        return run
+
+    def texts(self) -> Iterator[int]:
+        for run in self._runs.values():
+            yield from run.texts()
+
+    def describe(self) -> str:
+        """The rules of the last change, as they ran."""
+        for key, run in reversed(self._runs.items()):
+            if isinstance(key, tuple) and key[0] == "changes":
+                return run.describe()
+        return "its rules are made when a change reaches it; `upshot rewrite` shows them all"
+
+    def release(self) -> None:
+        for run in self._runs.values():
+            run.release()
+        self._runs.clear()

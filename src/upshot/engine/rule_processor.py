@@ -1,0 +1,233 @@
+"""Which production rule runs next, and what it gets to see: Starburst's semantics, without any engine.
+
+A rule is triggered by the net effect of what happened since it last ran; the transition tables it reads are that
+effect. Rows are whatever the engine makes of them: the processor only asks for unions and differences of sets.
+[Widom & Finkelstein 1990; Ceri & Widom 1994, section 3]
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Generic, Protocol, TypeVar
+
+from upshot.core.diagnostic import Diagnostic, did_you_mean
+from upshot.core.errors import ProgramError
+
+Rows = TypeVar("Rows")
+INSERTED, DELETED = "inserted", "deleted"
+
+
+class RowSets(Protocol[Rows]):
+    """Sets of rows as an engine has them."""
+
+    def union(self, parts: Sequence[Rows]) -> Rows:
+        """The rows of any part; there may be no part."""
+
+    def without(self, rows: Rows, others: Rows) -> Rows:
+        """The rows that are not among the others."""
+
+    def is_empty(self, rows: Rows) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledRule:
+    """A rule as the processor sees it. `triggers`: pairs of a relation and `inserted` or `deleted`; one of them is
+    enough. `rank`: of two rules without another order, the one of smaller rank runs first. A `generated` rule keeps a
+    view; other rules run only when no generated rule is triggered, and what they change starts a new wave."""
+
+    name: str
+    triggers: tuple[tuple[str, str], ...]
+    rank: tuple[int, ...] = ()
+    precedes: tuple[str, ...] = ()
+    follows: tuple[str, ...] = ()
+    generated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Transition(Generic[Rows]):
+    """The net effect of a window on a relation. Inserted and then deleted is nothing; deleted and then inserted is
+    both. The relation before the window is what it holds now, without `inserted`, with `deleted`."""
+
+    inserted: Rows
+    deleted: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Event(Generic[Rows]):
+    """Rows that really entered or left a relation, all at once; `time` counts the events of a processing point."""
+
+    time: int
+    operation: str
+    rows: Rows
+
+
+class Window(Generic[Rows]):
+    """What happened between two moments, relation by relation."""
+
+    def __init__(self, since: int, until: int, events: Mapping[str, list[Event[Rows]]], sets: RowSets[Rows]) -> None:
+        self._since, self._until, self._events, self._sets = since, until, events, sets
+        self._found: dict[str, Transition[Rows]] = {}
+
+    def of(self, relation: str) -> Transition[Rows]:
+        """The net effect on a relation."""
+        if relation not in self._found:
+            log = self._events.get(relation, [])
+            first, end = (bisect_left(log, time, key=lambda event: event.time) for time in (self._since, self._until))
+            self._found[relation] = net_effect(log[first:end], self._sets)
+        return self._found[relation]
+
+    def has(self, relation: str, operation: str) -> bool:
+        """Whether the net effect has such rows."""
+        found = self.of(relation)
+        return not self._sets.is_empty(found.inserted if operation == INSERTED else found.deleted)
+
+
+@dataclass(frozen=True, slots=True)
+class Consideration(Generic[Rows]):
+    """A rule whose turn it is, with its window; `number` counts its turns in this processing point."""
+
+    rule: ScheduledRule
+    window: Window[Rows]
+    number: int
+
+
+class RuleProcessor(Generic[Rows]):
+    """One transaction's rule processing. Tell it of every change with `changed`, take the next rule with `next`, run
+    its action, tell of its changes, until there is no next: that ends the processing point. What changes afterwards
+    belongs to the next one.
+
+    A rule's window starts when it last had its turn in this processing point, or with the first change after the
+    previous point if it has had none; so each change is considered exactly once by each rule. When no generated rule is
+    triggered, the windows of all of them start anew: the views are consistent with what they rest on, and `old` means
+    that state from now on.
+    """
+
+    def __init__(self, rules: Iterable[ScheduledRule], sets: RowSets[Rows]) -> None:
+        ordered = in_order(tuple(rules))
+        self._generated = [rule for rule in ordered if rule.generated]
+        self._others = [rule for rule in ordered if not rule.generated]
+        self._sets = sets
+        self._begin_point()
+
+    def _begin_point(self) -> None:
+        self._events: dict[str, list[Event[Rows]]] = {}
+        self._last: dict[tuple[str, str], int] = {}
+        self._now = 0
+        self._since = dict.fromkeys((rule.name for rule in (*self._generated, *self._others)), 0)
+        self._turns = dict.fromkeys(self._since, 0)
+
+    def changed(self, relation: str, operation: str, rows: Rows) -> None:
+        """Rows entered or left a relation: only rows that were absent, or present, before."""
+        if self._sets.is_empty(rows):
+            return
+        self._events.setdefault(relation, []).append(Event(self._now, operation, rows))
+        self._last[relation, operation] = self._now
+        self._now += 1
+
+    def next(self) -> Consideration[Rows] | None:
+        """The rule whose turn it is; None ends the processing point."""
+        found = self._first(self._generated)
+        if found is None:
+            self._since |= dict.fromkeys((rule.name for rule in self._generated), self._now)
+            found = self._first(self._others)
+        if found is None:
+            self._begin_point()
+        return found
+
+    def _first(self, rules: Iterable[ScheduledRule]) -> Consideration[Rows] | None:
+        for rule in rules:
+            since = self._since[rule.name]
+            happened = [each for each in rule.triggers if self._last.get(each, -1) >= since]
+            if not happened:
+                continue
+            window = Window(since, self._now, self._events, self._sets)
+            if any(window.has(relation, operation) for relation, operation in happened):
+                self._since[rule.name] = self._now
+                self._turns[rule.name] += 1
+                return Consideration(rule, window, self._turns[rule.name])
+        return None
+
+
+def net_effect(events: Iterable[Event[Rows]], sets: RowSets[Rows]) -> Transition[Rows]:
+    """The events of one relation, in order, as one transition."""
+    inserted = deleted = sets.union(())
+    for operation, some in groupby(events, key=lambda event: event.operation):
+        rows = sets.union([event.rows for event in some])
+        if operation == INSERTED:
+            inserted = sets.union((inserted, rows))
+        else:
+            deleted = sets.union((deleted, sets.without(rows, inserted)))
+            inserted = sets.without(inserted, rows)
+    return Transition(inserted, deleted)
+
+
+# ---- order ------------------------------------------------------------------------------------
+
+
+def in_order(rules: Sequence[ScheduledRule]) -> list[ScheduledRule]:
+    """The rules so that each stands after all that precede it; of those that could come next, the one of smallest rank,
+    and of equals the one defined first. An order that contradicts itself is a program error."""
+    places = {rule.name: place for place, rule in enumerate(rules)}
+    after = _pairs(rules, places)
+    waiting = [0] * len(rules)
+    for followers in after:
+        for follower in followers:
+            waiting[follower] += 1
+    ready = [(rule.rank, place) for place, rule in enumerate(rules) if not waiting[place]]
+    heapq.heapify(ready)
+    ordered: list[ScheduledRule] = []
+    while ready:
+        _, place = heapq.heappop(ready)
+        ordered.append(rules[place])
+        for follower in after[place]:
+            waiting[follower] -= 1
+            if not waiting[follower]:
+                heapq.heappush(ready, (rules[follower].rank, follower))
+    if len(ordered) < len(rules):
+        raise _contradiction(rules, after, {place for place, count in enumerate(waiting) if count})
+    return ordered
+
+
+def _pairs(rules: Sequence[ScheduledRule], places: Mapping[str, int]) -> list[set[int]]:
+    """For each rule the places of those that come after it."""
+    after: list[set[int]] = [set() for _ in rules]
+    for place, rule in enumerate(rules):
+        for name in (*rule.precedes, *rule.follows):
+            if name not in places:
+                raise ProgramError(
+                    [
+                        Diagnostic(
+                            "unknown-rule",
+                            f"rule `{rule.name}` is ordered by `{name}`, which is not a rule",
+                            help=did_you_mean(name, places),
+                        )
+                    ]
+                )
+        for name in rule.precedes:
+            after[place].add(places[name])
+        for name in rule.follows:
+            after[places[name]].add(place)
+    return after
+
+
+def _contradiction(rules: Sequence[ScheduledRule], after: Sequence[set[int]], left: set[int]) -> ProgramError:
+    """The error that names a cycle; every rule that is left has a predecessor that is left."""
+    before = {place: next(other for other in sorted(left) if place in after[other]) for place in left}
+    path = [min(left)]
+    while before[path[-1]] not in path:
+        path.append(before[path[-1]])
+    cycle = path[path.index(before[path[-1]]) :]
+    names = [f"`{rules[place].name}`" for place in (*cycle, cycle[0])]
+    return ProgramError(
+        [
+            Diagnostic(
+                "rule-order-cycle",
+                f"rules are to precede each other: {' before '.join(reversed(names))}",
+                help="leave out one `precedes` or `follows`",
+            )
+        ]
+    )

@@ -1,0 +1,138 @@
+"""Rule plans for demand programs: each rule driven by every relation of its body that grows while the program runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from upshot.plan.order_body import Resolve, Resolved
+from upshot.plan.rule_plan import Absent, Action, Change, RulePlan, State, Step
+from upshot.plan.rule_plans import driven_plan
+from upshot.plan.statistics import Statistics
+from upshot.rewrite.demand import DemandProgram, DemandRule, Held, Meaning
+from upshot.rewrite.shapes import aggregate_of
+from upshot.syntax.ast import Atom, Not
+
+LIKELY = 64
+"""Rows that a relation of the rules is expected to have before any is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The rules without a gate (`gate` is None) or those of one gate. `folds` are aggregates, which are not joins:
+    their first literal lists the groups whose rows are complete."""
+
+    gate: int | None
+    rules: tuple[DemandRule, ...]
+    folds: tuple[DemandRule, ...]
+
+
+def groups_of(program: DemandProgram) -> tuple[Group, ...]:
+    """The groups in the order in which they run: whatever has rows waiting first, the one without gate before all."""
+    gates = sorted({rule.gate for rule in program.rules if rule.gate is not None})
+    found = []
+    for gate in (None, *gates):
+        rules = [rule for rule in program.rules if rule.gate == gate]
+        folds = tuple(rule for rule in rules if aggregate_of(rule.clause) is not None)
+        found.append(Group(gate, tuple(rule for rule in rules if rule not in folds), folds))
+    return tuple(found)
+
+
+def grows(program: DemandProgram, relation: str) -> bool:
+    """Whether rows of the generated relation come while the program runs, or before its first rule."""
+    return program.relations[relation].held is not Held.STORED
+
+
+def group_plans(program: DemandProgram, group: Group, statistics: Statistics) -> list[RulePlan]:
+    """One plan per rule and growing literal. A rule without any runs once, at the start; behind a gate only the first
+    literal drives, since the others are complete when it opens."""
+    plans: list[RulePlan] = []
+    resolve = resolver(program)
+    expected = _Expected(program, statistics)
+    for rule in group.rules:
+        body = rule.clause.body
+        drivers = [i for i, each in enumerate(body) if isinstance(each, Atom) and grows(program, each.relation)]
+        for position in drivers[:1] if group.gate is not None else drivers:
+            plans.append(_plan(rule, position, resolve, expected))
+        if not drivers:
+            plans.append(_plan(rule, None, resolve, expected))
+    return [_sparing(program, plan) for plan in plans]
+
+
+def _plan(rule: DemandRule, position: int | None, resolve: Resolve, statistics: Statistics) -> RulePlan:
+    plan = driven_plan(
+        rule.name, rule.clause, None, position, Change.INSERTED, Action.INSERT, resolve, statistics,
+        head=rule.clause.head.relation, seed=position is None,
+    )  # fmt: skip
+    if plan.driver is not None and position in rule.rows:
+        plan = replace(plan, driver=replace(plan.driver, of_head=True))
+    return _with_rows(rule, plan)
+
+
+def resolver(program: DemandProgram) -> Resolve:
+    def resolve(name: str) -> Resolved:
+        meaning = program.relations[name]
+        if meaning.held is Held.STORED:
+            return Resolved(meaning.relation, State.OLD if meaning.state == "old" else State.NEW)
+        return Resolved(name, State.NEW)
+
+    return resolve
+
+
+def _with_rows(rule: DemandRule, plan: RulePlan) -> RulePlan:
+    """Absence tests of whole rows: NULL is looked for like any value."""
+    whole = {
+        literal.body.relation
+        for position, literal in enumerate(rule.clause.body)
+        if position in rule.rows and isinstance(literal, Not) and isinstance(literal.body, Atom)
+    }
+    steps = tuple(
+        replace(step, as_row=True) if isinstance(step, Absent) and step.relation in whole else step
+        for step in plan.steps
+    )
+    return replace(plan, steps=steps)
+
+
+def _sparing(program: DemandProgram, plan: RulePlan) -> RulePlan:
+    """A binding is not asked for if the answer is there, or if a query with fewer bindings was asked that covers it."""
+    meaning = program.relations[plan.head]
+    if meaning.held is not Held.ASKED:
+        return plan
+    spared: list[Step] = []
+    state, adornment = meaning.state.split(" ")
+    for name, other in program.relations.items():
+        if other.relation != meaning.relation or name == plan.head:
+            continue
+        if other == Meaning(Held.ANSWERS, meaning.relation, state) and "f" not in adornment:
+            spared.append(Absent(name, State.NEW, plan.arguments, as_row=True))
+        elif other.held is Held.ASKED and other.state.split(" ")[0] == state:
+            covered = _covering(adornment, other.state.split(" ")[1])
+            if covered is not None:
+                operands = tuple(plan.arguments[i] for i in covered)
+                spared.append(Absent(name, State.NEW, operands, as_row=True))
+    return replace(plan, steps=(*plan.steps, *spared))
+
+
+def _covering(adornment: str, wider: str) -> list[int] | None:
+    """The places, among the bound columns of `adornment`, of those that `wider` binds; None if it binds others too."""
+    if any(w == "b" and a == "f" for a, w in zip(adornment, wider, strict=True)):
+        return None
+    bound = [column for column, letter in enumerate(adornment) if letter == "b"]
+    return [place for place, column in enumerate(bound) if wider[column] == "b"]
+
+
+class _Expected:
+    """Statistics that expect some rows in relations that are still empty."""
+
+    def __init__(self, program: DemandProgram, statistics: Statistics) -> None:
+        self._program, self._statistics = program, statistics
+
+    def size(self, relation: str) -> int:
+        size = self._statistics.size(relation)
+        return max(size, LIKELY) if self._is_made(relation) else size
+
+    def keys(self, relation: str, columns: tuple[int, ...]) -> int | None:
+        return None if self._is_made(relation) else self._statistics.keys(relation, columns)
+
+    def _is_made(self, relation: str) -> bool:
+        meaning = self._program.relations.get(relation)
+        return meaning is not None and meaning.held is not Held.STORED

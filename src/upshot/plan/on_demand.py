@@ -1,0 +1,116 @@
+"""Which views are not maintained as stored rows: their changes are computed from their definition, on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from upshot.check.program import CheckedProgram
+from upshot.check.variables import atoms
+from upshot.core.diagnostic import Diagnostic
+
+STRATEGIES = ("rod", "epf", "propagation", "differencing")
+"""Those that need no stored view."""
+
+DEFAULT = "rod"
+"""For a view that is not to be stored and whose strategy is left open."""
+
+_NEEDS_ROWS = ("maintenance", "counting", "production", "recompute", "bf")
+
+
+@dataclass(frozen=True, slots=True)
+class OnDemand:
+    """`strategies` names the views of the normal form whose changes are computed on demand; of those, `kept` have a
+    stored copy that the changes are applied to. `reasons` is for `explain`."""
+
+    strategies: Mapping[str, str] = field(default_factory=dict)
+    kept: frozenset[str] = frozenset()
+    reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
+
+    @property
+    def unstored(self) -> frozenset[str]:
+        return frozenset(self.strategies) - self.kept
+
+
+def views_on_demand(checked: CheckedProgram, normal: CheckedProgram, problems: list[Diagnostic]) -> OnDemand:
+    """Views that ask for it, or ask not to be stored; all that rest on one that is not stored; and the auxiliary views
+    that only such views use. What cannot be done is added to `problems`."""
+    made = _Marking(checked, normal, problems)
+    for layer in normal.strata:
+        made.mark_asked(layer)
+    for layer in normal.strata:
+        made.mark_above(layer)
+    for layer in reversed(normal.strata):
+        made.mark_auxiliary(layer)
+    kept = frozenset(view for view in made.strategies if made.is_kept(view))
+    return OnDemand(made.strategies, kept, made.reasons)
+
+
+class _Marking:
+    def __init__(self, checked: CheckedProgram, normal: CheckedProgram, problems: list[Diagnostic]) -> None:
+        self._checked, self._problems = checked, problems
+        self.strategies: dict[str, str] = {}
+        self.reasons: dict[str, tuple[str, ...]] = {}
+        self._asked: set[str] = set()
+        self._reads: dict[str, set[str]] = {name: set() for name in normal.schemas}
+        for clause in normal.clauses:
+            for literal in clause.body:
+                self._reads[clause.head.relation].update(atom.relation for atom in atoms(literal))
+        self._readers: dict[str, set[str]] = {name: set() for name in normal.schemas}
+        for view, names in self._reads.items():
+            for name in names:
+                self._readers[name].add(view)
+
+    def mark_asked(self, layer: tuple[str, ...]) -> None:
+        for view in layer:
+            options = self._checked.options.get(view)
+            if options is None or view in self.strategies:
+                continue
+            if options.strategy in STRATEGIES:
+                self._asked.add(view)
+                self._mark(layer, options.strategy, f"asked for by `.view {view} strategy={options.strategy}`")
+            elif options.materialized is False and options.strategy == "auto":
+                self._mark(layer, DEFAULT, f"`.view {view} materialized=false`: its rows are asked for when needed")
+            elif options.materialized is False:
+                self._refuse(
+                    view, f"view `{view}` asks not to be stored, but `{options.strategy}` works on stored rows"
+                )
+
+    def mark_above(self, layer: tuple[str, ...]) -> None:
+        """A view over one that is not maintained as stored rows cannot be either."""
+        below = sorted(n for view in layer for n in self._reads[view] if n in self.strategies and n not in layer)
+        if not below or layer[0] in self.strategies:
+            return
+        for view in layer:
+            options = self._checked.options.get(view)
+            if options is not None and options.strategy in _NEEDS_ROWS:
+                told = f"view `{view}` is to be kept by `{options.strategy}`, but `{below[0]}` below it is on demand"
+                self._refuse(view, told)
+        reason = f"`{below[0]}` below it is computed on demand"
+        self._mark(layer, self.strategies[below[0]], reason)
+
+    def mark_auxiliary(self, layer: tuple[str, ...]) -> None:
+        readers = {reader for view in layer for reader in self._readers[view]} - set(layer)
+        is_hidden = all(view not in self._checked.schemas for view in layer)
+        if is_hidden and readers and layer[0] not in self.strategies and readers <= self.strategies.keys():
+            reader = min(readers)
+            self._mark(layer, self.strategies[reader], f"only `{reader}` uses it, which is computed on demand")
+
+    def is_kept(self, view: str) -> bool:
+        """Whether a stored copy is kept: if told so, or if the view did not ask for such a strategy itself."""
+        if view not in self._checked.schemas:
+            return False
+        options = self._checked.options.get(view)
+        if options is not None and options.materialized is not None:
+            return options.materialized
+        return view not in self._asked
+
+    def _mark(self, layer: Iterable[str], strategy: str, reason: str) -> None:
+        for view in layer:
+            self.strategies[view] = strategy
+            self.reasons[view] = (reason,)
+
+    def _refuse(self, view: str, message: str) -> None:
+        known = ", ".join(f"`{name}`" for name in STRATEGIES)
+        span = self._checked.schemas[view].span if view in self._checked.schemas else None
+        self._problems.append(Diagnostic("strategy-not-applicable", message, span, help=f"use one of {known}"))
