@@ -1,5 +1,5 @@
-"""Production rules run straight from their definition, on sets of rows: the whole program in one processor, every window
-read to the letter. Slow on purpose; what the rules mean, before any engine plans them."""
+"""Production rules run straight from their definition, on sets of rows: the whole program in one processor, every
+window read to the letter. Slow on purpose; what the rules mean, before any engine plans them."""
 
 from __future__ import annotations
 

@@ -42,7 +42,10 @@ def adopted_views(plan: ProgramPlan, saved: Mapping[str, Saved], kept: Collectio
     trusted = {name for name, schema in plan.normal.schemas.items() if schema.role is Role.BASE}
     adopted: set[str] = set()
     for component in plan.components:
-        if all(view in saved or view in kept for view in component.views) and component.reads <= trusted:
+        if component.views[0] in plan.on_demand.strategies:
+            trusted.update(component.views)
+            adopted.update(plan.on_demand.kept.intersection(component.views) & saved.keys())
+        elif all(view in saved or view in kept for view in component.views) and component.reads <= trusted:
             trusted.update(component.views)
             if component.strategy in _ADOPTED and all(view in saved for view in component.views):
                 adopted.update(component.views)
