@@ -102,7 +102,7 @@ def test_a_change_that_fails_every_guard_is_not_joined() -> None:
     assert it.rows("p") == {(0,), (1,), (2,)}
 
 
-@pytest.mark.parametrize("strategy", ["maintenance", "counting"])
+@pytest.mark.parametrize("strategy", ["maintenance", "counting", "production"])
 def test_a_small_change_of_a_large_join_takes_little_time(strategy: str) -> None:
     it = Driver(
         f"""

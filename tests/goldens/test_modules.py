@@ -27,7 +27,7 @@ START = {
 TIME = {"import": [("A", "time")]}
 DIFF = {"import": [("D", "diff")]}
 
-strategies = pytest.mark.parametrize("strategy", ["maintenance", "recompute", "counting"])
+strategies = pytest.mark.parametrize("strategy", ["maintenance", "recompute", "counting", "production"])
 
 
 @strategies

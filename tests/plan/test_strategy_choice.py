@@ -61,14 +61,14 @@ def test_components_come_in_the_order_of_evaluation() -> None:
     assert mutual.recursive
 
 
-@pytest.mark.parametrize("strategy", ["maintenance", "counting", "recompute"])
+@pytest.mark.parametrize("strategy", ["maintenance", "counting", "recompute", "production"])
 def test_what_is_asked_for_is_what_is_done(strategy: str) -> None:
     plan = compiled(PROGRAM + f".view flat strategy={strategy}")
     assert plan.strategies["flat"].strategy == strategy
     assert plan.strategies["flat"].reasons == (f"asked for by `.view flat strategy={strategy}`",)
 
 
-@pytest.mark.parametrize("strategy", ["maintenance", "recompute"])
+@pytest.mark.parametrize("strategy", ["maintenance", "recompute", "production"])
 def test_views_of_one_component_are_kept_alike(strategy: str) -> None:
     plan = compiled(PROGRAM + f".view odd strategy={strategy}")
     assert plan.strategies["even"].strategy == plan.strategies["odd"].strategy == strategy
