@@ -1,5 +1,5 @@
-"""Runs demand programs straight from their definition: rules without a gate to their fixpoint, then the lowest gate that
-has rows waiting. Slow on purpose; what the rewritings mean, before any engine plans them."""
+"""Runs demand programs straight from their definition: rules without a gate to their fixpoint, then the lowest gate
+that has rows waiting. Slow on purpose; what the rewritings mean, before any engine plans them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from upshot.check.program import CheckedProgram
+from upshot.check.variables import atoms
 from upshot.core.schema import Role
 from upshot.core.types import Type
 from upshot.engine.naive import Binding, World, evaluate, names
@@ -39,36 +40,53 @@ def changes(program: CheckedProgram, demand: DemandProgram, old: Relations, new:
 
 
 def _run(rules: Sequence[DemandRule], relations: Relations) -> None:
-    free = [rule for rule in rules if rule.gate is None]
+    free = [_Runner(rule) for rule in rules if rule.gate is None]
     gates = sorted({rule.gate for rule in rules if rule.gate is not None})
-    done: dict[int, set[Row]] = {id(rule): set() for rule in rules}
+    gated = {gate: [_Runner(rule) for rule in rules if rule.gate == gate] for gate in gates}
     while True:
         _fixpoint(free, relations)
         for gate in gates:
-            if any([_pass(rule, relations, done[id(rule)]) for rule in rules if rule.gate == gate]):
+            if sum(runner.open(relations) for runner in gated[gate]):
                 break
         else:
             return
 
 
-def _fixpoint(rules: Sequence[DemandRule], relations: Relations) -> None:
-    grown = True
-    while grown:
-        derived = {(rule.clause.head.relation, row) for rule in rules for row in _derive(rule, relations)}
-        grown = any(row not in relations[name] for name, row in derived)
-        for name, row in derived:
-            relations[name].add(row)
+def _fixpoint(runners: Sequence[_Runner], relations: Relations) -> None:
+    while sum(runner.run(relations) for runner in runners):
+        pass
 
 
-def _pass(rule: DemandRule, relations: Relations, done: set[Row]) -> bool:
-    """Let the waiting rows of the rule's first literal through its gate; whether there were any."""
-    first = rule.clause.body[0]
-    assert isinstance(first, Atom)
-    waiting = relations[first.relation] - done
-    done |= waiting
-    derived = set(_derive(rule, {**relations, first.relation: waiting})) if waiting else set()
-    relations[rule.clause.head.relation] |= derived
-    return bool(waiting)
+class _Runner:
+    """A rule, and what it has seen."""
+
+    def __init__(self, rule: DemandRule) -> None:
+        self.rule = rule
+        self._read = sorted({atom.relation for literal in rule.clause.body for atom in atoms(literal)})
+        self._sizes: list[int] | None = None
+        self._through: set[Row] = set()
+
+    def run(self, relations: Relations) -> bool:
+        """Derive again if a relation of the body has grown; whether there was anything new."""
+        sizes = [len(relations[name]) for name in self._read]
+        if sizes == self._sizes:
+            return False
+        self._sizes = sizes
+        head = relations[self.rule.clause.head.relation]
+        new = set(_derive(self.rule, relations)) - head
+        head |= new
+        return bool(new)
+
+    def open(self, relations: Relations) -> bool:
+        """Let the waiting rows of the rule's first literal through its gate; whether there were any."""
+        first = self.rule.clause.body[0]
+        assert isinstance(first, Atom)
+        waiting = relations[first.relation] - self._through
+        self._through |= waiting
+        if waiting:
+            derived = set(_derive(self.rule, {**relations, first.relation: waiting}))
+            relations[self.rule.clause.head.relation] |= derived
+        return bool(waiting)
 
 
 def _derive(rule: DemandRule, relations: Mapping[str, set[Row]]) -> Iterator[Row]:

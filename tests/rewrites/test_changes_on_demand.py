@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
+
 import pytest
 
 from tests.properties.cases import after
 from tests.properties.random_programs import Features, random_case
 from tests.properties.settings import case_count, seed_of
-from tests.rewrites.demand_interpreter import changes, stored_rows
-from upshot.check import check
+from tests.rewrites.demand_interpreter import Relations, changes, stored_rows
+from upshot.check import CheckedProgram, check
 from upshot.check.printing import print_clause
 from upshot.core.errors import Error
 from upshot.rewrite import normal_form
 from upshot.rewrite.changes_on_demand import ALGORITHMS, changes_on_demand
+from upshot.rewrite.demand import DemandProgram
 from upshot.syntax import parse
 
 FOCUSES = {
@@ -23,26 +27,79 @@ FOCUSES = {
 }
 
 
+def assert_exact(
+    program: CheckedProgram, demand: DemandProgram, old: Relations, new: Relations, told: str = ""
+) -> None:
+    """The rules find the insertions and deletions of each of their views."""
+    found = changes(program, demand, old, new)
+    for view in demand.views:
+        rules = "\n".join(f"{rule.gate} {print_clause(rule.clause)}" for rule in demand.rules)
+        assert found["plus"][view] == new[view] - old[view], f"{told}\n{view}\n{rules}"
+        assert found["minus"][view] == old[view] - new[view], f"{told}\n{view}\n{rules}"
+
+
+def transitions(seed: int, focus: str) -> Iterator[tuple[CheckedProgram, Relations, Relations, str]]:
+    """The program of a random case and each of its transactions: the rows of all relations before and after."""
+    case = random_case(seed, FOCUSES[focus])
+    program = normal_form(check(parse(case.text())))
+    state = case.base
+    for transaction in case.transactions:
+        following = after(state, transaction)
+        try:
+            old, new = stored_rows(program, state), stored_rows(program, following)
+        except Error:
+            return
+        yield program, old, new, f"random_case({seed})\n{case.text()}\n{state}\n{transaction}"
+        state = following
+
+
 @pytest.mark.parametrize("strategy", ALGORITHMS)
 @pytest.mark.parametrize("focus", FOCUSES)
 def test_the_rules_alone_give_exact_changes(strategy: str, focus: str) -> None:
     for number in range(case_count(100, least=5)):
-        case = random_case(seed_of(f"demand {focus}", number), FOCUSES[focus])
-        program = normal_form(check(parse(case.text())))
-        views = {view: strategy for layer in program.strata for view in layer}
-        demand = changes_on_demand(program, views)
-        state = case.base
-        for transaction in case.transactions:
-            following = after(state, transaction)
-            try:
-                old, new = stored_rows(program, state), stored_rows(program, following)
-            except Error:
-                break
-            found = changes(program, demand, old, new)
-            for view in demand.views:
-                told = f"{case.text()}\n{state}\n{transaction}\n{view}\n" + "\n".join(
-                    f"{r.gate} {print_clause(r.clause)}" for r in demand.rules
-                )
-                assert found["plus"][view] == new[view] - old[view], told
-                assert found["minus"][view] == old[view] - new[view], told
-            state = following
+        for program, old, new, told in transitions(seed_of(f"demand {focus}", number), focus):
+            views = {view: strategy for layer in program.strata for view in layer}
+            assert_exact(program, changes_on_demand(program, views), old, new, told)
+
+
+@pytest.mark.parametrize("focus", FOCUSES)
+def test_strata_of_different_algorithms_and_stored_ones_work_together(focus: str) -> None:
+    for number in range(case_count(100, least=5)):
+        seed = seed_of(f"mixed {focus}", number)
+        rng = random.Random(seed)
+        chosen: dict[str, str] | None = None
+        for program, old, new, told in transitions(seed, focus):
+            if chosen is None:
+                picks = [(layer, rng.choice([*ALGORITHMS, None])) for layer in program.strata]
+                chosen = {view: strategy for layer, strategy in picks if strategy for view in layer}
+            assert_exact(program, changes_on_demand(program, chosen), old, new, f"{told}\n{chosen}")
+
+
+@pytest.mark.parametrize("strategy", ALGORITHMS)
+def test_rules_for_signs_that_do_not_occur_can_be_left_out(strategy: str) -> None:
+    for number in range(case_count(100, least=5)):
+        for program, old, new, told in transitions(seed_of("signs", number), "everything"):
+            views = {view: strategy for layer in program.strata for view in layer}
+            assert_exact(program, changes_on_demand(program, views, changed=signs(old, new)), old, new, told)
+
+
+def signs(old: Relations, new: Relations) -> dict[str, set[str]]:
+    return {
+        name: {sign for sign, rows in (("ins", new[name] - old[name]), ("del", old[name] - new[name])) if rows}
+        for name in old
+    }
+
+
+@pytest.mark.parametrize("strategy", ALGORITHMS)
+def test_a_second_negation_over_a_computed_value_is_asked_for_once_the_value_is_there(strategy: str) -> None:
+    program = normal_form(
+        check(
+            parse(
+                ".decl b(x: number) .decl c(x: number) .decl q(x: number) .decl r(x: number) .decl p(x: number)\n"
+                "q(X) :- c(X), X > 1. r(X) :- c(X), X > 2. p(T) :- b(X), !q(X), T = X + 1, !r(T)."
+            )
+        )
+    )
+    old = stored_rows(program, {"b": {(1,), (2,)}, "c": {(2,), (3,)}})
+    new = stored_rows(program, {"b": {(1,), (2,)}, "c": {(4,)}})
+    assert_exact(program, changes_on_demand(program, dict.fromkeys("qrp", strategy)), old, new)

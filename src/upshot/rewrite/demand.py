@@ -91,7 +91,8 @@ class Demand:
     """A demand program being made over a program in normal form.
 
     `stored` are the views that are there in both states, like base relations. `changed` names the signs (`ins`, `del`)
-    that each stored relation can change by; None for all.
+    that each stored relation can change by; None for all. `helpers` are views that an algorithm put in: their changes
+    are steps on the way.
     """
 
     def __init__(
@@ -100,8 +101,10 @@ class Demand:
         *,
         stored: Collection[str] = (),
         changed: Mapping[str, Collection[str]] | None = None,
+        helpers: Collection[str] = (),
     ) -> None:
         self.program = program
+        self._helpers = frozenset(helpers)
         self.stored = frozenset(stored) | {n for n, s in program.schemas.items() if s.role is Role.BASE}
         self.level = {view: number for number, layer in enumerate(program.strata) for view in layer}
         self.clauses: dict[str, list[Clause]] = {name: [] for name in program.schemas}
@@ -134,7 +137,7 @@ class Demand:
     def _held(self, relation: str, state: str) -> Held:
         if relation in self.stored:
             return Held.STORED if state in ("old", "new") else Held.CHANGE
-        if state in ("plus", "minus"):
+        if state in ("plus", "minus") and relation not in self._helpers:
             return Held.NET
         return Held.ANSWERS if state in ("old", "new") else Held.PART
 
@@ -278,7 +281,7 @@ class _Chain:
     def _negative(self, literal: Not, atom: Atom, waiting: Sequence[Literal]) -> None:
         reading = self._read(atom.relation)
         if reading.asked is not None:
-            if not self._gated:
+            if not self._gated or not set(variables(atom)).issubset(variables(self._prefix[0])):
                 self._cut((literal, *waiting))
             asking = self._prefix[:1]
             self._demand.ask(atom, reading.asked, self._bound, asking, self._types, self._source)
