@@ -25,7 +25,8 @@ class Part:
 
     name: str
     schema: Schema
-    size: int
+    size: int | None
+    """rows stored; None for a view that is not"""
     recursive: bool
     strategy: str
     reasons: tuple[str, ...]
@@ -99,7 +100,7 @@ def explain(state: State, view: str | None) -> Explanation:
 def _part(state: State, engine: Engine, name: str, drawn: Network, uses: frozenset[str]) -> Part:
     checked, plan = state.compiled.checked, state.compiled.plan
     schema = checked.schemas[name]
-    size = engine.size(name)
+    size = engine.size(name) if name not in plan.on_demand.unstored else None
     if schema.role is Role.BASE:
         return Part(name, schema, size, False, "", (), (), (), "", {})
     choice = plan.strategies[name]
@@ -153,5 +154,7 @@ def _note(part: Part) -> str:
     return _rows(part.size) + (f" · {part.strategy}" if part.strategy else "")
 
 
-def _rows(count: int) -> str:
+def _rows(count: int | None) -> str:
+    if count is None:
+        return "not stored"
     return "1 row" if count == 1 else f"{count:,} rows"

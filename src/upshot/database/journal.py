@@ -129,7 +129,8 @@ def _wanted(engine: Engine, compiled: Compiled) -> dict[str, Relation]:
     return {
         name: Relation(schema, name in compiled.visible)
         for name, schema in compiled.plan.normal.schemas.items()
-        if name in compiled.visible or schema.role is Role.BASE or name in kept
+        if (name in compiled.visible or schema.role is Role.BASE or name in kept)
+        and name not in compiled.plan.on_demand.unstored
     }
 
 

@@ -267,8 +267,9 @@ class PlacedEngine:
 
     def _saved(self, local: LocalEngine, plan: ProgramPlan) -> dict[str, Saved]:
         """The committed rows in folders that last as long as the engine they move to."""
-        saved = {name: Saved() for name in plan.normal.schemas}
-        for name in plan.normal.schemas:
+        stored = [name for name in plan.normal.schemas if name not in plan.on_demand.unstored]
+        saved = {name: Saved() for name in stored}
+        for name in stored:
             if local.size(name):
                 folder = self.folder()
                 saved[name] = Saved(folder, local.save(name, folder))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from upshot.core.errors import VerifyError
@@ -14,6 +14,7 @@ from upshot.database.engines import Engine
 from upshot.database.placement import placement_of
 from upshot.database.row_sets import row_set
 from upshot.database.state import State
+from upshot.plan import ProgramPlan, compile_program
 
 _LARGE = 50_000
 """Rows from which on a table is handed over where it is."""
@@ -40,7 +41,7 @@ def verify(state: State) -> Verified:
 
 def _verified(state: State, engine: Engine, fresh: Engine) -> Verified:
     normal = state.compiled.plan.normal
-    fresh.install(state.compiled.plan)
+    fresh.install(_all_stored(state))
     for name, schema in normal.schemas.items():
         if schema.role is Role.BASE and engine.size(name):
             fresh.insert(name, _as_given(engine.rows(name), engine))
@@ -58,6 +59,12 @@ def _verified(state: State, engine: Engine, fresh: Engine) -> Verified:
         )
     declared = tuple(view.name for view in views if view.name in state.compiled.visible)
     return Verified(declared, sum(fresh.size(name) for name in declared))
+
+
+def _all_stored(state: State) -> ProgramPlan:
+    """The plan under which every view is computed from its rules and stored: a view on demand is compared with that."""
+    plan = state.compiled.plan
+    return compile_program(replace(plan.source, options={})) if plan.on_demand.strategies else plan
 
 
 def _differences(schema: Schema, stored: Engine, fresh: Engine) -> Iterable[str]:

@@ -12,7 +12,7 @@ from upshot.core.diagnostic import Diagnostic
 STRATEGIES = ("rod", "epf", "propagation", "differencing")
 """Those that need no stored view."""
 
-DEFAULT = "rod"
+DEFAULT = "epf"
 """For a view that is not to be stored and whose strategy is left open."""
 
 _NEEDS_ROWS = ("maintenance", "counting", "production", "recompute", "bf")

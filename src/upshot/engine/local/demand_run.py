@@ -156,7 +156,12 @@ class DemandRun:
 
     def rows(self, name: str) -> Codes:
         """The rows of a relation of the rules, as a copy."""
-        return self.own[name].in_state(NEW)
+        return self.own[name].listed(T_INS)
+
+    @property
+    def capacity(self) -> int:
+        """The rows that its tables have room for."""
+        return sum(table.capacity for table in self.own.values())
 
     def clear(self) -> None:
         """Forget what was derived."""

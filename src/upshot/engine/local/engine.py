@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,12 @@ from upshot.engine.local.codec import Codec
 from upshot.engine.local.collect import collect_garbage
 from upshot.engine.local.component import Component
 from upshot.engine.local.encode_rows import encode_rows
+from upshot.engine.local.installed import Installed, counted, same_shape
 from upshot.engine.local.interrupts import uninterrupted
 from upshot.engine.local.layout import NEW, OLD, T_DEL, T_INS
 from upshot.engine.local.local_rows import RowsFactory
 from upshot.engine.local.machine import MACHINE
-from upshot.engine.local.on_demand import OnDemandViews
+from upshot.engine.local.on_demand import OnDemandViews, difference
 from upshot.engine.local.queries import Query
 from upshot.engine.local.runner import Progress, Runner
 from upshot.engine.local.storage import Storage, Table
@@ -34,21 +34,6 @@ from upshot.engine.work import Work
 from upshot.plan.program_plan import ProgramPlan
 
 Codes = NDArray[np.int64]
-
-
-@dataclass(slots=True)
-class _Installed:
-    """A program with its storage; replaced whole, so that a failed definition is undone by putting the old one back."""
-
-    plan: ProgramPlan | None = None
-    schemas: Mapping[str, Schema] = field(default_factory=dict)
-    tables: dict[str, Table] = field(default_factory=dict)
-    components: list[Component] = field(default_factory=list)
-    readers: dict[str, list[int]] = field(default_factory=dict)
-    """For each relation the components that read it, by their place in the order of evaluation."""
-    on_demand: OnDemandViews | None = None
-    afresh: frozenset[str] = frozenset()
-    """Views on demand that the open definition made, or defined otherwise."""
 
 
 class LocalEngine:
@@ -64,8 +49,8 @@ class LocalEngine:
         self._codec = Codec(self._account)
         self._runner = Runner(self._storage, self._codec, limits)
         self._factory = RowsFactory(self._codec)
-        self._now = _Installed()
-        self._before: _Installed | None = None
+        self._now = Installed()
+        self._before: Installed | None = None
         self._staged: set[str] = set()
         self._visited: list[Component] = []
         self._stored = 0
@@ -79,25 +64,25 @@ class LocalEngine:
         `recompute`, are computed by the next `propagate`."""
         assert self._before is None, "a definition is open already"
         self._open_change()
-        before, counted = self._now, _counted(plan)
+        before, with_counts = self._now, counted(plan)
         tables: dict[str, Table] = {}
         made: set[str] = set()
         for name, schema in plan.normal.schemas.items():
             kept = before.tables.get(name)
-            same = kept is not None and _same_shape(before.schemas[name], schema)
+            same = kept is not None and same_shape(before.schemas[name], schema)
             # Counts cannot be recomputed in place: a counted view that changed gets a new table.
             if (
                 kept is not None
                 and same
-                and kept.counted == (name in counted)
+                and kept.counted == (name in with_counts)
                 and not (kept.counted and name in recompute)
             ):
                 tables[name] = kept
             else:
-                tables[name] = self._storage.create(schema.arity, counted=name in counted)
+                tables[name] = self._storage.create(schema.arity, counted=name in with_counts)
                 made.add(name)
         self._before = before
-        self._now = _Installed(plan, plan.normal.schemas, tables)
+        self._now = Installed(plan, plan.normal.schemas, tables)
         self._now.components = self._components(before, made, recompute)
         if plan.on_demand.strategies:
             self._now.on_demand = OnDemandViews(plan, tables, self._storage, self._codec, self._runner)
@@ -109,7 +94,7 @@ class LocalEngine:
             for name in component.plan.reads:
                 self._now.readers.setdefault(name, []).append(number)
 
-    def _components(self, before: _Installed, made: set[str], recompute: Collection[str]) -> list[Component]:
+    def _components(self, before: Installed, made: set[str], recompute: Collection[str]) -> list[Component]:
         """A component all of whose tables are kept and whose rules are the same goes on as it is."""
         plan = self._now.plan
         assert plan is not None
@@ -147,10 +132,13 @@ class LocalEngine:
                     with self._bounded(name):
                         restore_rows(self._now.tables[name], self._codec, schema, saved[name])
             for component in self._now.components:
-                if not adopted.isdisjoint(component.plan.views):
+                if not adopted.isdisjoint(component.plan.views) or component.is_on_demand:
                     component.fresh = False
                 elif component.fresh:
                     self._visit(component)
+            if self._now.on_demand is not None:
+                self._staged.update(self._now.on_demand.copied)
+                self._now.on_demand.compute(self._now.on_demand.copied - adopted)
         except BaseException:
             self.rollback()
             raise
@@ -245,48 +233,26 @@ class LocalEngine:
         reached = [installed.components[i].plan.views for i in sorted(due) if installed.components[i].is_on_demand]
         if views is None or not (reached or installed.afresh):
             return {}
-        found: dict[str, tuple[Codes, Codes]] = {}
         with self._bounded(", ".join(view for layer in reached for view in layer)):
-            if set(views.strategies) - installed.afresh:
-                found, done = views.changes(changed, installed.afresh)
-                self.work.add(done)
-                self.work.views[", ".join(view for view in views.strategies if view not in installed.afresh)] = done
-            found |= {view: difference(views.rows(view, "new"), self._rows_before(view)) for view in installed.afresh}
-            for view in views.strategies.keys() & found.keys():
-                self._keep(view, *found[view])
+            self._staged.update(views.copied)
+            found, done = views.propagate(changed, {view: self._rows_before(view) for view in installed.afresh})
         self.work.components += len(reached)
-        return {view: self._shown(view, plus, minus) for view, (plus, minus) in found.items()}
-
-    def _keep(self, view: str, plus: Codes, minus: Codes) -> None:
-        """Apply a view's change to its stored copy; one that is not stored any more is emptied."""
-        table = self._now.tables[view]
-        assert self._now.on_demand is not None
-        if view not in self._now.on_demand.unstored:
-            table.stage(minus, insert=False)
-            table.stage(plus, insert=True)
-        elif table.size:
-            table.retract_all(as_view=False)
-        else:
-            return
-        table.settle()
-        self._staged.add(view)
+        self.work.add(done)
+        self.work.views[", ".join(views.strategies)] = done
+        shown = {view: self._now.schemas[view] for view in found}
+        return {
+            view: (self._factory.rows(schema, found[view][0]), self._factory.rows(schema, found[view][1]))
+            for view, schema in shown.items()
+        }
 
     def _rows_before(self, view: str) -> Codes:
         """The rows that a view had before the open definition, in its present shape."""
         before, arity = self._before, self._now.schemas[view].arity
-        if (
-            before is None
-            or view not in before.tables
-            or not _same_shape(before.schemas[view], self._now.schemas[view])
-        ):
+        if before is None or view not in before.tables or not same_shape(before.schemas[view], self._now.schemas[view]):
             return np.empty((0, arity), np.int64)
         if before.on_demand is not None and view in before.on_demand.unstored:
             return before.on_demand.rows(view)
         return before.tables[view].in_state(OLD)
-
-    def _shown(self, view: str, plus: Codes, minus: Codes) -> tuple[Rows, Rows]:
-        schema = self._now.schemas[view]
-        return self._factory.rows(schema, plus), self._factory.rows(schema, minus)
 
     def _visit(self, component: Component) -> None:
         """Bring one component to the new state."""
@@ -376,7 +342,7 @@ class LocalEngine:
         self._staged = set()
         self._visited = []
 
-    def _drop(self, installed: _Installed, keep: _Installed) -> None:
+    def _drop(self, installed: Installed, keep: Installed) -> None:
         kept_components = {id(component) for component in keep.components}
         for component in installed.components:
             if id(component) not in kept_components:
@@ -447,7 +413,8 @@ class LocalEngine:
         """The join plans of a view's component, as they would run now."""
         for component in self._now.components:
             if view in component.plan.views:
-                return self._now.on_demand.describe() if component.is_on_demand else component.describe()
+                views = self._now.on_demand if component.is_on_demand else None
+                return component.describe() if views is None else views.describe()
         return ""
 
     @property
@@ -469,8 +436,8 @@ class LocalEngine:
 
     def close(self) -> None:
         self._factory.fetch_all()
-        self._drop(self._now, keep=_Installed())
-        self._now = _Installed()
+        self._drop(self._now, keep=Installed())
+        self._now = Installed()
 
     @contextmanager
     def _bounded(self, what: str) -> Iterator[None]:
@@ -514,18 +481,3 @@ def _enough_memory(what: str) -> Iterator[None]:
         yield
     except MemoryError as error:
         raise _out_of_memory(f"`{what}`") from error
-
-
-def difference(rows: Codes, others: Codes) -> tuple[Codes, Codes]:
-    """What the rows have that the others have not, and the other way round."""
-    mine, theirs = ([tuple(row) for row in codes.tolist()] for codes in (rows, others))
-    have, had = set(mine), set(theirs)
-    return rows[[row not in had for row in mine]], others[[row not in have for row in theirs]]
-
-
-def _counted(plan: ProgramPlan) -> set[str]:
-    return {view for component in plan.components if component.strategy == "counting" for view in component.views}
-
-
-def _same_shape(one: Schema, other: Schema) -> bool:
-    return one.types == other.types

@@ -28,9 +28,23 @@ from upshot.syntax.ast import Atom, Variable
 Codes = NDArray[np.int64]
 Change = tuple[Codes, Codes]
 
+
+def difference(rows: Codes, others: Codes) -> Change:
+    """What the rows have that the others have not, and the other way round."""
+    if not len(rows) or not len(others):
+        return rows, others
+    mine, theirs = ([tuple(row) for row in codes.tolist()] for codes in (rows, others))
+    have, had = set(mine), set(theirs)
+    return rows[[row not in had for row in mine]], others[[row not in have for row in theirs]]
+
+
 _LISTS = {"ins": T_INS, "del": T_DEL}
 _MOST_RUNS = 32
 """Demand programs kept ready, by what they are for; the oldest goes."""
+_WORTH_A_LOOK = 64
+"""Fewer changed rows are always followed, never recomputed from."""
+_MOST_ROOM = 1 << 18
+"""Rows that the tables of a program may have room for and be kept: larger ones would slow down small changes."""
 
 
 class OnDemandViews:
@@ -51,7 +65,55 @@ class OnDemandViews:
     def unstored(self) -> frozenset[str]:
         return self._plan.on_demand.unstored
 
+    @property
+    def copied(self) -> frozenset[str]:
+        """The views with a stored copy, and those whose copy the open definition takes away."""
+        left = frozenset(view for view in self.unstored if self._tables[view].size)
+        return self._plan.on_demand.kept | left
+
     # ---- changes -------------------------------------------------------------------------------------------
+
+    def propagate(self, changed: Collection[str], afresh: Mapping[str, Codes]) -> tuple[dict[str, Change], ViewWork]:
+        """The net changes of all views, of those with other rules than before by comparing with the rows they had;
+        stored copies follow."""
+        found: dict[str, Change] = {}
+        work = ViewWork()
+        if self._is_mostly_new(changed):
+            shown = self.strategies.keys() & self._plan.source.schemas.keys() - afresh.keys()
+            afresh = {**{view: self.rows(view) for view in shown}, **afresh}
+        elif not self.strategies.keys() <= afresh.keys():
+            found, work = self.changes(changed, afresh)
+            for view in found.keys() & self._plan.on_demand.kept:
+                plus, minus = found[view]
+                self._tables[view].stage(minus, insert=False)
+                self._tables[view].stage(plus, insert=True)
+                self._tables[view].settle()
+        shown = afresh.keys() & self._plan.source.schemas.keys()
+        rows = {view: self.rows(view, "new") for view in shown}
+        for view in shown:
+            found[view] = difference(rows[view], afresh[view])
+            self._replace(view, rows[view])
+        return found, work
+
+    def _is_mostly_new(self, changed: Collection[str]) -> bool:
+        """Whether more than half of what changes is change: both states are then computed whole and compared."""
+        tables = [self._tables[name] for name in changed]
+        count = sum(table.word(T_INS + 1) + table.word(T_DEL + 1) for table in tables)
+        return count >= _WORTH_A_LOOK and 2 * count > sum(table.size for table in tables)
+
+    def compute(self, views: Collection[str]) -> None:
+        """Fill the stored copies of these views."""
+        for view in views:
+            self._replace(view, self.rows(view, "new"))
+
+    def _replace(self, view: str, rows: Codes) -> None:
+        """The rows become the stored copy; one that is not stored any more is emptied."""
+        table, is_kept = self._tables[view], view in self._plan.on_demand.kept
+        if table.size or is_kept:
+            table.retract_all(as_view=False)
+            if is_kept:
+                table.stage(rows, insert=True)
+            table.settle()
 
     def changes(self, changed: Collection[str], afresh: Collection[str]) -> tuple[dict[str, Change], ViewWork]:
         """The net insertions and deletions of the views, all but those `afresh`, that follow from the staged changes of
@@ -77,7 +139,7 @@ class OnDemandViews:
             work = run.run(given)
             found = {view: self._net(run, view) for view in run.program.views if view in self._plan.source.schemas}
         finally:
-            run.clear()
+            self._clear(run)
         work.inserted = sum(len(plus) for plus, _ in found.values())
         work.deleted = sum(len(minus) for _, minus in found.values())
         return {view: change for view, change in found.items() if len(change[0]) or len(change[1])}, work
@@ -116,7 +178,7 @@ class OnDemandViews:
             run.run({})
             return run.rows(answers)
         finally:
-            run.clear()
+            self._clear(run)
 
     def reaches(self, clauses: Collection[Clause]) -> bool:
         """Whether a query reads views that are not stored."""
@@ -156,6 +218,12 @@ class OnDemandViews:
                 self._runs.pop(next(iter(self._runs))).release()
         self._runs[key] = run
         return run
+
+    def _clear(self, run: DemandRun) -> None:
+        run.clear()
+        if run.capacity > _MOST_ROOM:
+            self._runs = {key: each for key, each in self._runs.items() if each is not run}
+            run.release()
 
     def texts(self) -> Iterator[int]:
         for run in self._runs.values():

@@ -18,7 +18,8 @@ from upshot.engine.local.layout import NEW, OLD, T_DEL, T_INS
 from upshot.engine.local.phases import Phases, TableStatistics
 from upshot.engine.local.runner import Runner
 from upshot.engine.local.storage import Storage, Table
-from upshot.engine.rule_processor import DELETED, INSERTED, Consideration, RuleProcessor, ScheduledRule, Transition
+from upshot.engine.production_schedule import scheduled
+from upshot.engine.rule_processor import DELETED, INSERTED, Consideration, RuleProcessor, Transition
 from upshot.engine.work import ViewWork
 from upshot.plan.production_plans import derived, production_plan
 from upshot.plan.program_plan import ComponentPlan
@@ -52,7 +53,7 @@ class ProductionRules:
     def __init__(
         self, plan: ComponentPlan, storage: Storage, schemas: Mapping[str, Schema], codec: Codec, runner: Runner,
     ) -> None:  # fmt: skip
-        self._plan, self._storage, self._runner = plan, storage, runner
+        self.plan, self._storage, self._runner = plan, storage, runner
         self._rules = {rule.name: rule for rule in plan.production}
         self._phases = Phases(storage, codec)
         self._derived = {derived(view): storage.create(schemas[view].arity) for view in plan.views}
@@ -60,24 +61,18 @@ class ProductionRules:
 
     def load(self, tables: Mapping[str, Table], work: ViewWork) -> None:
         """The views from nothing: their `start` rules put the first round, the insertion rules do the rest."""
-        wave = _Wave(self, {view: tables[view] for view in self._plan.views}, tables, work)
+        wave = _Wave(self, {view: tables[view] for view in self.plan.views}, tables, work)
         wave.empty()
         wave.processor.changed(MATERIALIZE, INSERTED, _ASKED)
         wave.run()
 
     def maintain(self, tables: Mapping[str, Table], work: ViewWork) -> None:
         """The views from the old state to the new one: the changes of what they read trigger the rules."""
-        wave = _Wave(self, {view: tables[view] for view in self._plan.views}, tables, work)
-        for name in sorted(self._plan.reads):
+        wave = _Wave(self, {view: tables[view] for view in self.plan.views}, tables, work)
+        for name in sorted(self.plan.reads):
             for operation in (DELETED, INSERTED):
                 wave.processor.changed(name, operation, tables[name].places(_LIST[operation]))
         wave.run()
-
-    def scheduled(self) -> list[ScheduledRule]:
-        return [
-            ScheduledRule(name, (rule.trigger,), rank=_rank(rule, self._plan), generated=True)
-            for name, rule in self._rules.items()
-        ]
 
     def rule(self, name: str) -> ProductionRule:
         return self._rules[name]
@@ -85,7 +80,7 @@ class ProductionRules:
     def derive(self, rule: ProductionRule, tables: Mapping[str, Table], work: ViewWork) -> NDArray[np.int64]:
         """The heads that the rule's condition finds, each once."""
         every = {**tables, **self._derived}
-        reads = (*self._plan.views, *self._plan.reads)
+        reads = (*self.plan.views, *self.plan.reads)
         phase = self._phases.phase(
             rule.name, lambda: [production_plan(rule, TableStatistics(every))], every, self._schemas, reads
         )
@@ -110,14 +105,6 @@ class ProductionRules:
         self._derived.clear()
 
 
-def _rank(rule: ProductionRule, plan: ComponentPlan) -> tuple[int, ...]:
-    """The rank of a rule; of `start` rules, first those that read the views themselves: nothing is in them yet."""
-    reads_itself = rule.group is Group.START and any(
-        getattr(literal, "relation", None) in plan.views for literal in rule.source.body
-    )
-    return (*rule.rank, not reads_itself)
-
-
 class _Wave:
     """The rules of a component at work on one change."""
 
@@ -125,7 +112,7 @@ class _Wave:
         self, rules: ProductionRules, views: Mapping[str, Table], tables: Mapping[str, Table], work: ViewWork
     ) -> None:
         self.views = views
-        self.processor: RuleProcessor[Places] = RuleProcessor(rules.scheduled(), PlaceSets())
+        self.processor: RuleProcessor[Places] = RuleProcessor(scheduled(rules.plan), PlaceSets())
         self._rules, self._tables, self._work = rules, tables, work
         self._log: list[tuple[str, str, Places]] = []
         self._unsure: dict[str, list[Places]] = {view: [] for view in views}
