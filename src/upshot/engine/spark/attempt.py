@@ -10,6 +10,7 @@ from upshot.engine.limits import Limits
 from upshot.engine.spark.asks import Answers, Steps
 from upshot.engine.spark.component import Propagation
 from upshot.engine.spark.decomposed import Decomposed
+from upshot.engine.spark.on_demand import OnDemandTask
 from upshot.engine.spark.pieces import LocalPiece
 from upshot.engine.spark.statements import Statement, settle_statements
 from upshot.engine.spark.tables import Table
@@ -25,8 +26,12 @@ class Attempt:
     def __init__(
         self, plan: ProgramPlan | None, tables: Mapping[str, Table], schemas: Mapping[str, Schema], answers: Answers,
         limits: Limits, *, fresh: frozenset[tuple[str, ...]], decomposed: Mapping[tuple[str, ...], Decomposed],
+        on_demand: OnDemandTask | None = None,
     ) -> None:  # fmt: skip
+        skipped = on_demand.views.strategies if on_demand is not None else {}
         self._components: Sequence[ComponentPlan] = plan.components if plan is not None else ()
+        self._components = [each for each in self._components if each.views[0] not in skipped]
+        self._on_demand = on_demand
         self._tables, self._schemas, self._answers, self._limits = tables, schemas, answers, limits
         self._fresh, self._decomposed = fresh, decomposed
         self._running: dict[str, Propagation] = {}
@@ -44,6 +49,10 @@ class Attempt:
             after = {makers[name] for name in component.reads if name in makers}
             after |= {based[name] for name in component.reads if name in based}
             tasks.append(Task(_name(component), partial(self._begin, component), frozenset(after)))
+        if self._on_demand is not None:
+            below = self._on_demand.views.reads
+            named = {makers[name] for name in below if name in makers} | {based[n] for n in below if n in based}
+            tasks.append(Task(_ON_DEMAND, self._on_demand.begin, frozenset(named)))
         here = all(isinstance(s.rows, LocalPiece) for statements in staged.values() for s in statements)
         self._answers.compile(not here or not all(table.committed.is_local for table in self._tables.values()))
         run_together(tasks, self._answers, self._took_part)
@@ -66,12 +75,15 @@ class Attempt:
     def _took_part(self, name: str, jobs: int) -> None:
         if name in self._running:
             self._running[name].work.jobs += jobs
+        elif name == _ON_DEMAND and self._on_demand is not None:
+            self._on_demand.work.jobs += jobs
 
     def _summed(self, staged: Mapping[str, Sequence[Statement]]) -> list[str]:
         """The work counters, and what changed, in order."""
         work = self.work
         changed = [name for name in sorted(staged) if self._tables[name].changed]
         read = {name for component in self._components for name in component.reads}
+        read |= self._on_demand.views.reads if self._on_demand is not None else frozenset()
         work.screened = sum(self._tables[name].changed for name in changed if name not in read)
         for component in self._components:
             done = self._running.get(_name(component))
@@ -84,7 +96,23 @@ class Attempt:
             for view in component.views:
                 if self._tables[view].changed or self._tables[view].previous is not None:
                     changed.append(view)
-        return changed
+        return changed + self._summed_on_demand()
+
+    def _summed_on_demand(self) -> list[str]:
+        task, work = self._on_demand, self.work
+        if task is None:
+            return []
+        if not task.began:
+            work.skipped += task.views.components
+            return []
+        work.components += task.views.components
+        work.add(task.work)
+        work.views[", ".join(task.views.strategies)] = task.work
+        return [view for view in task.views.strategies if self._tables[view].changed]
+
+
+_ON_DEMAND = "views on demand"
+"""What the task of all these is called; no view is called so."""
 
 
 def _name(component: ComponentPlan) -> str:

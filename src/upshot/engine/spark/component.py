@@ -14,7 +14,7 @@ from upshot.engine.spark.asks import Steps
 from upshot.engine.spark.contents import Contents
 from upshot.engine.spark.counts import count
 from upshot.engine.spark.decomposed import Decomposed
-from upshot.engine.spark.derivations import Derivations
+from upshot.engine.spark.derivations import new_rows
 from upshot.engine.spark.differences import rows_without, settle_whole
 from upshot.engine.spark.groups import grouped
 from upshot.engine.spark.pieces import LocalPiece, Piece, nothing
@@ -191,20 +191,7 @@ class Propagation:
         derived: dict[str, list[DataFrame]] = {}
         for plan in due:
             derived.setdefault(plan.head, []).append(self._heads(plan, small=not large))
-        derivations = [
-            Derivations(frames, known[view], self._session, present=present, large=large)
-            for view, frames in derived.items()
-        ]
-        asks = [each.asks() for each in derivations]
-        pieces = yield [ask for some in asks for ask in some]
-        found: dict[str, Piece] = {}
-        first = 0
-        for view, each, some in zip(derived, derivations, asks, strict=True):
-            found[view] = yield from each.new_rows(pieces[first : first + len(some)])
-            first += len(some)
-            self.work.derived += each.derived
-            self.work.filtered += each.derived - found[view].count
-        return found
+        return (yield from new_rows(derived, known, self._session, self.work, present=present, large=large))
 
     def _heads(self, plan: RulePlan, *, small: bool) -> DataFrame:
         # What a few changed rows join with is few; what all rows of relations join with may be anything.

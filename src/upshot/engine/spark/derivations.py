@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -10,6 +10,7 @@ from upshot.engine.spark.asks import BRANCHES, Ask, Steps
 from upshot.engine.spark.contents import Contents
 from upshot.engine.spark.pieces import LocalPiece, Piece, nothing, united
 from upshot.engine.spark.set_frames import within, without
+from upshot.engine.work import ViewWork
 
 
 class Derivations:
@@ -78,3 +79,23 @@ class Derivations:
             return frame
         sift = within if self._present else without
         return sift(frame, known.frame(self._session), known.types, small=known.is_local)
+
+
+def new_rows(
+    derived: Mapping[str, Sequence[DataFrame]], known: Mapping[str, Contents], session: SparkSession, work: ViewWork, *,
+    present: bool = False, large: bool,
+) -> Steps[dict[str, Piece]]:  # fmt: skip
+    """What a round derives that is new, by relation: the heads of all its rules are asked for at once."""
+    derivations = [
+        Derivations(frames, known[name], session, present=present, large=large) for name, frames in derived.items()
+    ]
+    asks = [each.asks() for each in derivations]
+    pieces = yield [ask for some in asks for ask in some]
+    found: dict[str, Piece] = {}
+    first = 0
+    for name, each, some in zip(derived, derivations, asks, strict=True):
+        found[name] = yield from each.new_rows(pieces[first : first + len(some)])
+        first += len(some)
+        work.derived += each.derived
+        work.filtered += each.derived - found[name].count
+    return found

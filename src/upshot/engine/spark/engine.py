@@ -15,13 +15,14 @@ from upshot.core.rows import Row, Rows
 from upshot.core.schema import Role, Schema
 from upshot.engine.limits import Limits
 from upshot.engine.saved import Saved
-from upshot.engine.spark.asks import Answers
+from upshot.engine.spark.asks import Answers, Steps
 from upshot.engine.spark.attempt import Attempt
 from upshot.engine.spark.contents import Contents
 from upshot.engine.spark.decomposed import Decomposed
 from upshot.engine.spark.failures import TOO_LARGE_TO_SEND
 from upshot.engine.spark.given import Given
-from upshot.engine.spark.pieces import SMALL
+from upshot.engine.spark.on_demand import OnDemandTask, OnDemandViews
+from upshot.engine.spark.pieces import SMALL, Piece
 from upshot.engine.spark.queries import Query
 from upshot.engine.spark.restored import adopted, save
 from upshot.engine.spark.scratch import SETTING, Scratch
@@ -31,12 +32,16 @@ from upshot.engine.spark.statements import Kind, Statement, key_conflicts, sifte
 from upshot.engine.spark.tables import Table, TableStatistics
 from upshot.engine.work import Work
 from upshot.plan.component_plans import stage_plans, stages_of
+from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan
 
 ATTEMPTS = 3
 """How often a change is propagated before a loss in the cluster ends it."""
 
 _log = logging.getLogger("upshot.spark")
+
+_WITHOUT_PARTS = ("production", *ON_DEMAND)
+"""Strategies that never run in parts."""
 
 T = TypeVar("T")
 
@@ -52,6 +57,17 @@ class Installed:
     """The components whose views are still to be computed from nothing."""
     decomposed: dict[tuple[str, ...], Decomposed] = field(default_factory=dict)
     """The recursive components that fall into parts, with what their workers know."""
+    on_demand: OnDemandViews | None = None
+    afresh: frozenset[str] = frozenset()
+    """Views on demand that the open definition made, or defined otherwise, or stores from now on."""
+    revived: frozenset[str] = frozenset()
+    """Views that are stored from now on and were not: their change is reported against the rows they had."""
+    restores: bool = False
+    """Whether the program is that of a store, and what follows from saved rows is no change."""
+
+    @property
+    def unstored(self) -> frozenset[str]:
+        return self.on_demand.unstored if self.on_demand is not None else frozenset()
 
 
 class SparkEngine:
@@ -103,12 +119,14 @@ class SparkEngine:
         for name, schema in plan.normal.schemas.items():
             kept = before.tables.get(name)
             same = kept is not None and kept.types == schema.types
-            if kept is not None and same and kept.counted == (name in counted):
+            revived = name in before.unstored and name not in plan.on_demand.strategies
+            if kept is not None and same and kept.counted == (name in counted) and not revived:
                 kept.schema = schema
                 tables[name] = kept
                 continue
             tables[name] = self._table(schema, counted=name in counted)
-            tables[name].previous = kept if same and schema.role is not Role.BASE else None
+            if same and schema.role is not Role.BASE and name not in plan.on_demand.strategies:
+                tables[name].previous = kept if not revived else self._table(schema, counted=False)
             made.add(name)
         earlier = {component.views for component in before.plan.components} if before.plan else set()
         touched = made.union(recompute)
@@ -116,12 +134,20 @@ class SparkEngine:
         self._before = before
         self._now = Installed(plan, plan.normal.schemas, tables, frozenset(fresh))
         self._now.decomposed = self._decomposed(plan, before)
+        self._now.revived = frozenset(name for name in made & before.unstored if tables[name].previous is not None)
+        if plan.on_demand.strategies:
+            self._now.on_demand = OnDemandViews(plan, tables, self._answers, self._limits)
+            known = before.on_demand.strategies if before.on_demand is not None else {}
+            stored_now = plan.on_demand.kept & before.unstored
+            self._now.afresh = frozenset(
+                v for v in plan.on_demand.strategies if v in touched or v not in known or v in stored_now
+            )
 
     def _decomposed(self, plan: ProgramPlan, before: Installed) -> dict[tuple[str, ...], Decomposed]:
         """One for each recursive component; that of a component which stays as it is goes on."""
         found = {}
         for component in plan.components:
-            if not component.recursive:
+            if not component.recursive or component.strategy in _WITHOUT_PARTS:
                 continue
             old = before.decomposed.get(component.views)
             names = {*component.views, *component.reads}
@@ -141,8 +167,11 @@ class SparkEngine:
         saved; they and the views not given are computed."""
         self.install(plan)
         try:
-            computed: set[str] = set()
+            computed: set[str] = set(plan.on_demand.unstored | plan.on_demand.kept - saved.keys())
+            self._now.afresh, self._now.restores = plan.on_demand.kept - saved.keys(), True
             for component in plan.components:
+                if component.views[0] in plan.on_demand.strategies:
+                    continue
                 below = any(name in computed for name in component.reads)
                 if below or not all(view in saved for view in component.views):
                     computed.update(component.views)
@@ -161,12 +190,14 @@ class SparkEngine:
     def keeps(self) -> Collection[str]:
         """The relations made by the normal form: a store that has their rows too spares their computation."""
         plan = self._now.plan
-        return () if plan is None else plan.normal.schemas.keys() - plan.source.schemas.keys()
+        if plan is None:
+            return ()
+        return plan.normal.schemas.keys() - plan.source.schemas.keys() - plan.on_demand.unstored
 
     def save(self, name: str, folder: Path) -> int:
         """Write the committed rows as a Parquet folder under the relation's column names; how many there are."""
-        table = self._reading(name)
-        return save(self.rows(name), folder, table.committed.count)
+        rows = self.rows(name)
+        return save(rows, folder, len(rows))
 
     # ---- change --------------------------------------------------------------------------------------------
 
@@ -238,14 +269,34 @@ class SparkEngine:
     @without_call_sites()
     def _attempt(self) -> dict[str, tuple[Rows, Rows]]:
         before = self._answers.jobs
+        for view in self._now.revived:
+            previous = self._now.tables[view].previous
+            assert previous is not None
+            previous.committed = self._answers.run(self._rows_before(view))
         attempt = Attempt(
             self._now.plan, self._now.tables, self._now.schemas, self._answers, self._limits,
             fresh=self._now.fresh if self._before is not None else frozenset(), decomposed=self._now.decomposed,
+            on_demand=self._task_on_demand(),
         )  # fmt: skip
         changed = attempt.run(self._staged)
         self.work = attempt.work
         self.work.jobs = self._answers.jobs - before + self._asked
         return {name: self._delta(name) for name in changed}
+
+    def _task_on_demand(self) -> OnDemandTask | None:
+        now = self._now
+        if now.on_demand is None:
+            return None
+        return OnDemandTask(now.on_demand, now.afresh, self._rows_before, restores=now.restores)
+
+    def _rows_before(self, view: str) -> Steps[Contents]:
+        """The rows that a view had before the open definition, in its present shape."""
+        before, types = self._before, self._now.schemas[view].types
+        if before is None or view not in before.tables or before.schemas[view].types != types:
+            return Contents(types)
+        if before.on_demand is not None and view in before.unstored:
+            return Contents.of((yield from before.on_demand.rows(view)))
+        return before.tables[view].logical()
 
     def _delta(self, name: str) -> tuple[Rows, Rows]:
         table, schema = self._now.tables[name], self._now.schemas[name]
@@ -255,7 +306,8 @@ class SparkEngine:
         """The new state becomes the state. Nothing here can fail: all files were written by `propagate`."""
         for table in self._now.tables.values():
             table.accept()
-        self._now.fresh = frozenset()
+        now = self._now
+        now.fresh, now.afresh, now.revived, now.restores = frozenset(), frozenset(), frozenset(), False
         if self._before is not None:
             _release(self._before, keep=self._now)
         self._close_change()
@@ -296,11 +348,17 @@ class SparkEngine:
 
     def rows(self, name: str) -> Rows:
         """The relation in the state before any open change."""
-        table = self._reading(name)
-        return self._handed_out.rows(self._readable.schemas[name], table.committed)
+        return self._handed_out.rows(self._readable.schemas[name], self._contents(name))
 
     def size(self, name: str) -> int:
-        return self._reading(name).committed.count
+        return self._contents(name).count
+
+    @without_call_sites()
+    def _contents(self, name: str) -> Piece | Contents:
+        views = self._readable.on_demand
+        if views is not None and name in views.unstored:
+            return self._sending(lambda: self._answers.run(views.rows(name)))
+        return self._reading(name).committed
 
     def contains(self, name: str, row: Row) -> bool:
         return self.contains_all(name, [row])
@@ -308,18 +366,24 @@ class SparkEngine:
     @without_call_sites()
     def contains_all(self, name: str, rows: Any) -> bool:
         """Whether every one of the rows (tuples, an Arrow table, a DataFrame) is in the relation."""
-        table = self._reading(name)
         piece = self._given.piece(self._readable.schemas[name], rows)
-        contents: Contents = table.logical()
+        views = self._readable.on_demand
+        if views is not None and name in views.unstored:
+            return self._sending(lambda: self._answers.run(views.present(name, piece))) == piece.count
+        contents: Contents = self._reading(name).logical()
         found = self._answers.run(sifted(piece, contents, self._session, present=True))
         return found.count == piece.count
 
     @without_call_sites()
     def query(self, schema: Schema, clauses: Iterable[Clause]) -> Rows:
         """The answer to clauses over a head relation that is not part of the program."""
-        readable = self._readable
-        query, asked = Query(readable.schemas, readable.tables, self._answers), tuple(clauses)
-        piece = self._sending(lambda: query.answer(schema, asked))
+        readable, asked = self._readable, tuple(clauses)
+        views = readable.on_demand
+        if views is not None and views.reaches(asked):
+            piece = self._sending(lambda: self._answers.run(views.answer(schema, asked)))
+        else:
+            query = Query(readable.schemas, readable.tables, self._answers)
+            piece = self._sending(lambda: query.answer(schema, asked))
         return self._handed_out.rows(schema, piece)
 
     @without_call_sites()
@@ -327,8 +391,9 @@ class SparkEngine:
         """Pairs of rows that would share a key if the open change were accepted; only changed rows are looked at."""
         table = self._now.tables[name]
         found: list[tuple[Row, Row]] = []
+        near = self._now.on_demand.with_key if self._now.on_demand and name in self._now.unstored else None
         for key in self._schema(name).keys:
-            found += self._answers.run(key_conflicts(table, key, most, self._session))
+            found += self._answers.run(key_conflicts(table, key, most, self._session, near))
         return found
 
     def describe(self, view: str) -> str:
@@ -339,6 +404,8 @@ class SparkEngine:
         return ""
 
     def _described(self, component: ComponentPlan) -> str:
+        if self._now.on_demand is not None and component.views[0] in self._now.on_demand.strategies:
+            return self._now.on_demand.describe()
         if component.strategy == "aggregate":
             return "groups touched by the change are computed again, all in one Spark job"
         statistics = TableStatistics(self._now.tables)

@@ -188,6 +188,16 @@ def nothing(types: Sequence[Type]) -> LocalPiece:
     return LocalPiece.of((), types)
 
 
+def joined(pieces: Iterable[Piece], types: Sequence[Type]) -> Piece:
+    """All rows of the pieces, which have none in common."""
+    parts = [part for piece in pieces for part in (piece.parts if isinstance(piece, MixedPiece) else (piece,))]
+    here = reduce(LocalPiece.plus, (part for part in parts if isinstance(part, LocalPiece)), nothing(types))
+    files = [part for part in parts if isinstance(part, FilePiece) and part.count]
+    if not files:
+        return here
+    return MixedPiece((*files, here) if here.count else files, types)
+
+
 def united(frames: Sequence[DataFrame]) -> DataFrame:
     """All rows of the frames, which have the same columns."""
     return reduce(DataFrame.unionAll, frames)

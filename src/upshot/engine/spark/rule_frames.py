@@ -192,9 +192,11 @@ class _Body:
         self.keep(self.plan.steps)
         self._bind(self._selected(rows, match, driver), match, {})
 
-    def _selected(self, rows: DataFrame, match: Match, driver: Drive | None = None) -> DataFrame:
-        """The rows that fit the literal as far as it alone can tell."""
-        of_head = driver is not None and driver.of_head
+    def _selected(
+        self, rows: DataFrame, match: Match, driver: Drive | None = None, *, as_row: bool = False
+    ) -> DataFrame:
+        """The rows that fit the literal as far as it alone can tell; `as_row`: as sets compare rows."""
+        of_head = as_row or (driver is not None and driver.of_head)
         of_negation = driver is not None and driver.of_negation
         first = {name: column for column, name in match.binds}
         conditions: list[Column] = []
@@ -306,11 +308,12 @@ class _Body:
         return functools.reduce(operator.and_, conditions) if conditions else F.lit(True)
 
     def absent(self, steps: Sequence[Absent]) -> None:
-        """Bindings for which none of the rows is there. With a NULL among the operands the row is never there."""
+        """Bindings for which none of the rows is there. With a NULL among the operands the row is never there, unless
+        it is looked for as a row."""
         base = self.bindings()
         frame = base
         for step in steps:
-            if any(isinstance(o, Constant) and o.value is None for o in step.operands):
+            if not step.as_row and any(isinstance(o, Constant) and o.value is None for o in step.operands):
                 continue
             frame = self._without(frame, base, step)
         self._project(frame)
@@ -321,19 +324,24 @@ class _Body:
         match = Match(step.relation, step.state, fixed)
         keys = {column: self.fresh() for column, _ in named}
         chosen = [_column(column).alias(alias) for column, alias in keys.items()] or [F.lit(True).alias(self.fresh())]
-        rows = self._selected(self.read(step.relation, step.state), match).select(*chosen)
+        rows = self._selected(self.read(step.relation, step.state), match, as_row=step.as_row).select(*chosen)
         pairs = [(self.columns[operand.name], keys[column]) for column, operand in named]
         if not pairs:
             # One row at most.
             return frame.join(F.broadcast(rows), F.lit(True), "left_anti")
+        nullable = {keys[c] for c, _ in named if step.as_row and self.schemas[step.relation].columns[c].type.nullable}
+
+        def same_row(sides: Iterable[tuple[str, str]]) -> Column:
+            equal = (F.col(a).eqNullSafe(F.col(b)) if b in nullable else F.col(a) == F.col(b) for a, b in sides)
+            return functools.reduce(operator.and_, equal)
+
         if self.few:
             # Spark cannot send the left side of an anti-join around either: the rows asked for are looked up first.
             asked = {held: self.fresh() for held, _ in pairs}
             few = base.select(*(F.col(held).alias(alias) for held, alias in asked.items()))
-            found = functools.reduce(operator.and_, (F.col(asked[held]) == F.col(key) for held, key in pairs))
+            found = same_row((asked[held], key) for held, key in pairs)
             rows = F.broadcast(rows.join(F.broadcast(few), found, "left_semi"))
-        condition = functools.reduce(operator.and_, (F.col(held) == F.col(key) for held, key in pairs))
-        return frame.join(rows, condition, "left_anti")
+        return frame.join(rows, same_row(pairs), "left_anti")
 
     # ---- the end -------------------------------------------------------------------------------------------
 

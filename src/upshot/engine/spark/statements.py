@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -234,12 +234,22 @@ def sifted(rows: Piece, contents: Contents, session: SparkSession, *, present: b
 # ---- keys ------------------------------------------------------------------------------------------------------
 
 
-def key_conflicts(table: Table, key: Key, most: int, session: SparkSession) -> Steps[list[tuple[Row, Row]]]:
-    """Pairs of rows that share a key once the change is made, one of them at least inserted; at most so many."""
+Near = Callable[[Table, Key], Steps[list[Row]]]
+"""The rows after a change that share a key with an inserted one, those included."""
+
+
+def key_conflicts(
+    table: Table, key: Key, most: int, session: SparkSession, near: Near | None = None
+) -> Steps[list[tuple[Row, Row]]]:
+    """Pairs of rows that share a key once the change is made, one of them at least inserted; at most so many. `near`
+    finds the rows where the table does not hold them."""
     inserted = table.inserted
     if not inserted.count:
         return []
-    if isinstance(inserted, LocalPiece):
+    if near is not None:
+        rows = yield from near(table, key)
+        inserted = inserted if isinstance(inserted, LocalPiece) else LocalPiece.of(rows, table.types)
+    elif isinstance(inserted, LocalPiece):
         rows = yield from _rows_near(table, inserted, key, session)
     else:
         rows = yield from _shared_keys(table, key, most, session)

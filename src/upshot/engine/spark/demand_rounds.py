@@ -1,0 +1,200 @@
+"""Demand programs by rounds of joins: rules without a gate to their fixpoint, then the lowest gate with rows waiting.
+
+Every round is one job for all rules that have something new to read, whatever views and states they are about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from upshot.core.errors import LimitError
+from upshot.core.schema import Schema
+from upshot.engine.limits import Limits
+from upshot.engine.spark.aggregates import group_values
+from upshot.engine.spark.asks import Steps
+from upshot.engine.spark.contents import Contents
+from upshot.engine.spark.derivations import new_rows
+from upshot.engine.spark.pieces import FilePiece, LocalPiece, Piece, joined, nothing
+from upshot.engine.spark.rule_frames import heads
+from upshot.engine.spark.set_frames import within
+from upshot.engine.spark.spark_types import framed
+from upshot.engine.spark.tables import Table, TableStatistics, spilled
+from upshot.engine.work import ViewWork
+from upshot.plan.demand_plans import Group, group_plans, groups_of
+from upshot.plan.rule_plan import Change, RulePlan, State
+from upshot.rewrite.demand import DemandProgram, DemandRule, Held
+from upshot.rewrite.shapes import aggregate_of, conjunction
+from upshot.syntax.ast import Atom
+
+
+@dataclass(slots=True)
+class _Pass:
+    """A group of rules, and how many of the pieces that each relation grew by it has seen."""
+
+    group: Group
+    plans: list[RulePlan] | None = None
+    seen: dict[str, int] = field(default_factory=dict)
+
+
+class DemandRounds:
+    """One run of a demand program. The tables of what is stored are settled; nothing of them is changed."""
+
+    def __init__(
+        self, program: DemandProgram, tables: Mapping[str, Table], schemas: Mapping[str, Schema],
+        session: SparkSession, limits: Limits, *, small: int,
+    ) -> None:  # fmt: skip
+        self.program, self.work = program, ViewWork()
+        self._tables, self._session, self._limits, self._small = tables, session, limits, small
+        self._schemas = {**schemas, **program.schemas}
+        own = [name for name, meaning in program.relations.items() if meaning.held is not Held.STORED]
+        self._known = {name: Contents(program.schemas[name].types) for name in own}
+        self._grown: dict[str, list[Piece]] = {name: [] for name in own}
+        """What each relation of the rules got, round by round."""
+        self._windows: dict[str, Piece] = {}
+        """What drives the rules of the round that is being made."""
+        self._given: set[Path] = set()
+
+    # ---- running -------------------------------------------------------------------------------------------------
+
+    def run(self, given: Mapping[str, Piece]) -> Steps[None]:
+        """Everything that the rules derive from the given rows of some of their relations."""
+        for name, rows in given.items():
+            self._given.update(rows.folders())
+            yield from self._take(name, rows)
+        free, *gates = (_Pass(group) for group in groups_of(self.program))
+        yield from self._round(free, [plan for plan in self._plans(free) if plan.driver is None], {})
+        yield from self._fixpoint(free)
+        while (each := next((each for each in gates if self._waiting(each)), None)) is not None:
+            yield from self._advance(each)
+            yield from self._fixpoint(free)
+        self._count()
+
+    def _fixpoint(self, free: _Pass) -> Steps[None]:
+        while self._waiting(free):
+            yield from self._advance(free)
+
+    def _advance(self, each: _Pass) -> Steps[None]:
+        """One round of a group, driven by all that it has not seen."""
+        windows = self._waiting(each)
+        for name in self._drivers(each):
+            each.seen[name] = len(self._grown[name])
+        due = [plan for plan in self._plans(each) if plan.driver is not None and plan.driver.match.relation in windows]
+        yield from self._round(each, due, windows)
+
+    def _waiting(self, each: _Pass) -> dict[str, Piece]:
+        found = {}
+        for name in self._drivers(each):
+            pieces = self._grown[name][each.seen.get(name, 0) :]
+            if pieces:
+                found[name] = joined(pieces, self._known[name].types)
+        return found
+
+    def _drivers(self, each: _Pass) -> list[str]:
+        """The relations whose new rows the group waits for."""
+        planned = [plan.driver.match.relation for plan in self._plans(each) if plan.driver is not None]
+        return list(dict.fromkeys([*planned, *(_groups_of(fold) for fold in each.group.folds)]))
+
+    def _plans(self, each: _Pass) -> list[RulePlan]:
+        if each.plans is None:
+            each.plans = group_plans(self.program, each.group, TableStatistics(self._tables, self._size))
+        return each.plans
+
+    def _size(self, relation: str) -> int | None:
+        return self._known[relation].count if relation in self._known else None
+
+    # ---- rounds --------------------------------------------------------------------------------------------------
+
+    def _round(self, each: _Pass, due: Sequence[RulePlan], windows: dict[str, Piece]) -> Steps[None]:
+        folds = [fold for fold in each.group.folds if _groups_of(fold) in windows]
+        if not due and not folds:
+            return
+        self.work.rounds += 1
+        self._windows = windows
+        large = not all(isinstance(piece, LocalPiece) for piece in windows.values())
+        derived: dict[str, list[DataFrame]] = {}
+        for plan in due:
+            derived.setdefault(plan.head, []).append(self._heads(plan, small=not large))
+        for fold in folds:
+            derived.setdefault(fold.clause.head.relation, []).append(self._folded(fold, small=not large))
+        found = yield from new_rows(derived, self._known, self._session, self.work, large=large)
+        for name, rows in found.items():
+            yield from self._take(name, rows)
+        if self.work.rounds > self._limits.max_rounds:
+            raise self._too_many_rounds()
+
+    def _take(self, name: str, rows: Piece) -> Steps[None]:
+        if rows.count:
+            self._grown[name].append(rows)
+            contents = self._known[name].changed(nothing(rows.types), rows)
+            self._known[name] = yield from spilled(contents, self._session, self._small)
+
+    def _heads(self, plan: RulePlan, *, small: bool) -> DataFrame:
+        return heads(
+            plan, self._read, self._drive, session=self._session, schemas=self._schemas,
+            small=small and plan.driver is not None,
+        )  # fmt: skip
+
+    def _folded(self, rule: DemandRule, *, small: bool) -> DataFrame:
+        """The values of the groups that wait, whose rows are all there."""
+        fold = aggregate_of(rule.clause)
+        assert fold is not None
+        (rows,) = conjunction(fold.body)
+        assert isinstance(rows, Atom)
+        meaning = self.program.relations[rows.relation]
+        if meaning.held is Held.STORED:
+            frame = self._read(meaning.relation, State.OLD if meaning.state == "old" else State.NEW)
+        else:
+            frame = self._read(rows.relation, State.NEW)
+        groups = self._windows[_groups_of(rule)]
+        if groups.types:
+            frame = within(frame, groups.frame(self._session), groups.types, small=small)
+        return group_values(rule.clause, self._schemas, frame)
+
+    def _read(self, relation: str, state: State) -> DataFrame:
+        if relation in self._known:
+            return self._known[relation].frame(self._session, framed(self._known[relation].types))
+        table = self._tables[relation]
+        return table.new_frame() if state is State.NEW else table.old_frame()
+
+    def _drive(self, relation: str, change: Change) -> DataFrame:
+        return self._windows[relation].frame(self._session)
+
+    def _too_many_rounds(self) -> LimitError:
+        name = max(self._known, key=lambda each: self._known[each].count)
+        about = self.program.relations[name].relation
+        return LimitError(
+            f"what `{about}` was asked for was still growing after {self._limits.max_rounds} rounds, "
+            f"with {self._known[name].count} rows",
+            code="recursion-limit", help="bound the recursion in the rules, or raise `max_rounds` if it is finite",
+        )  # fmt: skip
+
+    # ---- results -------------------------------------------------------------------------------------------------
+
+    def rows(self, name: str) -> Piece:
+        """The rows of a relation of the rules."""
+        return joined(self._grown[name], self._known[name].types)
+
+    def _count(self) -> None:
+        for name, meaning in self.program.relations.items():
+            if meaning.held is Held.ASKED:
+                self.work.asked += self._known[name].count
+            elif meaning.held is Held.ANSWERS:
+                self.work.answered += self._known[name].count
+
+    def release(self, keep: Iterable[Piece] = ()) -> None:
+        """Remove the files of all that was derived, but for these pieces."""
+        kept = self._given.union(*(piece.folders() for piece in keep))
+        made = {path for pieces in self._grown.values() for piece in pieces for path in piece.folders()}
+        made.update(path for contents in self._known.values() for path in contents.folders())
+        FilePiece(made - kept, 0, ()).drop()
+
+
+def _groups_of(fold: DemandRule) -> str:
+    """The relation that lists the groups of an aggregate whose rows are complete."""
+    groups = fold.clause.body[0]
+    assert isinstance(groups, Atom)
+    return groups.relation

@@ -1,0 +1,239 @@
+"""Views that are not maintained as stored rows: their changes, their rows, queries over them, by demand programs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from upshot.check.program import Clause
+from upshot.check.variables import atoms
+from upshot.core.rows import Row
+from upshot.core.schema import Schema
+from upshot.engine.limits import Limits
+from upshot.engine.spark.asks import Answers, Ask, Steps
+from upshot.engine.spark.contents import Contents
+from upshot.engine.spark.demand_rounds import DemandRounds
+from upshot.engine.spark.differences import rows_without
+from upshot.engine.spark.pieces import LocalPiece, Piece, nothing
+from upshot.engine.spark.spark_types import column_names
+from upshot.engine.spark.statements import sifted
+from upshot.engine.spark.tables import Table, TableStatistics
+from upshot.engine.work import ViewWork
+from upshot.plan.demand_plans import group_plans, groups_of
+from upshot.plan.program_plan import ProgramPlan
+from upshot.rewrite.changes_on_demand import changes_on_demand
+from upshot.rewrite.demand import DemandProgram, Held
+from upshot.rewrite.questions import Question, about_clauses, about_view
+
+Net = dict[str, tuple[Piece, Piece]]
+"""For each view what comes and what goes."""
+
+_MOST_PROGRAMS = 32
+"""Demand programs kept, by what they are for; the oldest goes."""
+
+_EVERYTHING = LocalPiece.of([()], ())
+"""What a question without bound columns is asked with."""
+
+
+Before = Callable[[str], Steps[Contents]]
+"""The rows that a view had before the open definition, in its present shape."""
+
+
+class OnDemandViews:
+    """The views of a plan that are computed on demand, over the tables of all that is stored."""
+
+    def __init__(self, plan: ProgramPlan, tables: Mapping[str, Table], answers: Answers, limits: Limits) -> None:
+        self._plan, self._tables, self._limits = plan, tables, limits
+        self._session, self._small = answers.session, answers.small
+        self._programs: dict[object, DemandProgram] = {}
+        self._questions: dict[object, Question] = {}
+        components = [c for c in plan.components if c.views[0] in self.strategies]
+        self.components = len(components)
+        self.reads = frozenset(name for c in components for name in c.reads) - self.strategies.keys()
+        """The stored relations that the views are derived from."""
+
+    @property
+    def strategies(self) -> Mapping[str, str]:
+        return self._plan.on_demand.strategies
+
+    @property
+    def unstored(self) -> frozenset[str]:
+        return self._plan.on_demand.unstored
+
+    def is_reached(self) -> bool:
+        """Whether anything changes that the views are derived from, or a copy is stored that should not be."""
+        changed = any(self._tables[name].changed for name in self.reads)
+        return changed or any(self._tables[view].committed.count for view in self.unstored)
+
+    # ---- changes -------------------------------------------------------------------------------------------------
+
+    def propagate(self, afresh: Collection[str], before: Before, work: ViewWork, *, restores: bool) -> Steps[None]:
+        """Settle the tables of the views. Those `afresh` are compared with the rows they had; `restores`: of the
+        others nothing has changed, whatever was computed below them."""
+        started = time.perf_counter()
+        shown = self._plan.source.schemas.keys()
+        found: Net = {}
+        if not restores and self.strategies.keys() - set(afresh):
+            found = yield from self.changes(afresh, work)
+        for view, (came, went) in found.items():
+            self._settle(view, came, went)
+        for view in sorted(shown & set(afresh)):
+            rows = yield from self._rows(view, "new", work)
+            contents, old = Contents.of(rows), (yield from before(view))
+            came = yield from rows_without(contents, old, self._session)
+            went = yield from rows_without(old, contents, self._session)
+            self._settle(view, came, went, contents)
+        for view in self.unstored:
+            table = self._tables[view]
+            if table.pending is None and table.committed.count:
+                table.settle(Contents(table.types), nothing(table.types), nothing(table.types))
+        work.seconds += time.perf_counter() - started
+
+    def _settle(self, view: str, came: Piece, went: Piece, contents: Contents | None = None) -> None:
+        """The change of a view, and its stored copy after it, if it has one."""
+        table = self._tables[view]
+        if view in self.unstored:
+            contents = Contents(table.types)
+        elif contents is None:
+            contents = table.committed.changed(went, came)
+        table.settle(contents, came, went)
+
+    def changes(self, afresh: Collection[str], work: ViewWork) -> Steps[Net]:
+        """The net insertions and deletions of the views, all but those `afresh`, that follow from the changes of the
+        tables of stored relations."""
+        signs = {name: self._signs(name) for name in sorted(self.reads) if self._tables[name].changed}
+        program = self._program(signs, frozenset(afresh))
+        given = {
+            name: self._change(meaning.relation, meaning.state)
+            for name, meaning in program.relations.items()
+            if meaning.held is Held.CHANGE and meaning.relation in signs
+        }
+        run = self._run(program)
+        found: Net = {}
+        try:
+            yield from run.run(given)
+            for view in program.views:
+                if view in self._plan.source.schemas:
+                    found[view] = self._net(run, view, "plus"), self._net(run, view, "minus")
+        finally:
+            run.release(piece for change in found.values() for piece in change)
+        run.work.inserted = sum(came.count for came, _ in found.values())
+        run.work.deleted = sum(went.count for _, went in found.values())
+        work.add(run.work)
+        return {view: change for view, change in found.items() if change[0].count or change[1].count}
+
+    def _signs(self, name: str) -> frozenset[str]:
+        return frozenset(sign for sign in ("ins", "del") if self._change(name, sign).count)
+
+    def _change(self, name: str, sign: str) -> Piece:
+        return self._tables[name].inserted if sign == "ins" else self._tables[name].deleted
+
+    def _net(self, run: DemandRounds, view: str, state: str) -> Piece:
+        name = run.program.net(view, state)
+        return run.rows(name) if name is not None else nothing(self._tables[view].types)
+
+    def _program(self, signs: Mapping[str, frozenset[str]], afresh: frozenset[str]) -> DemandProgram:
+        key = (tuple(signs.items()), afresh)
+        program = self._programs.pop(key, None)
+        if program is None:
+            strategies = {view: name for view, name in self.strategies.items() if view not in afresh}
+            program = changes_on_demand(self._plan.normal, strategies, changed=signs)
+            if len(self._programs) >= _MOST_PROGRAMS:
+                self._programs.pop(next(iter(self._programs)))
+        self._programs[key] = program
+        return program
+
+    def _run(self, program: DemandProgram, schemas: Mapping[str, Schema] | None = None) -> DemandRounds:
+        return DemandRounds(
+            program, self._tables, schemas or self._plan.normal.schemas, self._session, self._limits, small=self._small
+        )
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def rows(self, view: str) -> Steps[Piece]:
+        """All rows of a view before any open change."""
+        return (yield from self._rows(view, "old", ViewWork()))
+
+    def _rows(self, view: str, state: str, work: ViewWork) -> Steps[Piece]:
+        arity = len(self._tables[view].types)
+        return (yield from self._answers(self._question(view, state, "f" * arity), _EVERYTHING, work))
+
+    def present(self, view: str, rows: Piece) -> Steps[int]:
+        """How many of the rows the view has; nothing but what is needed to prove them is looked at."""
+        question = self._question(view, "old", "b" * len(rows.types))
+        found = yield from self._answers(question, rows, ViewWork())
+        there = yield from sifted(rows, Contents.of(found), self._session, present=True)
+        return there.count
+
+    def with_key(self, table: Table, key: Sequence[int]) -> Steps[list[Row]]:
+        """The rows of an unstored view after the open change that share a key with an inserted one; and some more."""
+        view, columns = table.schema.name, sorted(key)
+        types = tuple(table.types[column] for column in columns)
+        keys = table.inserted.frame(self._session).select(*(f"c{c}" for c in columns)).distinct()
+        (asked,) = yield [Ask(keys.toDF(*column_names(len(types))), types)]
+        adornment = "".join("b" if column in columns else "f" for column in range(len(table.types)))
+        found = yield from self._answers(self._question(view, "new", adornment), asked, ViewWork())
+        if not isinstance(found, LocalPiece):
+            (found,) = yield [Ask(found.frame(self._session), table.types, here=True)]
+        assert isinstance(found, LocalPiece)
+        return found.rows
+
+    def reaches(self, clauses: Iterable[Clause]) -> bool:
+        """Whether a query reads views that are not stored."""
+        names = {atom.relation for clause in clauses for literal in clause.body for atom in atoms(literal)}
+        return not names.isdisjoint(self.unstored)
+
+    def answer(self, schema: Schema, clauses: tuple[Clause, ...]) -> Steps[Piece]:
+        """The rows that a query's clauses derive for its head: magic sets over the definitions of unstored views."""
+        question, program = about_clauses(self._plan.normal, self.unstored, schema, clauses)
+        return (yield from self._answers(question, None, ViewWork(), program.schemas))
+
+    def _question(self, view: str, state: str, adornment: str) -> Question:
+        key = (view, state, adornment)
+        if key not in self._questions:
+            self._questions[key] = about_view(self._plan.normal, self.strategies, view, state, adornment)
+        return self._questions[key]
+
+    def _answers(
+        self, question: Question, bindings: Piece | None, work: ViewWork, schemas: Mapping[str, Schema] | None = None
+    ) -> Steps[Piece]:
+        run = self._run(question.program, schemas)
+        kept: list[Piece] = []
+        try:
+            given = {question.asked: bindings} if question.asked is not None and bindings is not None else {}
+            yield from run.run(given)
+            kept.append(run.rows(question.answers))
+        finally:
+            run.release(kept)
+        work.add(run.work)
+        return kept[0]
+
+    # ---- telling -------------------------------------------------------------------------------------------------
+
+    def describe(self) -> str:
+        """The rules of the last change, as they would run now."""
+        if not self._programs:
+            return "its rules are made when a change reaches it; `upshot rewrite` shows them all"
+        program = list(self._programs.values())[-1]
+        statistics = TableStatistics(self._tables, lambda name: None if name in self._tables else 0)
+        lines = []
+        for group in groups_of(program):
+            gate = group.gate
+            lines.append("as long as anything is new:" if gate is None else f"when all is quiet, gate {gate}:")
+            plans = group_plans(program, group, statistics)
+            lines += [f"  {line}" for plan in plans for line in str(plan).split("\n")]
+        return "\n".join(lines)
+
+
+class OnDemandTask:
+    """The part of all views on demand in one attempt of a commit. It begins when what they read is settled."""
+
+    def __init__(self, views: OnDemandViews, afresh: Collection[str], before: Before, *, restores: bool) -> None:
+        self.views, self.work, self.began = views, ViewWork(), False
+        self._afresh, self._before, self._restores = afresh, before, restores
+
+    def begin(self) -> Steps[None] | None:
+        if not self._afresh and (self._restores or not self.views.is_reached()):
+            return None
+        self.began = True
+        return self.views.propagate(self._afresh, self._before, self.work, restores=self._restores)

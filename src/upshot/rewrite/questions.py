@@ -1,0 +1,51 @@
+"""Questions to views that nobody stores: the demand programs that answer them from the definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from upshot.check.program import CheckedProgram, Clause
+from upshot.core.schema import Role, Schema
+from upshot.rewrite import normal_form
+from upshot.rewrite.demand import Demand, DemandProgram
+from upshot.rewrite.query_rules import add_query_rules
+from upshot.rewrite.stratified import stratified
+from upshot.syntax.ast import Atom, Variable
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """`program` answers it in the relation `answers`; the bindings to ask with are rows of `asked`, given before it
+    runs. A query has none."""
+
+    program: DemandProgram
+    answers: str
+    asked: str | None = None
+
+
+def about_view(normal: CheckedProgram, on_demand: Collection[str], view: str, state: str, adornment: str) -> Question:
+    """Which rows a view has in a state (`old` or `new`), asked with the columns that the adornment binds; all views but
+    those `on_demand` are stored."""
+    demand = Demand(normal, stored=normal.schemas.keys() - set(on_demand))
+    asked = demand.magic(view, state, adornment)
+    add_query_rules(demand)
+    return Question(demand.program_made(), demand.name(view, state), asked)
+
+
+def about_clauses(
+    normal: CheckedProgram, unstored: Collection[str], schema: Schema, clauses: tuple[Clause, ...]
+) -> tuple[Question, CheckedProgram]:
+    """What a query's clauses derive for its head in the old state, by magic sets over the definitions of the unstored
+    views; and the program, in normal form, that it is about."""
+    known = {name: each if name in unstored else replace(each, role=Role.BASE) for name, each in normal.schemas.items()}
+    defined = tuple(clause for clause in normal.clauses if clause.head.relation in unstored)
+    empty = CheckedProgram({}, (), {}, ())
+    program = normal_form(
+        stratified(empty, (*defined, *clauses), {**known, schema.name: schema}, by="the rewriting of a query")
+    )
+    demand = Demand(program)
+    row = tuple(Variable(f"X{i}") for i in range(schema.arity))
+    demand.ask(Atom(schema.name, row), "old", (), (), {})
+    add_query_rules(demand)
+    return Question(demand.program_made(), demand.name(schema.name, "old")), program
