@@ -106,6 +106,29 @@ def test_a_rule_whose_trigger_was_undone_has_no_turn() -> None:
     assert processor.next() is None
 
 
+def test_rules_of_one_rank_can_have_their_turn_together() -> None:
+    rules = [
+        ScheduledRule("first", (("r", INSERTED),), rank=(1,), generated=True),
+        ScheduledRule("beside", (("r", INSERTED),), rank=(1,), generated=True),
+        ScheduledRule("after", (("r", INSERTED),), rank=(2,), generated=True),
+        ScheduledRule("idle", (("r", DELETED),), rank=(1,), generated=True),
+        ScheduledRule("user", (("r", INSERTED),), rank=(1,)),
+    ]
+    processor: RuleProcessor[Rows] = RuleProcessor(rules, PythonSets())
+    processor.changed("r", INSERTED, rows(1))
+    seen: list[tuple[list[str], list[Rows]]] = []
+    while turns := processor.together():
+        seen.append(([turn.rule.name for turn in turns], [turn.window.of("r").inserted for turn in turns]))
+        if len(seen) == 1:
+            processor.changed("r", INSERTED, rows(2))
+    assert seen == [
+        (["first", "beside"], [rows(1), rows(1)]),
+        (["first", "beside"], [rows(2), rows(2)]),
+        (["after"], [rows(1, 2)]),
+        (["user"], [rows(1, 2)]),
+    ]
+
+
 # ---- order ------------------------------------------------------------------------------------
 
 

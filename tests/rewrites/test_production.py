@@ -101,6 +101,15 @@ def test_a_fact_of_a_view_is_inserted_again_if_another_derivation_took_it_away()
     assert host.change(delete={"a": [(1,), (2,)]})["p"] == (set(), {(2,)})
 
 
+def test_the_page_shows_the_program_and_its_rules() -> None:
+    page = (HERE.parents[1] / "docs/explanation/production.md").read_text()
+    assert TRAINS in page
+    shown = [rule for rule in production(normal(TRAINS)).rules if rule.view != "reach_cal"]
+    for rule in shown:
+        if rule.group is not Group.START or rule.name == "route/1-start":
+            assert print_production_rule(rule) + "\n" in page
+
+
 # ---- unique derivations -----------------------------------------------------------------------
 
 KEYED = ".decl a(x: number, y: number) key(x) .decl b(x: number, y: number) key(x) .decl c(x: number, y: number) "

@@ -138,6 +138,19 @@ class RuleProcessor(Generic[Rows]):
             self._begin_point()
         return found
 
+    def together(self) -> list[Consideration[Rows]]:
+        """The next rule and, if it is a generated one, all others of its rank that are triggered too: nothing orders
+        them, so their conditions may be evaluated side by side. What one of them changes is in the next windows of the
+        others. Empty at the end of the processing point."""
+        first = self.next()
+        if first is None or not first.rule.generated:
+            return [] if first is None else [first]
+        alike = [rule for rule in self._generated if rule.rank == first.rule.rank]
+        found = [first]
+        while (another := self._first(alike)) is not None:
+            found.append(another)
+        return found
+
     def _first(self, rules: Iterable[ScheduledRule]) -> Consideration[Rows] | None:
         for rule in rules:
             since = self._since[rule.name]

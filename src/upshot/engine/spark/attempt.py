@@ -12,6 +12,7 @@ from upshot.engine.spark.component import Propagation
 from upshot.engine.spark.decomposed import Decomposed
 from upshot.engine.spark.on_demand import OnDemandTask
 from upshot.engine.spark.pieces import LocalPiece
+from upshot.engine.spark.production import ProductionPropagation
 from upshot.engine.spark.statements import Statement, settle_statements
 from upshot.engine.spark.tables import Table
 from upshot.engine.spark.waves import Task, run_together
@@ -65,7 +66,8 @@ class Attempt:
         fresh = component.views in self._fresh
         if not fresh and not any(self._tables[name].changed for name in component.reads):
             return None
-        propagation = Propagation(
+        kind = ProductionPropagation if component.strategy == "production" else Propagation
+        propagation = kind(
             component, self._tables, self._schemas, self._answers.session, self._limits, small=self._answers.small,
             fresh=fresh, decomposed=self._decomposed.get(component.views),
         )  # fmt: skip
