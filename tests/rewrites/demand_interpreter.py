@@ -4,6 +4,7 @@ that has rows waiting. Slow on purpose; what the rewritings mean, before any eng
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from upshot.check.program import CheckedProgram
@@ -19,9 +20,22 @@ Row = tuple[Any, ...]
 Relations = dict[str, set[Row]]
 
 
-def changes(program: CheckedProgram, demand: DemandProgram, old: Relations, new: Relations) -> dict[str, Relations]:
-    """The changes of the demand program's views, `{"plus": …, "minus": …}`, and all relations of the rules as they
-    ended (under "all"); `old` and `new` hold the rows of all stored relations."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The changes of the demand program's views, all relations of the rules as they ended, and the most rows that
+    changes and steps towards them held at a time."""
+
+    plus: Relations
+    minus: Relations
+    relations: Relations
+    peak: int
+
+
+def changes(
+    program: CheckedProgram, demand: DemandProgram, old: Relations, new: Relations, *, dropping: bool = True
+) -> Found:
+    """What the rules give; `old` and `new` hold the rows of all stored relations. `dropping`: rows go when no rule
+    reads them any more."""
     relations: Relations = {}
     for name, meaning in demand.relations.items():
         relations[name] = set()
@@ -30,31 +44,47 @@ def changes(program: CheckedProgram, demand: DemandProgram, old: Relations, new:
         elif meaning.held is Held.CHANGE:
             before, after = old[meaning.relation], new[meaning.relation]
             relations[name] = after - before if meaning.state == "ins" else before - after
-    _run(demand.rules, relations)
-    found: dict[str, Relations] = {"plus": {}, "minus": {}, "all": relations}
-    for view in demand.views:
-        for sign in ("plus", "minus"):
-            name = demand.net(view, sign)
-            found[sign][view] = relations[name] if name is not None else set()
-    return found
+    kept = {name for name, meaning in demand.relations.items() if meaning.held is Held.NET}
+    last = {name: gate for name, gate in demand.last_read.items() if dropping and name not in kept}
+    peak = _Wave(demand, relations, last).run()
+    nets = {
+        sign: {view: relations.get(demand.net(view, sign) or "", set()) for view in demand.views}
+        for sign in ("plus", "minus")
+    }
+    return Found(nets["plus"], nets["minus"], relations, peak)
 
 
-def _run(rules: Sequence[DemandRule], relations: Relations) -> None:
-    free = [_Runner(rule) for rule in rules if rule.gate is None]
-    gates = sorted({rule.gate for rule in rules if rule.gate is not None})
-    gated = {gate: [_Runner(rule) for rule in rules if rule.gate == gate] for gate in gates}
-    while True:
-        _fixpoint(free, relations)
-        for gate in gates:
-            if sum(runner.open(relations) for runner in gated[gate]):
-                break
-        else:
-            return
+class _Wave:
+    """A run of the rules: `last` as in `DemandProgram.last_read`."""
 
+    def __init__(self, demand: DemandProgram, relations: Relations, last: Mapping[str, int]) -> None:
+        self._relations, self._last = relations, last
+        self._passing = sorted(demand.last_read)
+        rules = demand.rules
+        self._free = [_Runner(rule) for rule in rules if rule.gate is None]
+        gates = sorted({rule.gate for rule in rules if rule.gate is not None})
+        self._gated = {gate: [_Runner(rule) for rule in rules if rule.gate == gate] for gate in gates}
+        self._peak = 0
 
-def _fixpoint(runners: Sequence[_Runner], relations: Relations) -> None:
-    while sum(runner.run(relations) for runner in runners):
-        pass
+    def run(self) -> int:
+        """To the end; the most rows that the relations of `last_read` held."""
+        while True:
+            while sum(runner.run(self._relations) for runner in self._free):
+                pass
+            self._peak = max(self._peak, sum(len(self._relations[name]) for name in self._passing))
+            for gate, runners in self._gated.items():
+                if any(runner.has_waiting(self._relations) for runner in runners):
+                    self._drop(gate)
+                    for runner in runners:
+                        runner.open(self._relations)
+                    break
+            else:
+                return self._peak
+
+    def _drop(self, gate: int) -> None:
+        for name, last in self._last.items():
+            if last < gate:
+                self._relations[name].clear()
 
 
 class _Runner:
@@ -64,32 +94,37 @@ class _Runner:
         self.rule = rule
         self._read = sorted({atom.relation for literal in rule.clause.body for atom in atoms(literal)})
         self._sizes: list[int] | None = None
+        first = rule.clause.body[0] if rule.clause.body else None
+        self._first = first.relation if isinstance(first, Atom) else ""
         self._through: set[Row] = set()
 
     def run(self, relations: Relations) -> bool:
         """Derive again if a relation of the body has grown; whether there was anything new."""
         sizes = [len(relations[name]) for name in self._read]
-        if sizes == self._sizes:
-            return False
+        grown = self._sizes is None or any(now > then for now, then in zip(sizes, self._sizes, strict=True))
         self._sizes = sizes
+        if not grown:
+            return False
         head = relations[self.rule.clause.head.relation]
         new = set(_derive(self.rule, relations)) - head
         head |= new
         return bool(new)
 
-    def open(self, relations: Relations) -> bool:
-        """Let the waiting rows of the rule's first literal through its gate; whether there were any."""
-        first = self.rule.clause.body[0]
-        assert isinstance(first, Atom)
-        waiting = relations[first.relation] - self._through
+    def has_waiting(self, relations: Relations) -> bool:
+        return not relations[self._first].issubset(self._through)
+
+    def open(self, relations: Relations) -> None:
+        """Let the waiting rows of the rule's first literal through its gate."""
+        waiting = relations[self._first] - self._through
         self._through |= waiting
         if waiting:
-            derived = set(_derive(self.rule, {**relations, first.relation: waiting}))
+            derived = set(_derive(self.rule, {**relations, self._first: waiting}))
             relations[self.rule.clause.head.relation] |= derived
-        return bool(waiting)
 
 
 def _derive(rule: DemandRule, relations: Mapping[str, set[Row]]) -> Iterator[Row]:
+    if any(isinstance(literal, Atom) and not relations[literal.relation] for literal in rule.clause.body):
+        return
     world = _RowWorld(relations, rule.clause.types, {id(rule.clause.body[i]) for i in rule.rows})
     for binding in world.solve(rule.clause.body, {}, names(rule.clause.head)):
         yield tuple(world.value(term, binding) for term in rule.clause.head.args)
@@ -110,10 +145,15 @@ class _RowWorld(World):
                 yield binding
         elif isinstance(literal, Not):
             yield from World(self.relations, self.types).extend(literal, binding, scope)
+        elif isinstance(literal, Atom):
+            known = binding if id(literal) not in self._rows else None
+            for row in self.relations[literal.relation]:
+                yield from self.match(literal.args, row, binding, known)
         else:
             yield from super().extend(literal, binding, scope)
 
-    def unify(self, args: Sequence[Term], row: Row, binding: Binding) -> Iterator[Binding]:
+    def match(self, args: Sequence[Term], row: Row, binding: Binding, known: Binding | None) -> Iterator[Binding]:
+        """`known` are the variables that find NULL again: those from outside the literal, or all (None)."""
         longer = dict(binding)
         for term, value in zip(args, row, strict=True):
             match term:
@@ -123,8 +163,9 @@ class _RowWorld(World):
                     if value is None and not self.types[name].nullable:
                         return
                     longer[name] = value
-                case Variable(name) if longer[name] is None and value is None and self.types[name].nullable:
-                    pass
+                case Variable(name) if longer[name] is None and value is None and (known is None or name in known):
+                    if not self.types[name].nullable:
+                        return
                 case Constant(None) if value is None:
                     pass
                 case _ if not compare("=", self.value(term, longer), value):

@@ -33,9 +33,12 @@ def assert_exact(
     """The rules find the insertions and deletions of each of their views."""
     found = changes(program, demand, old, new)
     for view in demand.views:
-        rules = "\n".join(f"{rule.gate} {print_clause(rule.clause)}" for rule in demand.rules)
-        assert found["plus"][view] == new[view] - old[view], f"{told}\n{view}\n{rules}"
-        assert found["minus"][view] == old[view] - new[view], f"{told}\n{view}\n{rules}"
+        if (found.plus[view], found.minus[view]) != (new[view] - old[view], old[view] - new[view]):
+            rules = "\n".join(f"{rule.gate} {rule.name} {print_clause(rule.clause)}" for rule in demand.rules)
+            pytest.fail(
+                f"{told}\n{rules}\n{view}: + {found.plus[view]} - {found.minus[view]} instead of"
+                f" + {new[view] - old[view]} - {old[view] - new[view]}"
+            )
 
 
 def transitions(seed: int, focus: str) -> Iterator[tuple[CheckedProgram, Relations, Relations, str]]:
@@ -53,33 +56,60 @@ def transitions(seed: int, focus: str) -> Iterator[tuple[CheckedProgram, Relatio
         state = following
 
 
+def all_views(program: CheckedProgram) -> list[str]:
+    return [view for layer in program.strata for view in layer]
+
+
+def mixed(program: CheckedProgram, rng: random.Random) -> dict[str, str]:
+    """A strategy for each stratum, or none: it counts as stored."""
+    picks = [(layer, rng.choice([*ALGORITHMS, None])) for layer in program.strata]
+    return {view: strategy for layer, strategy in picks if strategy for view in layer}
+
+
 @pytest.mark.parametrize("strategy", ALGORITHMS)
 @pytest.mark.parametrize("focus", FOCUSES)
 def test_the_rules_alone_give_exact_changes(strategy: str, focus: str) -> None:
     for number in range(case_count(100, least=5)):
+        demand = None
         for program, old, new, told in transitions(seed_of(f"demand {focus}", number), focus):
-            views = {view: strategy for layer in program.strata for view in layer}
-            assert_exact(program, changes_on_demand(program, views), old, new, told)
+            demand = demand or changes_on_demand(program, dict.fromkeys(all_views(program), strategy))
+            assert_exact(program, demand, old, new, told)
 
 
 @pytest.mark.parametrize("focus", FOCUSES)
 def test_strata_of_different_algorithms_and_stored_ones_work_together(focus: str) -> None:
     for number in range(case_count(100, least=5)):
-        seed = seed_of(f"mixed {focus}", number)
-        rng = random.Random(seed)
-        chosen: dict[str, str] | None = None
+        seed, demand = seed_of(f"mixed {focus}", number), None
         for program, old, new, told in transitions(seed, focus):
-            if chosen is None:
-                picks = [(layer, rng.choice([*ALGORITHMS, None])) for layer in program.strata]
-                chosen = {view: strategy for layer, strategy in picks if strategy for view in layer}
-            assert_exact(program, changes_on_demand(program, chosen), old, new, f"{told}\n{chosen}")
+            chosen = mixed(program, random.Random(seed))
+            demand = demand or changes_on_demand(program, chosen)
+            assert_exact(program, demand, old, new, f"{told}\n{chosen}")
+
+
+@pytest.mark.parametrize("focus", FOCUSES)
+def test_what_nobody_listens_to_can_be_left_out(focus: str) -> None:
+    """Any part of the views and signs, by any mix of algorithms, with views unfolded and not: the same changes."""
+    for number in range(case_count(100, least=5)):
+        seed = seed_of(f"wanted {focus}", number)
+        for program, old, new, told in transitions(seed, focus):
+            rng = random.Random(seed)
+            chosen = mixed(program, rng)
+            wanted = {view: rng.choice([("plus",), ("minus",), ("plus", "minus")]) for view in chosen}
+            wanted = {view: signs for view, signs in wanted.items() if rng.random() < 0.5}
+            demand = changes_on_demand(program, chosen, wanted=wanted, unfolding=rng.random() < 0.7)
+            found = changes(program, demand, old, new)
+            assert set(demand.views) == wanted.keys()
+            for view, signs in wanted.items():
+                expected = {"plus": new[view] - old[view], "minus": old[view] - new[view]}
+                for sign in signs:
+                    assert getattr(found, sign)[view] == expected[sign], f"{told}\n{chosen}\n{wanted}\n{sign} {view}"
 
 
 @pytest.mark.parametrize("strategy", ALGORITHMS)
 def test_rules_for_signs_that_do_not_occur_can_be_left_out(strategy: str) -> None:
     for number in range(case_count(100, least=5)):
         for program, old, new, told in transitions(seed_of("signs", number), "everything"):
-            views = {view: strategy for layer in program.strata for view in layer}
+            views = dict.fromkeys(all_views(program), strategy)
             assert_exact(program, changes_on_demand(program, views, changed=signs(old, new)), old, new, told)
 
 

@@ -48,7 +48,7 @@ def rules(made: DemandProgram) -> list[str]:
 
 def run(program: CheckedProgram, made: DemandProgram, rows: Relations) -> Relations:
     """All relations of the rules over the rows of the stored ones."""
-    return changes(program, made, rows, rows)["all"]
+    return changes(program, made, rows, rows).relations
 
 
 def answers(made: DemandProgram, relation: str, state: str = "old") -> str:

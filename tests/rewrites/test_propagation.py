@@ -216,9 +216,9 @@ def test_changes_of_the_database_of_the_paper(
     made = changes_on_demand(program, dict.fromkeys(views(program), "propagation"))
     found = changes(program, made, stored_rows(program, FACTS), stored_rows(program, {"e": edges}))
     for view in ("h", "ic1", "ic2"):
-        assert (found["plus"][view], found["minus"][view]) == (plus.get(view, set()), minus.get(view, set()))
+        assert (found.plus[view], found.minus[view]) == (plus.get(view, set()), minus.get(view, set()))
     if "p" in minus:
-        assert found["minus"]["p"] == minus["p"]
+        assert found.minus["p"] == minus["p"]
 
 
 def test_a_cycle_does_not_support_itself() -> None:
@@ -227,9 +227,9 @@ def test_a_cycle_does_not_support_itself() -> None:
     made = changes_on_demand(program, {"p": "propagation"})
     old, new = (stored_rows(program, {"e": edges}) for edges in ({(1, 2), (2, 3), (3, 2)}, {(2, 3), (3, 2)}))
     found = changes(program, made, old, new)
-    assert found["minus"]["p"] == {(1, 2), (1, 3)}
+    assert found.minus["p"] == {(1, 2), (1, 3)}
     old, new = new, stored_rows(program, {"e": {(3, 2)}})
-    assert changes(program, made, old, new)["minus"]["p"] == {(2, 3), (2, 2), (3, 3)}
+    assert changes(program, made, old, new).minus["p"] == {(2, 3), (2, 2), (3, 3)}
 
 
 def test_helper_views_are_no_results() -> None:

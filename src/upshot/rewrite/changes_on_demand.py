@@ -6,16 +6,22 @@ from collections.abc import Callable, Collection, Mapping
 
 from upshot.check.program import CheckedProgram
 from upshot.rewrite.demand import Demand, DemandProgram
+from upshot.rewrite.differencing import add_differencing
 from upshot.rewrite.epf import add_epf
+from upshot.rewrite.event_paths import event_paths
+from upshot.rewrite.maintenance import atoms_of
 from upshot.rewrite.operators import operators
 from upshot.rewrite.propagation import add_propagation
 from upshot.rewrite.query_rules import add_query_rules
 from upshot.rewrite.rod import add_rod
+from upshot.rewrite.unfold import unfold
+from upshot.rewrite.wave_front import last_reads
 
 ALGORITHMS: Mapping[str, Callable[[Demand, tuple[str, ...]], None]] = {
     "rod": add_rod,
     "epf": add_epf,
     "propagation": add_propagation,
+    "differencing": add_differencing,
 }
 """By strategy; each adds the rules of one stratum."""
 
@@ -25,19 +31,39 @@ def changes_on_demand(
     strategies: Mapping[str, str],
     *,
     changed: Mapping[str, Collection[str]] | None = None,
+    wanted: Mapping[str, Collection[str]] | None = None,
+    nervous: Collection[str] = (),
+    unfolding: bool = True,
 ) -> DemandProgram:
     """The rules for the views named in `strategies` (in normal form; views of one stratum by the same strategy). All
-    other views count as stored. `changed`: the signs (`ins`, `del`) that stored relations change by; None for all.
-    Views that an algorithm puts in between have no results of their own."""
-    views = [view for layer in program.strata for view in layer if view in strategies]
+    other views count as stored.
+
+    `changed`: the signs (`ins`, `del`) that stored relations change by. `wanted`: the views that somebody listens to,
+    and for what (`plus`, `minus`); rules that lead to nothing else are left out, and with `unfolding` a view of
+    `differencing` that only one other reads is expanded into it. None for all. `nervous`: views of `differencing` that
+    may report rows that were there before, or still are; only those that no other reads do. Views that an algorithm
+    puts in between have no results of their own.
+    """
+    views = [view for layer in program.strata for view in layer if view in (strategies if wanted is None else wanted)]
+    if wanted is not None and unfolding:
+        program = unfold(program, [v for v, s in strategies.items() if s == "differencing" and v not in wanted])
+    strategies = {view: strategy for view, strategy in strategies.items() if view in program.schemas}
     program, strategies = _prepared(program, strategies)
-    stored = {view for layer in program.strata for view in layer if view not in strategies}
-    demand = Demand(program, stored=stored, changed=changed, helpers=strategies.keys() - set(views))
+    read = {atom.relation for clause in program.clauses for _, atom, _ in atoms_of(clause)}
+    nervous = [view for view in nervous if view not in read]
+    demand = Demand(
+        program,
+        stored={view for layer in program.strata for view in layer if view not in strategies},
+        changed=changed,
+        helpers=strategies.keys() - set(views),
+        needed=None if wanted is None else event_paths(program, strategies, wanted, nervous),
+        nervous=nervous,
+    )
     for layer in program.strata:
-        if layer[0] in strategies:
+        if layer[0] in strategies and any(demand.wants(view, sign) for view in layer for sign in ("plus", "minus")):
             ALGORITHMS[strategies[layer[0]]](demand, layer)
     add_query_rules(demand)
-    return demand.program_made(views)
+    return demand.program_made(views, last_reads(demand))
 
 
 def _prepared(program: CheckedProgram, strategies: Mapping[str, str]) -> tuple[CheckedProgram, Mapping[str, str]]:

@@ -17,6 +17,7 @@ from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.check.variables import fresh_name, variables
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.types import Type
+from upshot.rewrite.network import levels
 from upshot.rewrite.row_variables import row_variables
 from upshot.rewrite.shapes import aggregate_of
 from upshot.rewrite.sip import is_bound, next_literal
@@ -68,6 +69,9 @@ class DemandProgram:
     schemas: Mapping[str, Schema] = field(hash=False)
     views: tuple[str, ...] = ()
     """The views whose changes it computes, in the order of evaluation."""
+    last_read: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """Relations that need not be kept to the end, with the last gate that reads them: when a rule of a higher gate is
+    about to run, their rows can go, but for results that somebody waits for."""
 
     def net(self, view: str, state: str) -> str | None:
         """The relation that holds the insertions (`plus`) or deletions (`minus`) of a view, if any rule gives some."""
@@ -91,8 +95,9 @@ class Demand:
     """A demand program being made over a program in normal form.
 
     `stored` are the views that are there in both states, like base relations. `changed` names the signs (`ins`, `del`)
-    that each stored relation can change by; None for all. `helpers` are views that an algorithm put in: their changes
-    are steps on the way.
+    that each stored relation can change by; None for all. `helpers` are views that nobody waits for: their changes are
+    steps on the way. `needed` are the views and signs (`plus`, `minus`) whose rules must be there; None for all.
+    `nervous` views may report more than their net changes.
     """
 
     def __init__(
@@ -102,11 +107,13 @@ class Demand:
         stored: Collection[str] = (),
         changed: Mapping[str, Collection[str]] | None = None,
         helpers: Collection[str] = (),
+        needed: Collection[tuple[str, str]] | None = None,
+        nervous: Collection[str] = (),
     ) -> None:
         self.program = program
-        self._helpers = frozenset(helpers)
+        self._helpers, self._needed, self._nervous = frozenset(helpers), needed, frozenset(nervous)
         self.stored = frozenset(stored) | {n for n, s in program.schemas.items() if s.role is Role.BASE}
-        self.level = {view: number for number, layer in enumerate(program.strata) for view in layer}
+        self.level = {name: max(level - 1, 0) for name, level in levels(program).items()}
         self.clauses: dict[str, list[Clause]] = {name: [] for name in program.schemas}
         for clause in program.clauses:
             self.clauses[clause.head.relation].append(clause)
@@ -118,11 +125,13 @@ class Demand:
         self._taken = set(program.schemas)
         self.asked: list[tuple[str, str, str]] = []
         """Every state query asked for: view, state, adornment. Query rules are made for each."""
-        self.gates = len(program.strata)
-        """Gates below this number belong to query rules: one a stratum."""
+        self.gates = 1 + max(self.level.values(), default=0)
+        """Gates below this number belong to query rules: one a level."""
 
-    def program_made(self, views: Iterable[str] = ()) -> DemandProgram:
-        return DemandProgram(tuple(self.rules), dict(self.relations), dict(self.schemas), tuple(views))
+    def program_made(self, views: Iterable[str] = (), last_read: Mapping[str, int] | None = None) -> DemandProgram:
+        return DemandProgram(
+            tuple(self.rules), dict(self.relations), dict(self.schemas), tuple(views), dict(last_read or {})
+        )
 
     # ---- names ---------------------------------------------------------------------------------------------
 
@@ -159,6 +168,13 @@ class Demand:
     def can_change(self, relation: str, sign: str) -> bool:
         """Whether a stored relation may change by this sign (`ins` or `del`)."""
         return self._changed is None or sign in self._changed.get(relation, ())
+
+    def wants(self, view: str, sign: str) -> bool:
+        """Whether anything depends on the view's changes of this sign (`plus` or `minus`)."""
+        return self._needed is None or (view, sign) in self._needed
+
+    def is_nervous(self, view: str) -> bool:
+        return view in self._nervous
 
     # ---- asking --------------------------------------------------------------------------------------------
 
@@ -316,7 +332,7 @@ class _Chain:
 _GIVEN = (Held.STORED, Held.CHANGE)
 
 STEPS = 4
-"""Gates of the changes of one stratum: negations in bodies, the new state of the stratum itself, net changes, the new
+"""Gates of the changes of one level: negations in bodies, the new state of the stratum itself, net changes, the new
 state as strata above read it."""
 IN_BODIES, OWN_STATE, NETTING, STATE_ABOVE = range(STEPS)
 

@@ -23,7 +23,8 @@ def add_epf(demand: Demand, layer: tuple[str, ...]) -> None:
                 add_group_changes(demand, clause)
         if not demand.is_aggregate(view):
             for sign in ("plus", "minus"):
-                _add_sign(demand, view, sign)
+                if demand.wants(view, sign):
+                    _add_sign(demand, view, sign)
 
 
 def _add_sign(demand: Demand, view: str, sign: str) -> None:

@@ -24,14 +24,11 @@ def add_propagation(demand: Demand, layer: tuple[str, ...]) -> None:
         if demand.is_aggregate(view):
             add_group_changes(demand, clauses[0])
             continue
-        exact = is_exact(clauses)
+        add = _hand_on if is_exact(clauses) else _test
         for sign in ("plus", "minus"):
-            for clause in clauses:
+            for clause in clauses if demand.wants(view, sign) else ():
                 for each in differentials(demand, clause, sign):
-                    if exact:
-                        _hand_on(demand, clause, sign, each)
-                    else:
-                        _test(demand, clause, sign, each)
+                    add(demand, clause, sign, each)
 
 
 def _hand_on(demand: Demand, clause: Clause, sign: str, each: Differential) -> None:
