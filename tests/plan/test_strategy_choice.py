@@ -61,7 +61,9 @@ def test_components_come_in_the_order_of_evaluation() -> None:
     assert mutual.recursive
 
 
-@pytest.mark.parametrize("strategy", ["maintenance", "counting", "recompute", "production"])
+@pytest.mark.parametrize(
+    "strategy", ["maintenance", "counting", "recompute", "production", "rod", "epf", "propagation", "differencing"]
+)
 def test_what_is_asked_for_is_what_is_done(strategy: str) -> None:
     plan = compiled(PROGRAM + f".view flat strategy={strategy}")
     assert plan.strategies["flat"].strategy == strategy
@@ -92,7 +94,7 @@ def refusals(text: str) -> list[tuple[str, str, str]]:
     return [(each.slug, each.message, each.help) for each in caught.value.diagnostics]
 
 
-@pytest.mark.parametrize("strategy", ["rod", "epf", "differencing", "propagation", "bf"])
+@pytest.mark.parametrize("strategy", ["bf"])
 def test_strategies_of_the_language_that_are_not_there_yet_are_refused_by_name(strategy: str) -> None:
     ((slug, message, help),) = refusals(PROGRAM + f".view rec strategy={strategy}")
     assert slug == "not-yet"
@@ -101,11 +103,44 @@ def test_strategies_of_the_language_that_are_not_there_yet_are_refused_by_name(s
     assert "`maintenance`" in help
 
 
-def test_a_view_that_is_not_to_be_stored_is_refused_for_now() -> None:
-    ((slug, message, help),) = refusals(PROGRAM + ".view flat materialized=false")
-    assert slug == "not-yet"
-    assert "`flat`" in message
-    assert "materialized=false" in help
+def test_a_view_that_is_not_to_be_stored_is_computed_on_demand_with_all_that_only_it_uses() -> None:
+    plan = compiled(PROGRAM + ".view flat materialized=false")
+    assert plan.strategies["flat"].strategy == "epf"
+    assert "materialized=false" in plan.strategies["flat"].reasons[0]
+    assert plan.on_demand.unstored >= {"flat"}
+    assert "rec" not in plan.on_demand.strategies
+
+
+def test_a_view_over_one_on_demand_is_on_demand_too_and_keeps_a_copy() -> None:
+    text = ".decl e(x: number) .decl p(x: number) .decl q(x: number) p(X) :- e(X). q(X) :- p(X)."
+    plan = compiled(text + " .view p strategy=rod")
+    assert plan.on_demand.strategies == {"p": "rod", "q": "rod"}
+    assert plan.on_demand.kept == {"q"}
+    assert "`p`" in plan.strategies["q"].reasons[0]
+    ((slug, message, help),) = refusals(text + " .view p strategy=rod .view q strategy=counting")
+    assert (slug, "`p`" in message, "`epf`" in help) == ("strategy-not-applicable", True, True)
+    assert compiled(text + " .view p strategy=rod materialized=true").on_demand.kept == {"p", "q"}
+
+
+@pytest.mark.parametrize("strategy", ["maintenance", "counting", "production", "recompute"])
+def test_strategies_that_work_on_stored_rows_cannot_do_without_them(strategy: str) -> None:
+    ((slug, message, help),) = refusals(PROGRAM + f".view flat strategy={strategy} materialized=false")
+    assert slug == "strategy-not-applicable"
+    assert f"`{strategy}`" in message
+    assert "`rod`" in help
+
+
+@pytest.mark.parametrize("policy", ["strict", "incremental"])
+def test_a_policy_that_forbids_to_recompute_and_a_strategy_that_does_nothing_else(policy: str) -> None:
+    ((slug, message, _),) = refusals(PROGRAM + f".view flat strategy=recompute policy={policy}")
+    assert slug == "strategy-not-applicable"
+    assert f"`{policy}`" in message
+
+
+def test_every_automatic_choice_names_the_runners_up_and_why_not() -> None:
+    choices = compiled(PROGRAM).strategies
+    assert [name for name, _ in choices["rec"].others] == ["counting", "epf", "recompute"]
+    assert [name for name, _ in choices["flat"].others] == ["maintenance", "epf", "recompute"]
 
 
 @pytest.mark.parametrize("view", ["rec", "odd"])
@@ -118,10 +153,14 @@ def test_derivations_of_a_recursive_view_cannot_be_counted(view: str) -> None:
 
 
 def test_all_refusals_come_at_once_and_point_into_the_text() -> None:
-    text = PROGRAM + ".view rec strategy=counting\n.view flat strategy=rod\n.view odd materialized=false"
+    text = PROGRAM + ".view rec strategy=counting\n.view flat strategy=bf\n.view odd strategy=counting"
     with pytest.raises(ProgramError) as caught:
         compiled(text)
-    assert sorted(each.slug for each in caught.value.diagnostics) == ["not-yet", "not-yet", "strategy-not-applicable"]
+    assert sorted(each.slug for each in caught.value.diagnostics) == [
+        "not-yet",
+        "strategy-not-applicable",
+        "strategy-not-applicable",
+    ]
     assert all(each.span is not None for each in caught.value.diagnostics)
 
 

@@ -30,6 +30,8 @@ class Part:
     recursive: bool
     strategy: str
     reasons: tuple[str, ...]
+    others: tuple[tuple[str, str], ...]
+    """the other strategies that would have been possible, and why not"""
     rules: tuple[str, ...]
     uses: tuple[str, ...]
     plan: str
@@ -67,6 +69,7 @@ class Explanation:
                 "recursive": part.recursive,
                 "strategy": part.strategy or None,
                 "reasons": list(part.reasons),
+                "others": dict(part.others),
                 "rules": list(part.rules),
                 "uses": list(part.uses),
                 "plan": part.plan,
@@ -102,20 +105,21 @@ def _part(state: State, engine: Engine, name: str, drawn: Network, uses: frozens
     schema = checked.schemas[name]
     size = engine.size(name) if name not in plan.on_demand.unstored else None
     if schema.role is Role.BASE:
-        return Part(name, schema, size, False, "", (), (), (), "", {})
+        return Part(name, schema, size, False, "", (), (), (), (), "", {})
     choice = plan.strategies[name]
     rules = tuple(print_clause(clause) for clause in checked.clauses if clause.head.relation == name)
     reasons, recursive = tuple(choice.reasons), name in drawn.recursive
     work = next((asdict(done) for views, done in engine.work.views.items() if name in views.split(", ")), {})
     told = engine.describe(name)
     parts = _decomposition(plan, name) if placement_of(engine).engine == "spark" else ""
-    return Part(name, schema, size, recursive, choice.strategy, reasons, rules, tuple(sorted(uses)), told, work, parts)
+    used = tuple(sorted(uses))
+    return Part(name, schema, size, recursive, choice.strategy, reasons, choice.others, rules, used, told, work, parts)
 
 
 def _decomposition(plan: ProgramPlan, view: str) -> str:
     """How the recursion that the view is part of is cut into parts; nothing if it is part of none."""
     component = next((each for each in plan.components if view in each.views), None)
-    if component is None or not component.recursive:
+    if component is None or not component.recursive or component.strategy == "production":
         return ""
     return str(decomposition(component, plan.normal))
 
@@ -129,6 +133,7 @@ def _described(part: Part, first: str) -> str:
     if part.strategy:
         lines.append(f"  strategy {part.strategy}")
         lines += [f"    because {reason}" for reason in part.reasons]
+        lines += [f"    rather than {name}, which {why}" for name, why in part.others]
         lines.append("  rules")
         lines += [f"    {line}" for rule in part.rules for line in rule.splitlines()]
     if part.decomposition and part.decomposition.rstrip() not in part.plan:

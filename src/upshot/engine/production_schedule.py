@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from upshot.engine.rule_processor import ScheduledRule
-from upshot.plan.program_plan import ComponentPlan, read_by
+from upshot.plan.choice import read_by
+from upshot.plan.program_plan import ComponentPlan
 from upshot.rewrite.production import Group, ProductionRule
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from upshot.plan.choice import read_by
 from upshot.plan.production_plans import production_plan
-from upshot.plan.program_plan import ComponentPlan, read_by
+from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_plan import Action, RulePlan
 from upshot.plan.rule_plans import load_plan, maintenance_plans
 from upshot.plan.statistics import Statistics

@@ -11,7 +11,8 @@ from upshot.check.printing import print_clause
 from upshot.check.program import CheckedProgram, Clause
 from upshot.check.variables import fresh_name
 from upshot.core.schema import Role, Schema
-from upshot.plan.program_plan import ComponentPlan, read_by
+from upshot.plan.choice import read_by
+from upshot.plan.program_plan import ComponentPlan
 from upshot.rewrite.linearize import linearize
 from upshot.rewrite.maintenance import atoms_of, maintenance
 from upshot.rewrite.row_variables import row_variables

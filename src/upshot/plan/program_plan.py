@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from upshot.check.program import CheckedProgram, Clause
-from upshot.check.variables import variables
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import ProgramError
-from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
+from upshot.plan.choice import Choice, choose, read_by
 from upshot.plan.on_demand import OnDemand, views_on_demand
 from upshot.rewrite import MaintenanceRule, ProductionRule, StateOf, counting, maintenance, normal_form, production
-from upshot.rewrite.shapes import aggregate_of
-from upshot.syntax.ast import Atom, Not, Variable, Wildcard
-
-AVAILABLE = ("auto", "maintenance", "counting", "production", "recompute", *ON_DEMAND)
-"""The strategies there are today; the others of the language are known but refused."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The strategy of a view, what was asked for, and the reasons in words."""
-
-    view: str
-    strategy: str
-    reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +28,8 @@ class ComponentPlan:
     reads: frozenset[str] = frozenset()
     """Every relation outside the component that its clauses use."""
     production: tuple[ProductionRule, ...] = ()
+    policy: str = "auto"
+    """auto: whatever is expected to be cheaper; incremental and strict: a change is always followed"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,27 +66,17 @@ def compile_program(checked: CheckedProgram) -> ProgramPlan:
             components.append(_on_demand(views, clauses, strategy, recursive))
             continue
         for view in views:
-            choices[view] = _choose(checked, view, clauses, recursive, choices, problems)
+            choices[view] = choose(checked, view, clauses, recursive, choices, problems)
         strategy = _together([choices[view].strategy for view in views])
         for view in views:
             if choices[view].strategy != strategy:
                 reasons = (*choices[view].reasons, f"`{strategy}`, because its component has a view that asks for it")
-                choices[view] = Choice(view, strategy, reasons)
-        components.append(_component(normal, views, clauses, strategy, recursive))
+                choices[view] = replace(choices[view], strategy=strategy, reasons=reasons)
+        policy = _strictest(choices[view].policy for view in views)
+        components.append(replace(_component(normal, views, clauses, strategy, recursive), policy=policy))
     if problems:
         raise ProgramError(problems)
     return ProgramPlan(checked, normal, tuple(components), choices, on_demand)
-
-
-def read_by(clause: Clause) -> set[str]:
-    """The relations of a normal-form clause's body."""
-    names = set()
-    for literal in clause.body:
-        if isinstance(literal, Atom):
-            names.add(literal.relation)
-        elif isinstance(literal, Not) and isinstance(literal.body, Atom):
-            names.add(literal.body.relation)
-    return names
 
 
 def _on_demand(views: tuple[str, ...], clauses: tuple[Clause, ...], strategy: str, recursive: bool) -> ComponentPlan:
@@ -121,72 +98,12 @@ def _component(
     return ComponentPlan(views, strategy, recursive, clauses, rules, states, reads, produced)
 
 
+def _strictest(policies: Iterable[str]) -> str:
+    return max(policies, key=("full", "auto", "incremental", "strict").index)
+
+
 def _together(strategies: list[str]) -> str:
     for strategy in ("recompute", "production", "maintenance", "counting", "aggregate"):
         if strategy in strategies:
             return strategy
     raise AssertionError(strategies)
-
-
-def _multiplies_an_aggregate(clause: Clause, choices: Mapping[str, Choice]) -> bool:
-    """Whether the clause joins an aggregate's value with rows of which the head keeps only a part."""
-    if not any(name in choices and choices[name].strategy == "aggregate" for name in read_by(clause)):
-        return False
-    kept = set(variables(clause.head))
-    terms = [term for literal in clause.body if isinstance(literal, Atom) for term in literal.args]
-    return any(isinstance(t, Wildcard) or (isinstance(t, Variable) and t.name not in kept) for t in terms)
-
-
-def _choose(
-    checked: CheckedProgram,
-    view: str,
-    clauses: tuple[Clause, ...],
-    recursive: bool,
-    choices: Mapping[str, Choice],
-    problems: list[Diagnostic],
-) -> Choice:
-    own = [clause for clause in clauses if clause.head.relation == view]
-    if any(aggregate_of(clause) is not None for clause in own):
-        return Choice(view, "aggregate", ("an aggregate: kept per group, only touched groups are looked at",))
-    options = checked.options.get(view)
-    asked = options.strategy if options is not None else "auto"
-    span = checked.schemas[view].span if view in checked.schemas else None
-    if asked not in AVAILABLE:
-        known = ", ".join(f"`{name}`" for name in AVAILABLE)
-        problems.append(
-            Diagnostic(
-                "not-yet", f"strategy `{asked}` of view `{view}` is not available yet", span, help=f"use one of {known}"
-            )
-        )
-        asked = "auto"
-    if asked == "counting" and recursive:
-        problems.append(
-            Diagnostic(
-                "strategy-not-applicable",
-                f"view `{view}` is recursive: its derivations cannot be counted",
-                span,
-                help="use `maintenance`",
-            )
-        )
-        asked = "maintenance"
-    if asked != "auto":
-        return Choice(view, asked, (f"asked for by `.view {view} strategy={asked}`",))
-    if options is not None and options.policy == "full":
-        return Choice(view, "recompute", (f"asked for by `.view {view} policy=full`",))
-    return _automatic(view, own, recursive, choices)
-
-
-def _automatic(view: str, own: list[Clause], recursive: bool, choices: Mapping[str, Choice]) -> Choice:
-    """The choice where the user has made none."""
-    if recursive:
-        reason = "recursive: over-delete, rederive, insert touches only what may change"
-        return Choice(view, "maintenance", (reason, "counting is out: a cycle would support itself"))
-    if any(_multiplies_an_aggregate(clause, choices) for clause in own):
-        reason = (
-            "an aggregate beside rows that are projected away: a new value changes as many derivations as its group has"
-        )
-        return Choice(view, "maintenance", (reason, "counting would count every one of them"))
-    reason = "not recursive: counting derivations needs no rederivation"
-    return Choice(
-        view, "counting", (reason, "maintenance would have to look for other derivations of every deleted row")
-    )

@@ -16,6 +16,7 @@ from upshot.engine.local.runner import Runner
 from upshot.engine.local.storage import Storage, Table
 from upshot.engine.work import ViewWork
 from upshot.plan.component_plans import stage_plans, stages_of
+from upshot.plan.cost import Decision, Experience, Situation, decide
 from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
 from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_plan import Change, RulePlan
@@ -38,6 +39,9 @@ class Component:
             ProductionRules(plan, storage, schemas, codec, runner) if plan.strategy == "production" else None
         )
         self._was_fresh = False
+        self._experience = Experience()
+        self.decision: Decision | None = None
+        """Of the last change, where there was something to decide."""
         self._aggregates = (
             [self._aggregate(i) for i in range(len(plan.clauses))] if plan.strategy == "aggregate" else []
         )
@@ -58,7 +62,7 @@ class Component:
 
     def adopt(self, old: Component) -> None:
         """Take over what the same rules had computed; the plans are made anew."""
-        self._aggregates = old._aggregates
+        self._aggregates, self._experience = old._aggregates, old._experience
 
     @property
     def _views(self) -> list[tuple[str, Table]]:
@@ -81,9 +85,28 @@ class Component:
         elif self._production is not None:
             self._production.maintain(self._tables, work)
         else:
-            self._maintain(work)
+            self._follow_or_recompute(work)
         work.seconds = time.perf_counter() - started
         return work
+
+    def _follow_or_recompute(self, work: ViewWork) -> None:
+        """Whatever is expected to take fewer steps, if the policy leaves that open."""
+        situation = self._situation()
+        self.decision = decide(self.plan.policy, situation, self._experience)
+        if self.decision.recompute:
+            self._load(work)
+        else:
+            self._maintain(work)
+            self._experience.followed(situation, work.probed + work.derived)
+
+    def _situation(self) -> Situation:
+        tables = [self._tables[name] for name in self.plan.reads]
+        return Situation(
+            sum(table.word(T_INS + 1) for table in tables),
+            sum(table.word(T_DEL + 1) for table in tables),
+            sum(table.size for table in tables),
+            sum(table.size for _, table in self._views),
+        )
 
     def _starts_from_nothing(self) -> bool:
         """Whether the views are empty and most of what they read is new: then one evaluation does what n
@@ -106,6 +129,10 @@ class Component:
                 table.begin_load()
             self._run("load", Change.INSERTED, work)
             work.inserted += self._runner.changed
+            rows = sum(table.size for _, table in self._views) + sum(
+                self._tables[name].size for name in self.plan.reads
+            )
+            self._experience.computed(rows, work.probed + work.derived)
             for _, table in self._views:
                 table.end_load()
 
@@ -185,7 +212,7 @@ class Component:
     def describe(self) -> str:
         if self.plan.strategy == "aggregate":
             return "groups touched by the change are brought up to date from running totals"
-        lines = []
+        lines = [f"last time: {self.decision}"] if self.decision is not None else []
         for stage in stages_of(self.plan):
             lines.append(f"{stage}:")
             lines += [f"  {line}" for plan in self.plans(stage) for line in str(plan).split("\n")]

@@ -167,7 +167,7 @@ class DemandRun:
         """Forget what was derived."""
         for table in self.own.values():
             if table.word(T_NINS):
-                table.rollback()
+                table.wipe()
         for each in self._passes:
             each.seen.clear()
 

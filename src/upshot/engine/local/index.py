@@ -67,6 +67,11 @@ class Index:
             self._storage.set_index_word(self.number, L.X_NSLOTS, count * 2)
             self._storage.set_index_word(self.number, L.X_SLOTS, self.slots.address)
 
+    def clear(self) -> None:
+        """Forget every row."""
+        self.slots.clear()
+        self._storage.set_index_word(self.number, L.X_NKEYS, 0)
+
     def release(self) -> None:
         for buffer in (self.following, self.previous, self.slots):
             buffer.release()

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from upshot.check.program import CheckedProgram, Clause
+from upshot.check.program import Clause
 from upshot.check.variables import atoms
-from upshot.core.schema import Role, Schema
+from upshot.core.schema import Schema
 from upshot.engine.local.codec import Codec
 from upshot.engine.local.demand_run import DemandRun, insert_rows
 from upshot.engine.local.layout import T_DEL, T_INS
 from upshot.engine.local.runner import Runner
 from upshot.engine.local.storage import Storage, Table
 from upshot.engine.work import ViewWork
+from upshot.plan.cost import Decision, Experience, Situation, decide
 from upshot.plan.program_plan import ProgramPlan
-from upshot.rewrite import normal_form
 from upshot.rewrite.changes_on_demand import changes_on_demand
-from upshot.rewrite.demand import Demand, DemandProgram, Held
-from upshot.rewrite.query_rules import add_query_rules
-from upshot.rewrite.stratified import stratified
-from upshot.syntax.ast import Atom, Variable
+from upshot.rewrite.demand import DemandProgram, Held
+from upshot.rewrite.questions import about_clauses, about_views
 
 Codes = NDArray[np.int64]
 Change = tuple[Codes, Codes]
@@ -41,8 +38,6 @@ def difference(rows: Codes, others: Codes) -> Change:
 _LISTS = {"ins": T_INS, "del": T_DEL}
 _MOST_RUNS = 32
 """Demand programs kept ready, by what they are for; the oldest goes."""
-_WORTH_A_LOOK = 64
-"""Fewer changed rows are always followed, never recomputed from."""
 _MOST_ROOM = 1 << 18
 """Rows that the tables of a program may have room for and be kept: larger ones would slow down small changes."""
 
@@ -56,6 +51,8 @@ class OnDemandViews:
         self._plan, self._tables = plan, tables
         self._storage, self._codec, self._runner = storage, codec, runner
         self._runs: dict[object, DemandRun] = {}
+        self._experience = Experience()
+        self.decision: Decision | None = None
 
     @property
     def strategies(self) -> Mapping[str, str]:
@@ -78,11 +75,13 @@ class OnDemandViews:
         stored copies follow."""
         found: dict[str, Change] = {}
         work = ViewWork()
-        if self._is_mostly_new(changed):
+        self.decision = self._decision(changed)
+        if self.decision.recompute:
             shown = self.strategies.keys() & self._plan.source.schemas.keys() - afresh.keys()
             afresh = {**{view: self.rows(view) for view in shown}, **afresh}
         elif not self.strategies.keys() <= afresh.keys():
             found, work = self.changes(changed, afresh)
+            self._experience.followed(self._situation(changed), work.probed + work.derived)
             for view in found.keys() & self._plan.on_demand.kept:
                 plus, minus = found[view]
                 self._tables[view].stage(minus, insert=False)
@@ -95,11 +94,19 @@ class OnDemandViews:
             self._replace(view, rows[view])
         return found, work
 
-    def _is_mostly_new(self, changed: Collection[str]) -> bool:
-        """Whether more than half of what changes is change: both states are then computed whole and compared."""
+    def _decision(self, changed: Collection[str]) -> Decision:
+        """Whether to follow the change, or to compute both states whole and compare."""
+        policies = {self._plan.strategies[view].policy for view in self.strategies}
+        policy = "auto" if policies == {"auto"} else "incremental"
+        return decide(policy, self._situation(changed), self._experience)
+
+    def _situation(self, changed: Collection[str]) -> Situation:
+        """As if the views had as many rows as what changes below them: how many they have is not known."""
         tables = [self._tables[name] for name in changed]
-        count = sum(table.word(T_INS + 1) + table.word(T_DEL + 1) for table in tables)
-        return count >= _WORTH_A_LOOK and 2 * count > sum(table.size for table in tables)
+        inserted = sum(table.word(T_INS + 1) for table in tables)
+        deleted = sum(table.word(T_DEL + 1) for table in tables)
+        rows = sum(table.size for table in tables)
+        return Situation(inserted, deleted, rows, rows)
 
     def compute(self, views: Collection[str]) -> None:
         """Fill the stored copies of these views."""
@@ -154,29 +161,24 @@ class OnDemandViews:
 
     def rows(self, view: str, state: str = "old") -> Codes:
         """All rows of a view in a state."""
-        program, answers, asked = self._asking(view, state, "f" * self._plan.normal.schemas[view].arity)
-        return self._answers((view, state), program, answers, asked, np.empty((1, 0), np.int64))
+        arity = self._plan.normal.schemas[view].arity
+        return self.asked(view, "f" * arity, np.empty((1, 0), np.int64), state)
 
     def has(self, view: str, codes: Codes) -> NDArray[np.bool_]:
         """Which of the rows the view has; nothing but what is needed to prove them is looked at."""
-        program, answers, asked = self._asking(view, "old", "b" * codes.shape[1])
-        found = self._answers((view, "has"), program, answers, asked, codes)
+        found = self.asked(view, "b" * codes.shape[1], codes)
         there = set(map(tuple, found.tolist()))
         return np.fromiter((tuple(row) in there for row in codes.tolist()), np.bool_, len(codes))
 
-    def _asking(self, view: str, state: str, adornment: str) -> tuple[DemandProgram, str, str]:
-        """A program that answers one kind of question, where its answers are, and where the bindings go."""
-        demand = Demand(self._plan.normal, stored=self._plan.normal.schemas.keys() - self.strategies.keys())
-        asked = demand.magic(view, state, adornment)
-        add_query_rules(demand)
-        return demand.program_made(), demand.name(view, state), asked
-
-    def _answers(self, key: object, program: DemandProgram, answers: str, asked: str, bindings: Codes) -> Codes:
-        run = self._run(key, lambda: program)
+    def asked(self, view: str, adornment: str, bindings: Codes, state: str = "old") -> Codes:
+        """The rows of a view in a state that have one of the bindings in the columns that the adornment binds, and
+        others that were found on the way."""
+        question = about_views(self._plan.normal, self.strategies, {view: adornment}, state)
+        run = self._run((view, state, adornment), lambda: question.program)
         try:
-            insert_rows(run.own[asked], bindings)
+            insert_rows(run.own[question.asked[view]], bindings)
             run.run({})
-            return run.rows(answers)
+            return run.rows(question.answers[view])
         finally:
             self._clear(run)
 
@@ -187,24 +189,11 @@ class OnDemandViews:
 
     def answer(self, schema: Schema, clauses: tuple[Clause, ...]) -> Codes:
         """The rows that a query's clauses derive for its head: magic sets over the definitions of unstored views."""
-        normal = self._plan.normal
-        known = {
-            name: each if name in self.unstored else replace(each, role=Role.BASE)
-            for name, each in normal.schemas.items()
-        }
-        defined = tuple(clause for clause in normal.clauses if clause.head.relation in self.unstored)
-        empty = CheckedProgram({}, (), {}, ())
-        program = normal_form(
-            stratified(empty, (*defined, *clauses), {**known, schema.name: schema}, by="the rewriting of a query")
-        )
-        demand = Demand(program)
-        row = tuple(Variable(f"X{i}") for i in range(schema.arity))
-        demand.ask(Atom(schema.name, row), "old", (), (), {})
-        add_query_rules(demand)
-        run = DemandRun(demand.program_made(), self._tables, program.schemas, self._storage, self._codec, self._runner)
+        question, program = about_clauses(self._plan.normal, self.unstored, schema, clauses)
+        run = DemandRun(question.program, self._tables, program.schemas, self._storage, self._codec, self._runner)
         try:
             run.run({})
-            return run.rows(demand.name(schema.name, "old"))
+            return run.rows(question.answers[schema.name])
         finally:
             run.release()
 
@@ -233,7 +222,7 @@ class OnDemandViews:
         """The rules of the last change, as they ran."""
         for key, run in reversed(self._runs.items()):
             if isinstance(key, tuple) and key[0] == "changes":
-                return run.describe()
+                return f"last time: {self.decision}\n{run.describe()}"
         return "its rules are made when a change reaches it; `upshot rewrite` shows them all"
 
     def release(self) -> None:

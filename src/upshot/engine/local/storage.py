@@ -21,10 +21,16 @@ _FULL = 0.7
 _LARGE = 1 << 23
 """From this many slots on a set grows by less than double, to stay within its bytes a row."""
 
+_FAR_AHEAD = 1 << 12
+"""Rows that an index has room for, at the most, beyond the keys it has."""
+
 _LONG_LIST = 1 << 16
 """Bytes from which on the memory of a list is given back after a change."""
 
 _LISTS = ((L.T_DEL, L.T_NDEL, L.T_CAPDEL), (L.T_RED, L.T_NRED, L.T_CAPRED), (L.T_INS, L.T_NINS, L.T_CAPINS))
+
+_SPARSE = 64
+"""A table with this many slots a row is emptied row by row, another as a whole."""
 
 _MOST_ROWS = 2**31 - 2
 
@@ -131,8 +137,11 @@ class Table:
             self._reserve_rows(max(self.capacity * 3 // 2, _FIRST))
         if self.size >= int(self.word(L.T_NSLOTS) * _FULL):
             self._grow_slots(self._larger())
+        # Every row counts against the room for new keys, although most bring none: an index with little room beyond the
+        # keys it has would be looked at again every few rows.
+        ahead = min(self.word(L.T_USED) // 4 + 1, _FAR_AHEAD)
         for index in self.indexes.values():
-            if index.room <= 0:
+            while index.room < ahead:
                 index.grow_slots()
         self._set_room()
 
@@ -366,6 +375,18 @@ class Table:
         MACHINE.expect(4 * changed)
         self.reserve_list(L.T_FREE, self.word(L.T_NFREE) + changed)
         MACHINE.rollback(self.storage.tables, self.storage.indexes, self.number)
+        self._set_room()
+
+    def wipe(self) -> None:
+        """Take out every row of a table in which no state before the transaction has any."""
+        if self.word(L.T_NINS) * _SPARSE < self.word(L.T_NSLOTS):
+            self.rollback()
+            return
+        self._slots.clear()
+        for index in self.indexes.values():
+            index.clear()
+        for field in (L.T_USED, L.T_LIVE, L.T_NFREE, L.T_NINS, L.T_NDEL, L.T_NRED):
+            self.set(field, 0)
         self._set_room()
 
     def add_shared(self, added: int, holes: Sequence[tuple[int, int]]) -> None:

@@ -33,10 +33,11 @@ from upshot.engine.spark.shared_file import NO_ROWS, SharedRows, shared_table
 from upshot.engine.spark.spark_types import framed, spark_schema
 from upshot.engine.spark.tables import Table, TableStatistics
 from upshot.engine.spark.worker_memory import worker_memory
+from upshot.plan.choice import read_by
 from upshot.plan.component_plans import stage_plans
 from upshot.plan.order_body import Resolved
 from upshot.plan.pivot import Parts, decomposition
-from upshot.plan.program_plan import ComponentPlan, read_by
+from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_plan import Action, Change, RulePlan, State
 from upshot.plan.rule_plans import load_plan
 from upshot.plan.weakened import reads_any, weakened

@@ -9,8 +9,9 @@ from upshot.check.program import Clause
 from upshot.check.variables import fresh_name
 from upshot.core.schema import Role, Schema
 from upshot.engine.spark.shard_plan import ShardPlan
+from upshot.plan.choice import read_by
 from upshot.plan.pivot import Columns
-from upshot.plan.program_plan import compile_program, read_by
+from upshot.plan.program_plan import compile_program
 from upshot.rewrite.stratified import stratified
 from upshot.syntax.ast import Atom, Variable
 

@@ -1,0 +1,92 @@
+"""Whether to follow a change or to compute a component anew: estimates in steps, corrected by earlier runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FEW = 64
+"""Changes of fewer rows are always followed: what could be saved is not worth an estimate's risk."""
+
+_TRUST = 0.5
+"""How much the newest run counts against all before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Rows inserted into and deleted from what a component reads, rows that it reads, rows of its views before."""
+
+    inserted: int
+    deleted: int
+    read: int
+    held: int
+
+    @property
+    def changed(self) -> int:
+        return self.inserted + self.deleted
+
+
+@dataclass(slots=True)
+class Experience:
+    """Steps (look-ups and derived rows) that earlier runs took: per inserted row, per deleted row, and per row read or
+    held when all was computed."""
+
+    per_inserted: float | None = None
+    per_deleted: float | None = None
+    per_row: float | None = None
+
+    def followed(self, situation: Situation, steps: int) -> None:
+        """Learn from a change that was followed; what cannot be told apart is shared out evenly."""
+        per_row = steps / max(situation.changed, 1)
+        if situation.inserted:
+            self.per_inserted = _blend(self.per_inserted, per_row)
+        if situation.deleted:
+            self.per_deleted = _blend(self.per_deleted, per_row)
+
+    def computed(self, rows: int, steps: int) -> None:
+        """Learn from a computation of everything."""
+        if rows >= FEW:
+            self.per_row = _blend(self.per_row, steps / rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was done and what both ways were expected to take, in steps."""
+
+    recompute: bool
+    following: float
+    recomputing: float
+    reason: str
+
+    def __str__(self) -> str:
+        done = "computed anew" if self.recompute else "the change was followed"
+        return f"{done}: {self.reason} (expected steps: following {self.following:,.0f}, anew {self.recomputing:,.0f})"
+
+
+def decide(policy: str, situation: Situation, experience: Experience) -> Decision:
+    """Follow the change, unless the policy is `auto` and computing everything anew is expected to take fewer steps.
+
+    >>> print(decide("auto", Situation(1, 0, 1000, 50_000), Experience()))
+    the change was followed: few rows changed (expected steps: following 100, anew 102,000)
+    >>> decide("auto", Situation(500, 500, 1000, 50_000), Experience()).recompute
+    True
+    >>> decide("incremental", Situation(500, 500, 1000, 50_000), Experience()).recompute
+    False
+    """
+    share = max(1.0, situation.held / max(situation.read, 1))
+    # A row deleted is over-deleted, looked for again and perhaps put back; one inserted is only inserted.
+    inserting = experience.per_inserted if experience.per_inserted is not None else 2 * share
+    deleting = experience.per_deleted if experience.per_deleted is not None else 4 * share
+    following = situation.inserted * inserting + situation.deleted * deleting
+    per_row = experience.per_row if experience.per_row is not None else 2.0
+    recomputing = per_row * (situation.read + situation.held)
+    if policy != "auto":
+        return Decision(False, following, recomputing, f"policy {policy}")
+    if situation.changed < FEW:
+        return Decision(False, following, recomputing, "few rows changed")
+    if following > recomputing:
+        return Decision(True, following, recomputing, "so much changed that following it would take longer")
+    return Decision(False, following, recomputing, "it takes fewer steps")
+
+
+def _blend(known: float | None, newest: float) -> float:
+    return newest if known is None else (1 - _TRUST) * known + _TRUST * newest
