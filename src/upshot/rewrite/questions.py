@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from upshot.check.program import CheckedProgram, Clause
@@ -16,21 +16,23 @@ from upshot.syntax.ast import Atom, Variable
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`program` answers it in the relation `answers`; the bindings to ask with are rows of `asked`, given before it
-    runs. A query has none."""
+    """`program` answers it: for each view asked about, `answers` names the relation with its rows, and `asked` the one
+    that the bindings to ask with are given in before the program runs. A query needs no bindings."""
 
     program: DemandProgram
-    answers: str
-    asked: str | None = None
+    answers: Mapping[str, str]
+    asked: Mapping[str, str]
 
 
-def about_view(normal: CheckedProgram, on_demand: Collection[str], view: str, state: str, adornment: str) -> Question:
-    """Which rows a view has in a state (`old` or `new`), asked with the columns that the adornment binds; all views but
-    those `on_demand` are stored."""
+def about_views(
+    normal: CheckedProgram, on_demand: Collection[str], adornments: Mapping[str, str], state: str
+) -> Question:
+    """Which rows some views have in a state (`old` or `new`), each asked with the columns that its adornment binds; all
+    views but those `on_demand` are stored."""
     demand = Demand(normal, stored=normal.schemas.keys() - set(on_demand))
-    asked = demand.magic(view, state, adornment)
+    asked = {view: demand.magic(view, state, adornment) for view, adornment in adornments.items()}
     add_query_rules(demand)
-    return Question(demand.program_made(), demand.name(view, state), asked)
+    return Question(demand.program_made(), {view: demand.name(view, state) for view in adornments}, asked)
 
 
 def about_clauses(
@@ -48,4 +50,4 @@ def about_clauses(
     row = tuple(Variable(f"X{i}") for i in range(schema.arity))
     demand.ask(Atom(schema.name, row), "old", (), (), {})
     add_query_rules(demand)
-    return Question(demand.program_made(), demand.name(schema.name, "old")), program
+    return Question(demand.program_made(), {schema.name: demand.name(schema.name, "old")}, {}), program

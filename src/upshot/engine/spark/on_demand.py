@@ -23,7 +23,7 @@ from upshot.plan.demand_plans import group_plans, groups_of
 from upshot.plan.program_plan import ProgramPlan
 from upshot.rewrite.changes_on_demand import changes_on_demand
 from upshot.rewrite.demand import DemandProgram, Held
-from upshot.rewrite.questions import Question, about_clauses, about_view
+from upshot.rewrite.questions import Question, about_clauses
 
 Net = dict[str, tuple[Piece, Piece]]
 """For each view what comes and what goes."""
@@ -71,15 +71,15 @@ class OnDemandViews:
         """Settle the tables of the views. Those `afresh` are compared with the rows they had; `restores`: of the
         others nothing has changed, whatever was computed below them."""
         started = time.perf_counter()
-        shown = self._plan.source.schemas.keys()
         found: Net = {}
         if not restores and self.strategies.keys() - set(afresh):
             found = yield from self.changes(afresh, work)
         for view, (came, went) in found.items():
             self._settle(view, came, went)
-        for view in sorted(shown & set(afresh)):
-            rows = yield from self._rows(view, "new", work)
-            contents, old = Contents.of(rows), (yield from before(view))
+        shown = sorted(self._plan.source.schemas.keys() & set(afresh))
+        rows = (yield from self._whole(shown, "new", work)) if shown else {}
+        for view, piece in rows.items():
+            contents, old = Contents.of(piece), (yield from before(view))
             came = yield from rows_without(contents, old, self._session)
             went = yield from rows_without(old, contents, self._session)
             self._settle(view, came, went, contents)
@@ -108,7 +108,7 @@ class OnDemandViews:
             for name, meaning in program.relations.items()
             if meaning.held is Held.CHANGE and meaning.relation in signs
         }
-        run = self._run(program)
+        run = self._run(program, self._plan.normal.schemas)
         found: Net = {}
         try:
             yield from run.run(given)
@@ -143,26 +143,24 @@ class OnDemandViews:
         self._programs[key] = program
         return program
 
-    def _run(self, program: DemandProgram, schemas: Mapping[str, Schema] | None = None) -> DemandRounds:
-        return DemandRounds(
-            program, self._tables, schemas or self._plan.normal.schemas, self._session, self._limits, small=self._small
-        )
+    def _run(self, program: DemandProgram, schemas: Mapping[str, Schema]) -> DemandRounds:
+        return DemandRounds(program, self._tables, schemas, self._session, self._limits, small=self._small)
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def rows(self, view: str) -> Steps[Piece]:
         """All rows of a view before any open change."""
-        return (yield from self._rows(view, "old", ViewWork()))
+        found = yield from self._whole([view], "old", ViewWork())
+        return found[view]
 
-    def _rows(self, view: str, state: str, work: ViewWork) -> Steps[Piece]:
-        arity = len(self._tables[view].types)
-        return (yield from self._answers(self._question(view, state, "f" * arity), _EVERYTHING, work))
+    def _whole(self, views: Iterable[str], state: str, work: ViewWork) -> Steps[dict[str, Piece]]:
+        adornments = {view: "f" * len(self._tables[view].types) for view in views}
+        return (yield from self._asked(adornments, dict.fromkeys(adornments, _EVERYTHING), state, work))
 
     def present(self, view: str, rows: Piece) -> Steps[int]:
         """How many of the rows the view has; nothing but what is needed to prove them is looked at."""
-        question = self._question(view, "old", "b" * len(rows.types))
-        found = yield from self._answers(question, rows, ViewWork())
-        there = yield from sifted(rows, Contents.of(found), self._session, present=True)
+        found = yield from self._asked({view: "b" * len(rows.types)}, {view: rows}, "old", ViewWork())
+        there = yield from sifted(rows, Contents.of(found[view]), self._session, present=True)
         return there.count
 
     def with_key(self, table: Table, key: Sequence[int]) -> Steps[list[Row]]:
@@ -172,7 +170,8 @@ class OnDemandViews:
         keys = table.inserted.frame(self._session).select(*(f"c{c}" for c in columns)).distinct()
         (asked,) = yield [Ask(keys.toDF(*column_names(len(types))), types)]
         adornment = "".join("b" if column in columns else "f" for column in range(len(table.types)))
-        found = yield from self._answers(self._question(view, "new", adornment), asked, ViewWork())
+        answers = yield from self._asked({view: adornment}, {view: asked}, "new", ViewWork())
+        found = answers[view]
         if not isinstance(found, LocalPiece):
             (found,) = yield [Ask(found.frame(self._session), table.types, here=True)]
         assert isinstance(found, LocalPiece)
@@ -186,27 +185,32 @@ class OnDemandViews:
     def answer(self, schema: Schema, clauses: tuple[Clause, ...]) -> Steps[Piece]:
         """The rows that a query's clauses derive for its head: magic sets over the definitions of unstored views."""
         question, program = about_clauses(self._plan.normal, self.unstored, schema, clauses)
-        return (yield from self._answers(question, None, ViewWork(), program.schemas))
+        found = yield from self._answers(question, {}, ViewWork(), program.schemas)
+        return found[schema.name]
 
-    def _question(self, view: str, state: str, adornment: str) -> Question:
-        key = (view, state, adornment)
+    def _asked(
+        self, adornments: Mapping[str, str], bindings: Mapping[str, Piece], state: str, work: ViewWork
+    ) -> Steps[dict[str, Piece]]:
+        """The rows of views in a state that have one of the bindings, and others that were found on the way."""
+        key = (tuple(adornments.items()), state)
         if key not in self._questions:
-            self._questions[key] = about_view(self._plan.normal, self.strategies, view, state, adornment)
-        return self._questions[key]
+            if len(self._questions) >= _MOST_PROGRAMS:
+                self._questions.pop(next(iter(self._questions)))
+            self._questions[key] = about_views(self._plan.normal, self.strategies, adornments, state)
+        return (yield from self._answers(self._questions[key], bindings, work, self._plan.normal.schemas))
 
     def _answers(
-        self, question: Question, bindings: Piece | None, work: ViewWork, schemas: Mapping[str, Schema] | None = None
-    ) -> Steps[Piece]:
+        self, question: Question, bindings: Mapping[str, Piece], work: ViewWork, schemas: Mapping[str, Schema]
+    ) -> Steps[dict[str, Piece]]:
         run = self._run(question.program, schemas)
-        kept: list[Piece] = []
+        found: dict[str, Piece] = {}
         try:
-            given = {question.asked: bindings} if question.asked is not None and bindings is not None else {}
-            yield from run.run(given)
-            kept.append(run.rows(question.answers))
+            yield from run.run({question.asked[view]: rows for view, rows in bindings.items()})
+            found |= {view: run.rows(name) for view, name in question.answers.items()}
         finally:
-            run.release(kept)
+            run.release(found.values())
         work.add(run.work)
-        return kept[0]
+        return found
 
     # ---- telling -------------------------------------------------------------------------------------------------
 
