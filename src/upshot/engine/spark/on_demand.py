@@ -23,7 +23,7 @@ from upshot.plan.demand_plans import group_plans, groups_of
 from upshot.plan.program_plan import ProgramPlan
 from upshot.rewrite.changes_on_demand import changes_on_demand
 from upshot.rewrite.demand import DemandProgram, Held
-from upshot.rewrite.questions import Question, about_clauses
+from upshot.rewrite.questions import Question, about_clauses, about_views
 
 Net = dict[str, tuple[Piece, Piece]]
 """For each view what comes and what goes."""
