@@ -78,6 +78,21 @@ def test_views_of_one_component_are_kept_alike(strategy: str) -> None:
         assert any("component" in reason for reason in plan.strategies["even"].reasons)
 
 
+def test_auxiliary_views_of_production_rules_are_kept_by_production_rules() -> None:
+    text = """
+    .decl e(x: number, y: number) .decl p(x: number) .decl q(x: number)
+    p(X) :- e(X, _), !e(_, X). q(X) :- e(X, _), 2 < count : { e(X, _) }.
+    """
+    alone = compiled(text + ".view p strategy=production")
+    hidden = [view for view in alone.strategies if view not in alone.source.schemas]
+    assert len(hidden) >= 2
+    kept = {view: alone.strategies[view].strategy for view in hidden}
+    assert sorted(kept.values()).count("production") == 1
+    assert set(kept.values()) <= {"production", "counting", "maintenance", "aggregate"}
+    both = compiled(text + ".view p strategy=production .view q strategy=production")
+    assert {choice.strategy for choice in both.strategies.values()} == {"production", "aggregate"}
+
+
 def test_the_policy_full_means_recompute() -> None:
     choice = compiled(PROGRAM + ".view rec policy=full").strategies["rec"]
     assert choice.strategy == "recompute"

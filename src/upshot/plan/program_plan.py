@@ -10,6 +10,7 @@ from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import ProgramError
 from upshot.plan.choice import Choice, choose, read_by
 from upshot.plan.on_demand import OnDemand, views_on_demand
+from upshot.plan.production_views import served_by_production
 from upshot.rewrite import MaintenanceRule, ProductionRule, StateOf, counting, maintenance, normal_form, production
 
 
@@ -57,6 +58,7 @@ def compile_program(checked: CheckedProgram) -> ProgramPlan:
     choices: dict[str, Choice] = {}
     components = []
     on_demand = views_on_demand(checked, normal, problems)
+    served = served_by_production(checked, normal)
     for views in normal.strata:
         clauses = tuple(c for c in normal.clauses if c.head.relation in views)
         recursive = any(name in views for clause in clauses for name in read_by(clause))
@@ -67,6 +69,9 @@ def compile_program(checked: CheckedProgram) -> ProgramPlan:
             continue
         for view in views:
             choices[view] = choose(checked, view, clauses, recursive, choices, problems)
+            if view in served and choices[view].strategy != "aggregate":
+                told = f"only `{served[view]}` uses it, which is kept by production rules"
+                choices[view] = replace(choices[view], strategy="production", reasons=(told,), others=())
         strategy = _together([choices[view].strategy for view in views])
         for view in views:
             if choices[view].strategy != strategy:
