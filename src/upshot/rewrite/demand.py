@@ -245,12 +245,13 @@ class Demand:
 
     def derive(
         self, name: str, head: Atom, driver: Atom | None, rest: Sequence[Literal], types: Mapping[str, Type], *,
-        read: Read, gate: int, source: Clause | None = None, rows: Collection[int] = (),
+        read: Read, gate: int, source: Clause | None = None, rows: Collection[int] = (), waits: bool = False,
     ) -> None:  # fmt: skip
         """`head :- driver, rest.`, the literals of `rest` read as told, from the driver outward: before a view is read
         whose rows must be asked for, what precedes it becomes a relation of its own and asks for them. Negated
-        views are tested behind `gate`. `rows`: {0} if the driver compares whole rows."""
-        _Chain(self, name, head, types, read, gate, source, frozenset(rows)).run(driver, list(rest))
+        views are tested behind `gate`; if the rule `waits`, all of it stands there. `rows`: {0} if the driver compares
+        whole rows."""
+        _Chain(self, name, head, types, read, gate, source, frozenset(rows), waits).run(driver, list(rest))
 
 
 class _Chain:
@@ -258,13 +259,13 @@ class _Chain:
 
     def __init__(
         self, demand: Demand, name: str, head: Atom, types: Mapping[str, Type], read: Read, gate: int,
-        source: Clause | None, rows: frozenset[int],
+        source: Clause | None, rows: frozenset[int], waits: bool,
     ) -> None:  # fmt: skip
         self._demand, self._name, self._head, self._types = demand, name, head, types
         self._read, self._gate, self._source, self._rows = read, gate, source, rows
         self._prefix: list[Literal] = []
         self._bound: set[str] = set()
-        self._gated = False
+        self._gated, self._waits = False, waits
 
     def run(self, driver: Atom | None, waiting: list[Literal]) -> None:
         if driver is not None:
@@ -317,7 +318,7 @@ class _Chain:
         self._prefix, self._gated, self._rows = [atom], False, frozenset({0})
 
     def _emit(self, head: Atom, name: str) -> None:
-        gate = self._gate if self._gated else None
+        gate = self._gate if self._gated or self._waits else None
         self._demand.add(
             name,
             head,

@@ -4,7 +4,7 @@ one by its deletions. [Sköld & Risch 1996]
 What is new is looked for in the new state, what is gone in the old one. A view whose rows can have several derivations
 reports a change only if the row was not there before or is not there any more (strict semantics). On a view that nobody
 reads this may be left out (nervous semantics): it then also reports rows that were there already, or still are. The
-levels of the network are the order of the gates: a wave that goes upwards once.
+levels of the network are the order of the gates, and every differential waits for its own: a wave that goes up once.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ def _add_sign(demand: Demand, view: str, sign: str) -> bool:
             demand.derive(
                 f"{MARK[sign]}{each.number}", Atom(demand.name(view, state), clause.head.args), each.driver, each.rest,
                 clause.types, read=demand.state(DERIVED_IN[sign]), gate=demand.gate(view, IN_BODIES), source=clause,
+                waits=True,
             )  # fmt: skip
     return found
 
