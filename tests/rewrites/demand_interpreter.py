@@ -73,10 +73,11 @@ class _Wave:
                 pass
             self._peak = max(self._peak, sum(len(self._relations[name]) for name in self._passing))
             for gate, runners in self._gated.items():
-                if any(runner.has_waiting(self._relations) for runner in runners):
+                waiting = [(runner, runner.waiting(self._relations)) for runner in runners]
+                if any(rows for _, rows in waiting):
                     self._drop(gate)
-                    for runner in runners:
-                        runner.open(self._relations)
+                    for runner, rows in waiting:
+                        runner.open(rows, self._relations)
                     break
             else:
                 return self._peak
@@ -110,12 +111,11 @@ class _Runner:
         head |= new
         return bool(new)
 
-    def has_waiting(self, relations: Relations) -> bool:
-        return not relations[self._first].issubset(self._through)
+    def waiting(self, relations: Relations) -> set[Row]:
+        """The rows of the rule's first literal that have not been let through its gate."""
+        return relations[self._first] - self._through
 
-    def open(self, relations: Relations) -> None:
-        """Let the waiting rows of the rule's first literal through its gate."""
-        waiting = relations[self._first] - self._through
+    def open(self, waiting: set[Row], relations: Relations) -> None:
         self._through |= waiting
         if waiting:
             derived = set(_derive(self.rule, {**relations, self._first: waiting}))

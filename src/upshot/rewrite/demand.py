@@ -4,7 +4,8 @@ Every algorithm that works without stored views (`rod`, `epf`, `propagation`, `d
 arguments (`magic_sets`) is written as a `DemandProgram`: plain rules over generated relations, and an order of *gates*.
 A rule without a gate may run whenever its relations grow. A rule with a gate tests the absence of rows, so it runs only
 when no rule without a gate has anything left to do and no lower gate has rows waiting: all that was asked below has
-then been answered completely. Magic sets break stratification; the gates are what takes its place.
+then been answered completely. A gate lets through the rows that wait when it opens; what its own rules add waits again.
+Magic sets break stratification; the gates are what takes its place.
 """
 
 from __future__ import annotations
