@@ -22,7 +22,7 @@ _LARGE = 1 << 23
 """From this many slots on a set grows by less than double, to stay within its bytes a row."""
 
 _FAR_AHEAD = 1 << 12
-"""Rows that an index has room for, at the most, beyond the keys it has."""
+"""The most rows that an index is made to have room for beyond the keys it has."""
 
 _LONG_LIST = 1 << 16
 """Bytes from which on the memory of a list is given back after a change."""
@@ -137,8 +137,7 @@ class Table:
             self._reserve_rows(max(self.capacity * 3 // 2, _FIRST))
         if self.size >= int(self.word(L.T_NSLOTS) * _FULL):
             self._grow_slots(self._larger())
-        # Every row counts against the room for new keys, although most bring none: an index with little room beyond the
-        # keys it has would be looked at again every few rows.
+        # Every row counts against the room for keys, and most bring none: little room is used up every few rows.
         ahead = min(self.word(L.T_USED) // 4 + 1, _FAR_AHEAD)
         for index in self.indexes.values():
             while index.room < ahead:
@@ -186,7 +185,7 @@ class Table:
         self.set(L.T_ROOM, room)
 
     def reserve_list(self, field: int, capacity: int) -> None:
-        """Room for `capacity` row numbers in a list (or in the free list)."""
+        """Room for `capacity` row numbers in a list (or the free list)."""
         buffer = self._free if field == L.T_FREE else self._lists[field]
         buffer.reserve(4 * capacity)
         self.set(field, buffer.address)
@@ -260,8 +259,7 @@ class Table:
 
     def stage(self, codes: Codes, *, insert: bool) -> None:
         """Insert or delete rows in the new state."""
-        count = len(codes)
-        codes = np.ascontiguousarray(codes)
+        count, codes = len(codes), np.ascontiguousarray(codes)
         MACHINE.expect(20 * count)
         if insert:
             self.reserve(count)
@@ -363,7 +361,7 @@ class Table:
         self._set_room()
 
     def _release_list(self, field: int) -> None:
-        """Give back the memory of a large list that nobody reads after the change."""
+        """Give back the memory of a large list that nobody reads any more."""
         if self._lists[field].size > _LONG_LIST:
             self._lists[field].release()
             self.set(field, 0)
@@ -447,8 +445,7 @@ class Table:
     def all_rows(self) -> Codes:
         """Every row place in use or freed, over the table's own memory."""
         used = self.word(L.T_USED)
-        flat: Codes = self._rows.view(np.int64, used * self.arity)
-        return flat.reshape(used, self.arity)
+        return self._rows.view(np.int64, used * self.arity).reshape(used, self.arity)
 
     def bits(self) -> NDArray[np.uint8]:
         return self._flags.view(np.uint8, self.word(L.T_USED))
@@ -495,8 +492,7 @@ class Table:
             buffer.release()
 
     def _own_buffers(self) -> tuple[Buffer, ...]:
-        rows = (self._rows, self._flags, self._slots, self._count, self._gain, self._free)
-        return (*rows, *self._lists.values())
+        return (self._rows, self._flags, self._slots, self._count, self._gain, self._free, *self._lists.values())
 
 
 def _doubled(size: int) -> int:
