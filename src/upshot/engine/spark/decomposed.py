@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,22 +13,21 @@ from pyspark.sql import functions as F
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.schema import Column, Schema
 from upshot.core.span import Span
-from upshot.core.types import Kind, Type
+from upshot.core.types import Type
 from upshot.engine.limits import Limits, in_bytes
 from upshot.engine.spark.asks import Ask, Steps
-from upshot.engine.spark.contents import Contents
 from upshot.engine.spark.exchange import Exchange
 from upshot.engine.spark.exchange_plan import exchange_plan
 from upshot.engine.spark.failures import place
-from upshot.engine.spark.pieces import SMALL, FilePiece, LocalPiece, Piece, nothing, united
+from upshot.engine.spark.pieces import SMALL, LocalPiece, Piece, nothing, united
 from upshot.engine.spark.rule_frames import heads
 from upshot.engine.spark.scratch import Scratch
 from upshot.engine.spark.set_frames import within
 from upshot.engine.spark.shard import ChangeTask, LoadTask
 from upshot.engine.spark.shard_files import LISTED, gathered
-from upshot.engine.spark.shard_plan import SharedRelation, shard_plan
-from upshot.engine.spark.shared_file import NO_ROWS, SharedRows, shared_table
-from upshot.engine.spark.spark_types import framed, spark_schema
+from upshot.engine.spark.shard_plan import shard_plan
+from upshot.engine.spark.sharing import MOST_SHARED, Sharing, bytes_of, new_key
+from upshot.engine.spark.spark_types import spark_schema
 from upshot.engine.spark.tables import Table, TableStatistics
 from upshot.engine.spark.worker_memory import worker_memory
 from upshot.plan.choice import read_by
@@ -42,22 +39,14 @@ from upshot.plan.rule_plan import Action, Change, RulePlan, State
 from upshot.plan.rule_plans import load_plan
 from upshot.plan.weakened import reads_any, weakened
 
-MOST_SHARED = 1 << 30
-"""The most bytes of relations that every worker holds whole."""
-
 FEW = 200
 """So few rows going in are expected to come out as few that the driver can take them."""
 
 _MORE = 4
 """So many times the tasks that run at once is the number of parts that exchange rows: each holds that much less."""
 
-_TEXT = 24
-"""What a text is taken to need."""
-
 _PIVOT = "touched pivots"
 """What the heads that are looked for are called; no relation is called so."""
-
-_numbers = itertools.count()
 
 
 class Decomposed:
@@ -77,11 +66,9 @@ class Decomposed:
         self._crowded, self._outgrown = False, False
         """Whether one worker cannot hold a recursion without a pivot, and whether no way of cutting it does."""
         self._parts = max(1, int(session.conf.get("spark.sql.shuffle.partitions") or 2))
-        self._described: dict[str, _Described] = {}
-        self._moving: list[Path] = []
-        """Files with the last transaction's changes of shared relations."""
+        self._sharing = Sharing(scratch)
         if self.found.program is not None:
-            key = f"{os.getpid()}-{os.urandom(4).hex()}-{next(_numbers)}"
+            key = new_key()
             places = {span: place(span) for span in _spans(self.found.program)}
             held = worker_memory(session, self._parts) if most_held is None else most_held
             self._plan = shard_plan(key, self.found, places, replace(limits, memory=held))
@@ -98,7 +85,7 @@ class Decomposed:
         return self.found.parts is Parts.PIVOT and self.loads(tables)
 
     def _needed(self, tables: Mapping[str, Table]) -> int:
-        return sum(tables[name].size * _width(tables[name].types) for name in self.found.shared)
+        return bytes_of(tables[name] for name in self.found.shared)
 
     def describe(self, tables: Mapping[str, Table]) -> str:
         """How the component runs, and why."""
@@ -133,21 +120,11 @@ class Decomposed:
 
     def files(self) -> Iterator[Path]:
         """What workers were given, beside the files of the tables; it is removed here."""
-        yield from self._moving
-        for described in self._described.values():
-            yield from described.files()
+        return self._sharing.files()
 
     def release(self) -> None:
         """Remove the files that workers were given."""
-        self._drop_moving()
-        for described in self._described.values():
-            described.drop()
-        self._described.clear()
-
-    def _drop_moving(self) -> None:
-        for path in self._moving:
-            path.unlink(missing_ok=True)
-        self._moving.clear()
+        self._sharing.release()
 
     # ---- load ----------------------------------------------------------------------------------------------------
 
@@ -162,7 +139,7 @@ class Decomposed:
 
     def _load_exchanging(self, tables: Mapping[str, Table]) -> Steps[list[Piece] | None]:
         """In parts that hand each other what crosses."""
-        shared = self._shared({name: tables[name].new for name in self.found.shared})
+        shared = self._sharing.relations({name: tables[name].new for name in self.found.shared})
         exchange = Exchange(exchange_plan(self._plan, _MORE * self._parts), shared, self._session, self._scratch)
         exits = [self._exits(view, tables, State.NEW) for view in self.found.views]
         seeds = [exchange.given.frame(member, frame) for member, frame in enumerate(exits)]
@@ -170,7 +147,7 @@ class Decomposed:
 
     def _load_parts(self, tables: Mapping[str, Table]) -> Steps[list[Piece] | None]:
         """In parts that never meet."""
-        shared = self._shared({name: tables[name].new for name in self.found.shared})
+        shared = self._sharing.relations({name: tables[name].new for name in self.found.shared})
         task = LoadTask(self._plan, shared, self._folders(len(self.found.views)))
         members = [self._exits(view, tables, State.NEW) for view in self.found.views]
         members += [self._read(tables, name, State.NEW) for name in self.found.split]
@@ -275,11 +252,9 @@ class Decomposed:
         return heads(plan, read, lambda _, __: rows.frame, session=self._session, schemas=schemas, small=rows.small)
 
     def _change_task(self, tables: Mapping[str, Table]) -> ChangeTask:
-        shared = self._shared({name: tables[name].committed for name in self.found.shared})
+        shared = self._sharing.relations({name: tables[name].committed for name in self.found.shared})
         changed = [name for name in self.found.shared if tables[name].changed]
-        self._drop_moving()
-        inserted = {name: tuple(self._pieces(tables[name].inserted, self._moving)) for name in changed}
-        deleted = {name: tuple(self._pieces(tables[name].deleted, self._moving)) for name in changed}
+        inserted, deleted = self._sharing.changes({name: tables[name] for name in changed})
         moved = [
             self.found.seeds[view]
             for view in self.found.views
@@ -357,87 +332,6 @@ class Decomposed:
             frames.append(heads(plan, read, _not_driven, session=self._session, schemas=self._schemas))
         return united(frames) if frames else nothing(tables[view].types).frame(self._session)
 
-    # ---- what workers are given ------------------------------------------------------------------------------------
-
-    def _shared(self, contents: Mapping[str, Contents]) -> dict[str, SharedRelation]:
-        return {name: self._relation(name, each) for name, each in contents.items()}
-
-    def _relation(self, name: str, contents: Contents) -> SharedRelation:
-        """The relation as it was described before, as far as it is the same."""
-        known = self._described.get(name)
-        if known is not None and not all(path.exists() for path in known.files()):
-            known = None
-        if known is not None and known.contents is contents:
-            return known.relation
-        files: list[Path] = []
-        overlay: list[Path] = []
-        if known is not None and known.same_base(contents):
-            origin, base, files = known.relation.origin, known.relation.base, known.base_files
-        else:
-            origin, base = f"{name}-{next(_numbers)}", tuple(self._parts_of(contents, files))
-        relation = SharedRelation(
-            origin, str(next(_numbers)), base, contents.stored_count,
-            self._given(contents.come, overlay), self._given(contents.gone, overlay),
-        )  # fmt: skip
-        if known is not None:
-            known.drop(keep=files)
-        self._described[name] = _Described(contents, relation, files, overlay)
-        return relation
-
-    def _parts_of(self, contents: Contents, files: list[Path]) -> Iterable[tuple[bool, SharedRows]]:
-        """What lies below the changes in the driver, from the bottom."""
-        if contents.below is not None:
-            yield from self._parts_of(contents.below, files)
-            yield False, self._given(contents.below.gone, files)
-            yield True, self._given(contents.below.come, files)
-        if contents.minus is not None:
-            yield from ((False, rows) for rows in self._pieces(contents.minus, files))
-        if contents.files is not None:
-            yield from ((True, rows) for rows in self._pieces(contents.files, files))
-
-    def _pieces(self, piece: Piece, files: list[Path]) -> list[SharedRows]:
-        match piece:
-            case LocalPiece():
-                return [self._given(piece, files)]
-            case FilePiece():
-                return [SharedRows(piece.paths, piece.names)]
-            case _:
-                return [rows for part in piece.parts for rows in self._pieces(part, files)]
-
-    def _given(self, piece: LocalPiece, files: list[Path]) -> SharedRows:
-        """Rows of the driver, by way of a file if they are many."""
-        if not piece.count:
-            return NO_ROWS
-        path = self._scratch.new("shared")
-        shared = shared_table(piece.table, path)
-        if shared.path is not None:
-            files.append(path)
-        return SharedRows(table=shared)
-
-
-@dataclass(frozen=True, slots=True)
-class _Described:
-    """A relation as the workers know it, and the files that were written for that."""
-
-    contents: Contents
-    relation: SharedRelation
-    base_files: list[Path]
-    overlay_files: list[Path]
-
-    def same_base(self, contents: Contents) -> bool:
-        """Whether the contents differ from those described by changes in the driver only."""
-        mine = self.contents
-        return mine.below is contents.below and mine.minus is contents.minus and mine.files is contents.files
-
-    def files(self) -> Iterator[Path]:
-        yield from self.base_files
-        yield from self.overlay_files
-
-    def drop(self, keep: Collection[Path] = ()) -> None:
-        for path in self.files():
-            if path not in keep:
-                path.unlink(missing_ok=True)
-
 
 @dataclass(frozen=True, slots=True)
 class _Driving:
@@ -464,8 +358,3 @@ def _not_driven(relation: str, change: Change) -> DataFrame:
 
 def _spans(program: CheckedProgram) -> set[Span]:
     return {clause.origin for clause in program.clauses if clause.origin is not None}
-
-
-def _width(types: Sequence[Type]) -> int:
-    """Bytes of a row."""
-    return sum(_TEXT if type.kind is Kind.SYMBOL else 8 for type in framed(types))

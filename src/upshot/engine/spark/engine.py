@@ -27,6 +27,7 @@ from upshot.engine.spark.queries import Query
 from upshot.engine.spark.restored import adopted, save
 from upshot.engine.spark.scratch import SETTING, Scratch
 from upshot.engine.spark.session import private_session, release, sending_nothing, without_call_sites
+from upshot.engine.spark.sharing import MOST_SHARED
 from upshot.engine.spark.spark_rows import HandedOut
 from upshot.engine.spark.statements import Kind, Statement, key_conflicts, sifted
 from upshot.engine.spark.tables import Table, TableStatistics
@@ -89,9 +90,11 @@ class SparkEngine:
         limits: Limits = Limits(),  # noqa: B008 - immutable
         scratch: str | os.PathLike[str] | None = None,
         small: int = SMALL,
+        most_shared: int = MOST_SHARED,
     ) -> None:
-        """`small`: the most rows of one set that the driver holds."""
-        self._limits = limits
+        """`small`: the most rows of one set that the driver holds; `most_shared`: the most bytes of relations that a
+        worker holds whole."""
+        self._limits, self._most_shared = limits, most_shared
         self._scratch = Scratch(scratch if scratch is not None else session.conf.get(SETTING, None))
         self._session = private_session(session)
         self._answers = Answers(self._session, self._scratch, small=small)
@@ -107,9 +110,9 @@ class SparkEngine:
 
     # ---- definition ----------------------------------------------------------------------------------------
 
-    def install(self, plan: ProgramPlan, recompute: Collection[str] = frozenset()) -> None:
+    def install(self, plan: ProgramPlan, recompute: Collection[str] = frozenset()) -> frozenset[str]:
         """Make the program's relations. One whose columns are unchanged keeps its rows; views that are new, or named in
-        `recompute`, are computed by the next `propagate`."""
+        `recompute`, are computed by the next `propagate`; the answer is which."""
         assert self._before is None, "a definition is open already"
         self._open_change()
         before = self._now
@@ -136,12 +139,15 @@ class SparkEngine:
         self._now.decomposed = self._decomposed(plan, before)
         self._now.revived = frozenset(name for name in made & before.unstored if tables[name].previous is not None)
         if plan.on_demand.strategies:
-            self._now.on_demand = OnDemandViews(plan, tables, self._answers, self._limits)
+            self._now.on_demand = OnDemandViews(
+                plan, tables, self._answers, self._scratch, self._limits, most_shared=self._most_shared
+            )
             known = before.on_demand.strategies if before.on_demand is not None else {}
             stored_now = plan.on_demand.kept & before.unstored
             self._now.afresh = frozenset(
                 v for v in plan.on_demand.strategies if v in touched or v not in known or v in stored_now
             )
+        return frozenset(view for views in fresh for view in views) | self._now.afresh
 
     def _decomposed(self, plan: ProgramPlan, before: Installed) -> dict[tuple[str, ...], Decomposed]:
         """One for each recursive component; that of a component which stays as it is goes on."""
@@ -156,7 +162,9 @@ class SparkEngine:
                 assert old is not None
                 found[component.views] = old
             else:
-                found[component.views] = Decomposed(component, plan.normal, self._session, self._scratch, self._limits)
+                found[component.views] = Decomposed(
+                    component, plan.normal, self._session, self._scratch, self._limits, most_shared=self._most_shared
+                )
         return found
 
     def _table(self, schema: Schema, *, counted: bool) -> Table:
@@ -340,6 +348,8 @@ class SparkEngine:
                 kept.update(table.folders())
             for decomposed in installed.decomposed.values():
                 kept.update(decomposed.files())
+            if installed.on_demand is not None:
+                kept.update(installed.on_demand.files())
         for statements in self._staged.values():
             kept.update(path for statement in statements for path in statement.rows.folders())
         self._scratch.keep_only(kept)
@@ -443,3 +453,5 @@ def _release(installed: Installed, keep: Installed) -> None:
     for each in installed.decomposed.values():
         if id(each) not in kept:
             each.release()
+    if installed.on_demand is not None and installed.on_demand is not keep.on_demand:
+        installed.on_demand.release()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from upshot.check.program import Clause
 from upshot.check.variables import atoms
@@ -12,9 +13,12 @@ from upshot.core.schema import Schema
 from upshot.engine.limits import Limits
 from upshot.engine.spark.asks import Answers, Ask, Steps
 from upshot.engine.spark.contents import Contents
+from upshot.engine.spark.demand_job import DemandJob
 from upshot.engine.spark.demand_rounds import DemandRounds
 from upshot.engine.spark.differences import rows_without
 from upshot.engine.spark.pieces import LocalPiece, Piece, nothing
+from upshot.engine.spark.scratch import Scratch
+from upshot.engine.spark.sharing import MOST_SHARED
 from upshot.engine.spark.spark_types import column_names
 from upshot.engine.spark.statements import sifted
 from upshot.engine.spark.tables import Table, TableStatistics
@@ -42,7 +46,10 @@ Before = Callable[[str], Steps[Contents]]
 class OnDemandViews:
     """The views of a plan that are computed on demand, over the tables of all that is stored."""
 
-    def __init__(self, plan: ProgramPlan, tables: Mapping[str, Table], answers: Answers, limits: Limits) -> None:
+    def __init__(
+        self, plan: ProgramPlan, tables: Mapping[str, Table], answers: Answers, scratch: Scratch, limits: Limits, *,
+        most_shared: int = MOST_SHARED,
+    ) -> None:  # fmt: skip
         self._plan, self._tables, self._limits = plan, tables, limits
         self._session, self._small = answers.session, answers.small
         self._programs: dict[object, DemandProgram] = {}
@@ -51,6 +58,7 @@ class OnDemandViews:
         self.components = len(components)
         self.reads = frozenset(name for c in components for name in c.reads) - self.strategies.keys()
         """The stored relations that the views are derived from."""
+        self._job = DemandJob(plan, tables, self.reads, answers, scratch, limits, most_shared=most_shared)
 
     @property
     def strategies(self) -> Mapping[str, str]:
@@ -59,6 +67,13 @@ class OnDemandViews:
     @property
     def unstored(self) -> frozenset[str]:
         return self._plan.on_demand.unstored
+
+    def files(self) -> Iterator[Path]:
+        """What workers were given, beside the files of the tables."""
+        return self._job.files()
+
+    def release(self) -> None:
+        self._job.release()
 
     def is_reached(self) -> bool:
         """Whether anything changes that the views are derived from, or a copy is stored that should not be."""
@@ -101,6 +116,17 @@ class OnDemandViews:
     def changes(self, afresh: Collection[str], work: ViewWork) -> Steps[Net]:
         """The net insertions and deletions of the views, all but those `afresh`, that follow from the changes of the
         tables of stored relations."""
+        found = None
+        if self._job.holds():
+            views = [view for view in self.strategies if view in self._plan.source.schemas and view not in afresh]
+            found = yield from self._job.changes(tuple(views), afresh, work)
+        if found is None:
+            found = yield from self._changes_by_rounds(afresh, work)
+        work.inserted += sum(came.count for came, _ in found.values())
+        work.deleted += sum(went.count for _, went in found.values())
+        return {view: change for view, change in found.items() if change[0].count or change[1].count}
+
+    def _changes_by_rounds(self, afresh: Collection[str], work: ViewWork) -> Steps[Net]:
         signs = {name: self._signs(name) for name in sorted(self.reads) if self._tables[name].changed}
         program = self._program(signs, frozenset(afresh))
         given = {
@@ -117,10 +143,8 @@ class OnDemandViews:
                     found[view] = self._net(run, view, "plus"), self._net(run, view, "minus")
         finally:
             run.release(piece for change in found.values() for piece in change)
-        run.work.inserted = sum(came.count for came, _ in found.values())
-        run.work.deleted = sum(went.count for _, went in found.values())
         work.add(run.work)
-        return {view: change for view, change in found.items() if change[0].count or change[1].count}
+        return found
 
     def _signs(self, name: str) -> frozenset[str]:
         return frozenset(sign for sign in ("ins", "del") if self._change(name, sign).count)
@@ -184,6 +208,12 @@ class OnDemandViews:
 
     def answer(self, schema: Schema, clauses: tuple[Clause, ...]) -> Steps[Piece]:
         """The rows that a query's clauses derive for its head: magic sets over the definitions of unstored views."""
+        names = {atom.relation for clause in clauses for literal in clause.body for atom in atoms(literal)}
+        stored = names & self._plan.normal.schemas.keys() - self.strategies.keys()
+        if self._job.holds(stored):
+            rows = yield from self._job.answer(schema, clauses, stored)
+            if rows is not None:
+                return rows
         question, program = about_clauses(self._plan.normal, self.unstored, schema, clauses)
         found = yield from self._answers(question, {}, ViewWork(), program.schemas)
         return found[schema.name]
@@ -192,6 +222,10 @@ class OnDemandViews:
         self, adornments: Mapping[str, str], bindings: Mapping[str, Piece], state: str, work: ViewWork
     ) -> Steps[dict[str, Piece]]:
         """The rows of views in a state that have one of the bindings, and others that were found on the way."""
+        if self._job.holds():
+            found = yield from self._job.asked(adornments, bindings, state, work)
+            if found is not None:
+                return found
         key = (tuple(adornments.items()), state)
         if key not in self._questions:
             if len(self._questions) >= _MOST_PROGRAMS:
@@ -216,11 +250,12 @@ class OnDemandViews:
 
     def describe(self) -> str:
         """The rules of the last change, as they would run now."""
+        where = self._job.describe()
         if not self._programs:
-            return "its rules are made when a change reaches it; `upshot rewrite` shows them all"
+            return f"{where}\nits rules are made when a change reaches it; `upshot rewrite` shows them all"
         program = list(self._programs.values())[-1]
         statistics = TableStatistics(self._tables, lambda name: None if name in self._tables else 0)
-        lines = []
+        lines = [where]
         for group in groups_of(program):
             gate = group.gate
             lines.append("as long as anything is new:" if gate is None else f"when all is quiet, gate {gate}:")

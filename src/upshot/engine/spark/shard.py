@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -176,9 +177,12 @@ class Shard(LocalEngine):
                 self._stage_shared(name, state.removed, insert=False)
                 self._stage_shared(name, state.added, insert=True)
         if self._staged or self._before is not None:
-            self.propagate()
-            self.accept()
+            self._settle_shared()
         self._states = dict(shared)
+
+    def _settle_shared(self) -> None:
+        self.propagate()
+        self.accept()
 
     def _stage_shared(self, name: str, rows: SharedRows, *, insert: bool) -> None:
         schema = self._schema(name)
@@ -311,14 +315,17 @@ class Shard(LocalEngine):
 
     def write(self, view: str, codes: Codes, files: PartFiles, member: int) -> None:
         """Rows of the view, as one of the part's sets."""
-        types = self._plan.types(view)
+        self.write_rows(self._plan.types(view), codes, files, member)
+
+    def write_rows(self, types: Sequence[Type], codes: Codes, files: PartFiles, member: int) -> None:
         values = self._codec.dictionary.values
         texts = None
         if any(type.kind is Kind.SYMBOL for type in types) and 4 * len(codes) > len(values):
             texts = pa.array(values, pa.string())
         for start in range(0, len(codes), _BATCH):
             part = codes[start : start + _BATCH]
-            files.write(member, [self._column(type, part[:, i], texts) for i, type in enumerate(types)])
+            columns = [self._column(type, part[:, i], texts) for i, type in enumerate(types)]
+            files.write(member, columns or [pa.array([True] * len(part))])
 
     def _column(self, type: Type, codes: Codes, texts: pa.Array | None) -> pa.Array:
         """Values of a column; `texts` are all texts by code, where so many go out that they were made an array."""
@@ -377,20 +384,30 @@ class _Steps:
 
 _KEPT: OrderedDict[tuple[str, ...], Shard] = OrderedDict()
 
+S = TypeVar("S", bound=Shard)
+
 
 @contextmanager
 def kept_shard(plan: ShardPlan, shared: Mapping[str, SharedRelation], part: str = "") -> Iterator[Shard]:
+    """The engine of a part of a recursion, as `kept_as` keeps it."""
+    with kept_as(Shard, plan, shared, part) as shard:
+        yield shard
+
+
+@contextmanager
+def kept_as(make: type[S], plan: ShardPlan, shared: Mapping[str, SharedRelation], part: str = "") -> Iterator[S]:
     """The engine with the shared relations in their state; kept for the next task of this part, if there is one, unless
     the task fails."""
     key = (plan.key, part, *(state.origin for _, state in sorted(shared.items())))
-    shard = _KEPT.pop(key, None) or Shard(plan)
+    kept = _KEPT.pop(key, None)
+    shard = kept if isinstance(kept, make) else make(plan)
     try:
         try:
             shard.follow(shared)
         except FileNotFoundError:
             # The files of the state it was in are gone, so it cannot go on from there.
             shard.close()
-            shard = Shard(plan)
+            shard = make(plan)
             shard.follow(shared)
         with shard.holding():
             yield shard

@@ -59,7 +59,7 @@ class ShardPlan:
 def shard_plan(key: str, found: Decomposition, places: Mapping[Span, str], limits: Limits) -> ShardPlan:
     """The plan of the parts of a decomposition."""
     assert found.program is not None
-    program = _framed(found.program)
+    program = framed_program(found.program)
     own = {*found.views, *found.seeds.values(), *found.split}
     clauses = [clause for clause in program.clauses if clause.head.relation not in own]
     schemas = {name: schema for name, schema in program.schemas.items() if name not in own}
@@ -78,7 +78,7 @@ def shard_plan(key: str, found: Decomposition, places: Mapping[Span, str], limit
     )  # fmt: skip
 
 
-def _framed(program: CheckedProgram) -> CheckedProgram:
+def framed_program(program: CheckedProgram) -> CheckedProgram:
     """The program over relations whose columns are called as in frames."""
     schemas = {
         name: replace(schema, columns=tuple(Column(f"c{i}", c.type) for i, c in enumerate(schema.columns)))
