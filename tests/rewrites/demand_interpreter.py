@@ -107,7 +107,7 @@ class _Runner:
         if not grown:
             return False
         head = relations[self.rule.clause.head.relation]
-        new = set(_derive(self.rule, relations)) - head
+        new = set(derived(self.rule, relations)) - head
         head |= new
         return bool(new)
 
@@ -118,11 +118,12 @@ class _Runner:
     def open(self, waiting: set[Row], relations: Relations) -> None:
         self._through |= waiting
         if waiting:
-            derived = set(_derive(self.rule, {**relations, self._first: waiting}))
-            relations[self.rule.clause.head.relation] |= derived
+            found = set(derived(self.rule, {**relations, self._first: waiting}))
+            relations[self.rule.clause.head.relation] |= found
 
 
-def _derive(rule: DemandRule, relations: Mapping[str, set[Row]]) -> Iterator[Row]:
+def derived(rule: DemandRule, relations: Mapping[str, set[Row]]) -> Iterator[Row]:
+    """What one rule gives over these rows."""
     if any(isinstance(literal, Atom) and not relations[literal.relation] for literal in rule.clause.body):
         return
     world = _RowWorld(relations, rule.clause.types, {id(rule.clause.body[i]) for i in rule.rows})
