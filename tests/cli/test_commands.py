@@ -173,9 +173,61 @@ def test_counting_is_not_for_recursive_views(upshot: Run, closure: Path) -> None
         assert "error[strategy-not-applicable]" in ended.err
 
 
-@pytest.mark.parametrize("strategy", ["rod", "epf", "differencing", "propagation", "bf"])
-def test_other_strategies_are_not_there_yet(upshot: Run, closure: Path, strategy: str) -> None:
+@pytest.mark.parametrize(
+    ("strategy", "rule"),
+    [
+        ("rod", "// E1, stage 2: what comes: not in closure before the change"),
+        ("epf", "// P2: potential deletions through closure"),
+        ("propagation", "// U1, stage 1: insertions through closure_aux"),
+        ("differencing", "// ---- changes of closure, level 1"),
+    ],
+)
+def test_rules_without_stored_views_say_what_they_find_and_when_they_run(
+    upshot: Run, closure: Path, strategy: str, rule: str
+) -> None:
     ended = upshot("rewrite", closure, "--strategy", strategy)
+    assert ended.code == 0
+    assert rule in ended.out.splitlines()
+    assert "closure_plus(" in ended.out
+    told = json.loads(upshot("rewrite", closure, "-s", strategy, "--format", "json").out)
+    assert (told["strategy"], told["view"], told["rules"]) == (strategy, None, ended.out)
+
+
+@pytest.mark.parametrize("strategy", ["rod", "epf", "propagation", "differencing"])
+def test_one_view_comes_with_what_was_put_in_for_it(upshot: Run, strategy: str) -> None:
+    ended = upshot("rewrite", EXAMPLES / "trains.dl", "-s", strategy, "-v", "reach_cal")
+    assert ended.code == 0
+    assert "reach_cal_plus(" in ended.out
+    assert "unconnected" not in ended.out
+    assert ("// ---- changes of reach_cal_aux" in ended.out) is (strategy == "propagation")
+
+
+def test_a_query_is_rewritten_by_magic_sets(upshot: Run, closure: Path) -> None:
+    ended = upshot("rewrite", closure, "--strategy", "magic", "--query", "closure(1, Y)")
+    assert ended.code == 0
+    assert [line for line in ended.out.splitlines() if line.endswith(").") and not line.startswith("//")] == [
+        "m_closure_bf(1).",
+        "closure(X, Y) :- m_closure_bf(X), edge(X, Y).",
+        "closure_sup(X, Y) :- m_closure_bf(X), edge(X, Y).",
+        "m_closure_bf(Y) :- closure_sup(X, Y).",
+        "closure(X, Z) :- closure_sup(X, Y), closure(Y, Z).",
+    ]
+    assert "query(" in upshot("rewrite", closure, "-s", "magic", "-q", "closure(1, Y), !edge(1, Y)").out
+
+
+def test_magic_needs_a_query_and_others_take_none(upshot: Run, closure: Path) -> None:
+    for arguments, slug in (
+        (["-s", "magic"], "query-needed"),
+        (["-s", "rod", "-q", "closure(1, Y)"], "query-not-used"),
+        (["-s", "magic", "-q", "closure(1, Y)", "-v", "closure"], "query-not-used"),
+    ):
+        ended = upshot("rewrite", closure, *arguments)
+        assert (ended.code, ended.out) == (2, "")
+        assert f"error[{slug}]" in ended.err
+
+
+def test_other_strategies_are_not_there_yet(upshot: Run, closure: Path) -> None:
+    ended = upshot("rewrite", closure, "--strategy", "bf")
     assert (ended.code, ended.out) == (1, "")
     assert "error[not-yet]" in ended.err
 

@@ -154,8 +154,17 @@ def watch(
 @app.command()
 def rewrite(
     file: ProgramFile,
-    strategy: Annotated[str, typer.Option("--strategy", "-s", metavar="STRATEGY", help="maintenance or counting.")],
+    strategy: Annotated[
+        str,
+        typer.Option(
+            "--strategy",
+            "-s",
+            metavar="STRATEGY",
+            help="maintenance, counting, production, rod, epf, propagation, differencing or magic.",
+        ),
+    ],
     view: ViewName = None,
+    query: Annotated[str | None, typer.Option("--query", "-q", metavar="QUERY", help="What magic answers.")] = None,
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
@@ -164,7 +173,7 @@ def rewrite(
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.rewrite import rewrite
 
-        return rewrite(terminal, file, strategy, view)
+        return rewrite(terminal, file, strategy, view, query)
 
     finish(body, format)
 

@@ -5,27 +5,36 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from upshot.check.program import CheckedProgram
+from upshot.check import check_query
+from upshot.check.program import CheckedProgram, Clause
 from upshot.cli.programs import checked_file, known_view
 from upshot.cli.settings import OK
 from upshot.cli.terminal import Terminal
 from upshot.core.diagnostic import Diagnostic, did_you_mean
 from upshot.core.errors import ProgramError, UsageError
 from upshot.rewrite import counting, maintenance, normal_form, print_maintenance, print_production, production
+from upshot.rewrite.changes_on_demand import ALGORITHMS, changes_on_demand
+from upshot.rewrite.magic_sets import magic_sets
+from upshot.rewrite.print_demand import print_demand
+from upshot.rewrite.questions import about_clauses
+from upshot.syntax import parse_query
+from upshot.syntax.ast import Atom, Call
 
-_HERE = ("maintenance", "counting", "production")
-_LATER = ("rod", "epf", "differencing", "propagation", "bf")
+_HERE = ("maintenance", "counting", "production", *ALGORITHMS, "magic")
+_LATER = ("bf",)
 _WITHOUT_RULES = ("recompute", "auto")
 
 
-def rewrite(terminal: Terminal, file: Path, strategy: str, view: str | None) -> int:
+def rewrite(terminal: Terminal, file: Path, strategy: str, view: str | None, query: str | None = None) -> int:
     _available(strategy)
+    _match(strategy, view, query)
     checked = checked_file(terminal, file)
     view = known_view(checked.schemas, view)
     normal = normal_form(checked)
-    text = _rules(strategy, normal, view)
+    text = _rules(strategy, normal, view) if query is None else _query_rules(checked, normal, query)
     if terminal.json:
-        terminal.data(json.dumps({"strategy": strategy, "view": view, "rules": text}, ensure_ascii=False))
+        told = {"strategy": strategy, "view": view, "rules": text}
+        terminal.data(json.dumps(told if query is None else {**told, "query": query}, ensure_ascii=False))
     else:
         terminal.data(text.rstrip("\n"))
     return OK
@@ -34,6 +43,10 @@ def rewrite(terminal: Terminal, file: Path, strategy: str, view: str | None) -> 
 def _rules(strategy: str, normal: CheckedProgram, view: str | None) -> str:
     if strategy == "production":
         return print_production(production(normal), view=view)
+    if strategy in ALGORITHMS:
+        views = {name: strategy for layer in normal.strata for name in layer}
+        level = normal if strategy == "differencing" else None
+        return print_demand(changes_on_demand(normal, views), view, level=level)
     generated = maintenance(normal) if strategy == "maintenance" else counting(normal, None if view is None else [view])
     if not generated.rules:
         raise UsageError(
@@ -42,6 +55,32 @@ def _rules(strategy: str, normal: CheckedProgram, view: str | None) -> str:
             help="use `--strategy maintenance`",
         )
     return print_maintenance(generated, view=view)
+
+
+def _query_rules(checked: CheckedProgram, normal: CheckedProgram, query: str) -> str:
+    """The rules for one literal of a view, or for a whole body."""
+    schema, clauses = check_query(parse_query(query), checked.schemas, {})
+    match clauses:
+        case (Clause(body=(Atom(args=args) as goal,)),) if not any(isinstance(arg, Call) for arg in args):
+            return print_demand(magic_sets(normal, goal))
+        case _:
+            views = [view for layer in normal.strata for view in layer]
+            return print_demand(about_clauses(normal, views, schema, clauses)[0].program)
+
+
+def _match(strategy: str, view: str | None, query: str | None) -> None:
+    """`magic` is about a query, all others are about views."""
+    if strategy == "magic" and query is None:
+        raise UsageError(
+            "strategy `magic` rewrites for one query, and none is given",
+            code="query-needed",
+            help="add it: `--strategy magic --query 'closure(1, Y)'`",
+        )
+    if query is not None and (strategy != "magic" or view is not None):
+        other = "`--view`" if strategy == "magic" else f"`--strategy {strategy}`"
+        raise UsageError(
+            f"`--query` does not go with {other}", code="query-not-used", help="use `--strategy magic` and no `--view`"
+        )
 
 
 def _available(strategy: str) -> None:
