@@ -68,10 +68,12 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Definition(Commit):
-    """What a definition did: `kept` views were not touched, `recomputed` ones are new or defined otherwise."""
+    """What a definition did: `kept` views were not touched; `followed` ones have other rules, or rest on a view that
+    has, and their rows followed the change; `recomputed` ones are new or were computed anew."""
 
     kept: tuple[str, ...] = ()
     recomputed: tuple[str, ...] = ()
+    followed: tuple[str, ...] = ()
 
 
 def unknown_relation(name: object, known: Mapping[str, Schema]) -> UsageError:

@@ -22,8 +22,8 @@ from upshot.core.schema import Role, Schema
 from upshot.database.definitions import merged, without
 from upshot.database.dependencies import inputs
 from upshot.plan import ProgramPlan, compile_program
-from upshot.syntax import parse
-from upshot.syntax.ast import Item, Program
+from upshot.syntax import parse, print_item
+from upshot.syntax.ast import Item, Program, Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,54 @@ def compile_text(text_or_path: str | os.PathLike[str], defined: Compiled, name: 
 def compile_items(items: tuple[Item, ...], defined: Compiled) -> Compiled:
     """What is defined, with items merged in that were made, not written."""
     return _compiled(merged(defined.program, Program(items)))
+
+
+def compile_with_rules(text: str, defined: Compiled) -> Compiled:
+    """What is defined, with these rules beside those that their views have already."""
+    program = parse(text, "<rule>")
+    _refuse_other_items(program)
+    known = [item for item in defined.program.items if isinstance(item, Rule)]
+    for item in program.items:
+        if item in known:
+            raise UsageError(
+                f"the rule is there already: {print_item(item).strip()}", code="rule-exists", span=item.span,
+                help="a rule counts once, however often it is written",
+            )  # fmt: skip
+    return _compiled(Program((*defined.program.items, *program.items), span=program.span))
+
+
+def compile_without_rules(text: str, defined: Compiled) -> Compiled:
+    """What is defined, less these rules."""
+    program = parse(text, "<rule>")
+    _refuse_other_items(program)
+    items = list(defined.program.items)
+    for item in program.items:
+        if item not in items:
+            raise _no_such_rule(item, defined)
+        items.remove(item)
+    return _compiled(Program(tuple(items), span=defined.program.span))
+
+
+def _refuse_other_items(program: Program) -> None:
+    for item in program.items:
+        if not isinstance(item, Rule):
+            raise UsageError(
+                "only rules can be added and removed one by one", code="not-a-rule", span=item.span,
+                help="use `define` for declarations and settings",
+            )  # fmt: skip
+    if not program.items:
+        raise UsageError("there is no rule in the text", code="not-a-rule", help="as in `p(X) :- q(X).`")
+
+
+def _no_such_rule(item: Item, defined: Compiled) -> UsageError:
+    assert isinstance(item, Rule)
+    heads = {head.relation for head in item.heads}
+    rules = [each for each in defined.program.items if isinstance(each, Rule)]
+    shown = [print_item(each).strip() for each in rules if heads & {head.relation for head in each.heads}]
+    hint = f"the rules there are: {' '.join(shown)}" if shown else "no view of that name has rules"
+    return UsageError(
+        f"there is no such rule: {print_item(item).strip()}", code="no-such-rule", span=item.span, help=hint
+    )
 
 
 def compile_without(relation: str, defined: Compiled) -> Compiled:

@@ -11,7 +11,7 @@ from upshot.core.errors import UsageError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.changes import Commit, Definition
-from upshot.database.compile import compile_text, nothing
+from upshot.database.compile import compile_text, compile_with_rules, compile_without_rules, nothing
 from upshot.database.drop import drop
 from upshot.database.engines import Engine, local_engine
 from upshot.database.explain import Explanation, explain
@@ -58,6 +58,16 @@ class Database:
         others stay; views whose definition did not change keep their rows. On any error everything is as before."""
         with self._state.writing("define a program"):
             return redefine(self._state, compile_text(program, self._state.compiled, name))
+
+    def add_rule(self, text: str) -> Definition:
+        """Adds rules to views, beside those they have; what the new rules derive is propagated, not recomputed."""
+        with self._state.writing("add a rule"):
+            return redefine(self._state, compile_with_rules(text, self._state.compiled))
+
+    def remove_rule(self, text: str) -> Definition:
+        """Takes rules out of the program, given as they were written; what only they derived goes, exactly."""
+        with self._state.writing("remove a rule"):
+            return redefine(self._state, compile_without_rules(text, self._state.compiled))
 
     def drop(self, name: str) -> Definition:
         """Removes a view or constraint that nothing uses, or a base relation that is empty too."""

@@ -160,10 +160,11 @@ class PlacedEngine:
 
     # ---- the open change ---------------------------------------------------------------------------
 
-    def install(self, plan: ProgramPlan, recompute: Collection[str] = frozenset()) -> None:
-        self._engine.install(plan, recompute)
+    def install(self, plan: ProgramPlan, recompute: Collection[str] = frozenset()) -> frozenset[str]:
+        anew = self._engine.install(plan, recompute)
         self._change.statements.append(_Statement("install", (plan, recompute)))
         self._change.plan = plan
+        return anew
 
     def insert(self, name: str, rows: Any) -> None:
         self._stage("insert", name, rows)

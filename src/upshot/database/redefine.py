@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from upshot.core.errors import DataError
+from upshot.core.errors import DataError, UsageError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.changes import Definition
@@ -48,7 +48,8 @@ def redefine(state: State, new: Compiled, stage: Callable[[Engine], None] | None
         return findings
 
     try:
-        engine.install(new.plan, recompute=found.changed)
+        anew = engine.install(new.plan, recompute=found.changed)
+        _refuse_recomputation(old, new, anew)
         _stage_rows(engine, old, new, before.given)
         if stage is not None:
             stage(engine)
@@ -63,7 +64,21 @@ def redefine(state: State, new: Compiled, stage: Callable[[Engine], None] | None
         afresh=_reshaped(old, new),
     )
     warnings = (*new.checked.warnings, *warnings_for(findings, new))
-    return Definition(state.version, changes, engine.work, warnings, found.kept, found.recomputed)
+    recomputed = tuple(view for view in found.recomputed if view in anew)
+    followed = tuple(view for view in found.recomputed if view not in anew)
+    return Definition(state.version, changes, engine.work, warnings, found.kept, recomputed, followed)
+
+
+def _refuse_recomputation(old: Compiled, new: Compiled, anew: frozenset[str]) -> None:
+    """Raises if a view that was there before would be computed anew although its policy is `strict`."""
+    for view in sorted(anew & old.checked.schemas.keys() & new.checked.options.keys()):
+        if new.checked.options[view].policy == "strict" and not old.is_base(view):
+            raise UsageError(
+                f"view `{view}` would be computed anew, and its policy is strict",
+                code="would-recompute",
+                span=new.schema(view).span,
+                help=f"say `.view {view} policy=auto` in the same text, or change its rules one at a time",
+            )
 
 
 # ---- rows that must not get lost --------------------------------------------------------------------

@@ -81,7 +81,7 @@ def _automatic(view: str, own: Sequence[Clause], recursive: bool, choices: Mappi
         others: tuple[tuple[str, str], ...] = (("counting", "cannot: a cycle would support itself"),)
         return Choice(view, "maintenance", reasons, (*others, on_demand, recompute), policy)
     if any(_multiplies_an_aggregate(clause, choices) for clause in own):
-        told = "an aggregate beside rows that are projected away: a new value changes as many derivations as its group has"
+        told = "an aggregate beside rows that are projected away: a new value changes a derivation for each of them"
         reasons = (told,)
         return Choice(
             view, "maintenance", reasons, (("counting", "would count every one of them"), on_demand, recompute), policy

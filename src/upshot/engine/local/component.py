@@ -19,6 +19,7 @@ from upshot.plan.component_plans import stage_plans, stages_of
 from upshot.plan.cost import Decision, Experience, Situation, decide
 from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
 from upshot.plan.program_plan import ComponentPlan
+from upshot.plan.rule_changes import RuleChange
 from upshot.plan.rule_plan import Change, RulePlan
 from upshot.syntax.ast import Atom
 
@@ -39,6 +40,8 @@ class Component:
             ProductionRules(plan, storage, schemas, codec, runner) if plan.strategy == "production" else None
         )
         self._was_fresh = False
+        self.rule_change: RuleChange | None = None
+        """In an open definition: from which rules the rows are to follow to the present ones."""
         self._experience = Experience()
         self.decision: Decision | None = None
         """Of the last change, where there was something to decide."""
@@ -74,8 +77,10 @@ class Component:
         """Bring the views from the old state to the new one; what it took."""
         started = time.perf_counter()
         work = ViewWork()
-        if self.fresh or self._starts_from_nothing():
+        if self.fresh or (self._starts_from_nothing() and self.rule_change is None):
             self._load(work)
+        elif self.rule_change is not None:
+            self._follow_rules(self.rule_change, work)
         elif self.plan.strategy == "counting":
             self._count("count", work)
         elif self.plan.strategy == "aggregate":
@@ -88,6 +93,33 @@ class Component:
             self._follow_or_recompute(work)
         work.seconds = time.perf_counter() - started
         return work
+
+    def _follow_rules(self, change: RuleChange, work: ViewWork) -> None:
+        """Bring the views from the old rules and the old state to the new ones. What the old rules derive goes by their
+        own deletion rules, so that nothing rests on a rule that is no longer there."""
+        phases = Phases(self._storage, self._codec)
+        statistics = TableStatistics(self._tables)
+        numbered = {table.number: table for _, table in self._views}
+
+        def run(stage: str, grows: Change | None) -> None:
+            phase = phases.phase(stage, lambda: change.plans(stage, statistics), self._tables, self._schemas, ())
+            work.add(self._runner.run(phase, self._views, grows, numbered))
+
+        try:
+            if self.plan.strategy == "counting":
+                run("count", None)
+                self._settle_counts(work)
+                return
+            run("delete", Change.DELETED)
+            work.deleted += self._runner.changed
+            run("rederive", Change.REDERIVED)
+            work.rederived += self._runner.changed
+            run("insert", Change.INSERTED)
+            work.inserted += self._runner.changed
+            for _, table in self._views:
+                table.finalize()
+        finally:
+            phases.release()
 
     def _follow_or_recompute(self, work: ViewWork) -> None:
         """Whatever is expected to take fewer steps, if the policy leaves that open."""
@@ -154,6 +186,9 @@ class Component:
     def _count(self, stage: str, work: ViewWork) -> None:
         if stage == "load" or self._has_seeds(stage):
             self._run(stage, None, work)
+        self._settle_counts(work)
+
+    def _settle_counts(self, work: ViewWork) -> None:
         for _, table in self._views:
             table.settle()
             work.inserted += table.word(T_INS + 1)
@@ -168,7 +203,7 @@ class Component:
             work.deleted += table.word(T_DEL + 1)
 
     def accept(self) -> None:
-        self._was_fresh = False
+        self._was_fresh, self.rule_change = False, None
         for aggregate in self._aggregates:
             aggregate.accept()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import ctypes
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +14,7 @@ from upshot.core.schema import Schema
 from upshot.engine.local.aggregates import AggregateView
 from upshot.engine.local.assemble import Phase
 from upshot.engine.local.codec import Codec
-from upshot.engine.local.layout import NEW, OLD, T_HI, T_INS, T_LO, T_NINS, T_NRED
+from upshot.engine.local.layout import NEW, OLD, T_HI, T_INS, T_LIVE, T_LO, T_NINS, T_NRED, TABLE_WORDS
 from upshot.engine.local.phases import Phases, TableStatistics
 from upshot.engine.local.runner import Runner
 from upshot.engine.local.storage import Storage, Table
@@ -28,13 +30,37 @@ Codes = NDArray[np.int64]
 
 @dataclass(slots=True)
 class _Pass:
-    """A group of rules and how many rows of each driving relation it has seen."""
+    """A group of rules, the places of its driving tables, and how many rows of each it has seen."""
 
     group: Group
-    drivers: tuple[str, ...]
-    seen: dict[str, int] = field(default_factory=dict)
+    places: NDArray[np.int64]
+    seen: NDArray[np.int64]
     folds: tuple[tuple[str, AggregateView, int], ...] = ()
     """Aggregates behind the gate: the relation of their groups, the fold, the state of the rows."""
+
+
+class _Tables:
+    """Many tables, by place, read and set all at once: most of them stay empty in most runs."""
+
+    def __init__(self, storage: Storage, tables: Iterable[Table]) -> None:
+        self._storage = storage
+        self._numbers = np.array([table.number for table in tables], np.int64)
+        self._words = ctypes.c_int64 * (TABLE_WORDS * (int(self._numbers.max(initial=0)) + 1))
+
+    def _described(self) -> NDArray[np.int64]:
+        memory = self._words.from_address(self._storage.tables)
+        return np.frombuffer(memoryview(memory), np.int64).reshape(-1, TABLE_WORDS)
+
+    def words(self, field: int) -> NDArray[np.int64]:
+        """One word of every table."""
+        found: NDArray[np.int64] = self._described()[self._numbers, field]
+        return found
+
+    def set_windows(self, places: NDArray[np.int64], first: NDArray[np.int64], end: NDArray[np.int64]) -> None:
+        """The rows that drive the next round, of the tables at these places."""
+        described, numbers = self._described(), self._numbers[places]
+        described[numbers, T_LO] = first
+        described[numbers, T_HI] = end
 
 
 class DemandRun:
@@ -59,7 +85,12 @@ class DemandRun:
         }
         self._numbered = {table.number: table for table in self.own.values()}
         self._phases = Phases(storage, codec)
-        self._passes = [self._pass(group) for group in groups_of(program)]
+        self._all = _Tables(storage, self.own.values())
+        self._places = {name: place for place, name in enumerate(self.own)}
+        held = [program.relations[name].held for name in self.own]
+        self._asked = np.array([each is Held.ASKED for each in held], np.bool_)
+        self._answers = np.array([each is Held.ANSWERS for each in held], np.bool_)
+        self._set_passes(groups_of(program))
 
     # ---- running -------------------------------------------------------------------------------------------
 
@@ -68,49 +99,41 @@ class DemandRun:
         work = ViewWork()
         for name, codes in changes.items():
             insert_rows(self.own[name], codes)
-        free, *gates = self._passes
-        self._fixpoint(free, work, resumed=False)
-        while any(self._open(each, work) for each in gates):
-            self._fixpoint(free, work, resumed=True)
-        self._count(work)
+        self._fixpoint(work, resumed=False)
+        while self._open_lowest(work):
+            self._fixpoint(work, resumed=True)
+        work.asked, work.answered = self._counted()
         return work
 
-    def _fixpoint(self, each: _Pass, work: ViewWork, *, resumed: bool) -> None:
-        if resumed and not self._set_windows(each):
-            return
+    def _fixpoint(self, work: ViewWork, *, resumed: bool) -> None:
+        """Run the rules without a gate as long as anything is new."""
+        if resumed:
+            lengths = self._all.words(T_NINS)
+            if not np.any(self._free.seen < lengths):
+                return
+            self._all.set_windows(self._free.places, self._free.seen, lengths)
         own = list(self.own.items())
-        phase = self._phase(each.group)
+        phase = self._phase(self._free.group)
         work.add(self._runner.run(phase, own, Change.INSERTED, self._numbered, resumed=resumed))
-        for name, table in own:
-            each.seen[name] = table.word(T_NINS)
+        self._free.seen[:] = self._all.words(T_NINS)
 
-    def _open(self, each: _Pass, work: ViewWork) -> bool:
-        """Let the rows that wait at a gate through; whether there were any."""
-        waiting = self._set_windows(each)
-        for groups, fold, mask in each.folds:
-            table = self.own[groups]
-            first, end = each.seen.get(groups, 0), table.word(T_NINS)
-            if first < end:
-                waiting = True
-                insert_rows(fold.table, fold.folded(table.listed(T_INS)[first:end], mask))
-        if not waiting:
+    def _open_lowest(self, work: ViewWork) -> bool:
+        """Let the rows through that wait at the lowest gate at which any do; whether there were some."""
+        waiting = np.flatnonzero(self._gate_seen < self._all.words(T_NINS)[self._gate_places])
+        if not len(waiting):
             return False
+        each = self._gates[self._gate_of[waiting[0]]]
+        lengths = self._all.words(T_NINS)[each.places]
+        for groups, fold, mask in each.folds:
+            place = int(np.flatnonzero(each.places == self._places[groups])[0])
+            first, end = int(each.seen[place]), int(lengths[place])
+            if first < end:
+                insert_rows(fold.table, fold.folded(self.own[groups].listed(T_INS)[first:end], mask))
         if each.group.rules:
+            self._all.set_windows(each.places, each.seen, lengths)
             work.add(self._runner.run(self._phase(each.group), (), None, self._numbered, resumed=True))
-        for name in each.drivers:
-            each.seen[name] = self.own[name].word(T_HI)
+        each.seen[:] = lengths
         return True
-
-    def _set_windows(self, each: _Pass) -> bool:
-        """The rows that a pass has not seen become the driving rows of its first round; whether there are any."""
-        found = False
-        for name in each.drivers:
-            table = self.own[name]
-            first, end = each.seen.get(name, 0), table.word(T_NINS)
-            table.set(T_LO, first)
-            table.set(T_HI, end)
-            found = found or first < end
-        return found
 
     def _phase(self, group: Group) -> Phase:
         return self._phases.phase(
@@ -121,12 +144,23 @@ class DemandRun:
             self._stored,
         )
 
-    def _pass(self, group: Group) -> _Pass:
-        if group.gate is None:
-            return _Pass(group, tuple(self.own))
+    def _set_passes(self, groups: Sequence[Group]) -> None:
+        """What the gates have seen lies in one array, in their order: who has rows waiting is one comparison."""
+        free, *gates = groups
+        drivers = [self._drivers(group) for group in gates]
+        self._free = _Pass(free, np.arange(len(self.own)), np.zeros(len(self.own), np.int64))
+        self._gate_of = [number for number, names in enumerate(drivers) for _ in names]
+        self._gate_places = np.array([self._places[name] for names in drivers for name in names], np.int64)
+        self._gate_seen = np.zeros(len(self._gate_places), np.int64)
+        ends = list(accumulate((len(names) for names in drivers), initial=0))
+        self._gates = [
+            _Pass(group, self._gate_places[a:b], self._gate_seen[a:b], tuple(map(self._fold, group.folds)))
+            for group, a, b in zip(gates, ends, ends[1:], strict=False)
+        ]
+
+    def _drivers(self, group: Group) -> list[str]:
         first = [rule.clause.body[0] for rule in (*group.rules, *group.folds)]
-        drivers = dict.fromkeys(literal.relation for literal in first if isinstance(literal, Atom))
-        return _Pass(group, tuple(drivers), folds=tuple(map(self._fold, group.folds)))
+        return list(dict.fromkeys(literal.relation for literal in first if isinstance(literal, Atom)))
 
     def _fold(self, rule: DemandRule) -> tuple[str, AggregateView, int]:
         clause = rule.clause
@@ -145,18 +179,17 @@ class DemandRun:
         )
         return groups.relation, view, mask
 
-    def _count(self, work: ViewWork) -> None:
-        for name, meaning in self.program.relations.items():
-            if meaning.held is Held.ASKED:
-                work.asked += self.own[name].size
-            elif meaning.held is Held.ANSWERS:
-                work.answered += self.own[name].size
+    def _counted(self) -> tuple[int, int]:
+        """How many bindings were asked for, and how many rows answered."""
+        sizes = self._all.words(T_LIVE)
+        return int(sizes[self._asked].sum()), int(sizes[self._answers].sum())
 
     # ---- results -------------------------------------------------------------------------------------------
 
     def rows(self, name: str) -> Codes:
         """The rows of a relation of the rules, as a copy."""
-        return self.own[name].listed(T_INS)
+        table = self.own[name]
+        return table.listed(T_INS) if table.word(T_NINS) else np.empty((0, table.arity), np.int64)
 
     @property
     def capacity(self) -> int:
@@ -165,22 +198,22 @@ class DemandRun:
 
     def clear(self) -> None:
         """Forget what was derived."""
-        for table in self.own.values():
-            if table.word(T_NINS):
-                table.wipe()
-        for each in self._passes:
-            each.seen.clear()
+        tables = list(self.own.values())
+        for place in np.flatnonzero(self._all.words(T_NINS)).tolist():
+            tables[place].wipe()
+        self._free.seen[:] = 0
+        self._gate_seen[:] = 0
 
     def texts(self) -> Iterator[int]:
         """The codes of text constants in the rules."""
         yield from self._phases.texts()
-        for each in self._passes:
+        for each in self._gates:
             for _, fold, _ in each.folds:
                 yield from fold.texts()
 
     def describe(self) -> str:
         lines = []
-        for each in self._passes:
+        for each in (self._free, *self._gates):
             gate = each.group.gate
             lines.append("as long as anything is new:" if gate is None else f"when all is quiet, gate {gate}:")
             plans = group_plans(self.program, each.group, TableStatistics(self._tables))

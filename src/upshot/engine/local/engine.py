@@ -20,6 +20,7 @@ from upshot.engine.local.codec import Codec
 from upshot.engine.local.collect import collect_garbage
 from upshot.engine.local.component import Component
 from upshot.engine.local.encode_rows import encode_rows
+from upshot.engine.local.following import following
 from upshot.engine.local.installed import Installed, counted, same_shape
 from upshot.engine.local.interrupts import uninterrupted
 from upshot.engine.local.layout import NEW, OLD, T_DEL, T_INS
@@ -59,12 +60,14 @@ class LocalEngine:
 
     # ---- definition ----------------------------------------------------------------------------------------
 
-    def install(self, plan: ProgramPlan, recompute: Collection[str] = frozenset()) -> None:
+    def install(self, plan: ProgramPlan, recompute: Collection[str] = frozenset()) -> frozenset[str]:
         """Make the program's relations. One whose columns are unchanged keeps its rows; views that are new, or named in
-        `recompute`, are computed by the next `propagate`."""
+        `recompute`, are brought up to date by the next `propagate`. The answer: those of which all is computed."""
         assert self._before is None, "a definition is open already"
         self._open_change()
         before, with_counts = self._now, counted(plan)
+        followers = following(before, plan, recompute)
+        recompute = frozenset(recompute).difference(*followers)
         tables: dict[str, Table] = {}
         made: set[str] = set()
         for name, schema in plan.normal.schemas.items():
@@ -84,15 +87,25 @@ class LocalEngine:
         self._before = before
         self._now = Installed(plan, plan.normal.schemas, tables)
         self._now.components = self._components(before, made, recompute)
+        for component in self._now.components:
+            component.rule_change = followers.get(component.plan.views)
         if plan.on_demand.strategies:
             self._now.on_demand = OnDemandViews(plan, tables, self._storage, self._codec, self._runner)
             known = before.on_demand.strategies if before.on_demand is not None else {}
+            were_kept = known.keys() - (before.on_demand.unstored if before.on_demand is not None else ())
             self._now.afresh = frozenset(
-                v for v in plan.on_demand.strategies if v in recompute or v in made or v not in known
+                view
+                for view in plan.on_demand.strategies
+                if view in recompute
+                or view in made
+                or view not in known
+                or (view in were_kept) != (view in plan.on_demand.kept)
             )
         for number, component in enumerate(self._now.components):
             for name in component.plan.reads:
                 self._now.readers.setdefault(name, []).append(number)
+        anew = {view for component in self._now.components if component.fresh for view in component.plan.views}
+        return frozenset(anew | self._now.afresh)
 
     def _components(self, before: Installed, made: set[str], recompute: Collection[str]) -> list[Component]:
         """A component all of whose tables are kept and whose rules are the same goes on as it is."""
@@ -208,7 +221,8 @@ class LocalEngine:
         readers = installed.readers
         work.screened = sum(self._count_of(name) for name in changed if name not in readers)
         due = {i for name in changed for i in readers.get(name, ())}
-        due |= {i for i, component in enumerate(installed.components) if component.fresh} if self._before else set()
+        if self._before is not None:
+            due |= {i for i, each in enumerate(installed.components) if each.fresh or each.rule_change is not None}
         waiting = sorted(due)
         while waiting:
             number = heapq.heappop(waiting)

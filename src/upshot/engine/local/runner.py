@@ -6,6 +6,8 @@ import ctypes
 import time
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from upshot.core.errors import DataError, EngineError, Error, LimitError, OverflowError_
 from upshot.engine.limits import Limits
 from upshot.engine.local import layout as op
@@ -79,9 +81,10 @@ class Runner:
         self._set(op.S_WORKERS, self.workers if MACHINE.is_compiled else 1)
         self._set(op.S_WORTH, self.worth_sharing)
         self._set(op.S_NTABLES, len(tables))
-        for i, table in enumerate(tables):
-            self._set(op.S_COMPONENT + i, table.number)
-            if not resumed:
+        numbers = self._state.view(np.int64, op.S_COMPONENT + len(tables))[op.S_COMPONENT :]
+        numbers[:] = [table.number for table in tables]
+        if not resumed:
+            for table in tables:
                 table.set(op.T_LO, 0)
                 table.set(op.T_HI, 0)
         self._set(op.S_ROUND, int(resumed))

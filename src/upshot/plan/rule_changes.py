@@ -1,0 +1,69 @@
+"""How the rows of a view follow a change of its own rules, without being computed anew.
+
+Adding a rule: whatever its body derives in the new state is inserted, and propagated like any insertion. Removing one:
+whatever its body derived in the old state is over-deleted, propagated by the old rules, and rederived by the new ones.
+[Harrison & Dietrich 1994]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from upshot.check.program import Clause
+from upshot.plan.component_plans import stage_plans
+from upshot.plan.order_body import Resolved
+from upshot.plan.program_plan import ComponentPlan
+from upshot.plan.rule_plan import Action, RulePlan, State
+from upshot.plan.rule_plans import load_plan
+from upshot.plan.statistics import Statistics
+
+
+@dataclass(frozen=True, slots=True)
+class RuleChange:
+    """A component before and after its rules changed."""
+
+    before: ComponentPlan
+    after: ComponentPlan
+
+    @property
+    def removed(self) -> tuple[Clause, ...]:
+        return tuple(clause for clause in self.before.clauses if clause not in self.after.clauses)
+
+    @property
+    def added(self) -> tuple[Clause, ...]:
+        return tuple(clause for clause in self.after.clauses if clause not in self.before.clauses)
+
+    def plans(self, stage: str, statistics: Statistics) -> list[RulePlan]:
+        """The rule plans of a stage (`delete`, `rederive`, `insert` or `count`), those of changed rules included."""
+        match stage:
+            case "delete":
+                return stage_plans(self.before, stage, statistics) + self._whole(Action.DELETE, statistics)
+            case "rederive":
+                return stage_plans(self.after, stage, statistics)
+            case "insert":
+                return stage_plans(self.after, stage, statistics) + self._whole(Action.INSERT, statistics)
+            case _:
+                same = tuple(rule for rule in self.after.rules if rule.source not in self.added)
+                plans = stage_plans(replace(self.after, rules=same), stage, statistics)
+                return plans + self._whole(Action.LOSE, statistics) + self._whole(Action.GAIN, statistics)
+
+    def _whole(self, action: Action, statistics: Statistics) -> list[RulePlan]:
+        """Everything that changed rules derive: removed ones in the old state, added ones in the new state."""
+        if action in (Action.DELETE, Action.LOSE):
+            return [
+                load_plan(clause, action, statistics, name="removed", resolve=lambda name: Resolved(name, State.OLD))
+                for clause in self.removed
+            ]
+        return [load_plan(clause, action, statistics, name="added") for clause in self.added]
+
+
+def rule_change(before: ComponentPlan, after: ComponentPlan) -> RuleChange | None:
+    """The change from one set of rules to the other, if the rows can follow it: the strategy is the same and can, and
+    some rule stays."""
+    if before.views != after.views or before.strategy != after.strategy:
+        return None
+    if after.strategy not in ("maintenance", "counting"):
+        return None
+    if before.recursive != after.recursive or not any(clause in before.clauses for clause in after.clauses):
+        return None
+    return RuleChange(before, after)

@@ -1,0 +1,153 @@
+"""Rules are added and removed one by one; rows follow, and nothing is computed anew that need not be."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import upshot
+from tests.engine.driver import plain
+from tests.properties.random_programs import Features, random_case
+from tests.properties.settings import case_count, seed_of
+from upshot.check import check
+from upshot.core.errors import Error, ProgramError
+from upshot.engine.naive import evaluate
+from upshot.syntax import parse, print_item
+from upshot.syntax.ast import Program, Rule
+
+BLOCKS = """
+.decl edge(x: number, y: number)
+.decl link(x: number, y: number)
+.decl path(x: number, y: number)
+.decl far(x: number, y: number)
+path(X, Y) :- edge(X, Y).
+path(X, Z) :- path(X, Y), edge(Y, Z).
+far(X, Y) :- path(X, Y), !edge(X, Y).
+"""
+LINKS = "path(X, Y) :- link(X, Y)."
+
+
+@pytest.fixture
+def chains() -> upshot.Database:
+    db = upshot.connect()
+    db.define(BLOCKS)
+    with db.transaction() as tx:
+        tx.insert("edge", [(100 * block + n, 100 * block + n + 1) for block in range(50) for n in range(9)])
+        tx.insert("link", [(9, 100), (5, 7)])
+    return db
+
+
+def test_a_rule_that_is_added_costs_what_it_derives(chains: upshot.Database) -> None:
+    before = {name: plain(chains.rows(name)) for name in ("path", "far")}
+    made = chains.add_rule(LINKS)
+    assert (made.recomputed, set(made.followed)) == ((), {"path", "far"})
+    for name in ("path", "far"):
+        now = plain(chains.rows(name))
+        assert plain(made.changes[name].inserted) == now - before[name]
+        assert plain(made.changes[name].deleted) == before[name] - now
+    assert (9, 109) in plain(chains.rows("path"))
+    assert made.stats.derived < len(before["path"])
+    chains.verify()
+    back = chains.remove_rule(LINKS)
+    assert (back.recomputed, set(back.followed)) == ((), {"path", "far"})
+    assert {name: plain(chains.rows(name)) for name in ("path", "far")} == before
+    assert back.stats.derived < len(before["path"])
+    chains.verify()
+
+
+def test_what_another_rule_still_derives_stays(chains: upshot.Database) -> None:
+    chains.add_rule(LINKS)
+    assert (5, 7) not in plain(chains.remove_rule(LINKS).changes["path"].deleted)
+
+
+def test_the_last_base_rule_of_a_recursive_view_takes_every_row_along(chains: upshot.Database) -> None:
+    made = chains.remove_rule("path(X, Y) :- edge(X, Y).")
+    assert made.followed
+    assert len(chains.rows("path")) == 0
+    assert len(made.changes["path"].deleted) == 50 * 45
+    chains.verify()
+
+
+def test_a_counted_view_follows_too(chains: upshot.Database) -> None:
+    chains.define(".decl near(x: number, y: number) near(X, Y) :- edge(X, Y). near(X, Y) :- edge(Y, X).")
+    made = chains.add_rule("near(X, Y) :- link(X, Y).")
+    assert made.followed == ("near",)
+    assert plain(made.changes["near"].inserted) == {(9, 100), (5, 7)}
+    assert plain(chains.remove_rule("near(X, Y) :- edge(Y, X).").changes["near"].deleted) == {
+        (y, x) for x, y in plain(chains.rows("edge"))
+    }
+    with chains.transaction() as tx:
+        tx.delete("link", [(5, 7)])
+    assert plain(tx.changes["near"].deleted) == {(5, 7)}
+    chains.verify()
+
+
+def test_a_strict_view_follows_and_refuses_to_be_computed_anew(chains: upshot.Database) -> None:
+    chains.define(".view path policy=strict")
+    chains.add_rule(LINKS)
+    with pytest.raises(upshot.Error) as caught:
+        chains.define("path(X, Y) :- link(Y, X).")
+    assert caught.value.code == "would-recompute"
+    chains.verify()
+    chains.define(".view path policy=auto\npath(X, Y) :- link(Y, X).")
+    assert plain(chains.rows("path")) == {(100, 9), (7, 5)}
+
+
+@pytest.mark.parametrize(
+    ("text", "slug"),
+    [
+        ("path(X, Y) :- edge(Y, X).", "no-such-rule"),
+        (".decl q(x: number)", "not-a-rule"),
+        ("", "not-a-rule"),
+    ],
+)
+def test_what_cannot_be_removed_is_named(chains: upshot.Database, text: str, slug: str) -> None:
+    with pytest.raises(upshot.Error) as caught:
+        chains.remove_rule(text)
+    assert caught.value.code == slug
+
+
+def test_a_rule_is_not_added_twice(chains: upshot.Database) -> None:
+    with pytest.raises(upshot.Error) as caught:
+        chains.add_rule("path(X, Y) :- edge(X, Y).")
+    assert caught.value.code == "rule-exists"
+
+
+@pytest.mark.parametrize("strategy", ["auto", "maintenance", "production", "rod", "epf"])
+def test_random_programs_follow_their_rules_exactly(strategy: str) -> None:
+    for number in range(case_count(40, least=4)):
+        case = random_case(seed_of(f"rules {strategy}", number), Features(recursion=0.7))
+        _follow(case.text(), case.base, strategy, random.Random(case.seed))
+
+
+def _follow(text: str, base: dict[str, frozenset[tuple[object, ...]]], strategy: str, rng: random.Random) -> None:
+    items = parse(text).items
+    rules = [item for item in items if isinstance(item, Rule) and item.body is not None]
+    left = set(range(len(rules)))
+    views = sorted({head.relation for rule in rules for head in rule.heads})
+    options = "" if strategy == "auto" else "".join(f".view {view} strategy={strategy}\n" for view in views)
+    with upshot.connect() as db:
+        try:
+            db.define(text + "\n" + options)
+            with db.transaction() as tx:
+                for name, rows in base.items():
+                    tx.insert(name, list(rows))
+        except Error:
+            return
+        for _ in range(6):
+            number = rng.randrange(len(rules))
+            change = db.remove_rule if number in left else db.add_rule
+            before = {view: plain(db.rows(view)) for view in views}
+            try:
+                made = change(print_item(rules[number]))
+            except ProgramError:
+                continue
+            left ^= {number}
+            now = Program(tuple(item for item in items if item not in rules or rules.index(item) in left))
+            program = check(now)
+            wanted = {view: set(program.facts.get(view, ())) for view in views} | evaluate(program, base)
+            for view in views:
+                assert plain(db.rows(view)) == wanted[view], (text, print_item(rules[number]), view)
+                assert plain(made.changes[view].inserted) == wanted[view] - before[view], (text, view)
+                assert plain(made.changes[view].deleted) == before[view] - wanted[view], (text, view)
