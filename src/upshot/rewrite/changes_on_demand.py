@@ -11,9 +11,11 @@ from upshot.rewrite.epf import add_epf
 from upshot.rewrite.event_paths import event_paths
 from upshot.rewrite.maintenance import atoms_of
 from upshot.rewrite.operators import operators
+from upshot.rewrite.partial_evaluation import partial_evaluation, reached
 from upshot.rewrite.propagation import add_propagation
 from upshot.rewrite.query_rules import add_query_rules
 from upshot.rewrite.rod import add_rod
+from upshot.rewrite.stratified import stratified
 from upshot.rewrite.unfold import unfold
 from upshot.rewrite.wave_front import last_reads
 
@@ -34,17 +36,21 @@ def changes_on_demand(
     wanted: Mapping[str, Collection[str]] | None = None,
     nervous: Collection[str] = (),
     unfolding: bool = True,
+    specializing: bool = True,
 ) -> DemandProgram:
     """The rules for the views named in `strategies` (in normal form; views of one stratum by the same strategy). All
     other views count as stored.
 
     `changed`: the signs (`ins`, `del`) that stored relations change by. `wanted`: the views that somebody listens to,
-    and for what (`plus`, `minus`); rules that lead to nothing else are left out, and with `unfolding` a view of
-    `differencing` that only one other reads is expanded into it. None for all. `nervous`: views of `differencing` that
-    may report rows that were there before, or still are; only those that no other reads do. Views that an algorithm
-    puts in between have no results of their own.
+    and for what (`plus`, `minus`); rules that lead to nothing else are left out. None for all. Then, with
+    `specializing`, constants are pushed down into copies of rules, and with `unfolding` a view of `differencing` that
+    only one other reads is expanded into it. `nervous`: views of `differencing` that may report rows that were there
+    before, or still are; only those that no other reads do. Views that an algorithm puts in between have no results of
+    their own.
     """
     views = [view for layer in program.strata for view in layer if view in (strategies if wanted is None else wanted)]
+    if wanted is not None and specializing:
+        program, strategies = _specialized(program, strategies, wanted)
     if wanted is not None and unfolding:
         program = unfold(program, [v for v, s in strategies.items() if s == "differencing" and v not in wanted])
     strategies = {view: strategy for view, strategy in strategies.items() if view in program.schemas}
@@ -64,6 +70,20 @@ def changes_on_demand(
             ALGORITHMS[strategies[layer[0]]](demand, layer)
     add_query_rules(demand)
     return demand.program_made(views, last_reads(demand))
+
+
+def _specialized(
+    program: CheckedProgram, strategies: Mapping[str, str], wanted: Collection[str]
+) -> tuple[CheckedProgram, Mapping[str, str]]:
+    """The program with constants pushed down, without the views that nobody needs any more."""
+    made, copies = partial_evaluation(program, list(strategies), list(wanted))
+    strategies = {**strategies, **{copy: strategies[original] for copy, original in copies.items()}}
+    stored = [view for layer in made.strata for view in layer if view not in strategies]
+    needed = reached(made.clauses, [*wanted, *stored])
+    gone = {view for view in strategies if view not in needed}
+    clauses = [clause for clause in made.clauses if clause.head.relation not in gone]
+    schemas = {name: schema for name, schema in made.schemas.items() if name not in gone}
+    return stratified(made, clauses, schemas, by="partial_evaluation"), strategies
 
 
 def _prepared(program: CheckedProgram, strategies: Mapping[str, str]) -> tuple[CheckedProgram, Mapping[str, str]]:
