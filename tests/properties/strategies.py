@@ -6,7 +6,7 @@ from upshot.check.program import CheckedProgram
 from upshot.engine.naive import nodes
 from upshot.syntax.ast import Atom
 
-STRATEGIES = ("maintenance", "recompute", "counting", "production", "rod", "epf")
+STRATEGIES = ("maintenance", "recompute", "counting", "production", "rod", "epf", "propagation", "differencing")
 
 
 def recursive_views(program: CheckedProgram) -> set[str]:
