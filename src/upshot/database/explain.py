@@ -143,6 +143,8 @@ def _described(part: Part, first: str) -> str:
         lines += [f"    {line}" for line in part.plan.rstrip().splitlines()] * (first == part.name)
     if counters := _counters(part.work):
         lines.append(f"  last change: {counters}")
+    if decision := part.work.get("decision"):
+        lines.append(f"    {decision}")
     return "\n".join(lines)
 
 

@@ -32,13 +32,15 @@ class ViewWork:
     """Spark jobs that it took part in; independent views share them, so that a transaction has fewer than its views
     together"""
     seconds: float = 0.0
+    decision: str = ""
+    """why the change was followed or everything computed anew, where there was something to decide"""
 
     def add(self, other: ViewWork) -> None:
         for name in _COUNTERS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-_COUNTERS = tuple(f.name for f in fields(ViewWork))
+_COUNTERS = tuple(f.name for f in fields(ViewWork) if f.name != "decision")
 
 
 @dataclass(slots=True)

@@ -64,7 +64,9 @@ def compile_program(checked: CheckedProgram) -> ProgramPlan:
         recursive = any(name in views for clause in clauses for name in read_by(clause))
         if views[0] in on_demand.strategies:
             strategy = on_demand.strategies[views[0]]
-            choices |= {view: Choice(view, strategy, on_demand.reasons[view]) for view in views}
+            choices |= {
+                view: Choice(view, strategy, on_demand.reasons[view], policy=_policy(checked, view)) for view in views
+            }
             components.append(_on_demand(views, clauses, strategy, recursive))
             continue
         for view in views:
@@ -101,6 +103,10 @@ def _component(
     reads = frozenset(name for clause in clauses for name in read_by(clause)) - set(views)
     produced = production(normal, views).rules if strategy == "production" else ()
     return ComponentPlan(views, strategy, recursive, clauses, rules, states, reads, produced)
+
+
+def _policy(checked: CheckedProgram, view: str) -> str:
+    return checked.options[view].policy if view in checked.options else "auto"
 
 
 def _strictest(policies: Iterable[str]) -> str:

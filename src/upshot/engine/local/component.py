@@ -16,7 +16,7 @@ from upshot.engine.local.runner import Runner
 from upshot.engine.local.storage import Storage, Table
 from upshot.engine.work import ViewWork
 from upshot.plan.component_plans import stage_plans, stages_of
-from upshot.plan.cost import Decision, Experience, Situation, decide
+from upshot.plan.cost import Experience, Situation, decide
 from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
 from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_changes import RuleChange
@@ -43,8 +43,6 @@ class Component:
         self.rule_change: RuleChange | None = None
         """In an open definition: from which rules the rows are to follow to the present ones."""
         self._experience = Experience()
-        self.decision: Decision | None = None
-        """Of the last change, where there was something to decide."""
         self._aggregates = (
             [self._aggregate(i) for i in range(len(plan.clauses))] if plan.strategy == "aggregate" else []
         )
@@ -124,8 +122,9 @@ class Component:
     def _follow_or_recompute(self, work: ViewWork) -> None:
         """Whatever is expected to take fewer steps, if the policy leaves that open."""
         situation = self._situation()
-        self.decision = decide(self.plan.policy, situation, self._experience)
-        if self.decision.recompute:
+        decision = decide(self.plan.policy, situation, self._experience)
+        work.decision = str(decision)
+        if decision.recompute:
             self._load(work)
         else:
             self._maintain(work)
@@ -247,7 +246,7 @@ class Component:
     def describe(self) -> str:
         if self.plan.strategy == "aggregate":
             return "groups touched by the change are brought up to date from running totals"
-        lines = [f"last time: {self.decision}"] if self.decision is not None else []
+        lines = []
         for stage in stages_of(self.plan):
             lines.append(f"{stage}:")
             lines += [f"  {line}" for plan in self.plans(stage) for line in str(plan).split("\n")]

@@ -52,7 +52,6 @@ class OnDemandViews:
         self._storage, self._codec, self._runner = storage, codec, runner
         self._runs: dict[object, DemandRun] = {}
         self._experience = Experience()
-        self.decision: Decision | None = None
 
     @property
     def strategies(self) -> Mapping[str, str]:
@@ -75,30 +74,37 @@ class OnDemandViews:
         stored copies follow."""
         found: dict[str, Change] = {}
         work = ViewWork()
-        self.decision = self._decision(changed)
-        if self.decision.recompute:
+        situation = self._situation(changed)
+        decision = self._decision(situation)
+        if decision.recompute:
             shown = self.strategies.keys() & self._plan.source.schemas.keys() - afresh.keys()
-            afresh = {**{view: self.rows(view) for view in shown}, **afresh}
+            afresh = {**{view: self.rows(view, work=work) for view in shown}, **afresh}
         elif not self.strategies.keys() <= afresh.keys():
             found, work = self.changes(changed, afresh)
-            self._experience.followed(self._situation(changed), work.probed + work.derived)
+            self._experience.followed(situation, work.probed + work.derived)
             for view in found.keys() & self._plan.on_demand.kept:
                 plus, minus = found[view]
                 self._tables[view].stage(minus, insert=False)
                 self._tables[view].stage(plus, insert=True)
                 self._tables[view].settle()
         shown = afresh.keys() & self._plan.source.schemas.keys()
-        rows = {view: self.rows(view, "new") for view in shown}
+        rows = {view: self.rows(view, "new", work=work) for view in shown}
         for view in shown:
             found[view] = difference(rows[view], afresh[view])
             self._replace(view, rows[view])
+        if decision.recompute:
+            self._experience.computed(situation.read + situation.held, work.probed + work.derived)
+        work.decision = str(decision)
         return found, work
 
-    def _decision(self, changed: Collection[str]) -> Decision:
-        """Whether to follow the change, or to compute both states whole and compare."""
+    def _decision(self, situation: Situation) -> Decision:
+        """Whether to follow the change, or to compute both states whole and compare. Until it is known what that takes,
+        only for a change of most that there is."""
         policies = {self._plan.strategies[view].policy for view in self.strategies}
-        policy = "auto" if policies == {"auto"} else "incremental"
-        return decide(policy, self._situation(changed), self._experience)
+        is_open = policies == {"auto"}
+        if self._experience.per_row is None and 2 * situation.changed <= situation.read:
+            is_open = False
+        return decide("auto" if is_open else "incremental", situation, self._experience)
 
     def _situation(self, changed: Collection[str]) -> Situation:
         """As if the views had as many rows as what changes below them: how many they have is not known."""
@@ -159,10 +165,10 @@ class OnDemandViews:
 
     # ---- reading -------------------------------------------------------------------------------------------
 
-    def rows(self, view: str, state: str = "old") -> Codes:
+    def rows(self, view: str, state: str = "old", *, work: ViewWork | None = None) -> Codes:
         """All rows of a view in a state."""
         arity = self._plan.normal.schemas[view].arity
-        return self.asked(view, "f" * arity, np.empty((1, 0), np.int64), state)
+        return self.asked(view, "f" * arity, np.empty((1, 0), np.int64), state, work=work)
 
     def has(self, view: str, codes: Codes) -> NDArray[np.bool_]:
         """Which of the rows the view has; nothing but what is needed to prove them is looked at."""
@@ -170,14 +176,18 @@ class OnDemandViews:
         there = set(map(tuple, found.tolist()))
         return np.fromiter((tuple(row) in there for row in codes.tolist()), np.bool_, len(codes))
 
-    def asked(self, view: str, adornment: str, bindings: Codes, state: str = "old") -> Codes:
+    def asked(
+        self, view: str, adornment: str, bindings: Codes, state: str = "old", *, work: ViewWork | None = None
+    ) -> Codes:
         """The rows of a view in a state that have one of the bindings in the columns that the adornment binds, and
         others that were found on the way."""
         question = about_views(self._plan.normal, self.strategies, {view: adornment}, state)
         run = self._run((view, state, adornment), lambda: question.program)
         try:
             insert_rows(run.own[question.asked[view]], bindings)
-            run.run({})
+            done = run.run({})
+            if work is not None:
+                work.add(done)
             return run.rows(question.answers[view])
         finally:
             self._clear(run)
@@ -222,7 +232,7 @@ class OnDemandViews:
         """The rules of the last change, as they ran."""
         for key, run in reversed(self._runs.items()):
             if isinstance(key, tuple) and key[0] == "changes":
-                return f"last time: {self.decision}\n{run.describe()}"
+                return run.describe()
         return "its rules are made when a change reaches it; `upshot rewrite` shows them all"
 
     def release(self) -> None:

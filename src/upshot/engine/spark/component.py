@@ -23,6 +23,7 @@ from upshot.engine.spark.spark_types import framed
 from upshot.engine.spark.tables import Table, TableStatistics, spilled
 from upshot.engine.work import ViewWork
 from upshot.plan.component_plans import stage_plans
+from upshot.plan.cost import Experience, Situation, decide
 from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_plan import Action, Change, RulePlan, State
 
@@ -59,11 +60,23 @@ class Propagation:
             yield from grouped(self.plan.clauses[0], self._tables, self._schemas, self._session, self.work, afresh)
         elif strategy == "counting":
             yield from self._count("load" if afresh else "count")
-        elif strategy == "recompute" or afresh:
+        elif strategy == "recompute" or afresh or self._is_cheaper_anew():
             yield from self._load()
         else:
             yield from self._maintain()
         self.work.seconds = time.perf_counter() - started
+
+    def _is_cheaper_anew(self) -> bool:
+        """Whether so much changed that computing everything is expected to take fewer steps than following it."""
+        if self.plan.strategy != "maintenance":
+            return False
+        tables = [self._tables[name] for name in self.plan.reads]
+        inserted = sum(table.inserted.count for table in tables)
+        deleted = sum(table.deleted.count for table in tables)
+        read, held = sum(table.size for table in tables), sum(table.size for table in self._views.values())
+        decision = decide(self.plan.policy, Situation(inserted, deleted, read, held), Experience())
+        self.work.decision = str(decision)
+        return decision.recompute
 
     def _starts_from_nothing(self) -> bool:
         """Whether the views are empty and most of what they read is new: then one evaluation does what n
