@@ -15,7 +15,7 @@ from dataclasses import asdict
 
 from bench.tasks import Answer, Task
 
-CONTENDERS = ("upshot", "duckdb", "clingo", "souffle", "pathway", "spark", "graphframes", "pipeline")
+CONTENDERS = ("upshot", "on_demand", "duckdb", "clingo", "souffle", "pathway", "spark", "graphframes", "pipeline")
 
 
 def main(argv: list[str]) -> int:

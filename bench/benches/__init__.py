@@ -8,6 +8,7 @@ from bench.benches.changes import changes_follow_the_change, changes_small
 from bench.benches.inventory import inventory
 from bench.benches.load import closure, same_generation
 from bench.benches.memory import ten_million
+from bench.benches.on_demand import eighty_constraints, without_stored_views
 from bench.benches.pipeline import pipeline
 from bench.benches.spark import spark_recursion
 from bench.process import Runner
@@ -18,8 +19,10 @@ BENCHES: Mapping[str, Callable[[Runner, Scale], Report]] = {
     "b2": same_generation,
     "b3": changes_small,
     "b4": changes_follow_the_change,
+    "b5": without_stored_views,
     "b6": spark_recursion,
     "b7": pipeline,
     "b8": inventory,
+    "b9": eighty_constraints,
     "mem": ten_million,
 }

@@ -37,7 +37,7 @@ sg(X, Y) :- edge(A, X), sg(A, B), edge(B, Y).
 
 
 def run(task: Task) -> Answer:
-    _warm_up()
+    warm_up()
     match task.kind:
         case "closure" | "same_generation":
             return _load(task)
@@ -48,7 +48,7 @@ def run(task: Task) -> Answer:
     raise ValueError(f"no such task: {task.kind}")
 
 
-def _warm_up() -> None:
+def warm_up() -> None:
     """Loads the compiled kernels, which a process does once, before the clock runs."""
     db = _define(Graph("grid", (20,)), "closure")
     db.register("edge", _table(Graph("grid", (20,))))

@@ -73,11 +73,15 @@ class DemandProgram:
     last_read: Mapping[str, int] = field(default_factory=dict, hash=False)
     """Relations that need not be kept to the end, with the last gate that reads them: when a rule of a higher gate is
     about to run, their rows can go, but for results that somebody waits for."""
+    _nets: Mapping[tuple[str, str], str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        nets = {(m.relation, m.state): name for name, m in self.relations.items() if m.held is Held.NET}
+        object.__setattr__(self, "_nets", nets)
 
     def net(self, view: str, state: str) -> str | None:
         """The relation that holds the insertions (`plus`) or deletions (`minus`) of a view, if any rule gives some."""
-        meant = Meaning(Held.NET, view, state)
-        return next((name for name, meaning in self.relations.items() if meaning == meant), None)
+        return self._nets.get((view, state))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,181 @@
+"""Upshot by a named strategy, most of them without a stored view: one-row changes, timed and checked one by one.
+
+Times are processor time: a change is the work of one thread that waits for nothing, and what else runs on the machine
+is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import statistics
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow
+
+import upshot
+from bench.contenders.upshot import PAIR, warm_up
+from bench.edge_changes import edge_changes
+from bench.integrity import constraints, program
+from bench.modules import Modules, policy
+from bench.tasks import Answer, Task
+
+STORED = ("auto", "maintenance", "counting", "recompute", "production")
+"""Strategies that keep rows; all others must not have one."""
+
+SCANNED = 4
+"""Changes by which the dearest constraints are looked for."""
+DEAREST = 3
+"""How many of them are then measured like all of them together."""
+
+
+def run(task: Task) -> Answer:
+    warm_up()
+    match task.kind:
+        case "edges":
+            return _edges(task)
+        case "modules":
+            return _modules(task)
+        case "integrity":
+            return _integrity(task)
+    raise ValueError(f"no such task: {task.kind}")
+
+
+class _Timed:
+    """Transactions of one row, one after the other; what they said is kept as text to be compared."""
+
+    def __init__(self, text: str, tables: dict[str, Any], strategy: str, watched: Sequence[str]) -> None:
+        self.db = upshot.connect()
+        self.db.define(text)
+        self._strategy, self._watched = strategy, watched
+        with self.db.transaction() as tx:
+            for name, table in tables.items():
+                tx.insert(name, table)
+        self.times: dict[str, list[float]] = {"delete": [], "insert": []}
+        self.work = {"probed": 0, "asked": 0, "answered": 0}
+        self.said: list[str] = []
+
+    def change(self, kind: str, relation: str, row: tuple[Any, ...]) -> dict[str, tuple[Any, Any]]:
+        """The rows that came and went in each watched view that changed."""
+        began = time.process_time()
+        with self.db.transaction() as tx:
+            (tx.insert if kind == "insert" else tx.delete)(relation, [row])
+        found = {
+            name: (list(tx.changes[name].inserted), list(tx.changes[name].deleted))
+            for name in self._watched
+            if name in tx.changes
+        }
+        self.times[kind].append(time.process_time() - began)
+        if self._strategy not in STORED and tx.stats.stored:
+            raise AssertionError(f"{tx.stats.stored} view tuples are stored by {self._strategy}")
+        for counter in self.work:
+            self.work[counter] += getattr(tx.stats, counter)
+        self.said += [f"{kind} {row} {name} {sorted(p)} {sorted(m)}" for name, (p, m) in sorted(found.items())]
+        return found
+
+    def forget(self) -> None:
+        """The first changes make the rules and the room for them; they are timed by themselves."""
+        self.times = {"delete": [], "insert": []}
+        self.work = dict.fromkeys(self.work, 0)
+        self.said.clear()
+
+    def figures(self) -> dict[str, float]:
+        count = len(self.times["delete"]) + len(self.times["insert"])
+        return {name: total / count for name, total in self.work.items()}
+
+
+def _edges(task: Task) -> Answer:
+    """An edge of a `blocks` graph out, and in again; `size` counts the closure tuples that came and went."""
+    assert task.graph is not None
+    strategy = task.options["strategy"]
+    text = PAIR.format(type="number") + f".view closure strategy={strategy} {policy(strategy)}\n"
+    table = pyarrow.table(task.graph.columns(), names=["a", "b"])
+    timed = _Timed(text, {"edge": table}, strategy, ["closure"])
+    changes = edge_changes(task.graph, task.options["edges"])
+    answer = Answer()
+    for number, change in enumerate([changes[0], *changes]):
+        for kind in ("delete", "insert"):
+            plus, minus = timed.change(kind, "edge", change.row).get("closure", ([], []))
+            right, wrong = (minus, plus) if kind == "delete" else (plus, minus)
+            if (len(right), len(wrong)) != (change.lost, 0):
+                raise AssertionError(f"edge {change.row}: {len(right)} and {len(wrong)}, {change.lost} and 0 expected")
+            answer.size += change.lost if number else 0
+        if number == 0:
+            answer.figures["first"] = statistics.mean(timed.times["delete"] + timed.times["insert"])
+            timed.forget()
+    answer.times = timed.times
+    answer.figures.update(timed.figures())
+    return answer
+
+
+def _modules(task: Task) -> Answer:
+    """A new import in, and out again; the rows that come and go are compared with those of a search by hand."""
+    modules = Modules(task.options["copies"])
+    strategy, view = task.options["strategy"], task.options["view"]
+    timed = _Timed(modules.program(view, strategy), modules.arrow(), strategy, [view])
+    before = modules.expected(view)
+    links = modules.links(task.options["links"])
+    answer = Answer(times={"asked again": []})
+    for number, link in enumerate([links[0], *links]):
+        expected = modules.expected(view, link)
+        _compare(timed.change("insert", "import", link).get(view, ([], [])), (expected - before, before - expected))
+        began = time.process_time()
+        rows = list(timed.db.rows(view))
+        answer.times["asked again"].append(time.process_time() - began)
+        _compare((rows, ()), (expected, ()))
+        _compare(timed.change("delete", "import", link).get(view, ([], [])), (before - expected, expected - before))
+        if number == 0:
+            answer.figures["first"] = statistics.mean(timed.times["delete"] + timed.times["insert"])
+            timed.forget()
+            answer.times["asked again"].clear()
+        answer.size += len(expected - before) if number else 0
+    answer.times.update(timed.times)
+    answer.figures.update(timed.figures())
+    return answer
+
+
+def _compare(found: tuple[Iterable[Any], Iterable[Any]], expected: tuple[Iterable[Any], Iterable[Any]]) -> None:
+    for mine, right in zip(found, expected, strict=True):
+        if sorted(mine) != sorted(right):
+            raise AssertionError(f"{sorted(mine)[:5]}… instead of {sorted(right)[:5]}…")
+
+
+def _integrity(task: Task) -> Answer:
+    """All constraints together, and the dearest ones each by itself; `notes` hold a digest of what all of them said."""
+    modules = Modules(task.options["copies"])
+    strategy, tables = task.options["strategy"], modules.arrow()
+    links = modules.links(task.options["links"])
+    names = list(constraints())
+    together = _Timed(program(names, strategy), tables, strategy, names)
+    _follow(together, links)
+    said = "\n".join(together.said)
+    answer = Answer(times=dict(together.times), size=len(together.said), figures=together.figures())
+    answer.notes["digest"] = hashlib.sha256(said.encode()).hexdigest()
+    dearest = task.options.get("dearest") or _dearest(names, tables, strategy, links[:SCANNED])
+    answer.notes["dearest"] = " ".join(dearest)
+    for name in dearest:
+        alone = _Timed(program([name], strategy), tables, strategy, [name])
+        _follow(alone, links)
+        answer.times.update({f"{kind} {name}": times for kind, times in alone.times.items()})
+    return answer
+
+
+def _dearest(
+    names: Sequence[str], tables: dict[str, Any], strategy: str, links: Sequence[tuple[str, str]]
+) -> list[str]:
+    costs = {}
+    for name in names:
+        alone = _Timed(program([name], strategy), tables, strategy, [name])
+        _follow(alone, links)
+        costs[name] = statistics.median(alone.times["insert"] + alone.times["delete"])
+        alone.db.close()
+    return sorted(costs, key=lambda name: -costs[name])[:DEAREST]
+
+
+def _follow(timed: _Timed, links: Sequence[tuple[str, str]]) -> None:
+    for number, link in enumerate([links[0], *links]):
+        for kind in ("insert", "delete"):
+            timed.change(kind, "import", link)
+        if number == 0:
+            timed.forget()
