@@ -25,6 +25,7 @@ from upshot.engine.spark.spark_types import framed
 from upshot.engine.spark.tables import Table, TableStatistics, spilled
 from upshot.engine.work import ViewWork
 from upshot.plan.demand_plans import Group, group_plans, groups_of
+from upshot.plan.gate_order import waits_for
 from upshot.plan.rule_plan import Change, RulePlan, State
 from upshot.rewrite.demand import DemandProgram, DemandRule, Held
 from upshot.rewrite.shapes import aggregate_of, conjunction
@@ -38,6 +39,10 @@ class _Pass:
     group: Group
     plans: list[RulePlan] | None = None
     seen: dict[str, int] = field(default_factory=dict)
+
+
+_Due = tuple[Sequence[RulePlan], Sequence[DemandRule], dict[str, Piece]]
+"""Rules and aggregates of a group, and the new rows that drive them."""
 
 
 class DemandRounds:
@@ -65,25 +70,36 @@ class DemandRounds:
         for name, rows in given.items():
             self._given.update(rows.folders())
             yield from self._take(name, rows)
-        free, *gates = (_Pass(group) for group in groups_of(self.program))
-        yield from self._round(free, [plan for plan in self._plans(free) if plan.driver is None], {})
+        groups = groups_of(self.program)
+        free, *gates = (_Pass(group) for group in groups)
+        order = waits_for(self.program, groups)
+        seeds = [plan for plan in self._plans(free) if plan.driver is None]
+        if seeds:
+            yield from self._round([(seeds, (), {})])
         yield from self._fixpoint(free)
-        while (each := next((each for each in gates if self._waiting(each)), None)) is not None:
-            yield from self._advance(each)
+        while waiting := {each.group.gate: each for each in gates if self._waiting(each)}:
+            # Gates that have nothing to say to each other share a round.
+            yield from self._advance(
+                [each for gate, each in waiting.items() if gate is not None and order[gate].isdisjoint(waiting)]
+            )
             yield from self._fixpoint(free)
         self._count()
 
     def _fixpoint(self, free: _Pass) -> Steps[None]:
         while self._waiting(free):
-            yield from self._advance(free)
+            yield from self._advance([free])
 
-    def _advance(self, each: _Pass) -> Steps[None]:
-        """One round of a group, driven by all that it has not seen."""
-        windows = self._waiting(each)
-        for name in self._drivers(each):
-            each.seen[name] = len(self._grown[name])
-        due = [plan for plan in self._plans(each) if plan.driver is not None and plan.driver.match.relation in windows]
-        yield from self._round(each, due, windows)
+    def _advance(self, passes: Sequence[_Pass]) -> Steps[None]:
+        """One round of some groups, driven by all that they have not seen."""
+        due: list[_Due] = []
+        for each in passes:
+            windows = self._waiting(each)
+            plans = [p for p in self._plans(each) if p.driver is not None and p.driver.match.relation in windows]
+            folds = [fold for fold in each.group.folds if _groups_of(fold) in windows]
+            due.append((plans, folds, windows))
+            for name in windows:
+                each.seen[name] = len(self._grown[name])
+        yield from self._round(due)
 
     def _waiting(self, each: _Pass) -> dict[str, Piece]:
         found = {}
@@ -108,18 +124,15 @@ class DemandRounds:
 
     # ---- rounds --------------------------------------------------------------------------------------------------
 
-    def _round(self, each: _Pass, due: Sequence[RulePlan], windows: dict[str, Piece]) -> Steps[None]:
-        folds = [fold for fold in each.group.folds if _groups_of(fold) in windows]
-        if not due and not folds:
-            return
+    def _round(self, due: Sequence[_Due]) -> Steps[None]:
         self.work.rounds += 1
-        self._windows = windows
-        large = not all(isinstance(piece, LocalPiece) for piece in windows.values())
+        large = not all(isinstance(piece, LocalPiece) for _, _, windows in due for piece in windows.values())
         derived: dict[str, list[DataFrame]] = {}
-        for plan in due:
-            derived.setdefault(plan.head, []).append(self._heads(plan, small=not large))
-        for fold in folds:
-            derived.setdefault(fold.clause.head.relation, []).append(self._folded(fold, small=not large))
+        for plans, folds, self._windows in due:
+            for plan in plans:
+                derived.setdefault(plan.head, []).append(self._heads(plan, small=not large))
+            for fold in folds:
+                derived.setdefault(fold.clause.head.relation, []).append(self._folded(fold, small=not large))
         found = yield from new_rows(derived, self._known, self._session, self.work, large=large)
         for name, rows in found.items():
             yield from self._take(name, rows)
