@@ -43,9 +43,9 @@ class DemandJob:
         self._sharing, self._most_shared, self._outgrown = Sharing(scratch), most_shared, False
         parts = max(1, int(self._session.conf.get("spark.sql.shuffle.partitions") or 2))
         held = worker_memory(self._session, parts)
-        program = _program(plan)
+        source, program = _programs(plan)
         components = tuple(c for c in plan.components if c.views[0] in plan.on_demand.strategies)
-        whole = ProgramPlan(program, program, components, plan.strategies, OnDemand(plan.on_demand.strategies))
+        whole = ProgramPlan(source, program, components, plan.strategies, OnDemand(plan.on_demand.strategies))
         places = {clause.origin: place(clause.origin) for clause in program.clauses if clause.origin is not None}
         self._shard = ShardPlan(
             new_key(), (), {}, (), tuple(self._shared), {}, whole, whole, places, replace(limits, memory=held)
@@ -122,10 +122,14 @@ class DemandJob:
         return pieces
 
 
-def _program(plan: ProgramPlan) -> CheckedProgram:
-    """The views on demand over all that is stored."""
+def _programs(plan: ProgramPlan) -> tuple[CheckedProgram, CheckedProgram]:
+    """The views on demand over all that is stored: what is known of those that users see, and what runs. No copy is
+    stored on workers, and of a view that has one all changes are wanted."""
     normal, strategies = plan.normal, plan.on_demand.strategies
     schemas = {n: s if n in strategies else replace(s, role=Role.BASE) for n, s in normal.schemas.items()}
     clauses = tuple(clause for clause in normal.clauses if clause.head.relation in strategies)
     strata = tuple(layer for layer in normal.strata if layer[0] in strategies)
-    return framed_program(CheckedProgram(schemas, clauses, {}, strata))
+    program = framed_program(CheckedProgram(schemas, clauses, {}, strata))
+    seen = {name: schema for name, schema in program.schemas.items() if name in plan.source.schemas}
+    options = {view: each for view, each in plan.source.options.items() if view not in plan.on_demand.kept}
+    return replace(program, schemas=seen, options=options), program
