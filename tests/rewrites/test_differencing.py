@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 
 from tests.goldens.test_stock import ITEMS, STOCK
+from tests.properties.cases import after
+from tests.properties.random_programs import Features, random_case
+from tests.properties.settings import case_count, seed_of
 from tests.rewrites.demand_interpreter import Found, changes, stored_rows
 from upshot.check import CheckedProgram, check, print_clause
+from upshot.core.errors import Error
 from upshot.rewrite import normal_form
 from upshot.rewrite.changes_on_demand import changes_on_demand
 from upshot.rewrite.demand import DemandProgram, Held
@@ -248,3 +252,23 @@ def test_an_item_is_low_when_its_quantity_crosses_below_and_only_then() -> None:
     assert (crossing.plus["low"], crossing.minus["low"]) == ({("item1",)}, set())
     assert (again.plus["low"], again.minus["low"]) == (set(), set())
     assert moved(STOCK, rows[2], rows[0]).minus["low"] == {("item1",)}
+
+
+def test_nervous_changes_hold_the_strict_ones_and_rows_of_their_states_only() -> None:
+    for number in range(case_count(100, least=8)):
+        case = random_case(seed_of("nervous", number), Features())
+        program = normal(case.text())
+        views = [view for layer in program.strata for view in layer]
+        try:
+            old, new = (stored_rows(program, base) for base in (case.base, after(case.base, case.transactions[0])))
+        except Error:
+            continue
+        found = changes(program, differenced(program, nervous=views), old, new)
+        read = {name for node in network(program) for name in node.influents}
+        for view in views:
+            plus, minus = new[view] - old[view], old[view] - new[view]
+            assert plus <= found.plus[view] <= new[view], case.text()
+            assert minus <= found.minus[view] <= old[view], case.text()
+            assert found.plus[view].isdisjoint(found.minus[view])
+            if view in read:
+                assert (found.plus[view], found.minus[view]) == (plus, minus), case.text()
