@@ -28,6 +28,7 @@ VIEW_VALUES: Mapping[str, tuple[str, ...]] = {
     "strategy": STRATEGIES,
     "materialized": ("true", "false"),
     "policy": POLICIES,
+    "events": ("all", "insert", "delete", "none"),
 }
 DENY_VALUES: Mapping[str, tuple[str, ...]] = {"on_violation": ("reject", "warn")}
 
@@ -88,6 +89,8 @@ def view_options(
                     options = replace(options, materialized=value == "true")
                 case "policy":
                     options = replace(options, policy=value)
+                case "events":
+                    options = replace(options, events=value)
         result[name] = options
     return result
 

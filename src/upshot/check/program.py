@@ -36,6 +36,8 @@ class ViewOptions:
     strategy: str = "auto"
     materialized: bool | None = None
     policy: str = "auto"
+    events: str = "all"
+    """What somebody listens to: all, insert, delete or none."""
 
 
 @dataclass(frozen=True, slots=True)

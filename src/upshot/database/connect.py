@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from upshot.database.durable import open_durable
 from upshot.database.engines import Engine, local_engine
 from upshot.database.placement import SparkPlace
 from upshot.engine.limits import Limits
+from upshot.engine.optimizations import optimizations
 from upshot.engine.spark.session import own_session
 
 ENGINES = ("auto", "local", "spark")
@@ -28,6 +30,7 @@ def connect(
     engine: str = "auto",
     max_rounds: int | None = None,
     memory: int | str | None = None,
+    optimize: bool | Collection[str] = True,
 ) -> Database:
     """A new database in memory; with a `path`, the durable one in that folder, made if the folder is new or empty.
 
@@ -35,6 +38,7 @@ def connect(
     (bytes, or text such as "4GiB"; by default a quarter of what the process can have) and moves to Spark when they
     outgrow it. `engine="spark"` does everything there, and starts a session if there is none; `engine="local"` does
     everything here. `max_rounds` bounds the recursion of a view before it ends in a `LimitError`.
+    `optimize` switches optimizations off (False) or names those to use: the answers are the same without them.
 
     >>> with connect() as db:
     ...     _ = db.define(".decl edge(x: number, y: number)")
@@ -54,13 +58,13 @@ def connect(
         raise UsageError(
             "`memory` bounds the local engine, and nothing is done there", code="wrong-argument", help=hint
         )
-    make_engine = _engines(spark, engine, max_rounds, memory)
+    limits = Limits(max_rounds or Limits().max_rounds, optimizations=optimizations(optimize))
+    make_engine = _engines(spark, engine, limits, memory)
     return Database(make_engine) if path is None else open_durable(path, make_engine)
 
 
-def _engines(spark: Any, engine: str, max_rounds: int | None, memory: int | str | None) -> Callable[[], Engine]:
+def _engines(spark: Any, engine: str, limits: Limits, memory: int | str | None) -> Callable[[], Engine]:
     """What makes the engines of a database: one at once, further ones to check it."""
-    limits = Limits() if max_rounds is None else Limits(max_rounds=max_rounds)
     if engine == "spark":
         reason = 'asked for by `engine="spark"`'
         spark = spark or running_session()
@@ -69,5 +73,5 @@ def _engines(spark: Any, engine: str, max_rounds: int | None, memory: int | str 
         return SparkPlace(None, limits, reason=reason, start=own_session)
     if engine == "local" or spark is None:
         bound = None if memory is None else memory_budget(memory)
-        return partial(local_engine, Limits(limits.max_rounds, bound))
-    return SparkPlace(spark, Limits(limits.max_rounds, memory_budget(memory)))
+        return partial(local_engine, replace(limits, memory=bound))
+    return SparkPlace(spark, replace(limits, memory=memory_budget(memory)))

@@ -1,10 +1,11 @@
-"""Bounds that end a computation with an error rather than never."""
+"""Bounds that end a computation with an error rather than never, and the switches of engines."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from upshot.core.errors import LimitError
+from upshot.engine.optimizations import Optimizations
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,7 @@ class Limits:
 
     max_rounds: int = 1_000_000
     memory: int | None = None
+    optimizations: Optimizations = field(default_factory=Optimizations)
 
 
 class BudgetExceeded(LimitError):

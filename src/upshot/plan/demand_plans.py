@@ -42,7 +42,7 @@ def grows(program: DemandProgram, relation: str) -> bool:
     return program.relations[relation].held is not Held.STORED
 
 
-def group_plans(program: DemandProgram, group: Group, statistics: Statistics) -> list[RulePlan]:
+def group_plans(program: DemandProgram, group: Group, statistics: Statistics, *, memo: bool = True) -> list[RulePlan]:
     """One plan per rule and growing literal. A rule without any runs once, at the start; behind a gate only the first
     literal drives, since the others are complete when it opens."""
     plans: list[RulePlan] = []
@@ -55,7 +55,7 @@ def group_plans(program: DemandProgram, group: Group, statistics: Statistics) ->
             plans.append(_plan(rule, position, resolve, expected))
         if not drivers:
             plans.append(_plan(rule, None, resolve, expected))
-    return [_sparing(program, plan) for plan in plans]
+    return [_sparing(program, plan) for plan in plans] if memo else plans
 
 
 def _plan(rule: DemandRule, position: int | None, resolve: Resolve, statistics: Statistics) -> RulePlan:

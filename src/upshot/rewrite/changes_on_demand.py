@@ -37,6 +37,7 @@ def changes_on_demand(
     nervous: Collection[str] = (),
     unfolding: bool = True,
     specializing: bool = True,
+    sip: bool = True,
 ) -> DemandProgram:
     """The rules for the views named in `strategies` (in normal form; views of one stratum by the same strategy). All
     other views count as stored.
@@ -46,7 +47,7 @@ def changes_on_demand(
     `specializing`, constants are pushed down into copies of rules, and with `unfolding` a view of `differencing` that
     only one other reads is expanded into it. `nervous`: views of `differencing` that may report rows that were there
     before, or still are; only those that no other reads do. Views that an algorithm puts in between have no results of
-    their own.
+    their own. Without `sip` the literals of a rule are joined as they stand, from left to right.
     """
     views = [view for layer in program.strata for view in layer if view in (strategies if wanted is None else wanted)]
     if wanted is not None and specializing:
@@ -64,6 +65,7 @@ def changes_on_demand(
         helpers=strategies.keys() - set(views),
         needed=None if wanted is None else event_paths(program, strategies, wanted, nervous),
         nervous=nervous,
+        sip=sip,
     )
     for layer in program.strata:
         if layer[0] in strategies and any(demand.wants(view, sign) for view in layer for sign in ("plus", "minus")):

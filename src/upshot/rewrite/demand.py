@@ -102,7 +102,7 @@ class Demand:
     `stored` are the views that are there in both states, like base relations. `changed` names the signs (`ins`, `del`)
     that each stored relation can change by; None for all. `helpers` are views that nobody waits for: their changes are
     steps on the way. `needed` are the views and signs (`plus`, `minus`) whose rules must be there; None for all.
-    `nervous` views may report more than their net changes.
+    `nervous` views may report more than their net changes. Without `sip` literals are joined from left to right.
     """
 
     def __init__(
@@ -114,8 +114,9 @@ class Demand:
         helpers: Collection[str] = (),
         needed: Collection[tuple[str, str]] | None = None,
         nervous: Collection[str] = (),
+        sip: bool = True,
     ) -> None:
-        self.program = program
+        self.program, self.sip = program, sip
         self._helpers, self._needed, self._nervous = frozenset(helpers), needed, frozenset(nervous)
         self.stored = frozenset(stored) | {n for n, s in program.schemas.items() if s.role is Role.BASE}
         self.level = {name: max(level - 1, 0) for name, level in levels(program).items()}
@@ -277,7 +278,7 @@ class _Chain:
             self._prefix.append(driver)
             self._bound.update(variables(driver))
         while waiting:
-            place = next_literal(waiting, self._bound, self._types, self._is_asked)
+            place = next_literal(waiting, self._bound, self._types, self._is_asked, outward=self._demand.sip)
             literal = waiting.pop(place)
             match literal:
                 case Atom():

@@ -14,11 +14,16 @@ _NEVER_FAILS = {"cat", "strlen", "substr", "ord", "to_string", "max", "min", "ba
 
 
 def next_literal(
-    waiting: Sequence[Literal], bound: Collection[str], types: Mapping[str, Type], is_asked: Callable[[Literal], bool]
+    waiting: Sequence[Literal],
+    bound: Collection[str],
+    types: Mapping[str, Type],
+    is_asked: Callable[[Literal], bool],
+    *,
+    outward: bool = True,
 ) -> int:
     """The place of the literal to join next: filters as soon as they are bound; then the atom with the largest bound
     part, one that is stored before one that must be asked for; negations when no atom is left that can go first; what
-    can fail only after all that does not need its result."""
+    can fail only after all that does not need its result. Not `outward`: atoms as they stand, from left to right."""
     ready = [i for i, literal in enumerate(waiting) if _is_ready(literal, bound)]
     filters = [i for i in ready if not isinstance(waiting[i], Atom) and not _is_negation(waiting[i])]
     for i in filters:
@@ -27,6 +32,8 @@ def next_literal(
     awaited = {name for literal in waiting if can_fail(literal, types) for name in equated(literal)} - set(bound)
     atoms = [i for i in ready if isinstance(waiting[i], Atom)]
     independent = [i for i in atoms if awaited.isdisjoint(variables(waiting[i]))]
+    if independent and not outward:
+        return independent[0]
     if independent:
         return min(independent, key=lambda i: _rank(waiting[i], bound, is_asked(waiting[i])))
     negations = [i for i in ready if _is_negation(waiting[i])]

@@ -44,8 +44,8 @@ class _Tables:
 
     def __init__(self, storage: Storage, tables: Iterable[Table]) -> None:
         self._storage = storage
-        self._numbers = np.array([table.number for table in tables], np.int64)
-        self._words = ctypes.c_int64 * (TABLE_WORDS * (int(self._numbers.max(initial=0)) + 1))
+        self.numbers = np.array([table.number for table in tables], np.int64)
+        self._words = ctypes.c_int64 * (TABLE_WORDS * (int(self.numbers.max(initial=0)) + 1))
 
     def _described(self) -> NDArray[np.int64]:
         memory = self._words.from_address(self._storage.tables)
@@ -53,12 +53,14 @@ class _Tables:
 
     def words(self, field: int) -> NDArray[np.int64]:
         """One word of every table."""
-        found: NDArray[np.int64] = self._described()[self._numbers, field]
+        found: NDArray[np.int64] = self._described()[self.numbers, field]
         return found
 
-    def set_windows(self, places: NDArray[np.int64], first: NDArray[np.int64], end: NDArray[np.int64]) -> None:
+    def set_windows(
+        self, places: NDArray[np.int64], first: NDArray[np.int64] | int, end: NDArray[np.int64] | int
+    ) -> None:
         """The rows that drive the next round, of the tables at these places."""
-        described, numbers = self._described(), self._numbers[places]
+        described, numbers = self._described(), self.numbers[places]
         described[numbers, T_LO] = first
         described[numbers, T_HI] = end
 
@@ -68,9 +70,9 @@ class DemandRun:
 
     def __init__(
         self, program: DemandProgram, stored: Mapping[str, Table], schemas: Mapping[str, Schema], storage: Storage,
-        codec: Codec, runner: Runner,
+        codec: Codec, runner: Runner, *, memo: bool = True,
     ) -> None:  # fmt: skip
-        self.program = program
+        self.program, self._memo = program, memo
         self._storage, self._codec, self._runner = storage, codec, runner
         self.own = {
             name: storage.create(program.schemas[name].arity)
@@ -85,6 +87,7 @@ class DemandRun:
         }
         self._numbered = {table.number: table for table in self.own.values()}
         self._phases = Phases(storage, codec)
+        self._own = list(self.own.items())
         self._all = _Tables(storage, self.own.values())
         self._places = {name: place for place, name in enumerate(self.own)}
         held = [program.relations[name].held for name in self.own]
@@ -112,9 +115,9 @@ class DemandRun:
             if not np.any(self._free.seen < lengths):
                 return
             self._all.set_windows(self._free.places, self._free.seen, lengths)
-        own = list(self.own.items())
-        phase = self._phase(self._free.group)
-        work.add(self._runner.run(phase, own, Change.INSERTED, self._numbered, resumed=resumed))
+        phase, numbers = self._phase(self._free.group), self._all.numbers
+        made = self._runner.run(phase, self._own, Change.INSERTED, self._numbered, resumed=resumed, numbers=numbers)
+        work.add(made)
         self._free.seen[:] = self._all.words(T_NINS)
 
     def _open_lowest(self, work: ViewWork) -> bool:
@@ -138,7 +141,7 @@ class DemandRun:
     def _phase(self, group: Group) -> Phase:
         return self._phases.phase(
             str(group.gate),
-            lambda: group_plans(self.program, group, TableStatistics(self._tables)),
+            lambda: group_plans(self.program, group, TableStatistics(self._tables), memo=self._memo),
             self._tables,
             self._schemas,
             self._stored,
@@ -198,9 +201,9 @@ class DemandRun:
 
     def clear(self) -> None:
         """Forget what was derived."""
-        tables = list(self.own.values())
         for place in np.flatnonzero(self._all.words(T_NINS)).tolist():
-            tables[place].wipe()
+            self._own[place][1].wipe()
+        self._all.set_windows(self._free.places, 0, 0)
         self._free.seen[:] = 0
         self._gate_seen[:] = 0
 
@@ -216,7 +219,7 @@ class DemandRun:
         for each in (self._free, *self._gates):
             gate = each.group.gate
             lines.append("as long as anything is new:" if gate is None else f"when all is quiet, gate {gate}:")
-            plans = group_plans(self.program, each.group, TableStatistics(self._tables))
+            plans = group_plans(self.program, each.group, TableStatistics(self._tables), memo=self._memo)
             lines += [f"  {line}" for plan in plans for line in str(plan).split("\n")]
         return "\n".join(lines)
 

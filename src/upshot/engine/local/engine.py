@@ -25,10 +25,10 @@ from upshot.engine.local.installed import Installed, counted, same_shape
 from upshot.engine.local.interrupts import uninterrupted
 from upshot.engine.local.layout import NEW, OLD, T_DEL, T_INS
 from upshot.engine.local.local_rows import RowsFactory
-from upshot.engine.local.machine import MACHINE
 from upshot.engine.local.on_demand import OnDemandViews, difference
 from upshot.engine.local.queries import Query
 from upshot.engine.local.runner import Progress, Runner
+from upshot.engine.local.screening import Screening
 from upshot.engine.local.storage import Storage, Table
 from upshot.engine.saved import Saved
 from upshot.engine.work import Work
@@ -45,6 +45,7 @@ class LocalEngine:
         limits = limits or Limits()
         self.budget = limits.memory
         """The most bytes that tables may take, if there is such a bound."""
+        self._optimizations = limits.optimizations
         self._storage = Storage()
         self._account = self._storage.account
         self._codec = Codec(self._account)
@@ -90,17 +91,12 @@ class LocalEngine:
         for component in self._now.components:
             component.rule_change = followers.get(component.plan.views)
         if plan.on_demand.strategies:
-            self._now.on_demand = OnDemandViews(plan, tables, self._storage, self._codec, self._runner)
-            known = before.on_demand.strategies if before.on_demand is not None else {}
-            were_kept = known.keys() - (before.on_demand.unstored if before.on_demand is not None else ())
-            self._now.afresh = frozenset(
-                view
-                for view in plan.on_demand.strategies
-                if view in recompute
-                or view in made
-                or view not in known
-                or (view in were_kept) != (view in plan.on_demand.kept)
+            self._now.on_demand = OnDemandViews(
+                plan, tables, self._storage, self._codec, self._runner, self._optimizations
             )
+            self._now.afresh = self._now.on_demand.afresh(before.on_demand, {*recompute, *made})
+        if self._optimizations.screening:
+            self._now.screening = Screening(plan, tables, self._storage, self._codec, self._runner)
         for number, component in enumerate(self._now.components):
             for name in component.plan.reads:
                 self._now.readers.setdefault(name, []).append(number)
@@ -219,8 +215,9 @@ class LocalEngine:
                 changed.append(name)
         installed = self._now
         readers = installed.readers
-        work.screened = sum(self._count_of(name) for name in changed if name not in readers)
-        due = {i for name in changed for i in readers.get(name, ())}
+        relevant = [name for name in changed if name in readers and self._is_relevant(name)]
+        work.screened = sum(self._count_of(name) for name in changed if name not in relevant)
+        due = {i for name in relevant for i in readers[name]}
         if self._before is not None:
             due |= {i for i, each in enumerate(installed.components) if each.fresh or each.rule_change is not None}
         waiting = sorted(due)
@@ -233,13 +230,19 @@ class LocalEngine:
             for view in component.plan.views:
                 if self._count_of(view) or self._is_replaced(view):
                     changed.append(view)
+                    relevant.append(view)
                     for reader in readers.get(view, ()):
                         if reader not in due:
                             due.add(reader)
                             heapq.heappush(waiting, reader)
-        on_demand = self._changes_on_demand(changed, due)
+        on_demand = self._changes_on_demand(relevant, due)
         work.skipped = len(installed.components) - work.components
         return {**{name: self._delta(name) for name in changed}, **on_demand}
+
+    def _is_relevant(self, name: str) -> bool:
+        """Whether any changed row of a base relation can match a literal."""
+        screening = self._now.screening
+        return screening is None or self._before is not None or screening.is_relevant(name)
 
     def _changes_on_demand(self, changed: Sequence[str], due: Collection[int]) -> dict[str, tuple[Rows, Rows]]:
         """The changes of views that are not maintained as stored rows; those with a stored copy change it."""
@@ -253,11 +256,11 @@ class LocalEngine:
         self.work.components += len(reached)
         self.work.add(done)
         self.work.views[", ".join(views.strategies)] = done
-        shown = {view: self._now.schemas[view] for view in found}
-        return {
-            view: (self._factory.rows(schema, found[view][0]), self._factory.rows(schema, found[view][1]))
-            for view, schema in shown.items()
-        }
+        shown = {}
+        for view, (plus, minus) in found.items():
+            schema = installed.schemas[view]
+            shown[view] = (self._factory.rows(schema, plus), self._factory.rows(schema, minus))
+        return shown
 
     def _rows_before(self, view: str) -> Codes:
         """The rows that a view had before the open definition, in its present shape."""
@@ -347,7 +350,8 @@ class LocalEngine:
 
     def _collect(self) -> None:
         on_demand = self._now.on_demand.texts() if self._now.on_demand is not None else ()
-        constants = (*(code for component in self._now.components for code in component.texts()), *on_demand)
+        screening = self._now.screening.texts() if self._now.screening is not None else ()
+        constants = (*(code for each in self._now.components for code in each.texts()), *on_demand, *screening)
         collect_garbage(self._codec.dictionary, self._now.schemas, self._now.tables, constants, self._factory.alive)
 
     def _close_change(self) -> None:
@@ -363,6 +367,8 @@ class LocalEngine:
                 component.release()
         if installed.on_demand is not None:
             installed.on_demand.release()
+        if installed.screening is not None:
+            installed.screening.release()
         kept = {id(table) for table in keep.tables.values()}
         for table in installed.tables.values():
             if id(table) not in kept:
@@ -443,10 +449,6 @@ class LocalEngine:
 
     def set_progress(self, progress: Progress | None) -> None:
         self._runner.progress = progress
-
-    @property
-    def is_compiled(self) -> bool:
-        return MACHINE.is_compiled
 
     def close(self) -> None:
         self._factory.fetch_all()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from upshot.core.schema import Schema
 from upshot.engine.local.component import Component
 from upshot.engine.local.on_demand import OnDemandViews
+from upshot.engine.local.screening import Screening
 from upshot.engine.local.storage import Table
 from upshot.plan.program_plan import ProgramPlan
 
@@ -23,6 +24,7 @@ class Installed:
     readers: dict[str, list[int]] = field(default_factory=dict)
     """For each relation the components that read it, by their place in the order of evaluation."""
     on_demand: OnDemandViews | None = None
+    screening: Screening | None = None
     afresh: frozenset[str] = frozenset()
     """Views on demand that the open definition made, or defined otherwise."""
 

@@ -15,6 +15,7 @@ from upshot.engine.local.demand_run import DemandRun, insert_rows
 from upshot.engine.local.layout import T_DEL, T_INS
 from upshot.engine.local.runner import Runner
 from upshot.engine.local.storage import Storage, Table
+from upshot.engine.optimizations import Optimizations
 from upshot.engine.work import ViewWork
 from upshot.plan.cost import Decision, Experience, Situation, decide
 from upshot.plan.program_plan import ProgramPlan
@@ -46,10 +47,12 @@ class OnDemandViews:
     """The views of a plan that are computed on demand, over the tables of all that is stored."""
 
     def __init__(
-        self, plan: ProgramPlan, tables: Mapping[str, Table], storage: Storage, codec: Codec, runner: Runner
-    ) -> None:
+        self, plan: ProgramPlan, tables: Mapping[str, Table], storage: Storage, codec: Codec, runner: Runner,
+        optimizations: Optimizations,
+    ) -> None:  # fmt: skip
         self._plan, self._tables = plan, tables
         self._storage, self._codec, self._runner = storage, codec, runner
+        self._optimizations = optimizations
         self._runs: dict[object, DemandRun] = {}
         self._experience = Experience()
 
@@ -60,6 +63,16 @@ class OnDemandViews:
     @property
     def unstored(self) -> frozenset[str]:
         return self._plan.on_demand.unstored
+
+    def afresh(self, before: OnDemandViews | None, touched: Collection[str]) -> frozenset[str]:
+        """The views that were not on demand before, that are defined otherwise, or whose copy comes or goes."""
+        known = before.strategies.keys() if before is not None else frozenset()
+        kept = known - before.unstored if before is not None else frozenset()
+        return frozenset(
+            view
+            for view in self.strategies
+            if view in touched or view not in known or (view in kept) != (view not in self.unstored)
+        )
 
     @property
     def copied(self) -> frozenset[str]:
@@ -95,7 +108,16 @@ class OnDemandViews:
         if decision.recompute:
             self._experience.computed(situation.read + situation.held, work.probed + work.derived)
         work.decision = str(decision)
-        return found, work
+        return self._reported(found), work
+
+    def _reported(self, found: Mapping[str, Change]) -> dict[str, Change]:
+        """Only what somebody listens to."""
+        reported = {}
+        for view, signs in self._plan.wanted().items():
+            if view in found:
+                plus, minus = found[view]
+                reported[view] = (plus if "plus" in signs else plus[:0], minus if "minus" in signs else minus[:0])
+        return reported
 
     def _decision(self, situation: Situation) -> Decision:
         """Whether to follow the change, or to compute both states whole and compare. Until it is known what that takes,
@@ -141,6 +163,9 @@ class OnDemandViews:
                 self._plan.normal,
                 {view: name for view, name in self.strategies.items() if view not in afresh},
                 changed=signs,
+                wanted=self._plan.wanted(afresh) if self._optimizations.event_paths else None,
+                specializing=self._optimizations.partial_evaluation,
+                sip=self._optimizations.sip,
             ),
         )
         given = {
@@ -200,7 +225,7 @@ class OnDemandViews:
     def answer(self, schema: Schema, clauses: tuple[Clause, ...]) -> Codes:
         """The rows that a query's clauses derive for its head: magic sets over the definitions of unstored views."""
         question, program = about_clauses(self._plan.normal, self.unstored, schema, clauses)
-        run = DemandRun(question.program, self._tables, program.schemas, self._storage, self._codec, self._runner)
+        run = self._prepared(question.program, program.schemas)
         try:
             run.run({})
             return run.rows(question.answers[schema.name])
@@ -212,11 +237,16 @@ class OnDemandViews:
     def _run(self, key: object, make: Callable[[], DemandProgram]) -> DemandRun:
         run = self._runs.pop(key, None)
         if run is None:
-            run = DemandRun(make(), self._tables, self._plan.normal.schemas, self._storage, self._codec, self._runner)
+            run = self._prepared(make(), self._plan.normal.schemas)
             if len(self._runs) >= _MOST_RUNS:
                 self._runs.pop(next(iter(self._runs))).release()
         self._runs[key] = run
         return run
+
+    def _prepared(self, program: DemandProgram, schemas: Mapping[str, Schema]) -> DemandRun:
+        return DemandRun(
+            program, self._tables, schemas, self._storage, self._codec, self._runner, memo=self._optimizations.memo
+        )
 
     def _clear(self, run: DemandRun) -> None:
         run.clear()

@@ -161,7 +161,15 @@ class OnDemandViews:
         program = self._programs.pop(key, None)
         if program is None:
             strategies = {view: name for view, name in self.strategies.items() if view not in afresh}
-            program = changes_on_demand(self._plan.normal, strategies, changed=signs)
+            optimizations = self._limits.optimizations
+            program = changes_on_demand(
+                self._plan.normal,
+                strategies,
+                changed=signs,
+                wanted=self._plan.wanted(afresh) if optimizations.event_paths else None,
+                specializing=optimizations.partial_evaluation,
+                sip=optimizations.sip,
+            )
             if len(self._programs) >= _MOST_PROGRAMS:
                 self._programs.pop(next(iter(self._programs)))
         self._programs[key] = program

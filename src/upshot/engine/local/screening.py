@@ -1,0 +1,75 @@
+"""Changes that no literal of any rule can match, found by looking at the changed rows alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from upshot.check.program import Clause
+from upshot.core.schema import Schema
+from upshot.engine.local.codec import Codec
+from upshot.engine.local.phases import Phases, TableStatistics
+from upshot.engine.local.runner import Runner
+from upshot.engine.local.storage import Storage, Table
+from upshot.plan.order_body import Resolved
+from upshot.plan.program_plan import ProgramPlan
+from upshot.plan.rule_plan import Action, Change, RulePlan, State
+from upshot.plan.rule_plans import driven_plan
+from upshot.rewrite.screening import relevant_rows
+
+_MATCHED = "'matched"
+"""The relation of the changed rows that some literal matches; no relation of a user is called so."""
+
+
+class Screening:
+    """The guards of the literals over base relations, for one program."""
+
+    def __init__(
+        self, plan: ProgramPlan, tables: Mapping[str, Table], storage: Storage, codec: Codec, runner: Runner
+    ) -> None:
+        self._plan, self._tables = plan, tables
+        self._storage, self._codec, self._runner = storage, codec, runner
+        self._views = [view for layer in plan.normal.strata for view in layer]
+        self._guards: dict[str, tuple[Clause, ...] | None] = {}
+        self._phases: dict[str, tuple[Phases, Table]] = {}
+
+    def is_relevant(self, relation: str) -> bool:
+        """Whether any row of the relation's change can matter to a view."""
+        if relation not in self._guards:
+            self._guards[relation] = relevant_rows(self._plan.normal, relation, self._views)
+        guards = self._guards[relation]
+        if guards is None or not guards:
+            return guards is None
+        phases, matched = self._phases.get(relation) or self._prepared(relation)
+        tables = {**self._tables, _MATCHED: matched}
+        schema = self._plan.normal.schemas[relation]
+        schemas: Mapping[str, Schema] = {relation: schema, _MATCHED: schema}
+        phase = phases.phase("guards", lambda: self._plans(guards, tables), tables, schemas, ())
+        try:
+            self._runner.run(phase, (), None, {matched.number: matched})
+            return matched.size > 0
+        finally:
+            matched.rollback()
+
+    def _prepared(self, relation: str) -> tuple[Phases, Table]:
+        made = Phases(self._storage, self._codec), self._storage.create(self._plan.normal.schemas[relation].arity)
+        self._phases[relation] = made
+        return made
+
+    def _plans(self, guards: tuple[Clause, ...], tables: Mapping[str, Table]) -> Iterator[RulePlan]:
+        for guard in guards:
+            for change, state in ((Change.DELETED, State.OLD), (Change.INSERTED, State.NEW)):
+                yield driven_plan(
+                    "guard", guard, None, 0, change, Action.INSERT,
+                    lambda name, state=state: Resolved(name, state),  # type: ignore[misc]
+                    TableStatistics(tables), head=_MATCHED, seed=True,
+                )  # fmt: skip
+
+    def texts(self) -> Iterator[int]:
+        for phases, _ in self._phases.values():
+            yield from phases.texts()
+
+    def release(self) -> None:
+        for phases, matched in self._phases.values():
+            phases.release()
+            self._storage.drop(matched)
+        self._phases.clear()

@@ -1,0 +1,135 @@
+"""Every optimization can be switched off: the answers are the same, and the counters grow."""
+
+from __future__ import annotations
+
+import pytest
+
+import upshot
+from tests.engine.driver import plain
+from tests.properties.cases import after
+from tests.properties.random_programs import Features, random_case
+from tests.properties.settings import case_count, seed_of
+from tests.properties.strategies import view_options
+from upshot.check import check
+from upshot.core.errors import Error
+from upshot.engine.naive import evaluate
+from upshot.engine.optimizations import NAMES
+from upshot.syntax import parse
+
+REACH = """
+.decl edge(x: number, y: number)
+.decl reach(x: number, y: number)
+.decl far(y: number)
+reach(X, Y) :- edge(X, Y).
+reach(X, Z) :- reach(X, Y), edge(Y, Z).
+far(Y) :- reach(1, Y), Y > 50.
+.view reach strategy=epf events=none
+.view far strategy=epf events=insert
+"""
+EDGES = [(n, n + 1) for n in range(60)] + [(n, n + 1) for n in range(1000, 1060)]
+
+
+def loaded(text: str, optimize: bool | list[str]) -> upshot.Database:
+    db = upshot.connect(optimize=optimize)
+    db.define(text)
+    with db.transaction() as tx:
+        tx.insert("edge", EDGES)
+    return db
+
+
+def test_constants_are_pushed_down_and_only_wanted_events_are_followed() -> None:
+    probed = {}
+    for name, optimize in (("on", True), ("off", False)):
+        with loaded(REACH, optimize) as db:
+            with db.transaction() as tx:
+                tx.insert("edge", [(1060, 2000), (60, 3000)])
+            assert plain(tx.changes["far"].inserted) == {(3000,)}
+            assert "reach" not in tx.changes
+            with db.transaction() as gone:
+                gone.delete("edge", [(30, 31)])
+            assert "far" not in gone.changes
+            probed[name] = (tx.stats.probed + tx.stats.derived, gone.stats.probed + gone.stats.derived)
+    assert probed["on"][0] * 5 < probed["off"][0]
+    assert probed["on"][1] * 5 < probed["off"][1]
+
+
+def test_changes_that_no_literal_matches_wake_nobody() -> None:
+    text = """
+    .decl edge(x: number, y: number) .decl near(x: number, y: number) .decl start(y: number)
+    near(X, Y) :- edge(X, Y), Y < 100. start(Y) :- edge(1, Y).
+    """
+    for optimize, components in ((True, 0), (False, 2)):
+        with loaded(text, optimize) as db:
+            with db.transaction() as tx:
+                tx.insert("edge", [(7, 500), (8, 501)])
+                tx.delete("edge", [(1005, 1006)])
+            assert (tx.stats.components, len(tx.changes["edge"].inserted)) == (components, 2)
+            assert tx.stats.screened == (3 if optimize else 0)
+            with db.transaction() as tx:
+                tx.insert("edge", [(7, 500), (1, 700)])
+            assert plain(tx.changes["start"].inserted) == {(700,)}
+            db.verify()
+
+
+def test_what_is_known_is_not_asked_for_again() -> None:
+    text = REACH.replace("epf events=none", "rod").replace("epf events=insert", "rod")
+    asked = {}
+    for optimize in (True, ["sip", "event_paths", "partial_evaluation", "screening"]):
+        with loaded(text, optimize) as db:
+            with db.transaction() as tx:
+                tx.delete("edge", [(20, 21)])
+            asked[bool(optimize is True)] = tx.stats.asked
+            db.verify()
+    assert asked[True] < asked[False]
+
+
+def test_joining_from_what_is_bound_outward_touches_less() -> None:
+    text = """
+    .decl edge(x: number, y: number) .decl all_pairs(x: number, y: number) .decl two(x: number, z: number)
+    all_pairs(X, Y) :- edge(X, Y).
+    two(X, Z) :- all_pairs(A, X), all_pairs(B, Z), edge(X, B), edge(A, A).
+    .view two strategy=epf .view all_pairs strategy=epf
+    """
+    work = {}
+    for optimize in (True, [name for name in NAMES if name != "sip"]):
+        with loaded(text, optimize) as db:
+            with db.transaction() as tx:
+                tx.insert("edge", [(5, 5)])
+            work[optimize is True] = tx.stats.probed + tx.stats.matched
+            db.verify()
+    assert work[True] < work[False]
+
+
+@pytest.mark.parametrize("strategy", ["rod", "epf", "propagation", "differencing", "maintenance"])
+@pytest.mark.parametrize("left_out", [*NAMES, "all"])
+def test_random_programs_give_the_same_changes_without(strategy: str, left_out: str) -> None:
+    kept = [] if left_out == "all" else [name for name in NAMES if name != left_out]
+    for number in range(case_count(200, least=2)):
+        case = random_case(seed_of(f"optimizations {strategy} {left_out}", number), Features())
+        program = check(parse(case.text()))
+        with upshot.connect(optimize=kept) as db:
+            try:
+                db.define(case.text() + "\n" + "\n".join(view_options(program, strategy)))
+                with db.transaction() as tx:
+                    for name, rows in case.base.items():
+                        tx.insert(name, list(rows))
+                state = case.base
+                for transaction in case.transactions:
+                    following = after(state, transaction)
+                    before, wanted = evaluate(program, state), evaluate(program, following)
+                    with db.transaction() as tx:
+                        for change in transaction:
+                            (tx.insert if change.sign == "+" else tx.delete)(change.relation, [change.row])
+                    for view, rows in wanted.items():
+                        assert plain(tx.changes[view].inserted) == rows - before[view], case.text()
+                        assert plain(tx.changes[view].deleted) == before[view] - rows, case.text()
+                    state = following
+            except Error:
+                continue
+
+
+@pytest.mark.parametrize("given", ["sip", ["sips"], [1]])
+def test_unknown_optimizations_are_refused(given: object) -> None:
+    with pytest.raises(upshot.Error) as caught:
+        upshot.connect(optimize=given)  # type: ignore[arg-type]
+    assert caught.value.code == "wrong-argument"
