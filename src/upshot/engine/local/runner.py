@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from upshot.core.errors import DataError, EngineError, Error, LimitError, OverflowError_
 from upshot.engine.limits import Limits
@@ -49,13 +50,19 @@ class Runner:
 
     def run(
         self, phase: Phase, component: Sequence[tuple[str, Table]], grows: Change | None, numbered: dict[int, Table], *,
-        resumed: bool = False,
+        resumed: bool = False, numbers: NDArray[np.int64] | None = None,
     ) -> ViewWork:  # fmt: skip
         """Run a phase to its fixpoint; `grows` is the list of the component's tables that drives the rounds. When it is
-        `resumed`, plans that start it do not run again, and the caller has set each driving table's first window."""
+        `resumed`, plans that start it do not run again, and the caller has set each driving table's first window; so
+        it has if it gives the `numbers` of a component of many tables."""
         started = time.perf_counter()
-        tables = [table for _, table in component] if grows is not None else []
-        self._begin(phase, tables, grows, resumed)
+        if numbers is None:
+            tables = [table for _, table in component] if grows is not None else []
+            numbers = np.array([table.number for table in tables], np.int64)
+            for table in () if resumed else tables:
+                table.set(op.T_LO, 0)
+                table.set(op.T_HI, 0)
+        self._begin(phase, numbers, grows, resumed)
         while True:
             result = MACHINE.run(
                 phase.code.address, phase.table.address, self._storage.tables, self._storage.indexes,
@@ -66,8 +73,8 @@ class Runner:
             self._attend(result, phase, component, numbered)
         return self._work(time.perf_counter() - started)
 
-    def _begin(self, phase: Phase, tables: Sequence[Table], grows: Change | None, resumed: bool) -> None:
-        self._state.reserve(8 * (op.S_COMPONENT + len(tables)))
+    def _begin(self, phase: Phase, numbers: NDArray[np.int64], grows: Change | None, resumed: bool) -> None:
+        self._state.reserve(8 * (op.S_COMPONENT + len(numbers)))
         ctypes.memset(self._state.address, 0, 8 * op.S_COMPONENT)
         for extern in phase.externs:
             extern.input.empty_scratch()
@@ -80,13 +87,8 @@ class Runner:
         self._set(op.S_TRACE, int(self.trace is not None))
         self._set(op.S_WORKERS, self.workers if MACHINE.is_compiled else 1)
         self._set(op.S_WORTH, self.worth_sharing)
-        self._set(op.S_NTABLES, len(tables))
-        numbers = self._state.view(np.int64, op.S_COMPONENT + len(tables))[op.S_COMPONENT :]
-        numbers[:] = [table.number for table in tables]
-        if not resumed:
-            for table in tables:
-                table.set(op.T_LO, 0)
-                table.set(op.T_HI, 0)
+        self._set(op.S_NTABLES, len(numbers))
+        self._state.view(np.int64, op.S_COMPONENT + len(numbers))[op.S_COMPONENT :] = numbers
         self._set(op.S_ROUND, int(resumed))
 
     def _set(self, word: int, value: int) -> None:
