@@ -114,7 +114,7 @@ def test_a_rule_is_not_added_twice(chains: upshot.Database) -> None:
     assert caught.value.code == "rule-exists"
 
 
-@pytest.mark.parametrize("strategy", ["auto", "maintenance", "production", "rod", "epf"])
+@pytest.mark.parametrize("strategy", ["auto", "maintenance", "bf", "production", "rod", "epf"])
 def test_random_programs_follow_their_rules_exactly(strategy: str) -> None:
     for number in range(case_count(40, least=4)):
         case = random_case(seed_of(f"rules {strategy}", number), Features(recursion=0.7))
@@ -151,3 +151,25 @@ def _follow(text: str, base: dict[str, frozenset[tuple[object, ...]]], strategy:
                 assert plain(db.rows(view)) == wanted[view], (text, print_item(rules[number]), view)
                 assert plain(made.changes[view].inserted) == wanted[view] - before[view], (text, view)
                 assert plain(made.changes[view].deleted) == before[view] - wanted[view], (text, view)
+
+
+def test_a_view_that_is_not_stored_follows_its_rules_too() -> None:
+    with upshot.connect() as db:
+        db.define(BLOCKS + ".view path strategy=epf\n.view far materialized=false")
+        with db.transaction() as tx:
+            tx.insert("edge", [(100 * block + n, 100 * block + n + 1) for block in range(200) for n in range(9)])
+            tx.insert("link", [(9, 100), (5, 7)])
+        whole = len(db.rows("path"))
+        for change, sign in ((db.add_rule, 1), (db.remove_rule, -1)):
+            before = plain(db.rows("path"))
+            made = change(LINKS)
+            assert (made.recomputed, set(made.followed)) == ((), {"path", "far"})
+            now = plain(db.rows("path"))
+            assert (plain(made.changes["path"].inserted), plain(made.changes["path"].deleted)) == (
+                now - before,
+                before - now,
+            )
+            assert len(now) - len(before) == sign * 10
+            assert made.stats.derived < whole / 5
+            assert made.stats.stored == 0
+            db.verify()

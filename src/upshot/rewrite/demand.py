@@ -123,6 +123,8 @@ class Demand:
         self.clauses: dict[str, list[Clause]] = {name: [] for name in program.schemas}
         for clause in program.clauses:
             self.clauses[clause.head.relation].append(clause)
+        self.clauses_before: dict[str, list[Clause]] | None = None
+        """The rules of the old state, where they are others than those of the new one."""
         self._changed = changed
         self.rules: list[DemandRule] = []
         self.relations: dict[str, Meaning] = {}
@@ -193,8 +195,20 @@ class Demand:
             adornment = adornment[:-1] + "f"
         args = tuple(term for term, letter in zip(atom.args, adornment, strict=True) if letter == "b")
         head = Atom(self.magic(atom.relation, state, adornment), args)
+        given = (*given, *self._without_null(atom, adornment, types))
         if tuple(given) != (head,):
             self.add("M", head, given, types, source=source)
+
+    def _without_null(self, atom: Atom, adornment: str, types: Mapping[str, Type]) -> list[Literal]:
+        """NULL is not asked for in a column that has none."""
+        columns = self.program.schemas[atom.relation].columns
+        places = zip(atom.args, adornment, columns, strict=True)
+        bound = [(term, column.type) for term, letter, column in places if letter == "b"]
+        return [
+            Not(Test("is_null", (term,)))
+            for term, type in bound
+            if isinstance(term, Variable) and types[term.name].nullable and not type.nullable
+        ]
 
     def magic(self, relation: str, state: str, adornment: str) -> str:
         """The relation of the bindings that this state query was asked for."""
@@ -207,8 +221,13 @@ class Demand:
             self.asked.append((relation, state, adornment))
         return self._names[meaning]
 
+    def rules_in(self, view: str, state: str) -> list[Clause]:
+        """The clauses that define a view in a state."""
+        return self.clauses[view] if state != "old" or self.clauses_before is None else self.clauses_before[view]
+
     def is_aggregate(self, relation: str) -> bool:
-        return any(aggregate_of(clause) is not None for clause in self.clauses.get(relation, ()))
+        clauses = (*self.clauses.get(relation, ()), *(self.clauses_before or {}).get(relation, ()))
+        return any(aggregate_of(clause) is not None for clause in clauses)
 
     def state(self, state: str) -> Read:
         """Reads every relation in one state, asking for the rows of views that are not stored in it."""

@@ -14,7 +14,7 @@ def add_query_rules(demand: Demand) -> None:
     done = 0
     while done < len(demand.asked):
         view, state, adornment = demand.asked[done]
-        for clause in demand.clauses[view]:
+        for clause in demand.rules_in(view, state):
             if aggregate_of(clause) is not None:
                 _add_fold(demand, clause, state, adornment)
             else:

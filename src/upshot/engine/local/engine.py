@@ -94,7 +94,8 @@ class LocalEngine:
             self._now.on_demand = OnDemandViews(
                 plan, tables, self._storage, self._codec, self._runner, self._optimizations
             )
-            self._now.afresh = self._now.on_demand.afresh(before.on_demand, {*recompute, *made})
+            if not self._now.on_demand.follow_rules(before.on_demand, made):
+                self._now.afresh = self._now.on_demand.afresh(before.on_demand, {*recompute, *made})
         if self._optimizations.screening:
             self._now.screening = Screening(plan, tables, self._storage, self._codec, self._runner)
         for number, component in enumerate(self._now.components):
@@ -248,7 +249,7 @@ class LocalEngine:
         """The changes of views that are not maintained as stored rows; those with a stored copy change it."""
         installed, views = self._now, self._now.on_demand
         reached = [installed.components[i].plan.views for i in sorted(due) if installed.components[i].is_on_demand]
-        if views is None or not (reached or installed.afresh):
+        if views is None or not (reached or installed.afresh or views.follows_rules):
             return {}
         with self._bounded(", ".join(view for layer in reached for view in layer)):
             self._staged.update(views.copied)

@@ -19,6 +19,7 @@ from upshot.engine.optimizations import Optimizations
 from upshot.engine.work import ViewWork
 from upshot.plan.cost import Decision, Experience, Situation, decide
 from upshot.plan.program_plan import ProgramPlan
+from upshot.rewrite.changes_of_rules import changes_of_rules
 from upshot.rewrite.changes_on_demand import changes_on_demand
 from upshot.rewrite.demand import DemandProgram, Held
 from upshot.rewrite.questions import about_clauses, about_views
@@ -53,6 +54,7 @@ class OnDemandViews:
         self._plan, self._tables = plan, tables
         self._storage, self._codec, self._runner = storage, codec, runner
         self._optimizations = optimizations
+        self._following: DemandProgram | None = None
         self._runs: dict[object, DemandRun] = {}
         self._experience = Experience()
 
@@ -63,6 +65,28 @@ class OnDemandViews:
     @property
     def unstored(self) -> frozenset[str]:
         return self._plan.on_demand.unstored
+
+    def follow_rules(self, before: OnDemandViews | None, made: Collection[str]) -> bool:
+        """Whether the views can follow from the rules and rows they had before, rather than be computed: the next
+        `propagate` then does that. Relations `made` have new tables, so what they held before is out of reach."""
+        if before is None or self._plan.on_demand.kept != before._plan.on_demand.kept:
+            return False
+        if self._plan.normal == before._plan.normal:
+            return False
+        program = changes_of_rules(
+            before._plan.normal,
+            self._plan.normal,
+            {"before": before.strategies.keys(), "after": self.strategies.keys()},
+            sip=self._optimizations.sip,
+        )
+        shown, were = (each.strategies.keys() & each._plan.source.schemas.keys() for each in (self, before))
+        if program is None or shown != were:
+            return False
+        stored = {m.relation for m in program.relations.values() if m.held in (Held.STORED, Held.CHANGE)}
+        if not stored <= self._tables.keys() or not stored.isdisjoint(set(made) & before._tables.keys()):
+            return False
+        self._following = program
+        return True
 
     def afresh(self, before: OnDemandViews | None, touched: Collection[str]) -> frozenset[str]:
         """The views that were not on demand before, that are defined otherwise, or whose copy comes or goes."""
@@ -89,7 +113,7 @@ class OnDemandViews:
         work = ViewWork()
         situation = self._situation(changed)
         decision = self._decision(situation)
-        if decision.recompute:
+        if decision.recompute and self._following is None:
             shown = self.strategies.keys() & self._plan.source.schemas.keys() - afresh.keys()
             afresh = {**{view: self.rows(view, work=work) for view in shown}, **afresh}
         elif not self.strategies.keys() <= afresh.keys():
@@ -105,7 +129,7 @@ class OnDemandViews:
         for view in shown:
             found[view] = difference(rows[view], afresh[view])
             self._replace(view, rows[view])
-        if decision.recompute:
+        if decision.recompute and shown:
             self._experience.computed(situation.read + situation.held, work.probed + work.derived)
         work.decision = str(decision)
         return self._reported(found), work
@@ -150,6 +174,11 @@ class OnDemandViews:
                 table.stage(rows, insert=True)
             table.settle()
 
+    @property
+    def follows_rules(self) -> bool:
+        """Whether the open definition is one that the views follow."""
+        return self._following is not None
+
     def changes(self, changed: Collection[str], afresh: Collection[str]) -> tuple[dict[str, Change], ViewWork]:
         """The net insertions and deletions of the views, all but those `afresh`, that follow from the staged changes of
         stored relations."""
@@ -157,15 +186,19 @@ class OnDemandViews:
             name: frozenset(sign for sign, field in _LISTS.items() if self._tables[name].word(field + 1))
             for name in sorted(changed)
         }
+        following, self._following = self._following, None
         run = self._run(
-            ("changes", tuple(signs.items()), frozenset(afresh)),
-            lambda: changes_on_demand(
-                self._plan.normal,
-                {view: name for view, name in self.strategies.items() if view not in afresh},
-                changed=signs,
-                wanted=self._plan.wanted(afresh) if self._optimizations.event_paths else None,
-                specializing=self._optimizations.partial_evaluation,
-                sip=self._optimizations.sip,
+            ("rules",) if following is not None else ("changes", tuple(signs.items()), frozenset(afresh)),
+            lambda: (
+                following
+                or changes_on_demand(
+                    self._plan.normal,
+                    {view: name for view, name in self.strategies.items() if view not in afresh},
+                    changed=signs,
+                    wanted=self._plan.wanted(afresh) if self._optimizations.event_paths else None,
+                    specializing=self._optimizations.partial_evaluation,
+                    sip=self._optimizations.sip,
+                )
             ),
         )
         given = {
@@ -178,6 +211,8 @@ class OnDemandViews:
             found = {view: self._net(run, view) for view in run.program.views if view in self._plan.source.schemas}
         finally:
             self._clear(run)
+            if ("rules",) in self._runs:
+                self._runs.pop(("rules",)).release()
         work.inserted = sum(len(plus) for plus, _ in found.values())
         work.deleted = sum(len(minus) for _, minus in found.values())
         return {view: change for view, change in found.items() if len(change[0]) or len(change[1])}, work

@@ -45,7 +45,7 @@ class Phases:
             phase, sizes = known
             if not any(_has_drifted(size, tables[relation].size) for relation, size in sizes.items()):
                 return phase
-        widest = max(schema.arity for schema in schemas.values()) + 1
+        widest = max((schema.arity for schema in schemas.values()), default=0) + 1
         phase = Assembler(self._storage, tables, schemas, self._codec, widest).assemble(plans())
         self._known[name] = phase, {relation: tables[relation].size for relation in reads}
         if known is not None:
