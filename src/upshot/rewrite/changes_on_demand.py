@@ -9,6 +9,7 @@ from upshot.rewrite.demand import Demand, DemandProgram
 from upshot.rewrite.differencing import add_differencing
 from upshot.rewrite.epf import add_epf
 from upshot.rewrite.event_paths import event_paths
+from upshot.rewrite.linear_views import linear_views
 from upshot.rewrite.maintenance import atoms_of
 from upshot.rewrite.operators import operators
 from upshot.rewrite.partial_evaluation import partial_evaluation, reached
@@ -44,13 +45,15 @@ def changes_on_demand(
 
     `changed`: the signs (`ins`, `del`) that stored relations change by. `wanted`: the views that somebody listens to,
     and for what (`plus`, `minus`); rules that lead to nothing else are left out. None for all. Then, with
-    `specializing`, constants are pushed down into copies of rules, and with `unfolding` a view of `differencing` that
-    only one other reads is expanded into it. `nervous`: views of `differencing` that may report rows that were there
-    before, or still are; only those that no other reads do. Views that an algorithm puts in between have no results of
-    their own. Without `sip` the literals of a rule are joined as they stand, from left to right.
+    `specializing`, closures are made linear and constants are pushed down into copies of rules, and with `unfolding` a
+    view of `differencing` that only one other reads is expanded into it. `nervous`: views of `differencing` that may
+    report rows that were there before, or still are; only those that no other reads do. Views that an algorithm puts in
+    between have no results of their own. Without `sip` the literals of a rule are joined as they stand, from left to
+    right.
     """
     views = [view for layer in program.strata for view in layer if view in (strategies if wanted is None else wanted)]
     if wanted is not None and specializing:
+        program, strategies = linear_views(program, strategies)
         program, strategies = _specialized(program, strategies, wanted)
     if wanted is not None and unfolding:
         program = unfold(program, [v for v, s in strategies.items() if s == "differencing" and v not in wanted])
