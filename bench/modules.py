@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow
 
+from upshot.check.options import VIEW_VALUES
+
 MODULES, PROCEDURES = 283, 1630
 LAYERS, SUBSYSTEMS = 8, 12
 SYSTEMS = ("unix", "vms", "dos", "os2", "mac")
@@ -177,7 +179,10 @@ class Modules:
         views = [view]
         if "mod_dep(" in rules:
             rules, views = DEPENDENCE + rules, [view, "mod_dep"]
-        return TABLES + rules + "".join(f".view {name} strategy={strategy} {policy(strategy)}\n" for name in views)
+        told = [f".view {name} strategy={strategy} {policy(strategy)}" for name in views]
+        if strategy != "recompute" and "events" in VIEW_VALUES and len(views) == 2:
+            told.append(".view mod_dep events=none")
+        return TABLES + rules + "\n".join(told) + "\n"
 
     def arrow(self) -> dict[str, Any]:
         """Every base relation as an Arrow table, its columns named as declared."""
@@ -187,11 +192,12 @@ class Modules:
             for name, rows in self.tables().items()
         }
 
-    def links(self, count: int) -> list[tuple[str, str]]:
-        """Imports that are not there yet, in the first copy: every other one by a module that M is based on."""
+    def links(self, count: int, *, direct: bool = False) -> list[tuple[str, str]]:
+        """Imports that are not there yet, in the first copy: every other one by a module that M is based on, the others
+        by any; if `direct`, by M itself and by any."""
         rng = np.random.default_rng(5)
         modules, procedures = sorted(self.first.layer), sorted(self._home)
-        based = sorted(self.base_of(self.subject) | {self.subject})
+        based = [self.subject] if direct else sorted(self.base_of(self.subject) | {self.subject})
         found: dict[tuple[str, str], None] = {}
         while len(found) < count:
             among = based if len(found) % 2 == 0 else modules

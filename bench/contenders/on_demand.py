@@ -24,7 +24,7 @@ from bench.tasks import Answer, Task
 STORED = ("auto", "maintenance", "counting", "recompute", "production")
 """Strategies that keep rows; all others must not have one."""
 
-SCANNED = 4
+SCANNED = 2
 """Changes by which the dearest constraints are looked for."""
 DEAREST = 3
 """How many of them are then measured like all of them together."""
@@ -115,7 +115,7 @@ def _modules(task: Task) -> Answer:
     strategy, view = task.options["strategy"], task.options["view"]
     timed = _Timed(modules.program(view, strategy), modules.arrow(), strategy, [view])
     before = modules.expected(view)
-    links = modules.links(task.options["links"])
+    links = modules.links(task.options["links"], direct=view == "with_prefix")
     answer = Answer(times={"asked again": []})
     for number, link in enumerate([links[0], *links]):
         expected = modules.expected(view, link)
