@@ -101,7 +101,7 @@ class LocalEngine:
         for number, component in enumerate(self._now.components):
             for name in component.plan.reads:
                 self._now.readers.setdefault(name, []).append(number)
-        anew = {view for component in self._now.components if component.fresh for view in component.plan.views}
+        anew = {v for each in self._now.components if each.fresh and not each.is_on_demand for v in each.plan.views}
         return frozenset(anew | self._now.afresh)
 
     def _components(self, before: Installed, made: set[str], recompute: Collection[str]) -> list[Component]:
