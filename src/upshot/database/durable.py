@@ -36,7 +36,8 @@ def _restored(store: Store, make_engine: Callable[[], Engine]) -> State:
     _refuse_missing(compiled, relations.keys())
     engine = make_engine()
     try:
-        engine.restore(compiled.plan, {name: recovered.saved[name] for name in relations})
+        stored = relations.keys() - compiled.plan.on_demand.unstored
+        engine.restore(compiled.plan, {name: recovered.saved[name] for name in stored})
         store.tidy()
     except BaseException:
         engine.close()

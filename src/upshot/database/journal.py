@@ -42,8 +42,9 @@ class KeepsHidden(Protocol):
 class Journal:
     """The store of a database, told of every change by `prepared`.
 
-    `relations` are those whose rows the store can give back: all base relations, hidden ones included, all views, and
-    what the engine keeps. The set changes with a program, and with a snapshot.
+    `relations` are those whose changes it is told: all base relations, hidden ones included, all views, and what the
+    engine keeps; it can give back their rows, too, but for views that are not stored. The set changes with a program,
+    and with a snapshot.
     """
 
     def __init__(self, store: Store, relations: Mapping[str, Relation]) -> None:
@@ -94,7 +95,16 @@ class Journal:
                 changes[name] = _whole(engine, name, changes.get(name), relation)
             else:
                 del after[name]
-        reset = frozenset(n for n in after if n not in before or before[n].schema.types != after[n].schema.types)
+        for name in old.plan.on_demand.unstored & before.keys() & after.keys() - new.plan.on_demand.unstored:
+            # The log has its changes so far, but no rows that they could be applied to.
+            changes[name] = _whole(engine, name, changes.get(name), after[name])
+        reset = frozenset(
+            name
+            for name, relation in after.items()
+            if name not in before
+            or before[name].schema.types != relation.schema.types
+            or (name in old.plan.on_demand.unstored and name not in new.plan.on_demand.unstored)
+        )
         return NewProgram(print_program(new.program), after, reset, _normal_form(new.plan, after)), changes
 
     # ---- snapshots ----------------------------------------------------------------------------------
@@ -102,7 +112,8 @@ class Journal:
     def snapshot(self, engine: Engine, version: int, compiled: Compiled) -> None:
         """Writes all rows down, so that the next opening need not replay the changes until now."""
         relations = _wanted(engine, compiled)
-        sizes = {name: engine.size(name) for name in relations}
+        unstored = compiled.plan.on_demand.unstored
+        sizes = {name: 0 if name in unstored else engine.size(name) for name in relations}
         self.store.snapshot(version, relations, sizes, engine.save, _normal_form(compiled.plan, relations))
         self.relations, self._looked_at = relations, 0
 
@@ -113,7 +124,8 @@ class Journal:
         if tail.rows < self._looked_at + WORTH_A_LOOK and tail.small_bytes < MOST_SMALL_BYTES:
             return
         self._looked_at = tail.rows
-        there = sum(engine.size(name) for name in self.relations)
+        unstored = compiled.plan.on_demand.unstored
+        there = sum(engine.size(name) for name in self.relations if name not in unstored)
         many = tail.small_rows > MOST_SMALL_ROWS or tail.small_bytes > MOST_SMALL_BYTES
         if not many and tail.snapshot_rows + tail.rows <= 3 * there + WORTH_A_LOOK:
             return
@@ -129,8 +141,7 @@ def _wanted(engine: Engine, compiled: Compiled) -> dict[str, Relation]:
     return {
         name: Relation(schema, name in compiled.visible)
         for name, schema in compiled.plan.normal.schemas.items()
-        if (name in compiled.visible or schema.role is Role.BASE or name in kept)
-        and name not in compiled.plan.on_demand.unstored
+        if name in compiled.visible or schema.role is Role.BASE or name in kept
     }
 
 
