@@ -22,7 +22,7 @@ from upshot.rewrite.network import levels
 from upshot.rewrite.row_variables import row_variables
 from upshot.rewrite.shapes import aggregate_of
 from upshot.rewrite.sip import is_bound, next_literal
-from upshot.syntax.ast import Atom, Not, Test, Variable
+from upshot.syntax.ast import Atom, Constant, Not, Test, Variable
 
 
 class Held(Enum):
@@ -276,7 +276,21 @@ class Demand:
         whose rows must be asked for, what precedes it becomes a relation of its own and asks for them. Negated
         views are tested behind `gate`; if the rule `waits`, all of it stands there. `rows`: {0} if the driver compares
         whole rows."""
+        if driver is not None and 0 in rows:
+            driver, rest, types = self._with_nulls(driver, rest, types)
         _Chain(self, name, head, types, read, gate, source, frozenset(rows), waits).run(driver, list(rest))
+
+    def _with_nulls(
+        self, driver: Atom, rest: Sequence[Literal], types: Mapping[str, Type]
+    ) -> tuple[Atom, Sequence[Literal], Mapping[str, Type]]:
+        """A literal that compares whole rows finds NULL by a variable that is NULL: the constant matches nothing."""
+        args, tests, known = list(driver.args), list[Literal](), dict(types)
+        for place, term in enumerate(args):
+            if isinstance(term, Constant) and term.value is None:
+                args[place] = missing = Variable(fresh_name("Null", set(known)))
+                known[missing.name] = self.schemas[driver.relation].columns[place].type
+                tests.append(Test("is_null", (missing,)))
+        return replace(driver, args=tuple(args)), (*tests, *rest), known
 
 
 class _Chain:

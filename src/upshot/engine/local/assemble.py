@@ -263,7 +263,7 @@ class _PlanAssembler:
                 self._out.emit(op.I_NOT_NULL, self._back(), [self._null(Variable(name)), self._register(name)])
         if not of_head:
             for column, name in match.repeats:
-                if self._out.column_type(match.relation, column).nullable:
+                if self._out.column_type(match.relation, column).nullable and not self._plan.types[name].nullable:
                     self._out.emit(op.I_NOT_NULL, self._back(), [self._null(Variable(name)), self._register(name)])
 
     def _back(self) -> int:

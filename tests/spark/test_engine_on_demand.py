@@ -1,0 +1,193 @@
+"""Views that nobody stores, on Spark: by a worker that holds what they rest on, and by rounds of joins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import upshot
+from tests.spark.engine_driver import IN_FILES
+from upshot.core.errors import DataError
+from upshot.database.database import Database
+from upshot.engine.limits import Limits
+from upshot.engine.spark.engine import SparkEngine
+
+pytestmark = pytest.mark.slow
+
+STRATEGIES = ("rod", "epf")
+BY_ROUNDS = {"most_shared": 0}
+"""No worker may hold a relation whole."""
+WAYS = {"on a worker": {}, "by rounds": BY_ROUNDS, "by rounds in files": {**BY_ROUNDS, "small": IN_FILES}}
+
+CLOSURE = """
+.decl edge(x: symbol, y: symbol)
+.decl tc(x: symbol, y: symbol)
+tc(X, Y) :- edge(X, Y).
+tc(X, Y) :- tc(X, W), edge(W, Y).
+"""
+EDGES = [("a", "b"), ("b", "d"), ("a", "c"), ("c", "d"), ("d", "e1"), ("d", "e2")]
+
+
+def database(spark: Any, text: str, **settings: Any) -> Database:
+    db = Database(lambda: SparkEngine(spark, **settings))
+    db.define(text)
+    return db
+
+
+def committed(db: Any, *, insert: dict[str, Any] | None = None, delete: dict[str, Any] | None = None) -> Any:
+    with db.transaction() as tx:
+        for name, rows in (delete or {}).items():
+            tx.delete(name, rows)
+        for name, rows in (insert or {}).items():
+            tx.insert(name, rows)
+    return tx
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_deleted_edge_takes_only_what_it_alone_gave(spark: Any, strategy: str, way: str) -> None:
+    with database(spark, f"{CLOSURE}.view tc strategy={strategy}", **WAYS[way]) as db:
+        committed(db, insert={"edge": EDGES})
+        tx = committed(db, delete={"edge": [("b", "d")]})
+        assert set(tx.changes["tc"].deleted) == {("b", "d"), ("b", "e1"), ("b", "e2")}
+        assert not tx.changes["tc"].inserted
+        assert tx.stats.stored == 0
+        assert tx.stats.asked > 0
+        assert tx.stats.answered > 0
+        assert (tx.stats.jobs == 1) == (way == "on a worker")
+
+
+@pytest.mark.parametrize("way", ["on a worker", "by rounds"])
+def test_rows_sizes_membership_and_queries_come_from_the_definition(spark: Any, way: str) -> None:
+    with database(spark, f"{CLOSURE}.view tc strategy=epf", **WAYS[way]) as db:
+        committed(db, insert={"edge": EDGES})
+        assert len(db.rows("tc")) == 13
+        assert db.query('tc("b", Y), edge(Y, _)').sorted() == [("d",)]
+        engine = db._state.engine
+        assert engine.size("tc") == 13
+        assert engine.contains("tc", ("a", "e2"))
+        assert not engine.contains_all("tc", [("a", "e2"), ("b", "c")])
+
+
+NULLS = """
+.decl a(x: number?, y: symbol?)
+.decl b(x: number?, y: symbol?)
+.decl yes()
+.decl p(x: number?, y: symbol?)
+.decl none()
+.decl n(y: symbol?, c: number)
+.view p strategy={0}
+.view none strategy={0}
+p(X, Y) :- a(X, Y), !b(1, "s").
+p(X, Y) :- b(X, Y).
+none() :- yes(), !p(2, "t").
+n(Y, C) :- p(_, Y), C = count : {{ p(_, Y) }}.
+"""
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_null_is_null_and_a_relation_without_columns_is_true_or_not(spark: Any, strategy: str, way: str) -> None:
+    with database(spark, NULLS.format(strategy), **WAYS[way]) as db:
+        first = committed(db, insert={"a": [(None, None), (1, None)], "b": [(None, None)], "yes": [()]})
+        assert set(first.changes["p"].inserted) == {(None, None), (1, None)}
+        assert set(first.changes["none"].inserted) == {()}
+        assert set(first.changes["n"].inserted) == {(None, 0)}
+        second = committed(db, delete={"a": [(None, None)]}, insert={"b": [(2, "t")]})
+        assert (set(second.changes["p"].inserted), set(second.changes["p"].deleted)) == ({(2, "t")}, set())
+        assert set(second.changes["none"].deleted) == {()}
+        third = committed(db, delete={"b": [(None, None)]}, insert={"b": [(1, "s")]})
+        assert (set(third.changes["p"].inserted), set(third.changes["p"].deleted)) == (
+            {(1, "s")},
+            {(None, None), (1, None)},
+        )
+        assert set(db.rows("n")) == {("s", 1), ("t", 1)}
+
+
+def test_a_view_is_stored_and_no_longer_and_again(spark: Any) -> None:
+    with database(spark, f"{CLOSURE}.view tc strategy=maintenance", **BY_ROUNDS) as db:
+        committed(db, insert={"edge": EDGES})
+        for options, stored in (
+            ("strategy=rod", 0),
+            ("strategy=rod materialized=true", 13),
+            ("strategy=epf", 0),
+            ("strategy=maintenance", 13),
+        ):
+            made = db.define(f".view tc {options}")
+            assert not made.changes["tc"], options
+            assert made.stats.stored == stored
+            assert len(db.rows("tc")) == 13
+        made = db.define(f'{CLOSURE}.view tc strategy=rod  tc("z", X) :- edge("a", X).')
+        assert set(made.changes["tc"].inserted) == {("z", "b"), ("z", "c"), ("z", "d"), ("z", "e1"), ("z", "e2")}
+        assert not made.changes["tc"].deleted
+        assert made.stats.stored == 0
+
+
+def test_a_copy_follows_and_views_above_rest_on_the_definition(spark: Any) -> None:
+    text = (
+        CLOSURE
+        + ".view tc strategy=rod\n.decl far(x: symbol, n: number)\nfar(X, N) :- edge(X, _), N = count : { tc(X, _) }."
+    )
+    with database(spark, text) as db:
+        committed(db, insert={"edge": EDGES})
+        tx = committed(db, delete={"edge": [("d", "e1")]})
+        assert tx.stats.stored == 4
+        assert set(db.rows("far")) == {("a", 4), ("b", 2), ("c", 2), ("d", 1)}
+        assert "in one job" in str(db.explain("tc"))
+        db.verify()
+
+
+def test_a_key_of_an_unstored_view_is_watched(spark: Any) -> None:
+    text = ".decl a(x: number, y: number) .decl v(x: number, y: number) key(x) .view v strategy=epf v(X, Y) :- a(X, Y)."
+    with database(spark, text) as db:
+        committed(db, insert={"a": [(1, 1), (2, 2)]})
+        with pytest.raises(upshot.Error):
+            committed(db, insert={"a": [(2, 3)]})
+        assert set(db.rows("v")) == {(1, 1), (2, 2)}
+        committed(db, insert={"a": [(2, 3)]}, delete={"a": [(2, 2)]})
+
+
+@pytest.mark.parametrize("way", ["on a worker", "by rounds"])
+def test_an_overflow_is_told_as_such_and_changes_nothing(spark: Any, way: str) -> None:
+    text = ".decl a(x: number) .decl v(x: number) .view v strategy=rod v(Y) :- a(X), Y = X * 4611686018427387904."
+    with database(spark, text, **WAYS[way]) as db:
+        committed(db, insert={"a": [(1,)]})
+        with pytest.raises(DataError, match="64-bit range"):
+            committed(db, insert={"a": [(2,)]})
+        assert set(db.rows("v")) == {(4611686018427387904,)}
+
+
+@pytest.mark.parametrize("way", ["on a worker", "by rounds"])
+def test_a_recursion_that_does_not_end_meets_its_limit(spark: Any, way: str) -> None:
+    text = ".decl a(x: number) .decl v(x: number) .view v strategy=rod v(X) :- a(X). v(Y) :- v(X), Y = X + 1."
+    with database(spark, text, limits=Limits(max_rounds=4), **WAYS[way]) as db:
+        with pytest.raises(upshot.Error, match="still growing"):
+            committed(db, insert={"a": [(1,)]})
+        assert not db.query("a(X)")
+
+
+def test_what_a_worker_cannot_hold_goes_by_rounds(spark: Any) -> None:
+    spark.conf.set("upshot.worker.memory", "1k")
+    try:
+        with database(spark, f"{CLOSURE}.view tc strategy=epf") as db:
+            committed(db, insert={"edge": EDGES[:2]})
+            assert set(db.rows("tc")) == {("a", "b"), ("b", "d"), ("a", "d")}
+            assert "more memory than a worker may take" in str(db.explain("tc"))
+    finally:
+        spark.conf.unset("upshot.worker.memory")
+
+
+def test_a_store_gives_the_relations_back_and_never_held_the_view(spark: Any, tmp_path: Path) -> None:
+    text = f'{CLOSURE}.view tc strategy=epf\n.decl far(x: symbol)\nfar(X) :- tc(X, "e1").'
+    with upshot.connect(tmp_path / "db", spark=spark, engine="spark") as db:
+        db.define(text)
+        committed(db, insert={"edge": EDGES})
+        db.snapshot()
+        committed(db, delete={"edge": [("c", "d")]})
+    with upshot.connect(tmp_path / "db", spark=spark, engine="spark") as db:
+        assert set(db.rows("far")) == {("a",), ("b",), ("d",)}
+        tx = committed(db, delete={"edge": [("b", "d")]})
+        assert set(tx.changes["far"].deleted) == {("a",), ("b",)}
+        assert len(db.rows("tc")) == 4
