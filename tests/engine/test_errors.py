@@ -156,7 +156,7 @@ RING = [(i, (i + 1) % 7) for i in range(7)]
 
 
 @both_forms
-@pytest.mark.parametrize("strategy", ["maintenance", "recompute", "production"])
+@pytest.mark.parametrize("strategy", ["maintenance", "bf", "recompute", "production"])
 def test_a_change_that_breaks_off_in_any_round_of_any_stage_can_be_undone(strategy: str, form: str) -> None:
     options = "\n".join(f".view {view} strategy={strategy}" for view in ("closure", "odd", "even"))
     with kernel(form):

@@ -82,7 +82,7 @@ def test_steps_of_python_and_of_the_kernel_alternate(strategy: str) -> None:
         it.assert_exact()
 
 
-@pytest.mark.parametrize("strategy", ["maintenance", "recompute", "production"])
+@pytest.mark.parametrize("strategy", ["maintenance", "bf", "recompute", "production"])
 def test_recursion_through_python(strategy: str) -> None:
     it = Driver(
         f"""

@@ -17,7 +17,7 @@ LINEAR = CLOSURE + "closure(X, Y) :- edge(X, Y). closure(X, Y) :- edge(X, Z), cl
 NONLINEAR = CLOSURE + "closure(X, Y) :- edge(X, Y). closure(X, Y) :- closure(X, Z), closure(Z, Y)."
 
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
-recursive = pytest.mark.parametrize("strategy", ["maintenance", "recompute", "production"])
+recursive = pytest.mark.parametrize("strategy", ["maintenance", "bf", "recompute", "production"])
 forms = pytest.mark.parametrize("text", [LINEAR, NONLINEAR], ids=["linear", "nonlinear"])
 
 

@@ -6,7 +6,9 @@ from upshot.check.program import CheckedProgram
 from upshot.engine.naive import nodes
 from upshot.syntax.ast import Atom
 
-STRATEGIES = ("maintenance", "recompute", "counting", "production", "rod", "epf", "propagation", "differencing")
+STRATEGIES = (
+    "maintenance", "bf", "recompute", "counting", "production", "rod", "epf", "propagation", "differencing",
+)  # fmt: skip
 
 
 def recursive_views(program: CheckedProgram) -> set[str]:

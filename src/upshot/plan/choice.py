@@ -12,7 +12,7 @@ from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
 from upshot.rewrite.shapes import aggregate_of
 from upshot.syntax.ast import Atom, Not, Variable, Wildcard
 
-AVAILABLE = ("auto", "maintenance", "counting", "production", "recompute", *ON_DEMAND)
+AVAILABLE = ("auto", "maintenance", "counting", "production", "bf", "recompute", *ON_DEMAND)
 """The strategies there are today; the others of the language are known but refused."""
 
 

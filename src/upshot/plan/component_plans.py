@@ -20,7 +20,7 @@ def stage_plans(component: ComponentPlan, stage: str, statistics: Statistics) ->
     if stage != "load":
         wanted = Stage(stage)
         rules = [rule for rule in component.rules if rule.stage is wanted and rule.driver is not None]
-        if wanted is Stage.REDERIVE:
+        if wanted in (Stage.REDERIVE, Stage.PROVE):
             # Most rows of a recursive view come from its recursive rules: what they bring back is not tried again.
             rules.sort(key=lambda rule: not _is_recursive(rule, component))
         return [p for rule in rules for p in maintenance_plans(rule, component.states, component.views, statistics)]
@@ -45,6 +45,8 @@ def stages_of(component: ComponentPlan) -> tuple[str, ...]:
             return ("rules",)
         case "aggregate":
             return ()
+        case "bf":
+            return ("delete", "check", "prove", "insert")
         case _:
             return ("delete", "rederive", "insert")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.diagnostic import Diagnostic
@@ -11,14 +12,26 @@ from upshot.core.errors import ProgramError
 from upshot.plan.choice import Choice, choose, read_by
 from upshot.plan.on_demand import OnDemand, views_on_demand
 from upshot.plan.production_views import served_by_production
-from upshot.rewrite import MaintenanceRule, ProductionRule, StateOf, counting, maintenance, normal_form, production
+from upshot.rewrite import (
+    MaintenanceProgram,
+    MaintenanceRule,
+    ProductionRule,
+    StateOf,
+    bf,
+    counting,
+    maintenance,
+    normal_form,
+    production,
+)
+
+_SIGNS = {"all": ("plus", "minus"), "insert": ("plus",), "delete": ("minus",), "none": ()}
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentPlan:
-    """Views that depend on each other, in the order of evaluation. `strategy` is maintenance, counting, production,
-    recompute or aggregate; `rules` are the generated ones, `production` those of that strategy; `clauses` the
-    definition itself."""
+    """Views that depend on each other, in the order of evaluation. `strategy` is maintenance, bf, counting,
+    production, recompute or aggregate; `rules` are the generated ones, `production` those of that strategy; `clauses`
+    the definition itself."""
 
     views: tuple[str, ...]
     strategy: str
@@ -42,6 +55,16 @@ class ProgramPlan:
     components: tuple[ComponentPlan, ...]
     strategies: Mapping[str, Choice]
     on_demand: OnDemand = field(default_factory=OnDemand)
+
+    def wanted(self, afresh: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
+        """The views on demand whose changes are reported, and which: `plus`, `minus`. A stored copy needs both."""
+        found = {}
+        for view in self.on_demand.strategies:
+            if view in self.source.schemas and view not in afresh:
+                options = self.source.options.get(view)
+                events = options.events if options is not None and view not in self.on_demand.kept else "all"
+                found[view] = _SIGNS[events]
+        return {view: signs for view, signs in found.items() if signs}
 
 
 def compile_program(checked: CheckedProgram) -> ProgramPlan:
@@ -92,13 +115,16 @@ def _on_demand(views: tuple[str, ...], clauses: tuple[Clause, ...], strategy: st
     return ComponentPlan(views, strategy, recursive, clauses, (), {}, reads)
 
 
+_GENERATED: Mapping[str, Callable[..., MaintenanceProgram]] = {"counting": counting, "bf": partial(bf, rederiving=True)}
+
+
 def _component(
     normal: CheckedProgram, views: tuple[str, ...], clauses: tuple[Clause, ...], strategy: str, recursive: bool
 ) -> ComponentPlan:
     rules: tuple[MaintenanceRule, ...] = ()
     states: Mapping[str, StateOf] = {}
     if strategy not in ("aggregate", "production"):
-        made = (counting if strategy == "counting" else maintenance)(normal, views)
+        made = _GENERATED.get(strategy, maintenance)(normal, views)
         rules, states = made.rules, made.states
     reads = frozenset(name for clause in clauses for name in read_by(clause)) - set(views)
     produced = production(normal, views).rules if strategy == "production" else ()
@@ -114,7 +140,7 @@ def _strictest(policies: Iterable[str]) -> str:
 
 
 def _together(strategies: list[str]) -> str:
-    for strategy in ("recompute", "production", "maintenance", "counting", "aggregate"):
+    for strategy in ("recompute", "production", "bf", "maintenance", "counting", "aggregate"):
         if strategy in strategies:
             return strategy
     raise AssertionError(strategies)

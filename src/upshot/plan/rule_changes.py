@@ -62,7 +62,7 @@ def rule_change(before: ComponentPlan, after: ComponentPlan) -> RuleChange | Non
     some rule stays."""
     if before.views != after.views or before.strategy != after.strategy:
         return None
-    if after.strategy not in ("maintenance", "counting"):
+    if after.strategy not in ("maintenance", "bf", "counting"):
         return None
     if before.recursive != after.recursive or not any(clause in before.clauses for clause in after.clauses):
         return None

@@ -21,6 +21,10 @@ class State(Enum):
 
     OLD = "old"
     NEW = "new"
+    KEPT = "kept"
+    """in both states; of a row that may go: not looked at yet"""
+    PROVEN = "proven"
+    """may have gone, but has a proof from rows that stay"""
 
 
 class Change(Enum):
@@ -41,6 +45,10 @@ class Action(Enum):
     """it may have lost a derivation: it joins the overestimate"""
     REDERIVE = "rederive"
     """if it was over-deleted, it is back"""
+    ASK = "ask"
+    """is it proven? one such row for each driving row, before others of it are asked for"""
+    PROVE = "prove"
+    """if it was asked for, it is proven"""
     GAIN = "gain"
     """it has one derivation more"""
     LOSE = "lose"
@@ -149,8 +157,11 @@ class RulePlan:
         return "\n".join(lines)
 
 
+_WHEN = {State.OLD: " before", State.NEW: "", State.KEPT: " before and after", State.PROVEN: " proven"}
+
+
 def _match(match: Match) -> str:
-    return _shown(match) + (" before" if match.state is State.OLD else "")
+    return _shown(match) + _WHEN[match.state]
 
 
 def _shown(match: Match) -> str:
@@ -172,7 +183,7 @@ def _step(step: Step) -> str:
             return f"scan {_match(match)}"
         case Absent(relation, state, operands, _):
             shown = ", ".join(map(print_term, operands))
-            return f"test !{relation}({shown})" + (" before" if state is State.OLD else "")
+            return f"test !{relation}({shown})" + _WHEN[state]
         case Compare(op, left, right):
             return f"test {print_term(left)} {op} {print_term(right)}"
         case Same(left, right):

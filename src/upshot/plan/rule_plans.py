@@ -11,8 +11,17 @@ from upshot.plan.statistics import Statistics
 from upshot.rewrite.maintenance import MaintenanceRule, Stage, StateOf
 from upshot.syntax.ast import Atom, Constant, Not, Variable
 
-_ACTION = {Stage.DELETE: Action.DELETE, Stage.REDERIVE: Action.REDERIVE, Stage.INSERT: Action.INSERT}
-_CHANGE = {"del": Change.DELETED, "minus": Change.DELETED, "ins": Change.INSERTED, "plus": Change.INSERTED}
+_ACTION = {
+    Stage.DELETE: Action.DELETE,
+    Stage.REDERIVE: Action.REDERIVE,
+    Stage.CHECK: Action.ASK,
+    Stage.PROVE: Action.PROVE,
+    Stage.INSERT: Action.INSERT,
+}
+_CHANGE = {"ins": Change.INSERTED, "plus": Change.INSERTED}
+"""How the rows of a state changed; all others of the states that drive rules were deleted, or may have been."""
+_OF_HEAD = (Action.REDERIVE, Action.ASK, Action.PROVE)
+_STATE = {"new": State.NEW, "kept": State.KEPT, "open": State.KEPT, "proven": State.PROVEN}
 _COUNTED = {"gain": Action.GAIN, "loss": Action.LOSE}
 
 
@@ -55,14 +64,15 @@ def maintenance_plans(
     assert isinstance(driver, Atom)
     driven = states[driver.relation]
     action = _COUNTED.get(head.state) or _ACTION[rule.stage]
-    seed = rule.stage is Stage.REDERIVE or driven.relation not in layer
+    again = rule.stage in (Stage.REDERIVE, Stage.PROVE)
+    seed = again or driven.relation not in layer
     plans = [
         driven_plan(
-            rule.name, rule.clause, rule.source, rule.driver, _CHANGE[driven.state], action, resolve, statistics,
-            head=head.relation, seed=seed,
+            rule.name, rule.clause, rule.source, rule.driver, _CHANGE.get(driven.state, Change.DELETED), action,
+            resolve, statistics, head=head.relation, seed=seed,
         )
     ]  # fmt: skip
-    if rule.stage is Stage.REDERIVE:
+    if again:
         plans += _rederivation_rounds(rule, states, layer, statistics)
     return plans
 
@@ -70,8 +80,8 @@ def maintenance_plans(
 def _rederivation_rounds(
     rule: MaintenanceRule, states: Mapping[str, StateOf], layer: Collection[str], statistics: Statistics
 ) -> list[RulePlan]:
-    """The rule R driven by what was just rederived: one plan per literal of the component; that the head was
-    over-deleted is tested last, by the action itself."""
+    """The rule R (or P) driven by what was just rederived (or proven): one plan per literal of the component; that the
+    head was over-deleted is tested last, by the action itself."""
     plans = []
     body = rule.clause.body[1:]
     clause = Clause(rule.clause.head, body, rule.clause.types, rule.clause.origin)
@@ -79,8 +89,8 @@ def _rederivation_rounds(
         if isinstance(literal, Atom) and states[literal.relation].relation in layer:
             plans.append(
                 driven_plan(
-                    rule.name, clause, None, position, Change.REDERIVED, Action.REDERIVE, _resolver(states), statistics,
-                    head=states[clause.head.relation].relation, seed=False,
+                    rule.name, clause, None, position, Change.REDERIVED, _ACTION[rule.stage], _resolver(states),
+                    statistics, head=states[clause.head.relation].relation, seed=False,
                 )
             )  # fmt: skip
     return plans
@@ -89,7 +99,7 @@ def _rederivation_rounds(
 def _resolver(states: Mapping[str, StateOf]) -> Resolve:
     def resolve(name: str) -> Resolved:
         meaning = states[name]
-        return Resolved(meaning.relation, State.NEW if meaning.state == "new" else State.OLD)
+        return Resolved(meaning.relation, _STATE.get(meaning.state, State.OLD))
 
     return resolve
 
@@ -107,7 +117,7 @@ def driven_plan(
         assert isinstance(atom, Atom)
         match = match_atom(atom, bound, resolve)
         of_negation = source is not None and start < len(source.body) and _is_negation(source.body[start])
-        of_head = action is Action.REDERIVE and change is Change.DELETED
+        of_head = action in _OF_HEAD and change is Change.DELETED
         driver = Drive(change, match, of_negation=of_negation and not of_head, of_head=of_head)
         bound |= {variable for _, variable in match.binds}
     ordered = order_body(body, bound, resolve=resolve, types=clause.types, statistics=statistics)

@@ -1,5 +1,6 @@
 """Checked program in, checked program out: the normal form, and one file per maintenance algorithm."""
 
+from upshot.rewrite.bf import bf
 from upshot.rewrite.counting import counting, is_recursive
 from upshot.rewrite.maintenance import MaintenanceProgram, MaintenanceRule, Stage, StateOf, maintenance
 from upshot.rewrite.normal_form import auxiliaries, normal_form
@@ -15,6 +16,7 @@ __all__ = [
     "Stage",
     "StateOf",
     "auxiliaries",
+    "bf",
     "counting",
     "is_recursive",
     "maintenance",

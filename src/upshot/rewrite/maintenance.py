@@ -17,12 +17,16 @@ from upshot.rewrite.shapes import aggregates, conjunction
 from upshot.rewrite.stratified import stratified
 from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Not, Variable
 
-STATES = ("old", "del", "red", "ins", "new", "plus", "minus", "gain", "loss")
+STATES = (
+    "old", "del", "red", "open", "check", "proven", "gone", "kept", "ins", "new", "plus", "minus", "gain", "loss",
+)  # fmt: skip
 
 
 class Stage(Enum):
     DELETE = "delete"
     REDERIVE = "rederive"
+    CHECK = "check"
+    PROVE = "prove"
     INSERT = "insert"
     STATE = "state"
     NET = "net"
@@ -116,7 +120,7 @@ def maintenance(program: CheckedProgram, views: Collection[str] | None = None) -
     rules: list[MaintenanceRule] = []
     for layer in layers:
         for view in layer:
-            made = _ViewRules(program, states, frozenset(layer), maintained, view, tuple(clauses[view]))
+            made = ViewRules(program, states, frozenset(layer), maintained, view, tuple(clauses[view]))
             rules += made.aggregate(entered) if made.is_aggregate else made.algorithm_1(entered)
     return assembled(program, rules, states, by="maintenance")
 
@@ -134,7 +138,9 @@ def chosen_layers(program: CheckedProgram, views: Collection[str] | None) -> lis
 
 
 @dataclass(frozen=True, slots=True)
-class _ViewRules:
+class ViewRules:
+    """The rules of one view; `layer` are the views it is mutually recursive with, `maintained` all that get rules."""
+
     program: CheckedProgram
     states: States
     layer: frozenset[str]
@@ -148,38 +154,42 @@ class _ViewRules:
 
     def algorithm_1(self, entered: set[str]) -> Iterator[MaintenanceRule]:
         """D, N1, N', R, N2, I, N3, N'', E1 and E2 of one view; `entered` are the relations with N' and N'' by now."""
-        inputs = self._inputs(entered)
-        yield from self._driven(Stage.DELETE)
+        inputs = self.inputs(entered)
+        yield from self.driven(Stage.DELETE)
         yield kept_rule("N1", self.view, "del", self.states)
         for number, name in enumerate(inputs, start=1):
-            yield kept_rule(f"N'{number}", name, self._delta(name, "del"), self.states)
-        yield from map(self._rederive, self.clauses)
+            yield kept_rule(f"N'{number}", name, self.delta(name, "del"), self.states)
+        yield from map(self.rederive, self.clauses)
         yield added_rule("N2", self.view, "red", self.states)
-        yield from self._driven(Stage.INSERT)
+        yield from self.driven(Stage.INSERT)
         yield added_rule("N3", self.view, "ins", self.states)
         for number, name in enumerate(inputs, start=1):
-            yield added_rule(f"N''{number}", name, self._delta(name, "ins"), self.states)
-        yield self._net("E1", "plus", "ins", ("old",))
-        yield self._net("E2", "minus", "del", ("ins", "red"))
+            yield added_rule(f"N''{number}", name, self.delta(name, "ins"), self.states)
+        yield self.net("E1", "plus", "ins", ("old",))
+        yield self.net("E2", "minus", "del", ("ins", "red"))
 
     def aggregate(self, entered: set[str]) -> Iterator[MaintenanceRule]:
         """A, E1 and E2 of a view of aggregate values. The engine evaluates A for the groups that changed only."""
-        inputs = self._inputs(entered)
+        inputs = self.inputs(entered)
         for number, name in enumerate(inputs, start=1):
-            yield kept_rule(f"N'{number}", name, self._delta(name, "del"), self.states)
-            yield added_rule(f"N''{number}", name, self._delta(name, "ins"), self.states)
+            yield kept_rule(f"N'{number}", name, self.delta(name, "del"), self.states)
+            yield added_rule(f"N''{number}", name, self.delta(name, "ins"), self.states)
         for clause in self.clauses:
             yield aggregate_rule(clause, self.states)
-        yield self._net("E1", "plus", "new", ("old",))
-        yield self._net("E2", "minus", "old", ("new",))
+        yield self.net("E1", "plus", "new", ("old",))
+        yield self.net("E2", "minus", "old", ("new",))
 
-    def _delta(self, relation: str, sign: str) -> str:
+    def delta(self, relation: str, sign: str) -> str:
         """The state that drives a rule: `ins` or `del` of a base relation or the own stratum, else the net change."""
         if relation in self.layer or self.program.schemas[relation].role is Role.BASE:
             return sign
         return {"ins": "plus", "del": "minus"}[sign]
 
-    def _inputs(self, entered: set[str]) -> list[str]:
+    def found(self, sign: str) -> str:
+        """The state that the driven rules give."""
+        return sign
+
+    def inputs(self, entered: set[str]) -> list[str]:
         """The relations read here whose new state nobody has defined yet."""
         found = []
         for clause in self.clauses:
@@ -189,7 +199,7 @@ class _ViewRules:
                     found.append(atom.relation)
         return found
 
-    def _driven(self, stage: Stage) -> Iterator[MaintenanceRule]:
+    def driven(self, stage: Stage) -> Iterator[MaintenanceRule]:
         """The rules (Di) or (Ii): one per atom of each clause, the others in the old or the new state."""
         letter, sign, others = ("D", "del", "old") if stage is Stage.DELETE else ("I", "ins", "new")
         for clause in self.clauses:
@@ -197,18 +207,18 @@ class _ViewRules:
                 # What enters a negated relation takes solutions away, what leaves it brings new ones.
                 against = {"del": "ins", "ins": "del"}[sign] if negated else sign
                 body = [in_state(literal, others, self.states) for literal in clause.body]
-                body[position] = self.states.atom(atom, self._delta(atom.relation, against))
-                head = self.states.atom(clause.head, sign)
+                body[position] = self.states.atom(atom, self.delta(atom.relation, against))
+                head = self.states.atom(clause.head, self.found(sign))
                 made = replace(clause, head=head, body=tuple(body))
                 yield MaintenanceRule(f"{letter}{number}", stage, made, position, clause)
 
-    def _rederive(self, clause: Clause) -> MaintenanceRule:
+    def rederive(self, clause: Clause) -> MaintenanceRule:
         deleted = self.states.atom(clause.head, "del")
         body = (deleted, *(in_state(literal, "new", self.states) for literal in clause.body))
         made = replace(clause, head=self.states.atom(clause.head, "red"), body=body)
         return MaintenanceRule("R", Stage.REDERIVE, made, 0, clause)
 
-    def _net(self, name: str, state: str, candidates: str, except_for: Iterable[str]) -> MaintenanceRule:
+    def net(self, name: str, state: str, candidates: str, except_for: Iterable[str]) -> MaintenanceRule:
         minus = tuple(Not(self.states.row(self.view, each)) for each in except_for)
         return row_rule(
             name, Stage.NET, self.view, state, (self.states.row(self.view, candidates), *minus), self.states
@@ -269,9 +279,10 @@ def aggregate_rule(clause: Clause, states: States) -> MaintenanceRule:
 
 
 def assembled(
-    program: CheckedProgram, rules: Iterable[MaintenanceRule], states: States, *, by: str
+    program: CheckedProgram, rules: Iterable[MaintenanceRule], states: States, *, by: str, in_waves: bool = False
 ) -> MaintenanceProgram:
-    """The rules with declarations of every relation in them; one without rules is an input."""
+    """The rules with declarations of every relation in them; one without rules is an input. Rules that run `in_waves`
+    need no strata."""
     rules = tuple(rules)
     entered = states.entered()
     defined = {rule.clause.head.relation for rule in rules}
@@ -283,6 +294,8 @@ def assembled(
         schemas[name] = Schema(name, source.columns, Role.VIEW if name in defined else Role.BASE, keys)
     clauses = tuple(rule.clause for rule in rules)
     empty = CheckedProgram(schemas={}, clauses=(), facts={}, strata=())
+    if in_waves:
+        return MaintenanceProgram(rules, entered, replace(empty, clauses=clauses, schemas=schemas))
     return MaintenanceProgram(rules, entered, stratified(empty, clauses, schemas, by=by))
 
 

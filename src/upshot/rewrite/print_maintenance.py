@@ -11,6 +11,13 @@ from upshot.check.variables import atoms
 from upshot.rewrite.maintenance import MaintenanceProgram, MaintenanceRule, Stage
 from upshot.syntax.ast import Not
 
+_BY_HEAD = (Stage.REDERIVE, Stage.CHECK, Stage.PROVE)
+_OTHER_STATES = {
+    "kept": "in both states",
+    "open": "not looked at yet",
+    "gone": "not proven when there is nothing left to ask for: gone",
+}
+
 
 def print_maintenance(maintenance: MaintenanceProgram, view: str | None = None) -> str:
     """The rules with declarations, each under a comment that says what it finds; of one view or of all.
@@ -63,7 +70,7 @@ def _group(rule: MaintenanceRule, maintenance: MaintenanceProgram, current: str 
 def _words(rule: MaintenanceRule, maintenance: MaintenanceProgram) -> str:
     head = maintenance.states[rule.clause.head.relation]
     through = ""
-    if rule.driver is not None and rule.source is not None and rule.stage is not Stage.REDERIVE:
+    if rule.driver is not None and rule.source is not None and rule.stage not in _BY_HEAD:
         literal = rule.source.body[rule.driver]
         through = f"{'!' if isinstance(literal, Not) else ''}{next(atoms(literal)).relation}"
     match rule.stage:
@@ -71,10 +78,16 @@ def _words(rule: MaintenanceRule, maintenance: MaintenanceProgram) -> str:
             return f"deletions through {through}"
         case Stage.REDERIVE:
             return "deleted, but derivable otherwise"
+        case Stage.CHECK:
+            return "what its other derivations rest on, one row at a time as long as it is not proven"
+        case Stage.PROVE:
+            return "derivable from rows that stay"
         case Stage.INSERT:
             return (
                 f"insertions through {through}" if through else "the values of all groups; of changed groups is enough"
             )
+        case Stage.STATE if head.state in _OTHER_STATES:
+            return _OTHER_STATES[head.state]
         case Stage.STATE:
             return f"the new state of {head.relation}, {_share(rule, maintenance)}"
         case Stage.NET:

@@ -10,9 +10,9 @@ from upshot.check.program import CheckedProgram, Clause
 from upshot.cli.programs import checked_file, known_view
 from upshot.cli.settings import OK
 from upshot.cli.terminal import Terminal
-from upshot.core.diagnostic import Diagnostic, did_you_mean
-from upshot.core.errors import ProgramError, UsageError
-from upshot.rewrite import counting, maintenance, normal_form, print_maintenance, print_production, production
+from upshot.core.diagnostic import did_you_mean
+from upshot.core.errors import UsageError
+from upshot.rewrite import bf, counting, maintenance, normal_form, print_maintenance, print_production, production
 from upshot.rewrite.changes_on_demand import ALGORITHMS, changes_on_demand
 from upshot.rewrite.magic_sets import magic_sets
 from upshot.rewrite.print_demand import print_demand
@@ -20,8 +20,7 @@ from upshot.rewrite.questions import about_clauses
 from upshot.syntax import parse_query
 from upshot.syntax.ast import Atom, Call
 
-_HERE = ("maintenance", "counting", "production", *ALGORITHMS, "magic")
-_LATER = ("bf",)
+_HERE = ("maintenance", "counting", "bf", "production", *ALGORITHMS, "magic")
 _WITHOUT_RULES = ("recompute", "auto")
 
 
@@ -47,6 +46,8 @@ def _rules(strategy: str, normal: CheckedProgram, view: str | None) -> str:
         views = {name: strategy for layer in normal.strata for name in layer}
         level = normal if strategy == "differencing" else None
         return print_demand(changes_on_demand(normal, views), view, level=level)
+    if strategy == "bf":
+        return print_maintenance(bf(normal), view=view)
     generated = maintenance(normal) if strategy == "maintenance" else counting(normal, None if view is None else [view])
     if not generated.rules:
         raise UsageError(
@@ -86,16 +87,6 @@ def _match(strategy: str, view: str | None, query: str | None) -> None:
 def _available(strategy: str) -> None:
     if strategy in _HERE:
         return
-    if strategy in _LATER:
-        raise ProgramError(
-            [
-                Diagnostic(
-                    "not-yet",
-                    f"the rules of strategy `{strategy}` are not part of this version",
-                    help="use `--strategy maintenance` or `--strategy counting`",
-                )
-            ]
-        )
     printed = " or ".join(f"`--strategy {name}`" for name in _HERE)
     if strategy in _WITHOUT_RULES:
         raise UsageError(

@@ -408,7 +408,7 @@ class _PlanAssembler:
 
     def _head(self) -> None:
         plan, out = self._plan, self._out
-        if emitted(plan) == op.RETURN:
+        if emitted(plan) in (op.RETURN, op.PROVE_ROW):
             out.emit(op.I_EMIT_ROW, self._segment.generators[0], [])
             return
         registers = [self._operand(operand) for operand in plan.arguments]
@@ -417,6 +417,8 @@ class _PlanAssembler:
                 out.emit(op.I_RESERVED, self._back(), [self._null(operand), registers[column]])
         names = [operand.name for operand in plan.arguments if isinstance(operand, Variable)]
         back = self._back() if plan.action in (Action.GAIN, Action.LOSE) else self._cut(names)
+        if plan.action is Action.ASK:
+            back = self._segment.generators[0]  # one row at a time for each that asks
         place = out.emit(op.I_EMIT, back, [len(registers), *registers])
         last = self._segment.generators[-1]
         if back == last and out.follows(last) == place and out.operation(last) == op.I_PROBE:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from upshot.core.schema import Schema
 from upshot.engine.local.aggregates import AggregateView
 from upshot.engine.local.assemble import Phase
+from upshot.engine.local.backward_forward import BackwardForward
 from upshot.engine.local.codec import Codec
 from upshot.engine.local.layout import T_DEL, T_INS
 from upshot.engine.local.phases import Phases, TableStatistics
@@ -170,10 +171,13 @@ class Component:
     def _maintain(self, work: ViewWork) -> None:
         """Algorithm 1. Over-deletion ends before rederivation starts: a row rederived early may rest on one still to be
         deleted. [Staudt & Jarke 1996, section 3.1]"""
-        if self._has_seeds("delete"):
+        if self.plan.strategy == "bf":
+            if self._has_seeds("delete"):
+                self._backward_forward().run(work)
+        elif self._has_seeds("delete"):
             self._run("delete", Change.DELETED, work)
             work.deleted += self._runner.changed
-        if any(table.word(T_DEL + 1) for _, table in self._views):
+        if self.plan.strategy != "bf" and any(table.word(T_DEL + 1) for _, table in self._views):
             self._run("rederive", Change.REDERIVED, work)
             work.rederived += self._runner.changed
         if self._has_seeds("insert"):
@@ -181,6 +185,12 @@ class Component:
             work.inserted += self._runner.changed
         for _, table in self._views:
             table.finalize()
+
+    def _backward_forward(self) -> BackwardForward:
+        return BackwardForward(
+            self._phases, self._runner, self._tables, self._schemas, self.plan.views, sorted(self.plan.reads),
+            self.plans,
+        )  # fmt: skip
 
     def _count(self, stage: str, work: ViewWork) -> None:
         if stage == "load" or self._has_seeds(stage):

@@ -28,8 +28,8 @@ def flush(tables: int, indexes: int, state: int) -> int:
     number, kind = load8(state, L.S_HEAD), load8(state, L.S_EMIT)
     table = tables + 8 * L.TABLE_WORDS * number
     pending, block = load8(state, L.S_PENDING), load8(state, L.S_BLOCK)
-    if kind == L.RETURN:
-        done = return_all(table, block, pending, state)
+    if kind >= L.RETURN:
+        done = return_all(table, block, pending, L.NEW if kind == L.RETURN else L.PROVEN, state)
         return end_flush(table, block, pending, done, number, state)
     call_rows(table, block, pending)
     if load8(state, L.S_SHARED) == 1:
@@ -56,11 +56,11 @@ def end_flush(table: int, block: int, pending: int, done: int, number: int, stat
     return L.DONE if done == pending else L.GROW
 
 
-def return_all(table: int, block: int, pending: int, state: int) -> int:
-    """Over-deleted rows, given by number, are back."""
+def return_all(table: int, block: int, pending: int, bit: int, state: int) -> int:
+    """Over-deleted rows, given by number, get the bit: they are back, or proven."""
     changed, done = 0, 0
     while done < pending:
-        applied = bring_back(table, load8(block, done))
+        applied = bring_back(table, load8(block, done), bit)
         if applied < 0:
             break
         changed += applied
@@ -69,15 +69,15 @@ def return_all(table: int, block: int, pending: int, state: int) -> int:
     return done
 
 
-def bring_back(table: int, row: int) -> int:
-    """1 if the over-deleted row was missing, 0 if not, -1 if its list must grow first."""
+def bring_back(table: int, row: int, bit: int) -> int:
+    """1 if the over-deleted row had not the bit, 0 if it had, -1 if its list must grow first."""
     flags = load8(table, L.T_FLAGS)
     bits = load1(flags, row)
-    if not (bits & L.DEL) or (bits & L.NEW):
+    if not (bits & L.DEL) or (bits & bit):
         return 0
     if load8(table, L.T_NRED) >= load8(table, L.T_CAPRED):
         return -1
-    store1(flags, row, bits | L.NEW)
+    store1(flags, row, bits | bit)
     append(table, L.T_RED, row)
     return 1
 
@@ -159,7 +159,7 @@ def apply(table: int, indexes: int, key: int, tag: int, kind: int) -> int:
         store1(flags, row, (bits | L.DEL) & ~L.NEW)
         append(table, L.T_DEL, row)
         return 1
-    return bring_back(table, row)
+    return bring_back(table, row, L.NEW if kind == L.REDERIVE else L.PROVEN)
 
 
 def apply_insert(table: int, indexes: int, key: int, tag: int, row: int) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 # State bits of a row. A row that is not in use has none of them.
-OLD, NEW, DEL, TOUCHED = 1, 2, 4, 8
-"""In the state before the transaction; in the state after it; over-deleted; listed as touched."""
+OLD, NEW, DEL, TOUCHED, PROVEN = 1, 2, 4, 8, 16
+"""In the state before the transaction; in the state after it; over-deleted, or looked at for another proof; listed as
+touched; looked at, and proven."""
 
 # A table's descriptor: TABLE_WORDS 64-bit words.
 (
@@ -27,8 +28,8 @@ P_CODE, P_TABLE, P_SOURCE, P_SEED, P_EXTERN, P_EMIT, P_HEAD, P_SHARED = range(8)
 PLAN_WORDS = 8
 
 # What becomes of a derived head: it enters the new state, joins the overestimate, comes back, has a derivation
-# more or less. RETURN: the driving row itself comes back.
-INSERT, DELETE, REDERIVE, GAIN, LOSE, RETURN = range(6)
+# more or less. RETURN and PROVE_ROW: the driving row itself comes back, or is proven.
+INSERT, DELETE, REDERIVE, PROVE, GAIN, LOSE, RETURN, PROVE_ROW = range(8)
 
 BLOCK = 64
 """Derived heads wait in a block of this many, so that the memory they will touch is on its way when they are

@@ -22,23 +22,27 @@ from upshot.plan.rule_plan import (
 )
 from upshot.syntax.ast import Call, Variable
 
-STATE_BIT = {State.OLD: op.OLD, State.NEW: op.NEW}
-"""The bit that says a row is in a state."""
+STATE_BIT = {State.OLD: op.OLD, State.NEW: op.NEW, State.KEPT: op.OLD | op.NEW, State.PROVEN: op.PROVEN}
+"""The bits that say a row is in a state."""
 
 _EMITTED = {
     Action.INSERT: op.INSERT,
     Action.DELETE: op.DELETE,
     Action.REDERIVE: op.REDERIVE,
+    Action.ASK: op.DELETE,
+    Action.PROVE: op.PROVE,
     Action.GAIN: op.GAIN,
     Action.LOSE: op.LOSE,
 }
 
+_OF_ROW = {Action.REDERIVE: op.RETURN, Action.PROVE: op.PROVE_ROW}
+
 
 def emitted(plan: RulePlan) -> int:
     """What the kernel does with the plan's heads; a head that is the driving row itself need not be looked up."""
-    of_head = plan.driver is not None and plan.driver.of_head and plan.action is Action.REDERIVE
+    of_head = plan.driver is not None and plan.driver.of_head and plan.action in _OF_ROW
     if of_head and not any(needs_python(step, plan.types) for step in plan.steps):
-        return op.RETURN
+        return _OF_ROW[plan.action]
     return _EMITTED[plan.action]
 
 
@@ -51,12 +55,13 @@ def can_share(plan: RulePlan) -> bool:
 
 def driving_bits(driver: Drive) -> tuple[int, int]:
     """Mask and value of a driving row's state bits: a deleted row as it was before (one to be rederived: if it is
-    not back already), an inserted or rederived one as it is now."""
+    not back or proven already), an inserted or rederived one as it is now."""
     if driver.change is Change.ALL:
         return STATE_BIT[driver.match.state], STATE_BIT[driver.match.state]
     if driver.change is Change.DELETED:
-        return (op.OLD | op.NEW, op.OLD) if driver.of_head else (op.OLD, op.OLD)
-    return op.NEW, op.NEW
+        return (op.OLD | op.NEW | op.PROVEN if driver.of_head else op.OLD | op.PROVEN), op.OLD
+    bits = STATE_BIT[driver.match.state] if driver.change is Change.REDERIVED else op.NEW
+    return bits, bits
 
 
 def used_names(steps: Iterable[Step]) -> set[str]:

@@ -29,7 +29,7 @@ _BATCH = 1 << 20
 # Spark writes timestamps as INT96 unless told otherwise; read as nanoseconds they would end in the year 2262.
 _PARQUET = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
 
-_ADOPTED = ("maintenance", "production", "recompute")
+_ADOPTED = ("maintenance", "bf", "production", "recompute")
 """Strategies that keep nothing beside the rows; counts and running totals are not saved, so they are computed."""
 
 

@@ -68,7 +68,7 @@ class Propagation:
 
     def _is_cheaper_anew(self) -> bool:
         """Whether so much changed that computing everything is expected to take fewer steps than following it."""
-        if self.plan.strategy != "maintenance":
+        if self.plan.strategy not in ("maintenance", "bf"):
             return False
         tables = [self._tables[name] for name in self.plan.reads]
         inserted = sum(table.inserted.count for table in tables)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -421,6 +421,10 @@ class SparkEngine:
         statistics = TableStatistics(self._now.tables)
         decomposed = self._now.decomposed.get(component.views)
         lines = [] if decomposed is None else decomposed.describe(self._now.tables).split("\n")
+        if component.strategy == "bf":
+            # Every step of the search would be a job.
+            lines.append("on Spark by `maintenance`, with the same answers:")
+            component = replace(component, strategy="maintenance")
         for stage in stages_of(component):
             lines.append(f"{stage}:")
             plans = stage_plans(component, stage, statistics)
