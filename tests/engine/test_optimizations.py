@@ -133,3 +133,22 @@ def test_unknown_optimizations_are_refused(given: object) -> None:
     with pytest.raises(upshot.Error) as caught:
         upshot.connect(optimize=given)  # type: ignore[arg-type]
     assert caught.value.code == "wrong-argument"
+
+
+def test_changes_go_as_the_wave_passes() -> None:
+    depth = 12
+    lines = [".decl edge(x: number, y: number)", ".decl v0(x: number, y: number)", "v0(X, Y) :- edge(X, Y)."]
+    for n in range(1, depth):
+        # Two rules each, so that the view stays a node of the network.
+        lines += [
+            f".decl v{n}(x: number, y: number)",
+            f"v{n}(X, Y) :- v{n - 1}(X, Y), X < 9000. v{n}(X, Y) :- v{n - 1}(Y, X), X > 9000.",
+        ]
+    silent = [f".view v{n} strategy=differencing events=none" for n in range(depth - 1)]
+    text = "\n".join([*lines, *silent, f".view v{depth - 1} strategy=differencing"])
+    with loaded(text, True) as db:
+        with db.transaction() as tx:
+            tx.insert("edge", [(n, n + 7) for n in range(50)])
+        assert len(tx.changes[f"v{depth - 1}"].inserted) == 50
+        assert tx.stats.stored == 0
+        assert 50 <= tx.stats.peak <= 8 * 50 < depth * 50 * 2

@@ -27,6 +27,9 @@ class ViewWork:
     """bindings that the states of views which are not stored were asked for"""
     answered: int = 0
     """rows of such views that were found on the way, and forgotten again"""
+    peak: int = 0
+    """the most rows that changes of views which are not stored, and steps towards them, held at a time: they go as the
+    wave passes"""
     rounds: int = 0
     jobs: int = 0
     """Spark jobs that it took part in; independent views share them, so that a transaction has fewer than its views
@@ -38,9 +41,10 @@ class ViewWork:
     def add(self, other: ViewWork) -> None:
         for name in _COUNTERS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.peak = max(self.peak, other.peak)
 
 
-_COUNTERS = tuple(f.name for f in fields(ViewWork) if f.name != "decision")
+_COUNTERS = tuple(f.name for f in fields(ViewWork) if f.name not in ("decision", "peak"))
 
 
 @dataclass(slots=True)

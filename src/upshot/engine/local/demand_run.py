@@ -94,6 +94,11 @@ class DemandRun:
         self._asked = np.array([each is Held.ASKED for each in held], np.bool_)
         self._answers = np.array([each is Held.ANSWERS for each in held], np.bool_)
         self._set_passes(groups_of(program))
+        results = {program.net(view, sign) for view in program.views for sign in ("plus", "minus")}
+        self._leaving = sorted((gate, name) for name, gate in program.last_read.items() if name in self.own)
+        self._passing = np.array([self._places[name] for _, name in self._leaving], np.int64)
+        self._leaving = [(gate, name) for gate, name in self._leaving if name not in results]
+        self._left = 0
 
     # ---- running -------------------------------------------------------------------------------------------
 
@@ -105,6 +110,8 @@ class DemandRun:
         self._fixpoint(work, resumed=False)
         while self._open_lowest(work):
             self._fixpoint(work, resumed=True)
+        if len(self._passing):
+            work.peak = max(work.peak, int(self._all.words(T_LIVE)[self._passing].sum()))
         work.asked, work.answered = self._counted()
         return work
 
@@ -126,6 +133,7 @@ class DemandRun:
         if not len(waiting):
             return False
         each = self._gates[self._gate_of[waiting[0]]]
+        self._pass_by(each.group, work)
         lengths = self._all.words(T_NINS)[each.places]
         for groups, fold, mask in each.folds:
             place = int(np.flatnonzero(each.places == self._places[groups])[0])
@@ -137,6 +145,22 @@ class DemandRun:
             work.add(self._runner.run(self._phase(each.group), (), None, self._numbered, resumed=True))
         each.seen[:] = lengths
         return True
+
+    def _pass_by(self, group: Group, work: ViewWork) -> None:
+        """Drop what no rule from this gate on reads any more, and count what is held."""
+        if not len(self._passing):
+            return
+        work.peak = max(work.peak, int(self._all.words(T_LIVE)[self._passing].sum()))
+        assert group.gate is not None
+        while self._left < len(self._leaving) and self._leaving[self._left][0] < group.gate:
+            name = self._leaving[self._left][1]
+            self._left += 1
+            if self.own[name].word(T_NINS):
+                self.own[name].wipe()
+                place = self._places[name]
+                self._all.set_windows(np.array([place]), 0, 0)
+                self._free.seen[place] = 0
+                self._gate_seen[self._gate_places == place] = 0
 
     def _phase(self, group: Group) -> Phase:
         return self._phases.phase(
@@ -206,6 +230,7 @@ class DemandRun:
         self._all.set_windows(self._free.places, 0, 0)
         self._free.seen[:] = 0
         self._gate_seen[:] = 0
+        self._left = 0
 
     def texts(self) -> Iterator[int]:
         """The codes of text constants in the rules."""
