@@ -60,3 +60,9 @@ def on_spark(spark: Any) -> Make:
 def on_files(spark: Any) -> Make:
     """The same, but a set of more than two rows is a file already: what many rows would take, with few."""
     return lambda: Database(lambda: SparkEngine(spark, small=2))
+
+
+@pytest.fixture(scope="session")
+def by_rounds(spark: Any) -> Make:
+    """Makes databases in which no worker holds a relation whole, as if all were too large for that."""
+    return lambda: Database(lambda: SparkEngine(spark, most_shared=0))

@@ -13,13 +13,19 @@ from upshot.core.errors import DataError
 from upshot.database.database import Database
 from upshot.engine.limits import Limits
 from upshot.engine.spark.engine import SparkEngine
+from upshot.plan.on_demand import STRATEGIES
 
 pytestmark = pytest.mark.slow
 
-STRATEGIES = ("rod", "epf")
 BY_ROUNDS = {"most_shared": 0}
 """No worker may hold a relation whole."""
 WAYS = {"on a worker": {}, "by rounds": BY_ROUNDS, "by rounds in files": {**BY_ROUNDS, "small": IN_FILES}}
+COMBINED = [
+    *((strategy, "on a worker") for strategy in STRATEGIES),
+    ("rod", "by rounds"),
+    ("epf", "by rounds in files"),
+]
+"""A view on demand takes some dozens of rounds, each a job: not every strategy in every way."""
 
 CLOSURE = """
 .decl edge(x: symbol, y: symbol)
@@ -45,8 +51,7 @@ def committed(db: Any, *, insert: dict[str, Any] | None = None, delete: dict[str
     return tx
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(("strategy", "way"), COMBINED)
 def test_a_deleted_edge_takes_only_what_it_alone_gave(spark: Any, strategy: str, way: str) -> None:
     with database(spark, f"{CLOSURE}.view tc strategy={strategy}", **WAYS[way]) as db:
         committed(db, insert={"edge": EDGES})
@@ -87,8 +92,7 @@ n(Y, C) :- p(_, Y), C = count : {{ p(_, Y) }}.
 """
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(("strategy", "way"), COMBINED)
 def test_null_is_null_and_a_relation_without_columns_is_true_or_not(spark: Any, strategy: str, way: str) -> None:
     with database(spark, NULLS.format(strategy), **WAYS[way]) as db:
         first = committed(db, insert={"a": [(None, None), (1, None)], "b": [(None, None)], "yes": [()]})
