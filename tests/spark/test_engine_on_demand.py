@@ -183,6 +183,20 @@ def test_what_a_worker_cannot_hold_goes_by_rounds(spark: Any) -> None:
         spark.conf.unset("upshot.worker.memory")
 
 
+def test_a_database_that_moves_to_spark_takes_no_view_along(spark: Any) -> None:
+    with upshot.connect(spark=spark, memory="1MiB") as db:
+        db.define(f"{CLOSURE}.view tc strategy=epf")
+        committed(db, insert={"edge": EDGES})
+        assert "engine local" in str(db.explain())
+        many = [(f"x{i}", f"y{i}") for i in range(30_000)]
+        tx = committed(db, insert={"edge": many}, delete={"edge": [("b", "d")]})
+        assert "engine spark" in str(db.explain())
+        assert set(tx.changes["tc"].deleted) == {("b", "d"), ("b", "e1"), ("b", "e2")}
+        assert len(tx.changes["tc"].inserted) == 30_000
+        assert tx.stats.stored == 0
+        assert db.query('tc("a", "d")')
+
+
 def test_a_store_gives_the_relations_back_and_never_held_the_view(spark: Any, tmp_path: Path) -> None:
     text = f'{CLOSURE}.view tc strategy=epf\n.decl far(x: symbol)\nfar(X) :- tc(X, "e1").'
     with upshot.connect(tmp_path / "db", spark=spark, engine="spark") as db:
