@@ -80,7 +80,7 @@ def run(folder: Path, fault: str = "") -> int:
     if fault:
         environment |= {"UPSHOT_TESTING": "1", "UPSHOT_FAULT_AT": fault}
     command = [sys.executable, "-c", RUN, str(folder / "pipeline.toml")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr[-3000:]
     return done.returncode
 
