@@ -132,7 +132,7 @@ def test_a_view_over_one_on_demand_is_on_demand_too_and_keeps_a_copy() -> None:
     assert compiled(text + " .view p strategy=rod materialized=true").on_demand.kept == {"p", "q"}
 
 
-@pytest.mark.parametrize("strategy", ["maintenance", "counting", "production", "recompute"])
+@pytest.mark.parametrize("strategy", ["maintenance", "bf", "counting", "recompute"])
 def test_strategies_that_work_on_stored_rows_cannot_do_without_them(strategy: str) -> None:
     ((slug, message, help),) = refusals(PROGRAM + f".view flat strategy={strategy} materialized=false")
     assert slug == "strategy-not-applicable"

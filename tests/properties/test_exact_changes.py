@@ -48,7 +48,7 @@ FOCUSES: dict[str, Features] = {
     "derivations": Features(constants=0.02, wildcards=0.3, disjunction=0.4, symbols=0, comparisons=0.1, views=5),
 }
 FAILING = Features(errors=1, arithmetic=0.1, views=2, symbols=0.1, nullable=0.05, exotic=0)
-PARTS = len(FOCUSES) * len(STRATEGIES) + len(STRATEGIES) + 1
+PARTS = len(FOCUSES) * len(STRATEGIES) + len(STRATEGIES) + 6
 
 
 # ---- running them -----------------------------------------------------------------------------
@@ -87,6 +87,11 @@ def test_changes_and_states_equal_the_oracles(focus: str, strategy: str) -> None
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_transaction_fails_where_the_oracle_fails_and_then_changes_nothing(strategy: str) -> None:
     run(check_transactions, "errors", FAILING, strategy)
+
+
+@pytest.mark.parametrize("focus", ["everything", "recursion", "negation", "aggregates", "nulls"])
+def test_unstored_views_of_production_rules_equal_the_oracles(focus: str) -> None:
+    run(check_transactions, f"started {focus}", FOCUSES[focus], "production materialized=false")
 
 
 def test_views_defined_over_loaded_relations_equal_the_oracles() -> None:

@@ -21,11 +21,13 @@ _NEEDS_ROWS = ("maintenance", "counting", "production", "recompute", "bf")
 @dataclass(frozen=True, slots=True)
 class OnDemand:
     """`strategies` names the views of the normal form whose changes are computed on demand; of those, `kept` have a
-    stored copy that the changes are applied to. `reasons` is for `explain`."""
+    stored copy that the changes are applied to. The rows of those in `started` are computed by production rules, from
+    `start` rules on. `reasons` is for `explain`."""
 
     strategies: Mapping[str, str] = field(default_factory=dict)
     kept: frozenset[str] = frozenset()
     reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
+    started: frozenset[str] = frozenset()
 
     @property
     def unstored(self) -> frozenset[str]:
@@ -43,7 +45,7 @@ def views_on_demand(checked: CheckedProgram, normal: CheckedProgram, problems: l
     for layer in reversed(normal.strata):
         made.mark_auxiliary(layer)
     kept = frozenset(view for view in made.strategies if made.is_kept(view))
-    return OnDemand(made.strategies, kept, made.reasons)
+    return OnDemand(made.strategies, kept, made.reasons, frozenset(made.started) - kept)
 
 
 class _Marking:
@@ -52,6 +54,7 @@ class _Marking:
         self.strategies: dict[str, str] = {}
         self.reasons: dict[str, tuple[str, ...]] = {}
         self._asked: set[str] = set()
+        self.started: set[str] = set()
         self._reads: dict[str, set[str]] = {name: set() for name in normal.schemas}
         for clause in normal.clauses:
             for literal in clause.body:
@@ -69,12 +72,24 @@ class _Marking:
             if options.strategy in STRATEGIES:
                 self._asked.add(view)
                 self._mark(layer, options.strategy, f"asked for by `.view {view} strategy={options.strategy}`")
+            elif options.materialized is False and options.strategy == "production":
+                self._start(layer, view)
             elif options.materialized is False and options.strategy == "auto":
                 self._mark(layer, DEFAULT, f"`.view {view} materialized=false`: its rows are asked for when needed")
             elif options.materialized is False:
                 self._refuse(
                     view, f"view `{view}` asks not to be stored, but `{options.strategy}` works on stored rows"
                 )
+
+    def _start(self, layer: tuple[str, ...], view: str) -> None:
+        told = f"asked for by `.view {view} strategy=production materialized=false`"
+        self._mark(layer, DEFAULT, told)
+        how = f"`start` rules give its rows when they are read (query rules on Spark), `{DEFAULT}` its changes"
+        for each in layer:
+            options = self._checked.options.get(each)
+            if options is not None and options.strategy == "production":
+                self.started.add(each)
+                self.reasons[each] = (told, how)
 
     def mark_above(self, layer: tuple[str, ...]) -> None:
         """A view over one that is not maintained as stored rows cannot be either."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -23,6 +23,7 @@ from upshot.rewrite import (
     normal_form,
     production,
 )
+from upshot.rewrite.shapes import aggregate_of
 
 _SIGNS = {"all": ("plus", "minus"), "insert": ("plus",), "delete": ("minus",), "none": ()}
 
@@ -55,6 +56,8 @@ class ProgramPlan:
     components: tuple[ComponentPlan, ...]
     strategies: Mapping[str, Choice]
     on_demand: OnDemand = field(default_factory=OnDemand)
+    started: tuple[ComponentPlan, ...] = ()
+    """The unstored views that production rules compute when they are read, and those below them, in order."""
 
     def wanted(self, afresh: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
         """The views on demand whose changes are reported, and which: `plus`, `minus`. A stored copy needs both."""
@@ -88,7 +91,8 @@ def compile_program(checked: CheckedProgram) -> ProgramPlan:
         if views[0] in on_demand.strategies:
             strategy = on_demand.strategies[views[0]]
             choices |= {
-                view: Choice(view, strategy, on_demand.reasons[view], policy=_policy(checked, view)) for view in views
+                view: Choice(view, _named(view, on_demand), on_demand.reasons[view], policy=_policy(checked, view))
+                for view in views
             }
             components.append(_on_demand(views, clauses, strategy, recursive))
             continue
@@ -106,7 +110,27 @@ def compile_program(checked: CheckedProgram) -> ProgramPlan:
         components.append(replace(_component(normal, views, clauses, strategy, recursive), policy=policy))
     if problems:
         raise ProgramError(problems)
-    return ProgramPlan(checked, normal, tuple(components), choices, on_demand)
+    return ProgramPlan(checked, normal, tuple(components), choices, on_demand, tuple(_started(normal, on_demand)))
+
+
+def _named(view: str, on_demand: OnDemand) -> str:
+    """The strategy as it was asked for."""
+    return "production" if view in on_demand.started else on_demand.strategies[view]
+
+
+def _started(normal: CheckedProgram, on_demand: OnDemand) -> Iterator[ComponentPlan]:
+    """How the rows of views that production rules compute, and of all unstored ones below, come from nothing."""
+    needed = set(on_demand.started)
+    for views in reversed(normal.strata):
+        if not needed.isdisjoint(views):
+            clauses = [clause for clause in normal.clauses if clause.head.relation in views]
+            needed.update(views, *(read_by(clause) & on_demand.strategies.keys() for clause in clauses))
+    for views in normal.strata:
+        if not needed.isdisjoint(views):
+            own = tuple(clause for clause in normal.clauses if clause.head.relation in views)
+            recursive = any(name in views for clause in own for name in read_by(clause))
+            folded = any(aggregate_of(clause) is not None for clause in own)
+            yield _component(normal, views, own, "aggregate" if folded else "production", recursive)
 
 
 def _on_demand(views: tuple[str, ...], clauses: tuple[Clause, ...], strategy: str, recursive: bool) -> ComponentPlan:

@@ -14,6 +14,7 @@ from upshot.engine.local.codec import Codec
 from upshot.engine.local.demand_run import DemandRun, insert_rows
 from upshot.engine.local.layout import T_DEL, T_INS
 from upshot.engine.local.runner import Runner
+from upshot.engine.local.started import StartedViews
 from upshot.engine.local.storage import Storage, Table
 from upshot.engine.optimizations import Optimizations
 from upshot.engine.work import ViewWork
@@ -55,6 +56,7 @@ class OnDemandViews:
         self._storage, self._codec, self._runner = storage, codec, runner
         self._optimizations = optimizations
         self._following: DemandProgram | None = None
+        self._started = StartedViews(plan, tables, storage, codec, runner)
         self._runs: dict[object, DemandRun] = {}
         self._experience = Experience()
 
@@ -129,6 +131,8 @@ class OnDemandViews:
         for view in shown:
             found[view] = difference(rows[view], afresh[view])
             self._replace(view, rows[view])
+        for view in afresh.keys() - shown:
+            self._replace(view, afresh[view])
         if decision.recompute and shown:
             self._experience.computed(situation.read + situation.held, work.probed + work.derived)
         work.decision = str(decision)
@@ -227,6 +231,8 @@ class OnDemandViews:
 
     def rows(self, view: str, state: str = "old", *, work: ViewWork | None = None) -> Codes:
         """All rows of a view in a state."""
+        if self._started.can_give(view, state):
+            return self._started.rows(view, work)
         arity = self._plan.normal.schemas[view].arity
         return self.asked(view, "f" * arity, np.empty((1, 0), np.int64), state, work=work)
 
@@ -258,7 +264,10 @@ class OnDemandViews:
         return not names.isdisjoint(self.unstored)
 
     def answer(self, schema: Schema, clauses: tuple[Clause, ...]) -> Codes:
-        """The rows that a query's clauses derive for its head: magic sets over the definitions of unstored views."""
+        """The rows that a query's clauses derive for its head: magic sets over the definitions of unstored views, or
+        the production rules of one that is asked for whole."""
+        if self._started.can_answer(clauses):
+            return self._started.answer(schema, clauses)
         question, program = about_clauses(self._plan.normal, self.unstored, schema, clauses)
         run = self._prepared(question.program, program.schemas)
         try:
