@@ -30,7 +30,7 @@ def test_random_programs_lose_and_gain_rules_exactly() -> None:
                 gone = rng.sample(rules, min(len(rules), rng.randint(0, 2)))
                 program = check(Program(tuple(item for item in items if item not in gone)))
                 programs.append((program, normal_form(program)))
-            (old, before), (new, later) = programs
+            (old, before), (_, later) = programs
             states = (case.base, after(case.base, case.transactions[0]))
             rows = [stored_rows(before, states[0]), stored_rows(later, states[1])]
         except Error:
