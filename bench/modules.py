@@ -167,8 +167,8 @@ class Modules:
 
     def tables(self) -> dict[str, list[tuple[Any, ...]]]:
         """Every base relation, of all copies."""
-        whole = {name: list(rows) for name, rows in self.first.rows.items()}
-        for number in range(1, self.copies):
+        whole: dict[str, list[tuple[Any, ...]]] = {name: [] for name in self.first.rows}
+        for number in range(self.copies):
             for name, rows in system(number).rows.items():
                 whole[name] += rows
         return whole
@@ -184,13 +184,17 @@ class Modules:
             told.append(".view mod_dep events=none")
         return TABLES + rules + "\n".join(told) + "\n"
 
-    def arrow(self) -> dict[str, Any]:
-        """Every base relation as an Arrow table, its columns named as declared."""
+    def arrow(self) -> list[dict[str, Any]]:
+        """Every base relation as an Arrow table, its columns named as declared; copy by copy."""
         names = {name: re.findall(r"(\w+):", columns) for name, columns in re.findall(r"\.decl (\w+)\((.*?)\)", TABLES)}
-        return {
-            name: pyarrow.table([list(column) for column in zip(*rows, strict=True)], names=names[name])
-            for name, rows in self.tables().items()
-        }
+        return [
+            {
+                name: pyarrow.table([list(column) for column in zip(*rows, strict=True)], names=names[name])
+                for name, rows in system(number).rows.items()
+                if rows
+            }
+            for number in range(self.copies)
+        ]
 
     def links(self, count: int, *, direct: bool = False) -> list[tuple[str, str]]:
         """Imports that are not there yet, in the first copy: every other one by a module that M is based on, the others

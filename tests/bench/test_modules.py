@@ -37,7 +37,7 @@ def test_a_view_by_hand_is_the_view_by_its_rules(view: str) -> None:
     with upshot.connect() as db:
         db.define(modules.program(view, "recompute"))
         with db.transaction() as tx:
-            for name, table in modules.arrow().items():
+            for name, table in modules.arrow()[0].items():
                 tx.insert(name, table)
         assert set(db.rows(view)) == modules.expected(view)
 
