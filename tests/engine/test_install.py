@@ -219,3 +219,22 @@ def test_rows_of_a_change_that_was_undone_can_still_be_read() -> None:
     assert set(deltas["edge"][1]) == {(0, 1)}
     it.insert("edge", (60, 61))
     assert set(deltas["path"][1]) == {(0, i) for i in range(1, 21)}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_key_of_a_view_holds_however_it_is_kept(strategy: str) -> None:
+    with upshot.connect() as db:
+        db.define(
+            ".decl e(x: number, y: number) .decl v(x: number, y: number) key(x) v(X, Y) :- e(X, Y), Y > 0."
+            f" .view v strategy={strategy}"
+        )
+        with db.transaction() as tx:
+            tx.insert("e", [(1, 2), (2, 0), (2, 3)])
+        for more in ([(1, 7)], [(5, 1), (5, 2)]):
+            with pytest.raises(upshot.Error) as caught, db.transaction() as tx:
+                tx.insert("e", more)
+            assert caught.value.code == "key-violation"
+        with db.transaction() as tx:
+            tx.delete("e", [(1, 2)])
+            tx.insert("e", [(1, 7)])
+        assert set(db.rows("v")) == {(1, 7), (2, 3)}

@@ -392,8 +392,7 @@ class LocalEngine:
     def size(self, name: str) -> int:
         if self._unstored(name) is not None:
             return len(self._codes(name))
-        table = self._reading(name)
-        return table.size if not self._staged else int(np.count_nonzero(table.bits() & OLD))
+        return self._reading(name).size if not self._staged else int(np.count_nonzero(self._reading(name).bits() & OLD))
 
     def contains(self, name: str, row: Row) -> bool:
         return self.contains_all(name, [row])
@@ -408,8 +407,7 @@ class LocalEngine:
 
     def query(self, schema: Schema, clauses: Iterable[Clause]) -> Rows:
         """The answer to clauses over a head relation that is not part of the program."""
-        readable = self._before if self._before is not None else self._now
-        clauses = tuple(clauses)
+        readable, clauses = self._before or self._now, tuple(clauses)
         with self._bounded("a query"):
             if readable.on_demand is not None and readable.on_demand.reaches(clauses):
                 codes = readable.on_demand.answer(schema, clauses)
@@ -420,12 +418,14 @@ class LocalEngine:
 
     def key_conflicts(self, name: str, most: int = 10) -> list[tuple[Row, Row]]:
         """Pairs of rows that would share a key if the open change were accepted; only changed rows are looked at."""
-        schema, table = self._schema(name), self._now.tables[name]
-        if name not in self._staged:
-            return []
+        schema, views = self._schema(name), self._now.on_demand
         found: list[tuple[Row, Row]] = []
         for key in schema.keys:
-            for pair in table.key_conflicts(key, most):
+            if views is not None and name in views.unstored:
+                pairs = views.key_conflicts(name, key, most)
+            else:
+                pairs = self._now.tables[name].key_conflicts(key, most) if name in self._staged else []
+            for pair in pairs:
                 first, second = self._factory.rows(schema, np.array(pair, np.int64))
                 found.append((first, second))
         return found

@@ -56,6 +56,8 @@ class OnDemandViews:
         self._storage, self._codec, self._runner = storage, codec, runner
         self._optimizations = optimizations
         self._following: DemandProgram | None = None
+        self._found: Mapping[str, Change] = {}
+        """The changes that the last propagation found."""
         self._started = StartedViews(plan, tables, storage, codec, runner)
         self._runs: dict[object, DemandRun] = {}
         self._experience = Experience()
@@ -136,6 +138,7 @@ class OnDemandViews:
         if decision.recompute and shown:
             self._experience.computed(situation.read + situation.held, work.probed + work.derived)
         work.decision = str(decision)
+        self._found = found
         return self._reported(found), work
 
     def _reported(self, found: Mapping[str, Change]) -> dict[str, Change]:
@@ -257,6 +260,25 @@ class OnDemandViews:
             return run.rows(question.answers[view])
         finally:
             self._clear(run)
+
+    def key_conflicts(self, view: str, key: tuple[int, ...], most: int) -> list[tuple[Codes, Codes]]:
+        """Pairs of rows of a view in the new state that agree on a key, one of them new; at most so many."""
+        if view not in self._found:
+            return []
+        plus = self._found[view][0]
+        arity = self._plan.normal.schemas[view].arity
+        adornment = "".join("b" if column in key else "f" for column in range(arity))
+        ordered = sorted(key)
+        rows = self.asked(view, adornment, np.unique(plus[:, ordered], axis=0), "new")
+        added = set(map(tuple, plus.tolist()))
+        holders: dict[tuple[int, ...], Codes] = {}
+        pairs: list[tuple[Codes, Codes]] = []
+        for row in sorted(rows, key=lambda row: tuple(row.tolist()) not in added):
+            values = tuple(row[ordered].tolist())
+            if values in holders and (tuple(holders[values].tolist()) in added) and len(pairs) < most:
+                pairs.append((holders[values], row))
+            holders.setdefault(values, row)
+        return pairs
 
     def reaches(self, clauses: Collection[Clause]) -> bool:
         """Whether a query reads views that are not stored."""
