@@ -89,13 +89,10 @@ class BackwardForward:
         after = self._ends(T_NRED)
         if after != before:
             self._drive(before, after)
-            self._run("prove on", work, grows=Change.REDERIVED, plans=self._further_proofs)
+            self._run("prove on", work, grows=Change.REDERIVED, plans=lambda: self._plans("prove"))
 
     def _first_proofs(self) -> list[RulePlan]:
         return [replace(plan, seed=False) for plan in self._plans("prove") if plan.seed]
-
-    def _further_proofs(self) -> list[RulePlan]:
-        return [plan for plan in self._plans("prove") if not plan.seed]
 
     def _run(
         self, stage: str, work: ViewWork, *, resumed: bool = True, grows: Change | None = None,

@@ -128,7 +128,7 @@ def end_round(tables: int, state: int) -> int:
         found += end - first
         missing += load8(table, L.T_NDEL) - load8(table, L.T_NRED)
     store8(state, L.S_ROUND, load8(state, L.S_ROUND) + 1)
-    if kind == L.FROM_RED and load8(state, L.S_RECHECK) >= 0:
+    if kind == L.FROM_RED:
         if missing == 0:
             return 0
         # Few rows are still missing: look at each of them again rather than at all that the found ones derive.

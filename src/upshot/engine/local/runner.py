@@ -90,8 +90,6 @@ class Runner:
         self._set(op.S_NTABLES, len(numbers))
         self._state.view(np.int64, op.S_COMPONENT + len(numbers))[op.S_COMPONENT :] = numbers
         self._set(op.S_ROUND, int(resumed))
-        if grows is Change.REDERIVED and not any(plan.seed for plan in phase.plans):
-            self._set(op.S_RECHECK, -1)  # there is no plan that looks at missing rows again
 
     def _set(self, word: int, value: int) -> None:
         store8(self._state.address, word, value)
