@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from upshot.plan.order_body import Resolve, Resolved
-from upshot.plan.rule_plan import Absent, Action, Change, RulePlan, State, Step
+from upshot.plan.rule_plan import Absent, Action, Change, Probe, RulePlan, State, Step
 from upshot.plan.rule_plans import driven_plan
 from upshot.plan.statistics import Statistics
 from upshot.rewrite.demand import DemandProgram, DemandRule, Held, Meaning
@@ -79,17 +79,19 @@ def resolver(program: DemandProgram) -> Resolve:
 
 
 def _with_rows(rule: DemandRule, plan: RulePlan) -> RulePlan:
-    """Absence tests of whole rows: NULL is looked for like any value."""
-    whole = {
-        literal.body.relation
-        for position, literal in enumerate(rule.clause.body)
-        if position in rule.rows and isinstance(literal, Not) and isinstance(literal.body, Atom)
-    }
-    steps = tuple(
-        replace(step, as_row=True) if isinstance(step, Absent) and step.relation in whole else step
-        for step in plan.steps
-    )
-    return replace(plan, steps=steps)
+    """Literals that compare whole rows: NULL is looked for like any value."""
+    literals = [rule.clause.body[position] for position in rule.rows]
+    absent = {each.body.relation for each in literals if isinstance(each, Not) and isinstance(each.body, Atom)}
+    present = {each.relation for each in literals if isinstance(each, Atom)}
+    steps: list[Step] = []
+    for step in plan.steps:
+        if isinstance(step, Absent) and step.relation in absent:
+            steps.append(replace(step, as_row=True))
+        elif isinstance(step, Probe) and step.match.relation in present:
+            steps.append(replace(step, match=replace(step.match, as_row=True)))
+        else:
+            steps.append(step)
+    return replace(plan, steps=tuple(steps))
 
 
 def _sparing(program: DemandProgram, plan: RulePlan) -> RulePlan:

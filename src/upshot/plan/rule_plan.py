@@ -58,13 +58,14 @@ class Action(Enum):
 @dataclass(frozen=True, slots=True)
 class Match:
     """How a row of a relation meets the bindings: key columns equal operands, other columns bind variables, and columns
-    that repeat a variable of the same literal are compared."""
+    that repeat a variable of the same literal are compared, `as_row` as sets do it, with NULL equal to itself."""
 
     relation: str
     state: State
     key: tuple[tuple[int, Operand], ...] = ()
     binds: tuple[tuple[int, str], ...] = ()
     repeats: tuple[tuple[int, str], ...] = ()
+    as_row: bool = False
 
 
 @dataclass(frozen=True, slots=True)

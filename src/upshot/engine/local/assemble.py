@@ -261,9 +261,9 @@ class _PlanAssembler:
             column_type = self._out.column_type(match.relation, column)
             if column_type.nullable and not self._plan.types[name].nullable:
                 self._out.emit(op.I_NOT_NULL, self._back(), [self._null(Variable(name)), self._register(name)])
-        if not of_head:
+        if not of_head and not match.as_row:
             for column, name in match.repeats:
-                if self._out.column_type(match.relation, column).nullable and not self._plan.types[name].nullable:
+                if self._out.column_type(match.relation, column).nullable:
                     self._out.emit(op.I_NOT_NULL, self._back(), [self._null(Variable(name)), self._register(name)])
 
     def _back(self) -> int:

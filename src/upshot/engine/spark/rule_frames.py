@@ -205,9 +205,7 @@ class _Body:
                 conditions.append(self._equals(_column(column), operand, null_safe=of_head))
         for column, name in match.repeats:
             left, right = _column(column), _column(first[name])
-            # Where NULL could be repeated and must not, the variable is typed as required.
-            as_sets = of_head or (name in self.plan.types and self.plan.types[name].nullable)
-            conditions.append(left.eqNullSafe(right) if as_sets else left == right)
+            conditions.append(left.eqNullSafe(right) if of_head or match.as_row else left == right)
         for column, name in match.binds:
             nullable = self.schemas[match.relation].columns[column].type.nullable
             if nullable and (of_negation or not self.plan.types[name].nullable):
