@@ -53,9 +53,9 @@ class _Timed:
         # Whoever defines unstored views over large tables, or loads these under them, is told all their rows: a system
         # at a time is followed as any other change.
         self.db.define(text)
-        for part in tables:
+        for parts in [tables] if strategy in STORED else [[part] for part in tables]:
             with self.db.transaction() as tx:
-                for name, table in part.items():
+                for name, table in (pair for part in parts for pair in part.items()):
                     tx.insert(name, table)
         self.times: dict[str, list[float]] = {"delete": [], "insert": []}
         self.work = {"probed": 0, "asked": 0, "answered": 0}
