@@ -116,7 +116,7 @@ def test_a_rule_is_not_added_twice(chains: upshot.Database) -> None:
 
 @pytest.mark.parametrize("strategy", ["auto", "maintenance", "bf", "production", "rod", "epf"])
 def test_random_programs_follow_their_rules_exactly(strategy: str) -> None:
-    for number in range(case_count(40, least=4)):
+    for number in range(case_count(100, least=3)):
         case = random_case(seed_of(f"rules {strategy}", number), Features(recursion=0.7))
         _follow(case.text(), case.base, strategy, random.Random(case.seed))
 

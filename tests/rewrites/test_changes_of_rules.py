@@ -19,7 +19,7 @@ from upshot.syntax.ast import Program, Rule
 
 def test_random_programs_lose_and_gain_rules_exactly() -> None:
     followed = 0
-    for number in range(case_count(10, least=20)):
+    for number in range(case_count(40, least=10)):
         case = random_case(seed_of("changes of rules", number), Features(recursion=0.7))
         rng = random.Random(case.seed)
         items = parse(case.text()).items

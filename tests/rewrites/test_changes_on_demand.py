@@ -69,7 +69,7 @@ def mixed(program: CheckedProgram, rng: random.Random) -> dict[str, str]:
 @pytest.mark.parametrize("strategy", ALGORITHMS)
 @pytest.mark.parametrize("focus", FOCUSES)
 def test_the_rules_alone_give_exact_changes(strategy: str, focus: str) -> None:
-    for number in range(case_count(100, least=5)):
+    for number in range(case_count(400, least=5)):
         demand = None
         for program, old, new, told in transitions(seed_of(f"demand {focus}", number), focus):
             demand = demand or changes_on_demand(program, dict.fromkeys(all_views(program), strategy))
@@ -78,7 +78,7 @@ def test_the_rules_alone_give_exact_changes(strategy: str, focus: str) -> None:
 
 @pytest.mark.parametrize("focus", FOCUSES)
 def test_strata_of_different_algorithms_and_stored_ones_work_together(focus: str) -> None:
-    for number in range(case_count(100, least=5)):
+    for number in range(case_count(400, least=5)):
         seed, demand = seed_of(f"mixed {focus}", number), None
         for program, old, new, told in transitions(seed, focus):
             chosen = mixed(program, random.Random(seed))
@@ -89,7 +89,7 @@ def test_strata_of_different_algorithms_and_stored_ones_work_together(focus: str
 @pytest.mark.parametrize("focus", FOCUSES)
 def test_what_nobody_listens_to_can_be_left_out(focus: str) -> None:
     """Any part of the views and signs, by any mix of algorithms, with views unfolded and not: the same changes."""
-    for number in range(case_count(100, least=5)):
+    for number in range(case_count(400, least=5)):
         seed = seed_of(f"wanted {focus}", number)
         for program, old, new, told in transitions(seed, focus):
             rng = random.Random(seed)
@@ -107,7 +107,7 @@ def test_what_nobody_listens_to_can_be_left_out(focus: str) -> None:
 
 @pytest.mark.parametrize("strategy", ALGORITHMS)
 def test_rules_for_signs_that_do_not_occur_can_be_left_out(strategy: str) -> None:
-    for number in range(case_count(100, least=5)):
+    for number in range(case_count(400, least=5)):
         for program, old, new, told in transitions(seed_of("signs", number), "everything"):
             views = dict.fromkeys(all_views(program), strategy)
             assert_exact(program, changes_on_demand(program, views, changed=signs(old, new)), old, new, told)

@@ -255,7 +255,7 @@ def test_an_item_is_low_when_its_quantity_crosses_below_and_only_then() -> None:
 
 
 def test_nervous_changes_hold_the_strict_ones_and_rows_of_their_states_only() -> None:
-    for number in range(case_count(100, least=8)):
+    for number in range(case_count(200, least=5)):
         case = random_case(seed_of("nervous", number), Features())
         program = normal(case.text())
         views = [view for layer in program.strata for view in layer]

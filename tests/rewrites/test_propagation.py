@@ -103,7 +103,7 @@ def test_every_operator_has_rules_of_its_own() -> None:
 
 @pytest.mark.parametrize("features", [Features(), Features(nullable=0.5), Features(recursion=1, negation=0.6)])
 def test_one_operator_per_rule_keeps_the_meaning(features: Features) -> None:
-    for number in range(case_count(50, least=10)):
+    for number in range(case_count(200, least=5)):
         case = random_case(seed_of("operators", number), features)
         program = normal(case.text())
         changed = operators(program, views(program))
