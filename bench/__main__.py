@@ -55,7 +55,9 @@ def _options(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Upshot and its peers on the same data.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which ones: {', '.join(BENCHES)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="small inputs: a minute or two")
-    parser.add_argument("--large", action="store_true", help="also the largest inputs (B8 with ten million items)")
+    parser.add_argument(
+        "--large", action="store_true", help="also the largest inputs (B8 with ten million items, B9 unstored × 100)"
+    )
     options = parser.parse_args(argv)
     unknown = [name for name in options.names if name not in BENCHES]
     if unknown:

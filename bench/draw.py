@@ -16,7 +16,7 @@ from typing import Any
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "explanation"
 PANELS = {"closure of blocks(2000 k, 6000 k)": "blocks", "modules × k: what M is based on": "based_on"}
 SIZES = (1, 10, 100)
-LEFT, TOP, WIDTH, HEIGHT, GAP = 52, 34, 250, 190, 110
+LEFT, TOP, WIDTH, HEIGHT, GAP = 56, 34, 240, 190, 150
 COLOURS = {
     "rod": "#d9822b",
     "epf": "#2f80ed",
@@ -41,9 +41,7 @@ def series(lines: Iterable[Mapping[str, Any]]) -> Series:
         place, panel, strategy = _place(task)
         if panel not in found or answer["error"] or place is None:
             continue
-        seconds = answer["seconds"] if strategy == "recompute" and panel == "blocks" else None
-        if seconds is None:
-            seconds = statistics.median(answer["times"]["insert"])
+        seconds = statistics.median(answer["times"]["insert"])
         found[panel].setdefault(strategy, [None] * len(SIZES))[place] = round(seconds * 1e3, 3)
     return found
 
@@ -53,9 +51,9 @@ def _place(task: Mapping[str, Any]) -> tuple[int | None, str, str]:
     options = task["options"]
     if task["kind"] == "modules":
         return SIZES.index(options["copies"]), options["view"], options["strategy"]
-    if task["kind"] in ("edges", "closure") and task["graph"]["kind"] == "blocks":
+    if task["kind"] == "edges":
         factor = task["graph"]["measures"][0] // 2000
-        return SIZES.index(factor) if factor in SIZES else None, "blocks", options.get("strategy", "recompute")
+        return SIZES.index(factor) if factor in SIZES else None, "blocks", options["strategy"]
     return None, "", ""
 
 
@@ -87,7 +85,7 @@ def _panel(left: int, title: str, lines: Mapping[str, list[float | None]]) -> li
     for power in range(low, high + 1):
         at = y(10.0**power)
         parts.append(f'<line class="grid" x1="{left}" x2="{left + WIDTH}" y1="{at:.0f}" y2="{at:.0f}"/>')
-        parts.append(f'<text x="{left - 6}" y="{at + 4:.0f}" text-anchor="end">{10.0**power:g} ms</text>')
+        parts.append(f'<text x="{left - 6}" y="{at + 4:.0f}" text-anchor="end">{_words(power)}</text>')
     for place, size in enumerate(SIZES):
         parts.append(f'<text x="{x(place):.0f}" y="{TOP + HEIGHT + 18}" text-anchor="middle">k = {size}</text>')
     parts.append(f'<line class="axis" x1="{left}" x2="{left + WIDTH}" y1="{TOP + HEIGHT}" y2="{TOP + HEIGHT}"/>')
@@ -100,6 +98,11 @@ def _panel(left: int, title: str, lines: Mapping[str, list[float | None]]) -> li
         ends.append(at)
         parts.append(f'<text x="{points[-1][0] + 6:.0f}" y="{at:.0f}" style="fill:{COLOURS[name]}">{name}</text>')
     return parts
+
+
+def _words(power: int) -> str:
+    """So many powers of ten of milliseconds."""
+    return f"{10.0**power:g} ms" if power < 3 else f"{10.0 ** (power - 3):g} s"
 
 
 def main(argv: list[str]) -> int:
