@@ -11,7 +11,7 @@ from tests.engine.driver import plain
 from tests.properties.random_programs import Features, random_case
 from tests.properties.settings import case_count, seed_of
 from upshot.check import check
-from upshot.core.errors import Error, ProgramError
+from upshot.core.errors import ProgramError
 from upshot.engine.naive import evaluate
 from upshot.syntax import parse, print_item
 from upshot.syntax.ast import Program, Rule
@@ -128,13 +128,10 @@ def _follow(text: str, base: dict[str, frozenset[tuple[object, ...]]], strategy:
     views = sorted({head.relation for rule in rules for head in rule.heads})
     options = "" if strategy == "auto" else "".join(f".view {view} strategy={strategy}\n" for view in views)
     with upshot.connect() as db:
-        try:
-            db.define(text + "\n" + options)
-            with db.transaction() as tx:
-                for name, rows in base.items():
-                    tx.insert(name, list(rows))
-        except Error:
-            return
+        db.define(text + "\n" + options)
+        with db.transaction() as tx:
+            for name, rows in base.items():
+                tx.insert(name, list(rows))
         for _ in range(6):
             number = rng.randrange(len(rules))
             change = db.remove_rule if number in left else db.add_rule

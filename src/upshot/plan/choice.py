@@ -8,12 +8,8 @@ from dataclasses import dataclass
 from upshot.check.program import CheckedProgram, Clause
 from upshot.check.variables import variables
 from upshot.core.diagnostic import Diagnostic
-from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
 from upshot.rewrite.shapes import aggregate_of
 from upshot.syntax.ast import Atom, Not, Variable, Wildcard
-
-AVAILABLE = ("auto", "maintenance", "counting", "production", "bf", "recompute", *ON_DEMAND)
-"""The strategies there are today; the others of the language are known but refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +53,6 @@ def choose(
 
 def _problem(view: str, asked: str, policy: str, recursive: bool) -> tuple[str, str, str] | None:
     """Slug, message and cure of what cannot be done."""
-    if asked not in AVAILABLE:
-        known = ", ".join(f"`{name}`" for name in AVAILABLE)
-        return "not-yet", f"strategy `{asked}` of view `{view}` is not available yet", f"use one of {known}"
     if asked == "counting" and recursive:
         message = f"view `{view}` is recursive: its derivations cannot be counted"
         return "strategy-not-applicable", message, "use `maintenance`"

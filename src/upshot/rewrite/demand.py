@@ -127,6 +127,7 @@ class Demand:
         """The rules of the old state, where they are others than those of the new one."""
         self._changed = changed
         self.rules: list[DemandRule] = []
+        self._known: set[DemandRule] = set()
         self.relations: dict[str, Meaning] = {}
         self.schemas: dict[str, Schema] = {}
         self._names: dict[Meaning, str] = {}
@@ -262,11 +263,9 @@ class Demand:
             head, literals, {v: t for v, t in types.items() if v in used}, source.origin if source else None
         )
         rule = DemandRule(name, clause, source, gate, frozenset(rows))
-        if rule not in self._known():
+        if rule not in self._known:
+            self._known.add(rule)
             self.rules.append(rule)
-
-    def _known(self) -> list[DemandRule]:
-        return self.rules[-32:]
 
     def derive(
         self, name: str, head: Atom, driver: Atom | None, rest: Sequence[Literal], types: Mapping[str, Type], *,

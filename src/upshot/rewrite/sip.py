@@ -41,10 +41,12 @@ def next_literal(
 
 
 def _rank(literal: Literal, bound: Collection[str], asked: bool) -> tuple[int, bool, int]:
-    """Smaller is better: something bound at all, then stored ones, then few unbound columns."""
+    """Smaller is better: a column bound by what was joined already, then stored ones, then few unbound columns. A
+    constant alone does not tie a literal to the others: it would be joined with all that was found so far."""
     assert isinstance(literal, Atom)
     given = sum(is_bound(term, bound) for term in literal.args)
-    return (0 if given or not literal.args else 1, asked, len(literal.args) - given)
+    tied = any(name in bound for name in variables(literal)) or given == len(literal.args)
+    return (0 if tied else 1, asked, len(literal.args) - given)
 
 
 def _is_ready(literal: Literal, bound: Collection[str]) -> bool:

@@ -23,7 +23,7 @@ from upshot.plan.program_plan import ProgramPlan
 from upshot.rewrite.changes_of_rules import changes_of_rules
 from upshot.rewrite.changes_on_demand import changes_on_demand
 from upshot.rewrite.demand import DemandProgram, Held
-from upshot.rewrite.questions import about_clauses, about_views
+from upshot.rewrite.questions import Question, about_clauses, about_views
 
 Codes = NDArray[np.int64]
 Change = tuple[Codes, Codes]
@@ -60,6 +60,7 @@ class OnDemandViews:
         """The changes that the last propagation found."""
         self._started = StartedViews(plan, tables, storage, codec, runner)
         self._runs: dict[object, DemandRun] = {}
+        self._questions: dict[tuple[str, str, str], Question] = {}
         self._experience = Experience()
 
     @property
@@ -250,8 +251,11 @@ class OnDemandViews:
     ) -> Codes:
         """The rows of a view in a state that have one of the bindings in the columns that the adornment binds, and
         others that were found on the way."""
-        question = about_views(self._plan.normal, self.strategies, {view: adornment}, state)
-        run = self._run((view, state, adornment), lambda: question.program)
+        key = (view, state, adornment)
+        if key not in self._questions:
+            self._questions[key] = about_views(self._plan.normal, self.strategies, {view: adornment}, state)
+        question = self._questions[key]
+        run = self._run(key, lambda: question.program)
         try:
             insert_rows(run.own[question.asked[view]], bindings)
             done = run.run({})
