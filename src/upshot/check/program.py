@@ -48,6 +48,65 @@ class Constraint:
     on_violation: str = "reject"
 
 
+EVERY: tuple[Mapping[str, object], ...] = ({},)
+"""Active for all bindings of the parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowTable:
+    """The rows that came to (`inserted`) or went from (`deleted`) a relation in a rule's window, under a name of their
+    own."""
+
+    schema: Schema
+    relation: str
+    operation: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleAction:
+    """`insert` or `delete` rows of a base relation, or `call` a function; `columns` are the places of its arguments in
+    an instance."""
+
+    kind: str
+    target: str
+    columns: tuple[int, ...]
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRule:
+    """`instance`: the variables an instance consists of, parameters first, then what the actions use. `identity`: the
+    places that tell instances apart. `triggers`: pairs of a relation and `inserted` or `deleted`; one of them is enough
+    for a turn.
+
+    `clauses` derive the instances from the current state, the `windows`, and `helpers` that they define themselves.
+    `before` derive the identities that held before the window already; those do not fire. A strict condition without an
+    event is a hidden view, `becomes`, over the identity: its additions are what fires, and if an instance is nothing
+    but its identity there are no clauses.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    instance: Schema
+    identity: tuple[int, ...]
+    triggers: tuple[tuple[str, str], ...]
+    windows: tuple[WindowTable, ...] = ()
+    clauses: tuple[Clause, ...] = ()
+    helpers: Mapping[str, Schema] = field(default_factory=dict, hash=False)
+    before: tuple[Clause, ...] = ()
+    before_schema: Schema | None = None
+    becomes: str | None = None
+    actions: tuple[RuleAction, ...] = ()
+    priority: int = 0
+    semantics: str = "strict"
+    coupling: str = "deferred"
+    per: str = "set"
+    precedes: tuple[str, ...] = ()
+    follows: tuple[str, ...] = ()
+    activations: tuple[Mapping[str, object], ...] = field(default=EVERY, hash=False)
+    span: Span | None = field(default=None, compare=False)
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedProgram:
     """`strata`: the views (constraints included) in evaluation order; each inner tuple is one strongly connected
@@ -67,4 +126,8 @@ class CheckedProgram:
     constraints: Mapping[str, Constraint] = field(default_factory=dict)
     directives: tuple[Directive, ...] = ()
     input_part: Mapping[str, str] = field(default_factory=dict)
+    rules: tuple[CheckedRule, ...] = ()
+    """Active rules, in the order of their definition."""
+    hidden: frozenset[str] = frozenset()
+    """The views of rule conditions, which users cannot name."""
     warnings: tuple[Diagnostic, ...] = ()

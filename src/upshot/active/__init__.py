@@ -1,0 +1,1 @@
+"""Active rules: what a transaction sets off, before it is committed and after."""
