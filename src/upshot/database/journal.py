@@ -11,11 +11,11 @@ from typing import Protocol, runtime_checkable
 
 from upshot.check.program import Clause
 from upshot.core.errors import UsageError
+from upshot.core.row_sets import row_set
 from upshot.core.rows import Rows
 from upshot.core.schema import Role
 from upshot.database.compile import Compiled
 from upshot.database.engines import Deltas, Engine
-from upshot.database.row_sets import row_set
 from upshot.plan import ProgramPlan
 from upshot.store import Encoded, Entry, NewProgram, Relation, Store
 from upshot.syntax import print_item, print_program

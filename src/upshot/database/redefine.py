@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from upshot.core.errors import DataError, UsageError
+from upshot.core.row_sets import row_set
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.changes import Definition
@@ -20,7 +21,6 @@ from upshot.database.constraints import (
     warnings_for,
 )
 from upshot.database.engines import Deltas, Engine
-from upshot.database.row_sets import row_set
 from upshot.database.state import State
 
 Row = tuple[Any, ...]

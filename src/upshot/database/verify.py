@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from upshot.core.errors import VerifyError
+from upshot.core.row_sets import row_set
 from upshot.core.rows import Rows
 from upshot.core.schema import Role, Schema
 from upshot.database.constraints import SHOWN, fact
 from upshot.database.engines import Engine
 from upshot.database.placement import placement_of
-from upshot.database.row_sets import row_set
 from upshot.database.state import State
 from upshot.plan import ProgramPlan, compile_program
 

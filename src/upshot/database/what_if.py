@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from upshot.core.errors import DataError
+from upshot.core.row_sets import row_set
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.changes import ChangeSet
 from upshot.database.constraints import Findings, Violations, added_violations, key_violations
 from upshot.database.engines import Engine
 from upshot.database.given_rows import given_rows
-from upshot.database.row_sets import row_set
 from upshot.database.state import State
 from upshot.engine.work import Work
 

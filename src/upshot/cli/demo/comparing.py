@@ -12,10 +12,10 @@ from upshot.cli.demo.story import Step, Story
 from upshot.cli.terminal import Terminal
 from upshot.cli.wording import counted, duration
 from upshot.core.errors import VerifyError
+from upshot.core.row_sets import row_set
 from upshot.core.schema import Role
 from upshot.database.connect import connect
 from upshot.database.database import Database
-from upshot.database.row_sets import row_set
 from upshot.database.transaction import Transaction
 
 
