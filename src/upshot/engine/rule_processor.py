@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Generic, Protocol, TypeVar
@@ -37,7 +37,8 @@ class RowSets(Protocol[Rows]):
 class ScheduledRule:
     """A rule as the processor sees it. `triggers`: pairs of a relation and `inserted` or `deleted`; one of them is
     enough. `rank`: of two rules without another order, the one of smaller rank runs first. A `generated` rule keeps a
-    view; other rules run only when no generated rule is triggered, and what they change starts a new wave."""
+    view; other rules run only when no generated rule is triggered, and what they change starts a new wave. What came
+    back within the window of a rule that is not generated did not happen: its transitions hold net rows only."""
 
     name: str
     triggers: tuple[tuple[str, str], ...]
@@ -50,10 +51,15 @@ class ScheduledRule:
 @dataclass(frozen=True, slots=True)
 class Transition(Generic[Rows]):
     """The net effect of a window on a relation. Inserted and then deleted is nothing; deleted and then inserted is
-    both. The relation before the window is what it holds now, without `inserted`, with `deleted`."""
+    both, or nothing in the window of a rule that is not generated. The relation before the window is what it holds now,
+    without `inserted`, with `deleted`."""
 
     inserted: Rows
     deleted: Rows
+
+    def cancelled(self, sets: RowSets[Rows]) -> Transition[Rows]:
+        """The same, without the rows that are in both."""
+        return Transition(sets.without(self.inserted, self.deleted), sets.without(self.deleted, self.inserted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +74,18 @@ class Event(Generic[Rows]):
 class Window(Generic[Rows]):
     """What happened between two moments, relation by relation."""
 
-    def __init__(self, since: int, until: int, events: Mapping[str, list[Event[Rows]]], sets: RowSets[Rows]) -> None:
+    def __init__(
+        self,
+        since: int,
+        until: int,
+        events: Mapping[str, list[Event[Rows]]],
+        sets: RowSets[Rows],
+        *,
+        cancels: bool = False,
+    ) -> None:
+        """`cancels`: rows that were deleted and came back are in neither table."""
         self._since, self._until, self._events, self._sets = since, until, events, sets
+        self._cancels = cancels
         self._found: dict[str, Transition[Rows]] = {}
 
     def of(self, relation: str) -> Transition[Rows]:
@@ -77,7 +93,8 @@ class Window(Generic[Rows]):
         if relation not in self._found:
             log = self._events.get(relation, [])
             first, end = (bisect_left(log, time, key=lambda event: event.time) for time in (self._since, self._until))
-            self._found[relation] = net_effect(log[first:end], self._sets)
+            found = net_effect(log[first:end], self._sets)
+            self._found[relation] = found.cancelled(self._sets) if self._cancels else found
         return self._found[relation]
 
     def has(self, relation: str, operation: str) -> bool:
@@ -128,6 +145,11 @@ class RuleProcessor(Generic[Rows]):
         self._last[relation, operation] = self._now
         self._now += 1
 
+    def next_of(self, names: Container[str]) -> Consideration[Rows] | None:
+        """The rule among these, none of them generated, whose turn it is. The processing point goes on: the windows of
+        the other rules grow."""
+        return self._first(rule for rule in self._others if rule.name in names)
+
     def next(self) -> Consideration[Rows] | None:
         """The rule whose turn it is; None ends the processing point."""
         found = self._first(self._generated)
@@ -157,7 +179,7 @@ class RuleProcessor(Generic[Rows]):
             happened = [each for each in rule.triggers if self._last.get(each, -1) >= since]
             if not happened:
                 continue
-            window = Window(since, self._now, self._events, self._sets)
+            window = Window(since, self._now, self._events, self._sets, cancels=not rule.generated)
             if any(window.has(relation, operation) for relation, operation in happened):
                 self._since[rule.name] = self._now
                 self._turns[rule.name] += 1
