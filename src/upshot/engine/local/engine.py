@@ -20,8 +20,7 @@ from upshot.engine.local.codec import Codec
 from upshot.engine.local.collect import collect_garbage
 from upshot.engine.local.component import Component
 from upshot.engine.local.encode_rows import encode_rows
-from upshot.engine.local.following import following
-from upshot.engine.local.installed import Installed, counted, same_shape
+from upshot.engine.local.installed import Installed, same_shape
 from upshot.engine.local.interrupts import uninterrupted
 from upshot.engine.local.layout import NEW, OLD, T_DEL, T_INS
 from upshot.engine.local.local_rows import RowsFactory
@@ -32,6 +31,7 @@ from upshot.engine.local.screening import Screening
 from upshot.engine.local.storage import Storage, Table
 from upshot.engine.saved import Saved
 from upshot.engine.work import Work
+from upshot.plan.following import afresh_on_demand, counted, followed_on_demand, following, remade
 from upshot.plan.program_plan import ProgramPlan
 
 Codes = NDArray[np.int64]
@@ -67,24 +67,15 @@ class LocalEngine:
         assert self._before is None, "a definition is open already"
         self._open_change()
         before, with_counts = self._now, counted(plan)
-        followers = following(before, plan, recompute)
+        followers = following(before.plan, plan, recompute)
         recompute = frozenset(recompute).difference(*followers)
-        tables: dict[str, Table] = {}
-        made: set[str] = set()
-        for name, schema in plan.normal.schemas.items():
-            kept = before.tables.get(name)
-            same = kept is not None and same_shape(before.schemas[name], schema)
-            # Counts cannot be recomputed in place: a counted view that changed gets a new table.
-            if (
-                kept is not None
-                and same
-                and kept.counted == (name in with_counts)
-                and not (kept.counted and name in recompute)
-            ):
-                tables[name] = kept
-            else:
-                tables[name] = self._storage.create(schema.arity, counted=name in with_counts)
-                made.add(name)
+        made = remade(before.plan, plan, recompute)
+        tables = {
+            name: self._storage.create(schema.arity, counted=name in with_counts)
+            if name in made
+            else before.tables[name]
+            for name, schema in plan.normal.schemas.items()
+        }
         self._before = before
         self._now = Installed(plan, plan.normal.schemas, tables)
         self._now.components = self._components(before, made, recompute)
@@ -94,8 +85,10 @@ class LocalEngine:
             self._now.on_demand = OnDemandViews(
                 plan, tables, self._storage, self._codec, self._runner, self._optimizations
             )
-            if not self._now.on_demand.follow_rules(before.on_demand, made):
-                self._now.afresh = self._now.on_demand.afresh(before.on_demand, {*recompute, *made})
+            program = followed_on_demand(before.plan, plan, made, sip=self._optimizations.sip)
+            self._now.on_demand.follow_rules(program)
+            if program is None:
+                self._now.afresh = afresh_on_demand(before.plan, plan, {*recompute, *made})
         if self._optimizations.screening:
             self._now.screening = Screening(plan, tables, self._storage, self._codec, self._runner)
         for number, component in enumerate(self._now.components):
@@ -104,7 +97,7 @@ class LocalEngine:
         anew = {v for each in self._now.components if each.fresh and not each.is_on_demand for v in each.plan.views}
         return frozenset(anew | self._now.afresh)
 
-    def _components(self, before: Installed, made: set[str], recompute: Collection[str]) -> list[Component]:
+    def _components(self, before: Installed, made: Collection[str], recompute: Collection[str]) -> list[Component]:
         """A component all of whose tables are kept and whose rules are the same goes on as it is."""
         plan = self._now.plan
         assert plan is not None
@@ -113,8 +106,8 @@ class LocalEngine:
         for component_plan in plan.components:
             old = earlier.get(component_plan.views)
             touched = {*component_plan.views, *component_plan.reads}
-            fresh = bool(set(component_plan.views) & made.union(recompute)) or old is None
-            if old is not None and not fresh and not (touched & made) and old.plan == component_plan:
+            fresh = bool(set(component_plan.views) & {*made, *recompute}) or old is None
+            if old is not None and not fresh and touched.isdisjoint(made) and old.plan == component_plan:
                 components.append(old.moved_to(self._now.tables))
                 continue
             component = Component(

@@ -29,9 +29,5 @@ class Installed:
     """Views on demand that the open definition made, or defined otherwise."""
 
 
-def counted(plan: ProgramPlan) -> set[str]:
-    return {view for component in plan.components if component.strategy == "counting" for view in component.views}
-
-
 def same_shape(one: Schema, other: Schema) -> bool:
     return one.types == other.types

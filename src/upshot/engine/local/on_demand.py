@@ -20,7 +20,6 @@ from upshot.engine.optimizations import Optimizations
 from upshot.engine.work import ViewWork
 from upshot.plan.cost import Decision, Experience, Situation, decide
 from upshot.plan.program_plan import ProgramPlan
-from upshot.rewrite.changes_of_rules import changes_of_rules
 from upshot.rewrite.changes_on_demand import changes_on_demand
 from upshot.rewrite.demand import DemandProgram, Held
 from upshot.rewrite.questions import Question, about_clauses, about_views
@@ -71,37 +70,9 @@ class OnDemandViews:
     def unstored(self) -> frozenset[str]:
         return self._plan.on_demand.unstored
 
-    def follow_rules(self, before: OnDemandViews | None, made: Collection[str]) -> bool:
-        """Whether the views can follow from the rules and rows they had before, rather than be computed: the next
-        `propagate` then does that. Relations `made` have new tables, so what they held before is out of reach."""
-        if before is None or self._plan.on_demand.kept != before._plan.on_demand.kept:
-            return False
-        if self._plan.normal == before._plan.normal:
-            return False
-        program = changes_of_rules(
-            before._plan.normal,
-            self._plan.normal,
-            {"before": before.strategies.keys(), "after": self.strategies.keys()},
-            sip=self._optimizations.sip,
-        )
-        shown, were = (each.strategies.keys() & each._plan.source.schemas.keys() for each in (self, before))
-        if program is None or shown != were:
-            return False
-        stored = {m.relation for m in program.relations.values() if m.held in (Held.STORED, Held.CHANGE)}
-        if not stored <= self._tables.keys() or not stored.isdisjoint(set(made) & before._tables.keys()):
-            return False
+    def follow_rules(self, program: DemandProgram | None) -> None:
+        """The next `propagate` follows a change of the rules by these rules, if there are any."""
         self._following = program
-        return True
-
-    def afresh(self, before: OnDemandViews | None, touched: Collection[str]) -> frozenset[str]:
-        """The views that were not on demand before, that are defined otherwise, or whose copy comes or goes."""
-        known = before.strategies.keys() if before is not None else frozenset()
-        kept = known - before.unstored if before is not None else frozenset()
-        return frozenset(
-            view
-            for view in self.strategies
-            if view in touched or view not in known or (view in kept) != (view not in self.unstored)
-        )
 
     @property
     def copied(self) -> frozenset[str]:
@@ -289,18 +260,17 @@ class OnDemandViews:
         names = {atom.relation for clause in clauses for literal in clause.body for atom in atoms(literal)}
         return not names.isdisjoint(self.unstored)
 
-    def answer(self, schema: Schema, clauses: tuple[Clause, ...]) -> Codes:
-        """The rows that a query's clauses derive for its head: magic sets over the definitions of unstored views, or
-        the production rules of one that is asked for whole."""
-        if self._started.can_answer(clauses):
+    def answer(
+        self, schema: Schema, clauses: tuple[Clause, ...], state: str, given: Mapping[str, tuple[Schema, Table]],
+        helpers: Mapping[str, Schema],
+    ) -> Codes:  # fmt: skip
+        """The rows that a query's clauses derive for its head in a state: magic sets over the definitions of unstored
+        views and of what the clauses define themselves, or the production rules of a view that is asked for whole."""
+        if not given and not helpers and self._started.can_answer(clauses, state):
             return self._started.answer(schema, clauses)
-        question, program = about_clauses(self._plan.normal, self.unstored, schema, clauses)
-        run = self._prepared(question.program, program.schemas)
-        try:
-            run.run({})
-            return run.rows(question.answers[schema.name])
-        finally:
-            run.release()
+        return answer_on_demand(
+            self._plan.normal, self.unstored, self._tables, self._prepared_over, schema, clauses, state, given, helpers
+        )
 
     # ---- programs ------------------------------------------------------------------------------------------
 

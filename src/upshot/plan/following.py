@@ -1,0 +1,105 @@
+"""What of a new program goes on with the rows it has: which tables stay, and which views follow the change of rules."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
+from upshot.plan.program_plan import ComponentPlan, ProgramPlan
+from upshot.plan.rule_changes import RuleChange, rule_change
+from upshot.rewrite.changes_of_rules import changes_of_rules
+from upshot.rewrite.demand import DemandProgram, Held
+
+
+def counted(plan: ProgramPlan) -> set[str]:
+    """The views that know how often each of their rows is derived."""
+    return {view for component in plan.components if component.strategy == "counting" for view in component.views}
+
+
+def following(
+    before: ProgramPlan | None, plan: ProgramPlan, recompute: Collection[str]
+) -> dict[tuple[str, ...], RuleChange | None]:
+    """The components among those to `recompute` that need not be: those whose own rules are the same, and those whose
+    rows can follow the change of their rules. What they read must still be in the tables it was in."""
+    found: dict[tuple[str, ...], RuleChange | None] = {}
+    earlier = {component.views: component for component in before.components} if before is not None else {}
+    replaced = set(remade(before, plan))
+    for component in plan.components:
+        if component.views[0] not in recompute:
+            continue
+        old = earlier.get(component.views)
+        if old is not None and _keeps_tables(old, component, plan, replaced):
+            change = None if _same_rules(old, component) else rule_change(old, component)
+            if change is not None or _same_rules(old, component):
+                found[component.views] = change
+                continue
+        # Its counts cannot be computed anew in place: it gets another table.
+        replaced |= set(component.views) if component.strategy == "counting" else set()
+    return found
+
+
+def _keeps_tables(old: ComponentPlan, component: ComponentPlan, plan: ProgramPlan, replaced: Collection[str]) -> bool:
+    """Whether all that the component reads or read, and its own views, are stored where they were."""
+    if old.strategy in ON_DEMAND or component.strategy in ON_DEMAND:
+        return False
+    touched = {*component.views, *component.reads, *old.reads}
+    return touched <= plan.normal.schemas.keys() and touched.isdisjoint(replaced)
+
+
+def _same_rules(old: ComponentPlan, component: ComponentPlan) -> bool:
+    return old.clauses == component.clauses and old.strategy == component.strategy
+
+
+def remade(before: ProgramPlan | None, plan: ProgramPlan, recompute: Collection[str] = ()) -> frozenset[str]:
+    """The relations that start without rows: those that are new, have other columns or are kept otherwise, and counted
+    views to `recompute`, whose counts cannot be computed anew in place."""
+    if before is None:
+        return frozenset(plan.normal.schemas)
+    known, had_counts, with_counts = before.normal.schemas, counted(before), counted(plan)
+    return frozenset(
+        name
+        for name, schema in plan.normal.schemas.items()
+        if name not in known
+        or known[name].types != schema.types
+        or (name in had_counts) != (name in with_counts)
+        or (name in with_counts and name in recompute)
+    )
+
+
+# ---- views on demand -----------------------------------------------------------------------------------------
+
+
+def followed_on_demand(
+    before: ProgramPlan | None, plan: ProgramPlan, made: Collection[str], *, sip: bool = True
+) -> DemandProgram | None:
+    """The rules by which the views on demand follow from the rules and rows they had before; None if they cannot.
+    Relations `made` have new tables, so what they held before is out of reach."""
+    if before is None or not before.on_demand.strategies or plan.on_demand.kept != before.on_demand.kept:
+        return None
+    if plan.normal == before.normal:
+        return None
+    views = {"before": before.on_demand.strategies.keys(), "after": plan.on_demand.strategies.keys()}
+    program = changes_of_rules(before.normal, plan.normal, views, sip=sip)
+    shown, were = (each.on_demand.strategies.keys() & each.source.schemas.keys() for each in (plan, before))
+    if program is None or shown != were:
+        return None
+    stored, known = stored_in(program), before.normal.schemas.keys()
+    if not stored <= plan.normal.schemas.keys() or not stored.isdisjoint(set(made) & known):
+        return None
+    return program
+
+
+def stored_in(program: DemandProgram) -> set[str]:
+    """The stored relations whose rows or changes a demand program reads."""
+    return {m.relation for m in program.relations.values() if m.held in (Held.STORED, Held.CHANGE)}
+
+
+def afresh_on_demand(before: ProgramPlan | None, plan: ProgramPlan, touched: Collection[str]) -> frozenset[str]:
+    """The views that were not on demand before, that are defined otherwise (`touched`), or whose copy comes or goes."""
+    known = before.on_demand.strategies.keys() if before is not None else frozenset()
+    kept = before.on_demand.kept if before is not None else frozenset()
+    return frozenset(
+        view
+        for view in plan.on_demand.strategies
+        if view in touched or view not in known or (view in kept) != (view in plan.on_demand.kept)
+    )
