@@ -21,12 +21,15 @@ from upshot.syntax.ast import (
     Declaration,
     Deny,
     DenyPolicy,
+    Determines,
     Directive,
     Event,
+    ForeignKey,
     Formula,
     Ignored,
     Item,
     Not,
+    NotNull,
     Or,
     Parameter,
     Program,
@@ -35,6 +38,7 @@ from upshot.syntax.ast import (
     Test,
     TypeDeclaration,
     TypeName,
+    ValueCheck,
     Variable,
     ViewDirective,
     Wildcard,
@@ -121,6 +125,7 @@ terms = _terms(parameters=False)
 query_terms = _terms(parameters=True)
 formulas = _formulas(terms, states=False)
 query_formulas = _formulas(query_terms, states=False)
+_checks = _formulas(st.sampled_from(("n", "count", "max", "key")).map(Variable) | constants, states=False)
 conditions = _formulas(variables.map(Variable) | constants, states=True)
 
 atoms = st.builds(Atom, names, st.lists(terms, max_size=4).map(tuple))
@@ -133,6 +138,14 @@ _type_names = st.builds(
 _columns = st.sampled_from(("a", "count", "item", "key", "x?"))
 _some_names = st.lists(_columns, min_size=1, max_size=3).map(tuple)
 
+_form_names = st.sampled_from(("", "positive", "check", "key"))
+_short_forms = st.one_of(
+    st.builds(ForeignKey, _some_names, st.sampled_from(("edge", "r", "key", "check")), _some_names, _form_names),
+    st.builds(Determines, _some_names, _some_names, _form_names),
+    st.builds(NotNull, _some_names),
+    st.builds(ValueCheck, _checks, _form_names),
+)
+
 items: st.SearchStrategy[Item] = st.one_of(
     st.builds(Rule, st.lists(atoms, min_size=1, max_size=2).map(tuple), st.none() | formulas),
     st.builds(
@@ -141,6 +154,7 @@ items: st.SearchStrategy[Item] = st.one_of(
         st.lists(st.builds(Attribute, _columns, _type_names), max_size=9).map(tuple),
         st.lists(_some_names, max_size=2).map(tuple),
         st.lists(st.sampled_from(("btree", "brie", "inline", "no_magic")), max_size=2).map(tuple),
+        st.lists(_short_forms, max_size=3).map(tuple),
     ),
     st.builds(TypeDeclaration, names, st.tuples(_type_names), st.booleans()),
     st.builds(TypeDeclaration, names, st.lists(_type_names, min_size=2, max_size=3).map(tuple), st.just(True)),

@@ -134,13 +134,52 @@ class Attribute(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignKey(Node):
+    """`foreign(a, …) other(b, …)`: the values of these columns are those of a row of another relation."""
+
+    columns: tuple[str, ...]
+    relation: str
+    referred: tuple[str, ...]
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Determines(Node):
+    """`determines(a, … : b, …)`: rows that agree on the first columns agree on the others."""
+
+    columns: tuple[str, ...]
+    determined: tuple[str, ...]
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NotNull(Node):
+    """`notnull(a, …)`"""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueCheck(Node):
+    """`check(a > 0, a < b)`: a condition that no row makes false; its variables are the columns."""
+
+    condition: Formula
+    name: str = ""
+
+
+ShortForm = ForeignKey | Determines | NotNull | ValueCheck
+"""A constraint written with the declaration of its relation; `name` is empty where the text gives none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Declaration(Node):
-    """`.decl r(a: t, …) key(a, …)`; `qualifiers` are Soufflé's tuning words, kept and ignored."""
+    """`.decl r(a: t, …) key(a, …) check(…)`; `qualifiers` are Soufflé's tuning words, kept and ignored."""
 
     name: str
     attributes: tuple[Attribute, ...]
     keys: tuple[tuple[str, ...], ...] = ()
     qualifiers: tuple[str, ...] = ()
+    constraints: tuple[ShortForm, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,7 +164,7 @@ def _named(c: Cursor) -> _Open:
     start, word = c.start, c.text
     if word in operators.PREFIX:
         return _prefixed(c)
-    if word in operators.AGGREGATES and c.peek()[0] != "(":
+    if word in operators.AGGREGATES and c.peek()[0] != "(" and not c.in_check:
         return _aggregate(c)
     c.advance()
     c.height = 1

@@ -73,6 +73,7 @@ class Cursor:
         "diagnostics",
         "end",
         "height",
+        "in_check",
         "in_query",
         "in_rule",
         "kind",
@@ -86,6 +87,7 @@ class Cursor:
         self.source = source
         self.diagnostics = diagnostics
         self.in_query = in_query
+        self.in_check = False
         self.in_rule = False
         self.depth = 0
         self.height = 0
@@ -136,6 +138,23 @@ class Cursor:
                 return (found[group], found[group]) if group == "op" else (group, found[group])
         return "end", ""
 
+    def behind_parentheses(self) -> str:
+        """The kind of the token behind the parentheses that open right after the current one; a directive ends the
+        search, since it stands in none."""
+        level, closed, position = 0, False, self._next
+        while found := _TOKEN.match(self.source.text, position):
+            group = found.lastgroup
+            assert group is not None
+            position = found.end()
+            if group in ("comment", "bad"):
+                continue
+            kind = found[group] if group == "op" else group
+            if closed or kind == "directive":
+                return kind
+            level += (kind == "(") - (kind == ")")
+            closed = level == 0
+        return "end"
+
     def take(self, kind: str, wanted: str = "", *, opened: int = -1) -> str:
         """The text of the current token, which must be of this kind; the cursor moves on. `opened` is the place of
         the bracket that waits for it."""
@@ -171,6 +190,7 @@ class Cursor:
         self._item = self.start
         self._margin = -1
         self.depth = 0
+        self.in_check = False
         self.in_rule = False
 
     def item_span(self) -> Span:

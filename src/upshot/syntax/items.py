@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 from upshot.core.diagnostic import did_you_mean
 from upshot.syntax import hints, literals
@@ -26,12 +26,8 @@ from upshot.syntax.ast import (
 )
 from upshot.syntax.bodies import arguments, atom, formula, refuse_qualified, relation_name, text_of
 from upshot.syntax.cursor import DIRECTIVES, Abandon, Cursor, shown
+from upshot.syntax.qualifiers import begins_clause, listed, qualifiers
 
-_T = TypeVar("_T")
-
-_TUNING = ("btree", "btree_delete", "brie", "inline", "no_inline", "magic", "no_magic", "overridable")
-_IO_WORDS = ("input", "output", "printsize")
-_LIKE_KEY = ("keys", "kye", "Key", "KEY", "primary", "primary_key", "unique")
 _OWN = ("decl", "type", "input", "output", "printsize", "view", "deny", "rule", "plan", "pragma")
 
 
@@ -127,16 +123,19 @@ def _declaration(c: Cursor) -> Sequence[Item]:
         names.append(relation_name(c, "the name of a relation"))
     refuse_qualified(c)
     attributes = _attributes(c)
-    keys, tuning, io = _qualifiers(c)
+    said = qualifiers(c)
     span = c.item_span()
-    found: list[Item] = [Declaration(name, attributes, keys, tuning, span=span) for name in names]
-    return found + [Directive(kind, name, span=span) for kind in io for name in names]
+    found: list[Item] = [
+        Declaration(name, attributes, tuple(said.keys), tuple(said.tuning), tuple(said.constraints), span=span)
+        for name in names
+    ]
+    return found + [Directive(kind, name, span=span) for kind in said.io for name in names]
 
 
 def _attributes(c: Cursor) -> tuple[Attribute, ...]:
     if c.kind != "(":
         c.unexpected("`(` and the columns", help="a relation without columns is declared `r()`")
-    return tuple(_listed(c, _attribute))
+    return tuple(listed(c, _attribute))
 
 
 def _attribute(c: Cursor) -> Attribute:
@@ -155,7 +154,7 @@ def _type_name(c: Cursor) -> TypeName:
     nullable = name.endswith("?")
     sizes: tuple[int, ...] = ()
     if c.kind == "(" and not nullable:
-        sizes = tuple(_listed(c, _size))
+        sizes = tuple(listed(c, _size))
     if c.text == "?" and not nullable:
         nullable = True
         c.advance()
@@ -174,59 +173,6 @@ def _size(c: Cursor) -> int:
     return int(spelling)
 
 
-def _qualifiers(c: Cursor) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...], tuple[str, ...]]:
-    """Keys, tuning words, and Soufflé's old input and output words."""
-    keys: list[tuple[str, ...]] = []
-    tuning: list[str] = []
-    io: list[str] = []
-    while c.kind == "name" and not c.at_margin():
-        word, start = c.text, c.start
-        if hint := hints.QUALIFIERS.get(word):
-            c.give_up(hint, start, c.end)
-        if word == "key" and c.peek()[0] == "(":
-            c.advance()
-            keys.append(tuple(_listed(c, _key_column, empty=False)))
-            continue
-        if word in _TUNING:
-            tuning.append(word)
-        elif word in _IO_WORDS:
-            io.append(word)
-        elif _begins_clause(c) and (word not in _LIKE_KEY or c.starts_line()):
-            break
-        else:
-            _refuse_qualifier(c)
-        c.advance()
-    return tuple(keys), tuple(tuning), tuple(io)
-
-
-def _begins_clause(c: Cursor) -> bool:
-    """Whether the name at hand is the head of the next clause, on the same line."""
-    return c.peek()[0] in ("(", ":-", ".", ",")
-
-
-def _refuse_qualifier(c: Cursor) -> NoReturn:
-    help = did_you_mean(c.text, (*_TUNING, "key")) or "keys are written `key(column, …)`"
-    c.fail("unknown-qualifier", f"`{shown(c.text)}` says nothing about a relation", c.start, c.end, help=help)
-
-
-def _key_column(c: Cursor) -> str:
-    return c.take("name", "the name of a column")
-
-
-def _listed(c: Cursor, read: Callable[[Cursor], _T], *, empty: bool = True) -> list[_T]:
-    """`(a, b, …)`."""
-    opened = c.start
-    c.take("(")
-    found: list[_T] = []
-    if not (empty and c.kind == ")"):
-        found.append(read(c))
-        while c.kind == ",":
-            c.advance()
-            found.append(read(c))
-    c.take(")", "`,` or `)`", opened=opened)
-    return found
-
-
 # ---- types, files, views ----------------------------------------------------------------------
 
 
@@ -237,7 +183,7 @@ def _type_declaration(c: Cursor) -> Sequence[Item]:
     name = c.take("name", "the name of a type")
     equivalent = c.kind == "="
     if old or c.kind not in ("<:", "="):
-        if not old and not (c.kind in ("end", "directive") or c.starts_line() or _begins_clause(c)):
+        if not old and not (c.kind in ("end", "directive") or c.starts_line() or begins_clause(c)):
             c.unexpected("`<:` or `=`")
         return [TypeDeclaration(name, (TypeName(old or "symbol"),), span=c.item_span())]
     c.advance()
@@ -265,7 +211,7 @@ def _files(c: Cursor) -> Sequence[Item]:
         c.advance()
         names.append(c.take("name", "the name of a relation"))
     refuse_qualified(c)
-    parameters = tuple(_listed(c, _pair)) if c.kind == "(" else ()
+    parameters = tuple(listed(c, _pair)) if c.kind == "(" else ()
     return [Directive(kind, name, parameters, span=c.item_span()) for name in names]
 
 
@@ -301,7 +247,7 @@ def _view(c: Cursor) -> Sequence[Item]:
     c.advance()
     name = c.take("name", "the name of a view")
     options = _options(c)
-    if c.kind == "name" and not c.starts_line() and not _begins_clause(c):
+    if c.kind == "name" and not c.starts_line() and not begins_clause(c):
         c.unexpected("`option=value`", help="options are `strategy=…`, `materialized=…` and `policy=…`")
     return [ViewDirective(name, options, span=c.item_span())]
 
@@ -403,7 +349,7 @@ def _plan(c: Cursor) -> Sequence[Item]:
 def _order(c: Cursor) -> str:
     version = c.take("number", "a number")
     c.take(":")
-    return f"{version}:({','.join(_listed(c, lambda c: c.take('number', 'a number')))})"
+    return f"{version}:({','.join(listed(c, lambda c: c.take('number', 'a number')))})"
 
 
 def _foreign_line(c: Cursor) -> NoReturn:

@@ -19,19 +19,24 @@ from upshot.syntax.ast import (
     Declaration,
     Deny,
     DenyPolicy,
+    Determines,
     Directive,
+    ForeignKey,
     Formula,
     Ignored,
     Item,
     Not,
+    NotNull,
     Or,
     Parameter,
     Program,
     Rule,
+    ShortForm,
     Term,
     Test,
     TypeDeclaration,
     TypeName,
+    ValueCheck,
     Variable,
     ViewDirective,
     Wildcard,
@@ -175,12 +180,30 @@ def _operand(term: Term, least: int) -> str:
 def _declaration(item: Declaration) -> str:
     attributes = [f"{a.name}: {_type_name(a.type)}" for a in item.attributes]
     words = [f"key({', '.join(key)})" for key in item.keys] + list(item.qualifiers)
-    tail = "".join(f" {word}" for word in words)
-    line = f".decl {item.name}({', '.join(attributes)}){tail}"
-    if len(line) <= WIDTH or not attributes:
+    constraints = list(map(_short_form, item.constraints))
+    line = " ".join([f".decl {item.name}({', '.join(attributes)})", *words, *constraints])
+    if len(line) <= WIDTH:
         return line
-    columns = "\n".join(_filled(_separated(attributes, ",", "")))
-    return f".decl {item.name}(\n{columns}\n){tail}"
+    first = " ".join([f".decl {item.name}({', '.join(attributes)})", *words])
+    if len(first) > WIDTH and attributes:
+        columns = "\n".join(_filled(_separated(attributes, ",", "")))
+        first = " ".join([f".decl {item.name}(\n{columns}\n)", *words])
+    return "\n".join([first, *(_INDENT + constraint for constraint in constraints)])
+
+
+def _short_form(form: ShortForm) -> str:
+    name = "" if isinstance(form, NotNull) or not form.name else f" {form.name}"
+    match form:
+        case ForeignKey(columns=columns, relation=relation, referred=referred):
+            return f"foreign{name}({', '.join(columns)}) {relation}({', '.join(referred)})"
+        case Determines(columns=columns, determined=determined):
+            return f"determines{name}({', '.join(columns)} : {', '.join(determined)})"
+        case NotNull(columns=columns):
+            return f"notnull({', '.join(columns)})"
+        case ValueCheck(condition=condition):
+            return f"check{name}({print_formula(condition)})"
+        case _:
+            assert_never(form)
 
 
 def _type_name(name: TypeName) -> str:
