@@ -13,11 +13,14 @@ from upshot.core.errors import (
     LimitError,
     OverflowError_,
     ProgramError,
+    RuleError,
     UsageError,
     VerifyError,
+    Veto,
 )
 
 if TYPE_CHECKING:
+    from upshot.active.firing import Firing
     from upshot.core.rows import Rows
     from upshot.database.changes import Changes, ChangeSet, Definition
     from upshot.database.connect import connect
@@ -41,15 +44,18 @@ __all__ = [
     "Error",
     "Event",
     "Explanation",
+    "Firing",
     "LimitError",
     "OverflowError_",
     "Pipeline",
     "ProgramError",
     "Rows",
+    "RuleError",
     "Subscription",
     "Transaction",
     "UsageError",
     "VerifyError",
+    "Veto",
     "WhatIf",
     "__version__",
     "connect",
@@ -64,6 +70,7 @@ _HOMES = {
     "Definition": "upshot.database.changes",
     "Event": "upshot.database.watch",
     "Explanation": "upshot.database.explain",
+    "Firing": "upshot.active.firing",
     "Pipeline": "upshot.pipeline.run",
     "Rows": "upshot.core.rows",
     "Subscription": "upshot.database.watch",

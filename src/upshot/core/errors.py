@@ -5,6 +5,7 @@ Error                  every error Upshot raises on purpose
 ├── DataError          the data do not fit: a type, a key, a file; nothing was applied
 │   └── OverflowError_ a number left its type's range during evaluation
 ├── ConstraintError    a `.deny` constraint rejected the transaction; `.violations` names the witnesses
+├── RuleError          an active rule failed, vetoed, or set off others without end; nothing was committed
 ├── UsageError         the call is wrong: an unknown name, a closed database, an option that does not exist
 ├── EngineError        the engine could not go on: a limit, memory, a lost worker
 │   └── LimitError     a stated bound was reached; raise it or change the program
@@ -67,6 +68,23 @@ class ConstraintError(Error):
     ) -> None:
         super().__init__(message, code=code, help=help)
         self.violations = dict(violations)
+
+
+class RuleError(Error):
+    """`trace`: the rules of a cascade that had no end, in the order they fired."""
+
+    def __init__(
+        self, message: str, *, code: str, span: Span | None = None, trace: Sequence[str] = (), help: str = ""
+    ) -> None:
+        super().__init__(message, code=code, span=span, help=help)
+        self.trace = tuple(trace)
+
+
+class Veto(Error):
+    """What the function of a rule raises to refuse the transaction it is called in."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="vetoed")
 
 
 class UsageError(Error):

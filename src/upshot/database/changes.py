@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from upshot.active.firing import Firing
+from upshot.active.tasks import Pending
 from upshot.core.diagnostic import Diagnostic, did_you_mean
 from upshot.core.errors import UsageError
 from upshot.core.rows import Rows
@@ -64,6 +66,9 @@ class Commit:
     changes: ChangeSet
     stats: Work
     warnings: tuple[Diagnostic, ...] = ()
+    firings: tuple[Firing, ...] = ()
+    left: tuple[Pending, ...] = ()
+    """What its rules have to do after it."""
 
 
 @dataclass(frozen=True, slots=True)

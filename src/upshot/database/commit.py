@@ -1,8 +1,8 @@
 """From staged changes to a new version, or back to the old one.
 
-    statements ─► propagate ─► keys and constraints ─► store ─► accept ─► watchers
-                     │                 │                 │
-                     └──── error ──────┴─────────────────┴──► rollback: nothing happened
+    statements ─► propagate, rules ─► keys and constraints ─► store ─► accept ─► watchers ─► rules that run after it
+                     │                       │                 │
+                     └──── error ────────────┴─────────────────┴──► rollback: nothing happened
 
 `commit` ends a transaction; `redefine` (in its own file) changes the program by the same steps. Both run while the
 caller holds the right to write; watchers are told after it was given back.
@@ -10,9 +10,16 @@ caller holds the right to write; watchers are told after it was given back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 
-from upshot.core.rows import Rows
+from upshot.active.firing import Firing
+from upshot.active.run import RuleRun
+from upshot.active.tasks import Pending, pending_of
+from upshot.check.program import RuleAction
+from upshot.core.row_sets import row_set
+from upshot.core.rows import Row, Rows
+from upshot.database.actions import failed_call
 from upshot.database.changes import ChangeSet, Commit
 from upshot.database.compile import Compiled
 from upshot.database.constraints import (
@@ -23,13 +30,32 @@ from upshot.database.constraints import (
     warnings_for,
 )
 from upshot.database.engines import Deltas, Engine
+from upshot.database.query import query_open
 from upshot.database.state import State
 from upshot.database.watch import Event
 from upshot.engine.local.interrupts import uninterrupted
 
 
-def commit(state: State, meta: str | None = None) -> Commit:
-    """Ends the open change: it becomes the next version whole, or an error is raised and nothing happened.
+def begin_rules(state: State) -> RuleRun:
+    """The rules of a transaction that begins."""
+
+    def call(firing: Firing, action: RuleAction) -> None:
+        rule = state.compiled.rules.rules[firing.rule]
+        state.actions.require(rule)
+        firing.query = partial(query_open, state)
+        try:
+            state.actions.call(firing, action, rule.per)
+        except Exception as error:
+            raise failed_call(rule.name, action, error) from error
+        finally:
+            firing.query = None
+
+    return RuleRun(state.compiled.rules, state.engine, call, state.max_firings)
+
+
+def commit(state: State, meta: str | None = None, run: RuleRun | None = None, settles: Pending | None = None) -> Commit:
+    """Ends the open change: it becomes the next version whole, or an error is raised and nothing happened. `run` are
+    the rules that have followed it so far; `settles` is the task of an earlier commit that it carries out.
 
     A version is made only if a row came or went, or if there is something to keep with it (`meta`, a JSON text);
     otherwise the result carries the version that already was.
@@ -42,8 +68,36 @@ def commit(state: State, meta: str | None = None) -> Commit:
             raise rejection
         return findings
 
-    changes, findings = settle(state, compiled, examine, meta=meta)
-    return Commit(state.version, changes, state.engine.work, warnings_for(findings, compiled))
+    run = run or begin_rules(state)
+    left: list[Pending] = []
+
+    def propagate() -> Deltas:
+        deltas = run.finish()
+        left.extend(_left(state, run))
+        return deltas
+
+    changes, findings = settle(state, compiled, examine, propagate=propagate, meta=meta, left=left, settles=settles)
+    announce_firings(state, run.firings)
+    return Commit(
+        state.version,
+        changes,
+        run.work(),
+        warnings_for(findings, compiled),
+        firings=tuple(run.firings),
+        left=tuple(left),
+    )
+
+
+def _left(state: State, run: RuleRun) -> list[Pending]:
+    """What the rules have to do once this is the next version. A function that is not there is missed now, not then."""
+    left: list[Pending] = []
+    for firing in run.pending:
+        rule = state.compiled.rules.rules[firing.rule]
+        state.actions.require(rule)
+        firing.version = state.version + 1
+        firing.key = f"{state.identity}-{firing.version}-{len(left)}"
+        left += pending_of(rule, firing, len(left))
+    return left
 
 
 def settle(
@@ -51,29 +105,37 @@ def settle(
     new: Compiled,
     examine: Callable[[Engine, Deltas], Findings],
     *,
+    propagate: Callable[[], Deltas] | None = None,
     corrected: Callable[[Deltas], Deltas] | None = None,
     afresh: Collection[str] = (),
     meta: str | None = None,
+    left: Sequence[Pending] = (),
+    settles: Pending | None = None,
 ) -> tuple[ChangeSet, Findings]:
     """What the staged change means, under the program `new`. It is durable before it is accepted, and announced after;
     if propagation fails, `examine` raises or the store cannot write, it is undone.
 
-    `corrected` puts right what the engine cannot know of; relations `afresh` are shown whole to watchers.
+    `propagate` is the engine's own unless rules take part; `corrected` puts right what the engine cannot know of;
+    relations `afresh` are shown whole to watchers. What is `left` to be done, and what it `settles`, is written with
+    it.
     """
     engine, accepted = state.engine, False
     try:
-        deltas = engine.propagate()
+        deltas = (propagate or engine.propagate)()
         if corrected is not None:
             deltas = {**deltas, **corrected(deltas)}
         findings = examine(engine, deltas)
         changes = ChangeSet(new.visible, deltas)
         is_new = bool(changes) or meta is not None or new.program != state.compiled.program or _hidden(new, deltas)
         version = state.version + is_new
-        record = state.prepared(version, new, deltas, meta)
+        record = state.prepared(version, new, deltas, meta, left, settles)
         with uninterrupted():
             with record:
                 engine.accept()
                 accepted, state.version, state.compiled = True, version, new
+            state.outbox += left
+            if settles is not None and is_new:
+                state.outbox = [each for each in state.outbox if each is not settles]
             if is_new:
                 announce(state, changes, afresh)
     except BaseException:
@@ -98,3 +160,15 @@ def announce(state: State, changes: ChangeSet, afresh: Collection[str] = ()) -> 
     for name, change in changes.items():
         if name in watched and name not in afresh:
             state.feed.announce(Event(name, state.version, change.inserted, change.deleted))
+
+
+def announce_firings(state: State, firings: Iterable[Firing]) -> None:
+    """Queues what the watchers of each rule are to hear: all instances it fired for, at once."""
+    found: dict[str, set[Row]] = {}
+    watched = state.feed.watched()
+    for firing in firings:
+        if firing.rule in watched:
+            found.setdefault(firing.rule, set()).update(row_set(firing.rows))
+    for rule, rows in found.items():
+        schema = state.compiled.rules.rules[rule].instance
+        state.feed.announce(Event(rule, state.version, Rows.of(schema, list(rows)), Rows.of(schema, [])))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from upshot.active.rules import ActiveRules
 from upshot.check import check, with_findings
 from upshot.check.program import CheckedProgram
 from upshot.core.errors import ProgramError, UsageError
@@ -35,6 +36,7 @@ class Compiled:
     checked: CheckedProgram
     plan: ProgramPlan
     visible: Mapping[str, Schema]
+    rules: ActiveRules
 
     def schema(self, name: str) -> Schema:
         return self.checked.schemas[name]
@@ -126,7 +128,7 @@ def _compiled(program: Program) -> Compiled:
     checked = check(program)
     hidden = frozenset(checked.input_part.values())
     visible = {name: schema for name, schema in checked.schemas.items() if name not in hidden}
-    return Compiled(program, checked, compile_program(checked), visible)
+    return Compiled(program, checked, compile_program(checked), visible, ActiveRules.of(checked.rules))
 
 
 # ---- reading ------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from upshot.database.database import Database
 from upshot.database.durable import open_durable
 from upshot.database.engines import Engine, local_engine
 from upshot.database.placement import SparkPlace
+from upshot.database.state import MAX_FIRINGS
 from upshot.engine.limits import Limits
 from upshot.engine.optimizations import optimizations
 from upshot.engine.spark.session import own_session
@@ -31,13 +32,15 @@ def connect(
     max_rounds: int | None = None,
     memory: int | str | None = None,
     optimize: bool | Collection[str] = True,
+    max_firings: int = MAX_FIRINGS,
 ) -> Database:
     """A new database in memory; with a `path`, the durable one in that folder, made if the folder is new or empty.
 
     With a Spark session, classic or Connect, `engine="auto"` works in this process while the tables fit into `memory`
     (bytes, or text such as "4GiB"; by default a quarter of what the process can have) and moves to Spark when they
     outgrow it. `engine="spark"` does everything there, and starts a session if there is none; `engine="local"` does
-    everything here. `max_rounds` bounds the recursion of a view before it ends in a `LimitError`.
+    everything here. `max_rounds` bounds the recursion of a view before it ends in a `LimitError`, `max_firings` the
+    rules that a transaction may set off, one after the other, before it ends in a `RuleError`.
     `optimize` switches optimizations off (False) or names those to use: the answers are the same without them.
 
     >>> with connect() as db:
@@ -46,9 +49,10 @@ def connect(
     if engine not in ENGINES:
         hint = did_you_mean(str(engine), ENGINES) or "the engines are `auto`, `local` and `spark`"
         raise UsageError(f"there is no engine `{engine}`", code="unknown-engine", help=hint)
-    if max_rounds is not None and (not isinstance(max_rounds, int) or max_rounds < 1):
-        hint = "pass a whole number, such as 1_000_000"
-        raise UsageError(f"`max_rounds` cannot be {max_rounds!r}", code="wrong-argument", help=hint)
+    for name, bound in (("max_rounds", max_rounds), ("max_firings", max_firings)):
+        if bound is not None and (not isinstance(bound, int) or bound < 1):
+            hint = "pass a whole number, such as 1_000_000"
+            raise UsageError(f"`{name}` cannot be {bound!r}", code="wrong-argument", help=hint)
     if spark is not None and not callable(getattr(spark, "createDataFrame", None)):
         hint = "pass `SparkSession.builder.getOrCreate()`"
         message = f"`spark` takes a Spark session, not {type(spark).__name__}"
@@ -60,7 +64,9 @@ def connect(
         )
     limits = Limits(max_rounds or Limits().max_rounds, optimizations=optimizations(optimize))
     make_engine = _engines(spark, engine, limits, memory)
-    return Database(make_engine) if path is None else open_durable(path, make_engine)
+    if path is None:
+        return Database(make_engine, max_firings=max_firings)
+    return open_durable(path, make_engine, max_firings)
 
 
 def _engines(spark: Any, engine: str, limits: Limits, memory: int | str | None) -> Callable[[], Engine]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from upshot.active.firing import Firing
+from upshot.active.tasks import Pending
 from upshot.core.errors import UsageError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
+from upshot.database.actions import Function
 from upshot.database.changes import Commit, Definition
 from upshot.database.compile import compile_text, compile_with_rules, compile_without_rules, nothing
 from upshot.database.drop import drop
@@ -17,11 +20,12 @@ from upshot.database.engines import Engine, local_engine
 from upshot.database.explain import Explanation, explain
 from upshot.database.history import PastCommit, history, past_events, refuse_forgotten
 from upshot.database.journal import Journal, meta_text
+from upshot.database.outbox import carry_out
 from upshot.database.placement import PlacedEngine, Placement, placement_of
 from upshot.database.query import query
 from upshot.database.redefine import redefine
 from upshot.database.register import register
-from upshot.database.state import State
+from upshot.database.state import MAX_FIRINGS, State
 from upshot.database.transaction import Transaction
 from upshot.database.verify import Verified, verify
 from upshot.database.watch import Callback, Event, Subscription
@@ -47,9 +51,17 @@ class Database:
     [(1, 2), (1, 3), (2, 3)]
     """
 
-    def __init__(self, make_engine: Callable[[], Engine] = local_engine, *, state: State | None = None) -> None:
-        """An empty database, or the one with this state."""
+    def __init__(
+        self,
+        make_engine: Callable[[], Engine] = local_engine,
+        *,
+        state: State | None = None,
+        max_firings: int = MAX_FIRINGS,
+    ) -> None:
+        """An empty database, or the one with this state. Changes that its rules had still to make are made now."""
         self._state = state or _empty(make_engine)
+        self._state.max_firings = max_firings
+        self._carry_out([each for each in self._state.outbox if not each.is_call])
 
     # ---- the program ----------------------------------------------------------------------------
 
@@ -110,12 +122,37 @@ class Database:
         """Makes a whole table (pandas, Arrow, Polars, or a Parquet or CSV path) the contents of a base relation, which
         is declared from the table if nobody declared it."""
         self._state.open()
-        return register(self._state, name, table)
+        made = register(self._state, name, table)
+        self._carry_out(made.left)
+        return made
 
     def what_if(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> WhatIf:
         """The changes these insertions and deletions would make, and what they would violate; nothing is committed."""
         self._state.open()
         return what_if(self._state, insert or {}, delete or {})
+
+    # ---- active rules -----------------------------------------------------------------------------
+
+    def action(self, name: str, function: Function) -> None:
+        """Makes a function known to rules that `call` it. It takes the list of rows, or the values of one if the rule
+        says `per=instance`; a parameter named `firing` gets the whole firing. Calls that an earlier process, or a
+        failure, left undone are made now."""
+        self._state.open()
+        self._state.actions.register(name, function)
+        self._carry_out([each for each in self._state.outbox if any(a.target == name for a in each.actions)])
+
+    def pending(self) -> tuple[Firing, ...]:
+        """What rules have still to do after their commits, each with the error that stood in the way."""
+        with self._state.reading():
+            return tuple(each.firing for each in self._state.outbox)
+
+    def retry(self) -> None:
+        """Tries again what rules have still to do."""
+        self._state.open()
+        self._carry_out(list(self._state.outbox))
+
+    def _carry_out(self, pending: Sequence[Pending]) -> None:
+        carry_out(self._state, pending, Transaction)
 
     # ---- answers --------------------------------------------------------------------------------
 
@@ -132,17 +169,20 @@ class Database:
 
     def watch(self, view: str, callback: Callback, since: int | None = None) -> Subscription:
         """Calls back with all rows of the relation first, then with each commit's exact changes to it, in order, once.
-        `since` a version, it starts with the changes after that one; a database in memory knows only the current."""
+        `since` a version, it starts with the changes after that one; a database in memory knows only the current. The
+        name of an active rule stands for its firings: each commit's instances come as inserted."""
         if not callable(callback):
             raise UsageError(
                 "the callback cannot be called", code="wrong-argument", help="pass a function of one event"
             )
         state = self._state
         with state.reading() as engine:
-            schema = state.schema(view)
+            schema = state.watchable(view)
             subscription = Subscription(view, callback, state.feed)
             if since is None:
-                first = Event(view, state.version, engine.rows(view), Rows.of(schema, []), snapshot=True)
+                is_rule = view in state.compiled.rules.rules
+                rows = Rows.of(schema, []) if is_rule else engine.rows(view)
+                first = Event(view, state.version, rows, Rows.of(schema, []), snapshot=True)
                 state.feed.add(subscription, [first])
             elif state.journal is not None:
                 store = state.journal.store

@@ -11,7 +11,8 @@ from upshot.database.compile import Compiled, compile_text, nothing
 from upshot.database.database import Database
 from upshot.database.engines import Engine
 from upshot.database.journal import Journal, usable
-from upshot.database.state import State
+from upshot.database.outbox import recovered_tasks
+from upshot.database.state import MAX_FIRINGS, State
 from upshot.store import Store, open_store
 from upshot.store.trouble import damaged
 
@@ -19,11 +20,13 @@ PROGRAM = "<stored program>"
 """What messages call the text that a store gives back."""
 
 
-def open_durable(path: str | os.PathLike[str], make_engine: Callable[[], Engine]) -> Database:
+def open_durable(
+    path: str | os.PathLike[str], make_engine: Callable[[], Engine], max_firings: int = MAX_FIRINGS
+) -> Database:
     """The database in the folder, with an engine that holds its rows; the folder belongs to it until it is closed."""
     store = open_store(path)
     try:
-        return Database(make_engine, state=_restored(store, make_engine))
+        return Database(make_engine, state=_restored(store, make_engine), max_firings=max_firings)
     except BaseException:
         store.close()
         raise
@@ -42,7 +45,16 @@ def _restored(store: Store, make_engine: Callable[[], Engine]) -> State:
     except BaseException:
         engine.close()
         raise
-    return State(make_engine, engine, compiled, recovered.version, journal=Journal(store, relations))
+    state = State(
+        make_engine,
+        engine,
+        compiled,
+        recovered.version,
+        journal=Journal(store, relations),
+        identity=store.identity,
+    )
+    state.outbox = recovered_tasks(state)
+    return state
 
 
 def _refuse_missing(compiled: Compiled, stored: AbstractSet[str]) -> None:

@@ -17,7 +17,7 @@ from upshot.core.schema import Role
 from upshot.database.compile import Compiled
 from upshot.database.engines import Deltas, Engine
 from upshot.plan import ProgramPlan
-from upshot.store import Encoded, Entry, NewProgram, Relation, Store
+from upshot.store import Encoded, Entry, NewProgram, Relation, Store, Task
 from upshot.syntax import print_item, print_program
 from upshot.syntax.ast import And, Rule
 
@@ -58,7 +58,15 @@ class Journal:
     # ---- commits ------------------------------------------------------------------------------------
 
     def prepared(
-        self, engine: Engine, version: int, old: Compiled, new: Compiled, deltas: Deltas, meta: str | None
+        self,
+        engine: Engine,
+        version: int,
+        old: Compiled,
+        new: Compiled,
+        deltas: Deltas,
+        meta: str | None,
+        tasks: tuple[Task, ...] = (),
+        done: tuple[tuple[int, int], ...] = (),
     ) -> AbstractContextManager[None]:
         """A block that makes the commit visible: it is durable when the block is entered, and taken back should the
         block fail. What is large is written before this returns."""
@@ -67,7 +75,7 @@ class Journal:
             program, deltas = self._new_program(engine, old, new, deltas)
         relations = self.relations if program is None else program.relations
         changes = {name: delta for name, delta in deltas.items() if name in relations}
-        return self._recorded(self.store.prepare(Entry(version, changes, meta, program)), relations)
+        return self._recorded(self.store.prepare(Entry(version, changes, meta, program, tasks, done)), relations)
 
     @contextmanager
     def _recorded(self, encoded: Encoded, relations: Mapping[str, Relation]) -> Iterator[None]:

@@ -16,14 +16,26 @@ from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Formula, Not, Or
 
 def query(state: State, text: object, values: Mapping[str, Any]) -> Rows:
     """The answers, one column a variable in order of appearance. Values are bound, never spliced into the text."""
+    formula = _formula(text, values)
+    with state.reading() as engine:
+        schema, clauses = check_query(formula, state.schemas, values)
+        return engine.query(schema, clauses)
+
+
+def query_open(state: State, text: object, /, **values: Any) -> Rows:
+    """The answers in the state that an open transaction has reached, for the functions that its rules call."""
+    formula = _formula(text, values)
+    schema, clauses = check_query(formula, state.schemas, values)
+    return state.engine.query_open(schema, clauses, {})
+
+
+def _formula(text: object, values: Mapping[str, Any]) -> Formula:
     if not isinstance(text, str):
         message = f"a query is text, not {type(text).__name__}"
         raise UsageError(message, code="wrong-argument", help='as in db.query("closure($x, Y)", x=1)')
     formula = parse_query(text)
     _match_parameters(formula, values)
-    with state.reading() as engine:
-        schema, clauses = check_query(formula, state.schemas, values)
-        return engine.query(schema, clauses)
+    return formula
 
 
 def _match_parameters(formula: Formula, values: Mapping[str, Any]) -> None:

@@ -66,7 +66,9 @@ def redefine(state: State, new: Compiled, stage: Callable[[Engine], None] | None
     warnings = (*new.checked.warnings, *warnings_for(findings, new))
     recomputed = tuple(view for view in found.recomputed if view in anew)
     followed = tuple(view for view in found.recomputed if view not in anew)
-    return Definition(state.version, changes, engine.work, warnings, found.kept, recomputed, followed)
+    return Definition(
+        state.version, changes, engine.work, warnings, kept=found.kept, recomputed=recomputed, followed=followed
+    )
 
 
 def _refuse_recomputation(old: Compiled, new: Compiled, anew: frozenset[str]) -> None:

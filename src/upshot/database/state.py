@@ -8,18 +8,24 @@ the state before it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
+from upshot.active.tasks import Pending, as_task
 from upshot.core.errors import DataError, UsageError
 from upshot.core.schema import Role, Schema
+from upshot.database.actions import Actions
 from upshot.database.changes import unknown_relation
 from upshot.database.compile import Compiled
 from upshot.database.dependencies import base_relations_of
 from upshot.database.engines import Deltas, Engine
 from upshot.database.journal import Journal
 from upshot.database.watch import Feed
+
+MAX_FIRINGS = 1_000
+"""The most rules that one transaction may set off, one after the other."""
 
 
 class Writer:
@@ -58,6 +64,11 @@ class State:
     feed: Feed = field(default_factory=Feed)
     journal: Journal | None = None
     """Where commits are written down, if they are to outlive the process."""
+    actions: Actions = field(default_factory=Actions)
+    outbox: list[Pending] = field(default_factory=list)
+    """What rules have still to do after their commits."""
+    max_firings: int = MAX_FIRINGS
+    identity: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @contextmanager
     def writing(self, deed: str) -> Iterator[Engine]:
@@ -73,12 +84,21 @@ class State:
             self.writer.release()
         self.feed.hand_over()
 
-    def prepared(self, version: int, new: Compiled, deltas: Deltas, meta: str | None) -> AbstractContextManager[None]:
+    def prepared(
+        self,
+        version: int,
+        new: Compiled,
+        deltas: Deltas,
+        meta: str | None,
+        left: Sequence[Pending] = (),
+        settles: Pending | None = None,
+    ) -> AbstractContextManager[None]:
         """A block that makes a commit visible. A durable database has it on the disk when the block is entered, and
-        takes it back should the block fail."""
+        takes it back should the block fail. So it has what the commit has `left` to be done, and what it `settles`."""
         if self.journal is None or version == self.version:
             return nullcontext()
-        return self.journal.prepared(self.engine, version, self.compiled, new, deltas, meta)
+        tasks, done = tuple(map(as_task, left)), () if settles is None else (settles.place,)
+        return self.journal.prepared(self.engine, version, self.compiled, new, deltas, meta, tasks, done)
 
     def after_change(self) -> None:
         """What a durable database does beside commits. The caller holds the right to write and the lock."""
@@ -107,6 +127,11 @@ class State:
         if name not in schemas:
             raise unknown_relation(name, schemas)
         return schemas[name]
+
+    def watchable(self, name: str) -> Schema:
+        """The columns of a relation, or of the instances of an active rule."""
+        rule = self.compiled.rules.rules.get(name)
+        return self.schema(name) if rule is None else rule.instance
 
     def base(self, name: str) -> Schema:
         """The base relation that takes rows for `name`: itself, or the hidden part of a view that also has facts."""

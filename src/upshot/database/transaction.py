@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from upshot.active.firing import Firing
+from upshot.active.run import RuleRun
+from upshot.active.tasks import Pending
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import DataError, UsageError
 from upshot.database.changes import ChangeSet, Commit
-from upshot.database.commit import commit
+from upshot.database.commit import begin_rules, commit
+from upshot.database.engines import Engine
 from upshot.database.given_rows import given_rows
+from upshot.database.outbox import carry_out
 from upshot.database.state import State
 from upshot.engine.work import Work
 
@@ -24,11 +30,14 @@ class Transaction:
     While the block runs, queries (on this thread and others) see the state before it; other writers wait.
     """
 
-    def __init__(self, state: State, meta: str | None = None) -> None:
+    def __init__(self, state: State, meta: str | None = None, *, settles: Pending | None = None) -> None:
+        """One that `settles` a task leaves what its own rules have to do after it to whoever does the task."""
         self._state = state
         self._meta = meta
+        self._settles = settles
         self._stage = "new"
         self._commit: Commit | None = None
+        self._rules: RuleRun | None = None
 
     def __enter__(self) -> Transaction:
         if self._stage != "new":
@@ -41,16 +50,19 @@ class Transaction:
             self._state.writer.release()
             raise
         self._stage = "open"
+        self._rules = begin_rules(self._state)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        state, self._stage = self._state, "rolled back"
+        state, failed, self._stage = self._state, self._stage == "failed", "rolled back"
         try:
             with state.lock:
-                if kind is None:
-                    self._commit = commit(state, self._meta)
+                if failed:
+                    pass
+                elif kind is None:
+                    self._commit = commit(state, self._meta, self._rules, self._settles)
                     self._stage = "committed"
                     state.after_change()
                 else:
@@ -58,20 +70,22 @@ class Transaction:
         finally:
             state.writer.release()
         state.feed.hand_over()
+        if failed and kind is None:
+            raise self._misused("the transaction was rolled back when a rule failed", "do not catch the error in it")
+        if self._commit is not None and self._settles is None:
+            carry_out(state, self._commit.left, Transaction)
 
     # ---- statements -----------------------------------------------------------------------------
 
     def insert(self, name: str, rows: Any) -> None:
         """Adds rows; those that are there already change nothing."""
         target, given = self._given(name, rows)
-        with self._state.lock:
-            self._state.engine.insert(target.name, given)
+        self._statement(lambda engine: engine.insert(target.name, given))
 
     def delete(self, name: str, rows: Any) -> None:
         """Removes rows; those that are not there change nothing."""
         target, given = self._given(name, rows)
-        with self._state.lock:
-            self._state.engine.delete(target.name, given)
+        self._statement(lambda engine: engine.delete(target.name, given))
 
     def upsert(self, name: str, rows: Any) -> None:
         """Puts rows in the place of those with the same key. The relation needs a declared key."""
@@ -83,14 +97,31 @@ class Transaction:
                 code="no-key",
                 help=f"declare one, as in `.decl {name}({columns}) key({columns.partition(',')[0]})`",
             )
-        with self._state.lock:
-            self._state.engine.upsert(target.name, given)
+        self._statement(lambda engine: engine.upsert(target.name, given))
 
     def replace(self, name: str, rows: Any) -> None:
         """Makes these the only rows of the relation; the difference is the change."""
         target, given = self._given(name, rows)
-        with self._state.lock:
-            self._state.engine.replace(target.name, given)
+        self._statement(lambda engine: engine.replace(target.name, given))
+
+    def _statement(self, stage: Callable[[Engine], None]) -> None:
+        """Stages, and lets immediate rules answer; if one of those fails, the whole transaction is over."""
+        state, staged = self._state, False
+
+        def once() -> None:
+            nonlocal staged
+            stage(state.engine)
+            staged = True
+
+        assert self._rules is not None, "open"
+        with state.lock:
+            try:
+                self._rules.statement(once)
+            except BaseException:
+                if staged:
+                    self._stage = "failed"
+                    state.engine.rollback()
+                raise
 
     def _given(self, name: str, rows: Any) -> tuple[Schema, Any]:
         if self._stage != "open":
@@ -115,6 +146,16 @@ class Transaction:
     def stats(self) -> Work:
         """The work counters of the propagation."""
         return self._result().stats
+
+    @property
+    def firings(self) -> tuple[Firing, ...]:
+        """The active rules that fired, in order, with the instances each fired for."""
+        return self._result().firings
+
+    @property
+    def left(self) -> tuple[Pending, ...]:
+        """What its rules have to do after the commit; done when the `with` block has ended."""
+        return self._result().left
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from upshot.active.firing import Firing
 from upshot.core.errors import DataError
 from upshot.core.row_sets import row_set
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.changes import ChangeSet
+from upshot.database.commit import begin_rules
 from upshot.database.constraints import Findings, Violations, added_violations, key_violations
 from upshot.database.engines import Engine
 from upshot.database.given_rows import given_rows
@@ -20,7 +22,8 @@ Given = Mapping[str, Any]
 
 
 class WhatIf(ChangeSet):
-    """The changes a transaction would make, and what it would violate: `violations` names constraints with their
+    """The changes a transaction would make, those of the rules it sets off included, and what it would violate.
+    `firings` are those rules; of what they do after a commit nothing is done. `violations` names constraints with their
     witnesses and relations with the rows that share a key, whatever the policy of the constraint."""
 
     def __init__(
@@ -30,10 +33,12 @@ class WhatIf(ChangeSet):
         *,
         violations: Violations,
         stats: Work,
+        firings: tuple[Firing, ...] = (),
     ) -> None:
         super().__init__(schemas, deltas)
         self.violations = dict(violations)
         self.stats = stats
+        self.firings = firings
 
 
 def what_if(state: State, insert: Given, delete: Given) -> WhatIf:
@@ -55,7 +60,8 @@ def what_if(state: State, insert: Given, delete: Given) -> WhatIf:
     with state.writing("ask what if") as engine:
         try:
             _stage(engine, deletions, insertions)
-            deltas = engine.propagate()
+            run = begin_rules(state)
+            deltas = run.finish()
             findings = Findings(
                 key_violations(engine, state.compiled, deltas), added_violations(state.compiled, deltas)
             )
@@ -63,7 +69,8 @@ def what_if(state: State, insert: Given, delete: Given) -> WhatIf:
                 state.schemas,
                 deltas,
                 violations={**findings.keys, **findings.constraints},
-                stats=engine.work,
+                stats=run.work(),
+                firings=tuple(run.firings),
             )
         finally:
             engine.rollback()

@@ -58,6 +58,8 @@ class Work(ViewWork):
     """components that the change could not reach"""
     screened: int = 0
     """base changes that no view depends on"""
+    firings: dict[str, int] = field(default_factory=dict)
+    """how often each active rule fired"""
     views: dict[str, ViewWork] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, object]:

@@ -3,10 +3,10 @@
 A store is a folder. It takes rows and gives rows; what they mean, and which engine works them out, it does not know.
 """
 
-from upshot.store.entries import Entry, NewProgram, Relation
+from upshot.store.entries import Entry, NewProgram, Relation, Task
 from upshot.store.log import Encoded
 from upshot.store.opening import open_store
 from upshot.store.recovery import Recovered
 from upshot.store.store import Store
 
-__all__ = ["Encoded", "Entry", "NewProgram", "Recovered", "Relation", "Store", "open_store"]
+__all__ = ["Encoded", "Entry", "NewProgram", "Recovered", "Relation", "Store", "Task", "open_store"]

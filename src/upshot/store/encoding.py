@@ -59,14 +59,17 @@ def encode_few(rows: Rows) -> bytes | None:
     """The rows as JSON, or nothing if they are too many for that."""
     if len(rows) > FEW_ROWS:
         return None
+    side = encode_all(rows)
+    return None if len(side) > FEW_BYTES else side
+
+
+def encode_all(rows: Rows) -> bytes:
+    """The rows as JSON, however many they are."""
     try:
         text = _json(raw_rows(rows.schema, rows)).encode()
     except UnicodeEncodeError:
         raise half_a_character(rows) from None
-    if len(text) > WORTH_DEFLATING:
-        deflated = zlib.compress(text, 1)
-        return None if len(deflated) > FEW_BYTES else b"Z" + deflated
-    return b"J" + text
+    return b"Z" + zlib.compress(text, 1) if len(text) > WORTH_DEFLATING else b"J" + text
 
 
 def half_a_character(rows: Rows) -> DataError:

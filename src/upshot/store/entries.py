@@ -36,13 +36,27 @@ class NewProgram:
 
 
 @dataclass(frozen=True, slots=True)
+class Task:
+    """Something that is to be done after a commit: `number` tells the tasks of a commit apart, `text` is JSON of the
+    committer's, `rows` what it is to be done with."""
+
+    version: int
+    number: int
+    text: str
+    rows: Rows
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
-    """One commit: what came and what went, by relation; `meta` is a JSON object of the committer's, as text."""
+    """One commit: what came and what went, by relation; `meta` is a JSON object of the committer's, as text. `tasks` it
+    leaves to be done; those of earlier commits that are `done` with it are named by version and number."""
 
     version: int
     changes: Mapping[str, tuple[Rows, Rows]]
     meta: str | None = None
     program: NewProgram | None = None
+    tasks: tuple[Task, ...] = ()
+    done: tuple[tuple[int, int], ...] = ()
 
 
 def relations_text(relations: Iterable[Relation]) -> str:

@@ -40,6 +40,13 @@ CREATE TABLE snapshots (
     crc INTEGER NOT NULL);
 """
 
+_OUTBOX = """
+CREATE TABLE IF NOT EXISTS outbox (
+    version INTEGER NOT NULL, number INTEGER NOT NULL, task TEXT NOT NULL, rows BLOB NOT NULL, crc INTEGER NOT NULL,
+    PRIMARY KEY (version, number)) WITHOUT ROWID;
+"""
+"""Stores that were made before there was an outbox get one when they are opened."""
+
 
 class CommitRow(NamedTuple):
     version: int
@@ -77,13 +84,26 @@ class SnapshotRow(NamedTuple):
     hidden: str
 
 
+class OutboxRow(NamedTuple):
+    """Something that is to be done once, after the commit that made it: `task` is JSON, `rows` a side as `encoding`
+    writes them."""
+
+    version: int
+    number: int
+    task: str
+    rows: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """All rows of one commit, ready to be written."""
+    """All rows of one commit, ready to be written. `outbox` is what it leaves to be done, `done` the version and number
+    of what was left by an earlier commit and is done with this one."""
 
     commit: CommitRow
     changes: tuple[ChangeRow, ...]
     definition: DefinitionRow | None = None
+    outbox: tuple[OutboxRow, ...] = ()
+    done: tuple[tuple[int, int], ...] = ()
 
 
 def checksum(row: Iterable[Any]) -> int:
@@ -111,7 +131,7 @@ def create_log(root: Path, meta: dict[str, str]) -> None:
     try:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
-        connection.executescript(f"BEGIN; {_TABLES}")
+        connection.executescript(f"BEGIN; {_TABLES} {_OUTBOX}")
         connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
         connection.execute(f"PRAGMA application_id={APPLICATION}")
         connection.execute(f"PRAGMA user_version={FORMAT}")
@@ -153,13 +173,27 @@ class Log:
                 execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?)", _sealed(change))
             if encoded.definition is not None:
                 execute("INSERT INTO definitions VALUES (?, ?, ?, ?, ?, ?)", _sealed(encoded.definition))
+            for task in encoded.outbox:
+                execute("INSERT INTO outbox VALUES (?, ?, ?, ?, ?)", _sealed(task))
+            _remove_tasks(execute, encoded.done)
+
+    def remove_tasks(self, done: Sequence[tuple[int, int]]) -> None:
+        """These tasks of the outbox are done."""
+        with self.changing() as execute:
+            _remove_tasks(execute, done)
+
+    def make_outbox(self, identity: str) -> None:
+        """Room for tasks, and a name for the store that no other has, unless they are there."""
+        with self.changing() as execute:
+            execute(_OUTBOX)
+            execute("INSERT OR IGNORE INTO meta VALUES ('identity', ?)", (identity,))
 
     def remove_from(self, version: int) -> None:
         """Takes out this version, and what could come after it. There is always something to write: a record that an
         interrupted write left in SQLite's own log is then certain not to come back."""
         with self.changing() as execute:
             execute("INSERT OR REPLACE INTO meta VALUES ('retracted', ?)", (str(version),))
-            for table in ("commits", "changes", "definitions"):
+            for table in ("commits", "changes", "definitions", "outbox"):
                 execute(f"DELETE FROM {table} WHERE version >= ?", (version,))  # noqa: S608 - names from this file
 
     def add_snapshot(self, snapshot: SnapshotRow) -> None:
@@ -245,6 +279,11 @@ class Log:
         rows = self._fetch("SELECT * FROM definitions WHERE version <= ? ORDER BY version DESC LIMIT 1", (version,))
         return DefinitionRow(*_opened(rows[0], "definition")) if rows else None
 
+    def tasks(self) -> list[OutboxRow]:
+        """What is still to be done, oldest first."""
+        rows = self._fetch("SELECT * FROM outbox ORDER BY version, number")
+        return [OutboxRow(*_opened(row, "task")) for row in rows]
+
     def snapshots(self) -> list[SnapshotRow]:
         """Newest first."""
         rows = self._fetch("SELECT * FROM snapshots ORDER BY version DESC")
@@ -258,6 +297,11 @@ class Log:
     def _fetch(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with self._guard, _reading():
             return self._connection.execute(query, values).fetchall()
+
+
+def _remove_tasks(execute: Callable[..., sqlite3.Cursor], done: Sequence[tuple[int, int]]) -> None:
+    for key in done:
+        execute("DELETE FROM outbox WHERE version = ? AND number = ?", key)
 
 
 def _sealed(row: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import sqlite3
+import uuid
 from importlib import metadata
 from pathlib import Path
 
@@ -35,7 +36,9 @@ def open_store(path: str | os.PathLike[str]) -> Store:
         if not (root / LOG).exists():
             _create(root)
         recovered = _recovered(root)
-        return Store(root, lock, Log(root), recovered)
+        log = Log(root)
+        _make_outbox(root, log)
+        return Store(root, lock, log, recovered)
     except BaseException:
         lock.release()
         raise
@@ -65,6 +68,14 @@ def _create(root: Path) -> None:
         create_log(root, {"format": str(FORMAT), "created_by": software, "created_at": made})
     except (OSError, sqlite3.Error) as error:
         raise failed(f"be made at `{root}`", error) from error
+
+
+def _make_outbox(root: Path, log: Log) -> None:
+    try:
+        log.make_outbox(uuid.uuid4().hex)
+    except sqlite3.Error as error:
+        log.close()
+        raise failed(f"be opened at `{root}`", error) from error
 
 
 def _recovered(root: Path) -> Recovered:

@@ -6,13 +6,23 @@ import datetime as dt
 import json
 import logging
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from upshot.core.rows import Rows
-from upshot.store.encoding import FolderSide, encode_few, encode_folder, half_a_character, size_of, stored_rows
-from upshot.store.entries import Entry, Relation, Relations, relations_from, relations_text
+from upshot.store.encoding import (
+    FolderSide,
+    decode,
+    encode_all,
+    encode_few,
+    encode_folder,
+    half_a_character,
+    rows_of,
+    size_of,
+    stored_rows,
+)
+from upshot.store.entries import Entry, Relation, Relations, Task, relations_from, relations_text
 from upshot.store.folders import (
     DELTAS,
     SNAPSHOTS,
@@ -24,7 +34,7 @@ from upshot.store.folders import (
     version_folder,
 )
 from upshot.store.lock import StoreLock
-from upshot.store.log import ChangeRow, CommitRow, DefinitionRow, Encoded, Log, SnapshotRow
+from upshot.store.log import ChangeRow, CommitRow, DefinitionRow, Encoded, Log, OutboxRow, SnapshotRow
 from upshot.store.recovery import Recovered, Tail
 from upshot.store.trouble import failed
 
@@ -63,11 +73,13 @@ class Store:
         rows = sum(change.inserted + change.deleted for change in changes)
         size = sum(size_of(change.came) + size_of(change.went) for change in changes)
         commit = CommitRow(entry.version, _now(), entry.meta, len(changes), rows, size)
+        tasks = tuple(_encoded_task(task) for task in entry.tasks)
         program = entry.program
         if program is None:
-            return Encoded(commit, changes)
+            return Encoded(commit, changes, None, tasks, entry.done)
         relations, reset = relations_text(program.relations.values()), json.dumps(sorted(program.reset))
-        return Encoded(commit, changes, DefinitionRow(entry.version, program.text, relations, reset, program.hidden))
+        definition = DefinitionRow(entry.version, program.text, relations, reset, program.hidden)
+        return Encoded(commit, changes, definition, tasks, entry.done)
 
     def append(self, encoded: Encoded) -> None:
         """Makes the commit durable."""
@@ -214,6 +226,22 @@ class Store:
             if change.relation in relations
         }
 
+    def tasks(self) -> list[Task]:
+        """What commits left to be done, oldest first."""
+        return [_task(row) for row in self._log.tasks()]
+
+    def remove_tasks(self, done: Sequence[tuple[int, int]]) -> None:
+        """These tasks are done, by version and number."""
+        try:
+            self._log.remove_tasks(done)
+        except sqlite3.Error as error:
+            raise failed("note that a task is done", error) from error
+
+    @property
+    def identity(self) -> str:
+        """A name that no other store has."""
+        return self._log.meta()["identity"]
+
     def changes_of(self, relation: str, after: int, until: int) -> Iterator[ChangeRow]:
         return self._log.changes_of(relation, after, until)
 
@@ -247,6 +275,19 @@ class _Large:
     def settle(self) -> None:
         for folder in (self._folder, self._folder.parent, self._root):
             settle_folder(folder)
+
+
+def _encoded_task(task: Task) -> OutboxRow:
+    text = json.dumps({"columns": relations_text([Relation(task.rows.schema)]), "task": task.text})
+    return OutboxRow(task.version, task.number, text, encode_all(task.rows))
+
+
+def _task(row: OutboxRow) -> Task:
+    found = json.loads(row.task)
+    (relation,) = relations_from(found["columns"]).values()
+    raw = decode(row.rows)
+    assert not isinstance(raw, FolderSide), "tasks hold their rows themselves"
+    return Task(row.version, row.number, found["task"], Rows.of(relation.schema, rows_of(relation.schema, raw)))
 
 
 def _now() -> str:

@@ -1,0 +1,84 @@
+"""The bound on a cascade of rules, and the error that shows how it goes round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from upshot.check.program import CheckedRule
+from upshot.core.errors import RuleError
+from upshot.core.rows import Rows
+from upshot.syntax import print_atom
+from upshot.syntax.ast import Atom, Constant
+
+_LONGEST = 20
+"""Rules of a cycle that the message lists."""
+
+
+class Cascade:
+    """The firings of one transaction, counted."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._trace: list[str] = []
+        self._steps: list[tuple[CheckedRule, Rows]] = []
+
+    def enter(self, rule: CheckedRule, rows: Rows) -> None:
+        """One more firing; `RuleError` if that is one too many."""
+        self._trace.append(rule.name)
+        self._steps.append((rule, rows))
+        if len(self._trace) > self._most:
+            raise self._runaway(rule)
+
+    def _runaway(self, rule: CheckedRule) -> RuleError:
+        period = repeats(self._trace)
+        steps = [_step(*step) for step in self._steps[-min(period, _LONGEST) :]]
+        shown = "; ".join(steps)
+        more = f" (the last {_LONGEST} of {period} rules)" if period > _LONGEST else ""
+        names = self._trace[-period:]
+        cycle = " → ".join(f"`{name}`" for name in [*names[:_LONGEST], *([names[0]] if period <= _LONGEST else ["…"])])
+        return RuleError(
+            f"the rules did not come to rest within {self._most:,} firings: {cycle}{more}. One round: {shown}",
+            code="runaway-rules",
+            span=rule.span,
+            trace=tuple(names),
+            help="nothing was committed; make a condition false by its own action, or raise `max_firings`",
+        )
+
+
+def endless(trace: Sequence[str], most: int) -> RuleError:
+    """The error for rules that go on firing each other, transaction after transaction."""
+    names = trace[-min(repeats(trace), _LONGEST) :]
+    cycle = " → ".join(f"`{name}`" for name in [*names, names[0]])
+    return RuleError(
+        f"rules that run after the commit did not come to rest within {most:,} transactions: {cycle}",
+        code="runaway-rules",
+        trace=names,
+        help="what was committed stands, the next firing was dropped; make a condition false by its own action",
+    )
+
+
+def repeats(names: Sequence[str]) -> int:
+    """The length of the shortest cycle at the end of a sequence that was gone through at least twice; all of it if
+    there is none.
+
+    >>> repeats("xabab"), repeats("abc"), repeats("aa")
+    (2, 3, 1)
+    """
+    length = len(names)
+    for period in range(1, length // 2 + 1):
+        if names[length - period :] == names[length - 2 * period : length - period]:
+            return period
+    return length
+
+
+def _step(rule: CheckedRule, rows: Rows) -> str:
+    """`reorder` inserts order(1, 2)."""
+    row = next(islice(rows, 1))
+    deeds = []
+    for action in rule.actions:
+        values = [Constant(row[place], rows.schema.columns[place].type) for place in action.columns]
+        verb = {"insert": "inserts", "delete": "deletes", "call": "calls"}[action.kind]
+        deeds.append(f"{verb} {print_atom(Atom(action.target, tuple(values)))}")
+    more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+    return f"`{rule.name}` {', '.join(deeds)}{more}"

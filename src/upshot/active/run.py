@@ -1,0 +1,197 @@
+"""The rules of one transaction: turn by turn, until none is triggered any more.
+
+    statements ─► propagate ─► the next rule in order ─► its instances ─► its actions ─┐
+                      ▲                                                                │
+                      └───────────── reopen: what they change is staged too ◄──────────┘
+
+The engine keeps one open change all along, so everything is undone together; each propagation tells what changed since
+the transaction began, and the difference to the one before is what the rules hear of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from upshot.active.cascade import Cascade
+from upshot.active.firing import Firing, arguments
+from upshot.active.rules import AFTER, DEFERRED, IMMEDIATE, ActiveRules
+from upshot.check.program import CheckedRule, Clause, RuleAction
+from upshot.core.row_sets import row_set
+from upshot.core.rows import Row, Rows
+from upshot.core.schema import Schema
+from upshot.engine.rule_processor import DELETED, INSERTED, RuleProcessor, Window
+from upshot.engine.work import Work
+
+Deltas = Mapping[str, tuple[Rows, Rows]]
+RowSet = frozenset[Row]
+Net = tuple[RowSet, RowSet]
+NOTHING: Net = (frozenset(), frozenset())
+
+
+class OpenChange(Protocol):
+    """What rules need of an engine; see `database.engines`."""
+
+    def insert(self, name: str, rows: Any) -> None: ...
+    def delete(self, name: str, rows: Any) -> None: ...
+    def propagate(self) -> Deltas: ...
+    def reopen(self) -> None: ...
+    def query_open(
+        self,
+        schema: Schema,
+        clauses: Sequence[Clause],
+        given: Mapping[str, tuple[Schema, Sequence[Row]]],
+        helpers: Mapping[str, Schema] = ...,
+    ) -> Rows: ...
+
+    @property
+    def work(self) -> Work: ...
+
+
+class PythonSets:
+    """Rows as Python holds them."""
+
+    def union(self, parts: Sequence[RowSet]) -> RowSet:
+        return frozenset().union(*parts)
+
+    def without(self, rows: RowSet, others: RowSet) -> RowSet:
+        return rows - others
+
+    def is_empty(self, rows: RowSet) -> bool:
+        return not rows
+
+
+class RuleRun:
+    """`call` runs the function of an action while the transaction is open; `most` bounds the firings."""
+
+    def __init__(
+        self, rules: ActiveRules, change: OpenChange, call: Callable[[Firing, RuleAction], None], most: int
+    ) -> None:
+        self._rules, self._change, self._call = rules, change, call
+        self._processor: RuleProcessor[RowSet] = RuleProcessor(rules.scheduled, PythonSets())
+        self._immediate, self._after = rules.coupled(IMMEDIATE), rules.coupled(AFTER)
+        self._before_commit = rules.coupled(IMMEDIATE, DEFERRED)
+        self._heard: dict[str, Net] = {}
+        self._deltas: Deltas | None = None
+        self._cascade = Cascade(most)
+        self._earlier = Work()
+        self.firings: list[Firing] = []
+
+    # ---- processing points --------------------------------------------------------------------------
+
+    def statement(self, stage: Callable[[], None]) -> None:
+        """Stages a statement, and lets immediate rules answer it."""
+        self._reopen()
+        stage()
+        if self._immediate:
+            self._propagate()
+            self._process(self._immediate)
+
+    def finish(self) -> Deltas:
+        """The check phase: what the whole transaction means, once the rules are quiet. Rules that run after the commit
+        have their turns at the end, on the state that is to be committed; `pending` then has what they found."""
+        deltas = self._propagate()
+        if self._before_commit:
+            deltas = self._process(self._before_commit)
+        for rule, rows in self._turns(self._after):
+            self.firings.append(Firing(rule.name, rows, AFTER))
+        return deltas
+
+    @property
+    def pending(self) -> list[Firing]:
+        """The firings that are to be carried out after the commit."""
+        return [firing for firing in self.firings if firing.coupling == AFTER]
+
+    def work(self) -> Work:
+        """The counters of all propagations, and who fired how often."""
+        total = self._change.work
+        total.add(self._earlier)
+        for firing in self.firings:
+            total.firings[firing.rule] = total.firings.get(firing.rule, 0) + 1
+        return total
+
+    # ---- propagation --------------------------------------------------------------------------------
+
+    def _reopen(self) -> None:
+        if self._deltas is not None:
+            self._earlier.add(self._change.work)
+            self._deltas = None
+            self._change.reopen()
+
+    def _propagate(self) -> Deltas:
+        if self._deltas is None:
+            self._deltas = self._change.propagate()
+            self._hear(self._deltas)
+        return self._deltas
+
+    def _hear(self, deltas: Deltas) -> None:
+        """Tells the processor what changed since the last time."""
+        for relation in sorted(self._rules.followed):
+            now = _net(deltas.get(relation))
+            before = self._heard.get(relation, NOTHING)
+            if now == before:
+                continue
+            self._heard[relation] = now
+            (came_now, went_now), (came, went) = now, before
+            self._processor.changed(relation, DELETED, went_now - went | came - came_now)
+            self._processor.changed(relation, INSERTED, came_now - came | went - went_now)
+
+    # ---- turns --------------------------------------------------------------------------------------
+
+    def _process(self, names: frozenset[str]) -> Deltas:
+        for rule, rows in self._turns(names):
+            self._fire(rule, rows)
+        return self._propagate()
+
+    def _turns(self, names: frozenset[str]) -> Iterable[tuple[CheckedRule, Rows]]:
+        """Rules with instances, as their turns come; what they change counts for the next."""
+        while (turn := self._processor.next_of(names)) is not None:
+            rule = self._rules.rules[turn.rule.name]
+            rows = self._instances(rule, turn.window)
+            if rows:
+                yield rule, Rows.of(rule.instance, list(rows))
+
+    def _instances(self, rule: CheckedRule, window: Window[RowSet]) -> RowSet:
+        if rule.becomes is not None and not rule.clauses:
+            found = window.of(rule.becomes).inserted
+        else:
+            given = {
+                each.schema.name: (each.schema, _rows_of(window, each.relation, each.operation))
+                for each in rule.windows
+            }
+            found = row_set(self._change.query_open(rule.instance, rule.clauses, given, rule.helpers))
+            if found and rule.before_schema is not None:
+                held = row_set(self._change.query_open(rule.before_schema, rule.before, given, rule.helpers))
+                found = frozenset(row for row in found if tuple(row[place] for place in rule.identity) not in held)
+        return frozenset(row for row in found if _is_active(rule, row))
+
+    def _fire(self, rule: CheckedRule, rows: Rows) -> None:
+        firing = Firing(rule.name, rows, rule.coupling)
+        self.firings.append(firing)
+        self._cascade.enter(rule, rows)
+        for action in rule.actions:
+            if action.kind == "call":
+                self._call(firing, action)
+        changing = [action for action in rule.actions if action.kind != "call"]
+        if not changing:
+            return
+        self._reopen()
+        for action in changing:
+            stage = self._change.insert if action.kind == "insert" else self._change.delete
+            stage(action.target, arguments(rows, action))
+        self._propagate()
+
+
+def _rows_of(window: Window[RowSet], relation: str, operation: str) -> list[Row]:
+    found = window.of(relation)
+    return list(found.inserted if operation == INSERTED else found.deleted)
+
+
+def _net(delta: tuple[Rows, Rows] | None) -> Net:
+    return NOTHING if delta is None else (row_set(delta[0]), row_set(delta[1]))
+
+
+def _is_active(rule: CheckedRule, row: Row) -> bool:
+    """Whether the rule is active for the instance, whose first columns are the parameters."""
+    values = dict(zip(rule.parameters, row, strict=False))
+    return any(all(values[name] == value for name, value in binding.items()) for binding in rule.activations)

@@ -1,0 +1,56 @@
+"""What rules have still to do once a transaction is committed: their changes, as a transaction of its own, and their
+calls."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from upshot.active.firing import Firing
+from upshot.check.program import CheckedRule, RuleAction
+from upshot.store import Task
+
+
+@dataclass(slots=True)
+class Pending:
+    """Actions of a firing that are carried out together: all of its changes, or one call. `attempts` that failed are
+    counted; the last error is the firing's."""
+
+    firing: Firing
+    number: int
+    actions: tuple[RuleAction, ...]
+    per: str = "set"
+    attempts: int = 0
+
+    @property
+    def is_call(self) -> bool:
+        return self.actions[0].kind == "call"
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where the outbox has it."""
+        assert self.firing.version is not None, "committed"
+        return self.firing.version, self.number
+
+
+def pending_of(rule: CheckedRule, firing: Firing, first: int) -> list[Pending]:
+    """What a firing leaves to be done, numbered from `first`."""
+    changing = tuple(action for action in rule.actions if action.kind != "call")
+    calls = [(action,) for action in rule.actions if action.kind == "call"]
+    groups = [changing, *calls] if changing else calls
+    return [Pending(firing, first + place, group, rule.per) for place, group in enumerate(groups)]
+
+
+def as_task(pending: Pending) -> Task:
+    """For the outbox of a store."""
+    actions = [[action.kind, action.target, action.columns] for action in pending.actions]
+    text = {"rule": pending.firing.rule, "per": pending.per, "actions": actions, "key": pending.firing.key}
+    return Task(*pending.place, json.dumps(text), pending.firing.rows)
+
+
+def from_task(task: Task) -> Pending:
+    """The inverse of `as_task`."""
+    found = json.loads(task.text)
+    actions = tuple(RuleAction(kind, target, tuple(columns)) for kind, target, columns in found["actions"])
+    firing = Firing(found["rule"], task.rows, "after", task.version, found["key"])
+    return Pending(firing, task.number, actions, found["per"])

@@ -1,0 +1,77 @@
+"""The functions that rules call, and how they are called."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from upshot.active.firing import Firing, arguments
+from upshot.check.program import CheckedRule, RuleAction
+from upshot.core.diagnostic import did_you_mean
+from upshot.core.errors import Error, RuleError, UsageError, Veto
+
+Function = Callable[..., object]
+
+
+class Actions:
+    """Functions by name. One that is called for a set gets the list of its rows, one for each instance gets the values;
+    a function with a parameter `firing` gets that as well."""
+
+    def __init__(self) -> None:
+        self._functions: dict[str, Function] = {}
+        self._told: dict[str, bool] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._functions
+
+    def register(self, name: str, function: Function) -> None:
+        """A function under a name that rules use; one that is there already is replaced."""
+        if not name or not callable(function):
+            message = f"the action `{name}` cannot be called" if name else "an action has a name"
+            raise UsageError(message, code="wrong-argument", help='as in db.action("tell", function)')
+        self._functions[name] = function
+        self._told[name] = _takes_firing(function)
+
+    def require(self, rule: CheckedRule) -> None:
+        """Raises if the rule calls a function that is not there."""
+        for action in rule.actions:
+            if action.kind == "call" and action.target not in self._functions:
+                hint = did_you_mean(action.target, self._functions)
+                raise RuleError(
+                    f"rule `{rule.name}` calls `{action.target}`, which is not registered",
+                    code="unknown-action",
+                    span=action.span or rule.span,
+                    help=hint or f'nothing was committed; register it with db.action("{action.target}", function)',
+                )
+
+    def call(self, firing: Firing, action: RuleAction, per: str) -> None:
+        """Once for all rows, or once for each."""
+        function = self._functions[action.target]
+        told: Mapping[str, Any] = {"firing": firing} if self._told[action.target] else {}
+        rows = arguments(firing.rows, action)
+        if per == "set":
+            function(rows, **told)
+            return
+        for row in rows:
+            function(*row, **told)
+
+
+def failed_call(rule: str, action: RuleAction, error: Exception, *, committed: bool = False) -> RuleError:
+    """What a function that failed comes to: the end of the transaction it was called in, unless that is `committed`."""
+    help = "the transaction stands; the call stays in the outbox" if committed else "nothing was committed"
+    if isinstance(error, Veto):
+        message = f"rule `{rule}` refused the transaction: {error.message}"
+        return RuleError(message, code="vetoed", span=action.span, help=help)
+    why = error.message if isinstance(error, Error) else f"{type(error).__name__}: {error}"
+    message = f"`{action.target}`, called by rule `{rule}`, failed: {why}"
+    return RuleError(message, code="action-failed", span=action.span, help=help)
+
+
+def _takes_firing(function: Function) -> bool:
+    try:
+        parameters: Sequence[inspect.Parameter] = tuple(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # some functions of extension modules do not tell
+        return False
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return any(parameter.name == "firing" and parameter.kind in named for parameter in parameters)

@@ -1,0 +1,82 @@
+"""What rules have to do after a commit: kept with the commit, done in order, tried again if it failed."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from upshot.active.cascade import endless
+from upshot.active.firing import arguments
+from upshot.active.tasks import Pending, from_task
+from upshot.core.errors import Error, RuleError
+from upshot.database.actions import failed_call
+from upshot.database.state import State
+
+log = logging.getLogger("upshot.rules")
+
+Begin = Callable[..., AbstractContextManager[Any]]
+"""Opens a transaction that settles a task: `begin(state, settles=pending)`."""
+
+
+def carry_out(state: State, pending: Iterable[Pending], begin: Begin) -> None:
+    """Does what a commit left to be done, and what that leaves in turn. A failure harms nobody else: it is logged, kept
+    with the firing, and the task stays in the outbox."""
+    queue: deque[tuple[Pending, tuple[str, ...]]] = deque((each, (each.firing.rule,)) for each in pending)
+    while queue:
+        task, trace = queue.popleft()
+        if len(trace) > state.max_firings:
+            _settle(state, task)
+            raise endless(trace, state.max_firings)
+        try:
+            left = _carry_out(state, task, begin)
+        except Exception as error:
+            task.attempts += 1
+            task.firing.error = error
+            log.exception("rule `%s`, fired by version %s, failed", task.firing.rule, task.firing.version)
+            continue
+        task.firing.error = None
+        queue.extend((each, (*trace, each.firing.rule)) for each in left)
+
+
+def _carry_out(state: State, task: Pending, begin: Begin) -> list[Pending]:
+    """Does one task; the answer is what its own commit leaves to be done."""
+    if task.is_call:
+        (action,) = task.actions
+        if action.target not in state.actions:
+            raise RuleError(
+                f"`{action.target}`, called by rule `{task.firing.rule}`, is not registered",
+                code="unknown-action",
+                help=f'it is called as soon as db.action("{action.target}", function) registers it',
+            )
+        try:
+            state.actions.call(task.firing, action, task.per)
+        except Error:
+            raise
+        except Exception as error:
+            raise failed_call(task.firing.rule, action, error, committed=True) from error
+        _settle(state, task)
+        return []
+    with begin(state, settles=task) as transaction:
+        for action in task.actions:
+            change = transaction.insert if action.kind == "insert" else transaction.delete
+            change(action.target, arguments(task.firing.rows, action))
+    _settle(state, task)
+    return list(transaction.left)
+
+
+def _settle(state: State, task: Pending) -> None:
+    """The task is done, if its own commit did not say so already."""
+    with state.lock:
+        if not any(each is task for each in state.outbox):
+            return
+        state.outbox = [each for each in state.outbox if each is not task]
+        if state.journal is not None:
+            state.journal.store.remove_tasks([task.place])
+
+
+def recovered_tasks(state: State) -> list[Pending]:
+    """What a process that ended left undone."""
+    return [] if state.journal is None else [from_task(task) for task in state.journal.store.tasks()]
