@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.engine.kernels import FORMS, both_forms, kernel
+from upshot.engine.local.key_conflicts import key_conflicts
 from upshot.engine.local.layout import NEW, OLD, T_DEL, T_INS
 from upshot.engine.local.storage import Storage, Table
 
@@ -241,13 +242,13 @@ def test_key_conflicts_are_found_among_changed_rows_only(form: str) -> None:
         table = Storage().create(2)
         stage(table, [(1, 1), (1, 2), (2, 1)], accept=True)
         stage(table, [(2, 2), (3, 1), (3, 2), (4, 1)], accept=False)
-        pairs = {frozenset(map(tuple, map(np.ndarray.tolist, pair))) for pair in table.key_conflicts((0,), 10)}
+        pairs = {frozenset(map(tuple, map(np.ndarray.tolist, pair))) for pair in key_conflicts(table, (0,), 10)}
         assert pairs == {frozenset({(2, 1), (2, 2)}), frozenset({(3, 1), (3, 2)})}
-        assert len(table.key_conflicts((0,), 1)) == 1
-        assert table.key_conflicts((0, 1), 10) == []
+        assert len(key_conflicts(table, (0,), 1)) == 1
+        assert key_conflicts(table, (0, 1), 10) == []
         table.rollback()
         stage(table, [(5, 5)], accept=False)
-        assert table.key_conflicts((0,), 10) == []
+        assert key_conflicts(table, (0,), 10) == []
 
 
 def stage(table: Table, rows: list[Row], *, accept: bool) -> None:

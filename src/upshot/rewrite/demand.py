@@ -102,7 +102,8 @@ class Demand:
     `stored` are the views that are there in both states, like base relations. `changed` names the signs (`ins`, `del`)
     that each stored relation can change by; None for all. `helpers` are views that nobody waits for: their changes are
     steps on the way. `needed` are the views and signs (`plus`, `minus`) whose rules must be there; None for all.
-    `nervous` views may report more than their net changes. Without `sip` literals are joined from left to right.
+    `nervous` views may report more than their net changes. `small` relations are joined first, wherever they stand.
+    Without `sip` literals are joined from left to right.
     """
 
     def __init__(
@@ -114,9 +115,10 @@ class Demand:
         helpers: Collection[str] = (),
         needed: Collection[tuple[str, str]] | None = None,
         nervous: Collection[str] = (),
+        small: Collection[str] = (),
         sip: bool = True,
     ) -> None:
-        self.program, self.sip = program, sip
+        self.program, self.small, self.sip = program, frozenset(small), sip
         self._helpers, self._needed, self._nervous = frozenset(helpers), needed, frozenset(nervous)
         self.stored = frozenset(stored) | {n for n, s in program.schemas.items() if s.role is Role.BASE}
         self.level = {name: max(level - 1, 0) for name, level in levels(program).items()}
@@ -310,7 +312,9 @@ class _Chain:
             self._prefix.append(driver)
             self._bound.update(variables(driver))
         while waiting:
-            place = next_literal(waiting, self._bound, self._types, self._is_asked, outward=self._demand.sip)
+            place = next_literal(
+                waiting, self._bound, self._types, self._is_asked, outward=self._demand.sip, small=self._demand.small
+            )
             literal = waiting.pop(place)
             match literal:
                 case Atom():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.schema import Role, Schema
@@ -36,18 +37,21 @@ def about_views(
 
 
 def about_clauses(
-    normal: CheckedProgram, unstored: Collection[str], schema: Schema, clauses: tuple[Clause, ...]
-) -> tuple[Question, CheckedProgram]:
-    """What a query's clauses derive for its head in the old state, by magic sets over the definitions of the unstored
-    views; and the program, in normal form, that it is about."""
+    normal: CheckedProgram, unstored: Collection[str], schema: Schema, clauses: tuple[Clause, ...], *,
+    state: str = "old", given: Mapping[str, Schema] = MappingProxyType({}),
+    helpers: Mapping[str, Schema] = MappingProxyType({}),
+) -> tuple[Question, CheckedProgram]:  # fmt: skip
+    """What a query's clauses derive for its head in a state, by magic sets over the definitions of the unstored views
+    and of the `helpers`, which the clauses define themselves; and the program, in normal form, that it is about.
+    Relations `given` for the query are stored and small: bodies are joined from them outward."""
     known = {name: each if name in unstored else replace(each, role=Role.BASE) for name, each in normal.schemas.items()}
+    known |= {name: replace(each, role=Role.BASE) for name, each in given.items()}
+    known |= {name: replace(each, role=Role.VIEW) for name, each in (*helpers.items(), (schema.name, schema))}
     defined = tuple(clause for clause in normal.clauses if clause.head.relation in unstored)
     empty = CheckedProgram({}, (), {}, ())
-    program = normal_form(
-        stratified(empty, (*defined, *clauses), {**known, schema.name: schema}, by="the rewriting of a query")
-    )
-    demand = Demand(program)
+    program = normal_form(stratified(empty, (*defined, *clauses), known, by="the rewriting of a query"))
+    demand = Demand(program, small=given.keys())
     row = tuple(Variable(f"X{i}") for i in range(schema.arity))
-    demand.ask(Atom(schema.name, row), "old", (), (), {})
+    demand.ask(Atom(schema.name, row), state, (), (), {})
     add_query_rules(demand)
-    return Question(demand.program_made(), {schema.name: demand.name(schema.name, "old")}, {}), program
+    return Question(demand.program_made(), {schema.name: demand.name(schema.name, state)}, {}), program

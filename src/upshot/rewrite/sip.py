@@ -20,10 +20,12 @@ def next_literal(
     is_asked: Callable[[Literal], bool],
     *,
     outward: bool = True,
+    small: Collection[str] = (),
 ) -> int:
-    """The place of the literal to join next: filters as soon as they are bound; then the atom with the largest bound
-    part, one that is stored before one that must be asked for; negations when no atom is left that can go first; what
-    can fail only after all that does not need its result. Not `outward`: atoms as they stand, from left to right."""
+    """The place of the literal to join next: filters as soon as they are bound; then an atom of a relation known to be
+    `small`; then the atom with the largest bound part, one that is stored before one that must be asked for; negations
+    when no atom is left that can go first; what can fail only after all that does not need its result. Not `outward`:
+    atoms as they stand, from left to right."""
     ready = [i for i, literal in enumerate(waiting) if _is_ready(literal, bound)]
     filters = [i for i in ready if not isinstance(waiting[i], Atom) and not _is_negation(waiting[i])]
     for i in filters:
@@ -35,9 +37,15 @@ def next_literal(
     if independent and not outward:
         return independent[0]
     if independent:
-        return min(independent, key=lambda i: _rank(waiting[i], bound, is_asked(waiting[i])))
+        few = [i for i in independent if _relation(waiting[i]) in small]
+        return min(few or independent, key=lambda i: _rank(waiting[i], bound, is_asked(waiting[i])))
     negations = [i for i in ready if _is_negation(waiting[i])]
     return next(iter((*negations, *filters, *atoms)))
+
+
+def _relation(literal: Literal) -> str:
+    assert isinstance(literal, Atom)
+    return literal.relation
 
 
 def _rank(literal: Literal, bound: Collection[str], asked: bool) -> tuple[int, bool, int]:

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,18 @@ from upshot.core.errors import EngineError, UsageError
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Role, Schema
 from upshot.engine.limits import Limits
+from upshot.engine.local.answers import Answers
 from upshot.engine.local.codec import Codec
 from upshot.engine.local.collect import collect_garbage
 from upshot.engine.local.component import Component
 from upshot.engine.local.encode_rows import encode_rows
-from upshot.engine.local.installed import Installed, same_shape
+from upshot.engine.local.installed import Installed, components_of, drop, same_shape
 from upshot.engine.local.interrupts import uninterrupted
+from upshot.engine.local.key_conflicts import key_conflicts
 from upshot.engine.local.layout import NEW, OLD, T_DEL, T_INS
 from upshot.engine.local.local_rows import RowsFactory
 from upshot.engine.local.on_demand import OnDemandViews, difference
-from upshot.engine.local.queries import Query
+from upshot.engine.local.out_of_memory import enough_memory, out_of_memory
 from upshot.engine.local.runner import Progress, Runner
 from upshot.engine.local.screening import Screening
 from upshot.engine.local.storage import Storage, Table
@@ -55,6 +58,8 @@ class LocalEngine:
         self._before: Installed | None = None
         self._staged: set[str] = set()
         self._visited: list[Component] = []
+        self._reached = False
+        """Whether `propagate` has worked out the open change as it is staged."""
         self._stored = 0
         self._broken = False
         self.work = Work()
@@ -78,7 +83,9 @@ class LocalEngine:
         }
         self._before = before
         self._now = Installed(plan, plan.normal.schemas, tables)
-        self._now.components = self._components(before, made, recompute)
+        self._now.components = components_of(
+            self._now, before, {*made, *recompute}, made, self._storage, self._codec, self._runner
+        )
         for component in self._now.components:
             component.rule_change = followers.get(component.plan.views)
         if plan.on_demand.strategies:
@@ -96,28 +103,6 @@ class LocalEngine:
                 self._now.readers.setdefault(name, []).append(number)
         anew = {v for each in self._now.components if each.fresh and not each.is_on_demand for v in each.plan.views}
         return frozenset(anew | self._now.afresh)
-
-    def _components(self, before: Installed, made: Collection[str], recompute: Collection[str]) -> list[Component]:
-        """A component all of whose tables are kept and whose rules are the same goes on as it is."""
-        plan = self._now.plan
-        assert plan is not None
-        earlier = {component.plan.views: component for component in before.components}
-        components = []
-        for component_plan in plan.components:
-            old = earlier.get(component_plan.views)
-            touched = {*component_plan.views, *component_plan.reads}
-            fresh = bool(set(component_plan.views) & {*made, *recompute}) or old is None
-            if old is not None and not fresh and touched.isdisjoint(made) and old.plan == component_plan:
-                components.append(old.moved_to(self._now.tables))
-                continue
-            component = Component(
-                component_plan, self._storage, self._now.tables, self._now.schemas, self._codec, self._runner
-            )
-            if old is not None and not fresh:
-                component.adopt(old)
-            component.fresh = fresh
-            components.append(component)
-        return components
 
     def restore(self, plan: ProgramPlan, saved: Mapping[str, Saved]) -> None:
         """Make the program's relations, with saved rows where there are any, as the accepted state. Views whose rows
@@ -195,6 +180,7 @@ class LocalEngine:
         with self._bounded(name):
             codes = encode_rows(self._codec, self._schema(name), rows)
         self._staged.add(name)
+        self._reached = False
         return self._now.tables[name], codes
 
     def propagate(self) -> dict[str, tuple[Rows, Rows]]:
@@ -231,6 +217,7 @@ class LocalEngine:
                             heapq.heappush(waiting, reader)
         on_demand = self._changes_on_demand(relevant, due)
         work.skipped = len(installed.components) - work.components
+        self._reached = True
         return {**{name: self._delta(name) for name in changed}, **on_demand}
 
     def _is_relevant(self, name: str) -> bool:
@@ -300,9 +287,30 @@ class LocalEngine:
         count = table.word(field + 1)
         return self._factory.lazy_rows(schema, count, lambda: table.listed(field, count))
 
+    def reopen(self) -> None:
+        """What is staged stays staged, what it meant is forgotten: more statements may come, and the next `propagate`
+        gives the changes since the beginning of the transaction."""
+        assert self._before is None, "a definition is open: it cannot be taken up again"
+        self._factory.fetch_all()
+        views = {view for component in self._now.components for view in component.plan.views}
+        with self._undoing():
+            for name in self._staged:
+                table = self._now.tables[name]
+                if name in views:
+                    table.rollback()
+                else:
+                    table.unsettle()
+            for component in self._visited:
+                component.rollback()
+            if self._now.on_demand is not None:
+                self._now.on_demand.forget_changes()
+            self._staged -= views
+            self._visited = []
+            self._reached = False
+
     def accept(self) -> None:
         """The new state becomes the state. Whatever can fail comes before the first table is changed."""
-        with _enough_memory("the end of the transaction"):
+        with enough_memory("the end of the transaction"):
             for name in self._staged:
                 self._now.tables[name].prepare_accept()
         with uninterrupted():
@@ -315,7 +323,7 @@ class LocalEngine:
             for component in self._visited:
                 component.accept()
             if self._before is not None:
-                self._drop(self._before, keep=self._now)
+                drop(self._before, self._storage, keep=self._now)
                 schemas = self._now.schemas.items()
                 self._stored = sum(self._now.tables[n].size for n, s in schemas if s.role is not Role.BASE)
             self._close_change()
@@ -324,23 +332,28 @@ class LocalEngine:
 
     def rollback(self) -> None:
         """The state before the change, definition included. If even that fails, the engine refuses to go on."""
+        with self._undoing():
+            for name in self._staged:
+                # A table that only this definition has is dropped whole.
+                if self._before is None or self._before.tables.get(name) is self._now.tables[name]:
+                    self._now.tables[name].rollback()
+            for component in self._visited:
+                component.rollback()
+            if self._before is not None:
+                self._factory.fetch_all()
+                failed, self._now = self._now, self._before
+                drop(failed, self._storage, keep=self._now)
+            self._close_change()
+        self._collect()
+
+    @contextmanager
+    def _undoing(self) -> Iterator[None]:
         try:
             with uninterrupted():
-                for name in self._staged:
-                    # A table that only this definition has is dropped whole.
-                    if self._before is None or self._before.tables.get(name) is self._now.tables[name]:
-                        self._now.tables[name].rollback()
-                for component in self._visited:
-                    component.rollback()
-                if self._before is not None:
-                    self._factory.fetch_all()
-                    failed, self._now = self._now, self._before
-                    self._drop(failed, keep=self._now)
-                self._close_change()
+                yield
         except MemoryError as error:
             self._broken = True
-            raise _out_of_memory("the undoing of a transaction") from error
-        self._collect()
+            raise out_of_memory("the undoing of a transaction") from error
 
     def _collect(self) -> None:
         on_demand = self._now.on_demand.texts() if self._now.on_demand is not None else ()
@@ -353,20 +366,7 @@ class LocalEngine:
         self._now.afresh = frozenset()
         self._staged = set()
         self._visited = []
-
-    def _drop(self, installed: Installed, keep: Installed) -> None:
-        kept_components = {id(component) for component in keep.components}
-        for component in installed.components:
-            if id(component) not in kept_components:
-                component.release()
-        if installed.on_demand is not None:
-            installed.on_demand.release()
-        if installed.screening is not None:
-            installed.screening.release()
-        kept = {id(table) for table in keep.tables.values()}
-        for table in installed.tables.values():
-            if id(table) not in kept:
-                self._storage.drop(table)
+        self._reached = False
 
     # ---- reading -------------------------------------------------------------------------------------------
 
@@ -400,13 +400,26 @@ class LocalEngine:
 
     def query(self, schema: Schema, clauses: Iterable[Clause]) -> Rows:
         """The answer to clauses over a head relation that is not part of the program."""
-        readable, clauses = self._before or self._now, tuple(clauses)
+        return self._answer(self._before or self._now, "old", schema, tuple(clauses), {}, {})
+
+    def query_open(
+        self, schema: Schema, clauses: Iterable[Clause], given: Mapping[str, tuple[Schema, Sequence[Row]]],
+        helpers: Mapping[str, Schema] = MappingProxyType({}),
+    ) -> Rows:  # fmt: skip
+        """The answer in the state that `propagate` has reached. `given` relations have these rows, and are small;
+        `helpers` are relations that the clauses themselves define."""
+        assert self._reached or not (self._staged or self._before), "what is staged is not propagated"
+        coded = {name: (known, encode_rows(self._codec, known, rows)) for name, (known, rows) in given.items()}
+        return self._answer(self._now, "new", schema, tuple(clauses), coded, helpers)
+
+    def _answer(
+        self, installed: Installed, state: str, schema: Schema, clauses: tuple[Clause, ...],
+        given: Mapping[str, tuple[Schema, Codes]], helpers: Mapping[str, Schema],
+    ) -> Rows:  # fmt: skip
         with self._bounded("a query"):
-            if readable.on_demand is not None and readable.on_demand.reaches(clauses):
-                codes = readable.on_demand.answer(schema, clauses)
-            else:
-                query = Query(readable.schemas, readable.tables, self._storage, self._codec, self._runner)
-                codes = query.answer(schema, clauses)
+            memo = self._optimizations.memo
+            answers = Answers(installed, state, self._storage, self._codec, self._runner, memo=memo)
+            codes = answers.answer(schema, clauses, given, helpers)
         return self._factory.rows(schema, codes)
 
     def key_conflicts(self, name: str, most: int = 10) -> list[tuple[Row, Row]]:
@@ -417,7 +430,7 @@ class LocalEngine:
             if views is not None and name in views.unstored:
                 pairs = views.key_conflicts(name, key, most)
             else:
-                pairs = self._now.tables[name].key_conflicts(key, most) if name in self._staged else []
+                pairs = key_conflicts(self._now.tables[name], key, most) if name in self._staged else []
             for pair in pairs:
                 first, second = self._factory.rows(schema, np.array(pair, np.int64))
                 found.append((first, second))
@@ -446,7 +459,7 @@ class LocalEngine:
 
     def close(self) -> None:
         self._factory.fetch_all()
-        self._drop(self._now, keep=Installed())
+        drop(self._now, self._storage, keep=Installed())
         self._now = Installed()
 
     @contextmanager
@@ -457,7 +470,7 @@ class LocalEngine:
         try:
             yield
         except MemoryError as error:
-            raise _out_of_memory(f"`{what}`") from error
+            raise out_of_memory(f"`{what}`") from error
         finally:
             self._account.limit = None
 
@@ -476,18 +489,3 @@ class LocalEngine:
 
     def _reading(self, name: str) -> Table:
         return (self._before or self._now).tables[name]
-
-
-def _out_of_memory(what: str) -> EngineError:
-    return EngineError(
-        f"out of memory at {what}", code="out-of-memory", help="use a smaller transaction or more memory"
-    )
-
-
-@contextmanager
-def _enough_memory(what: str) -> Iterator[None]:
-    """Tell of memory that cannot be had as an error of the engine."""
-    try:
-        yield
-    except MemoryError as error:
-        raise _out_of_memory(f"`{what}`") from error

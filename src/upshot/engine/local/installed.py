@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from upshot.core.schema import Schema
+from upshot.engine.local.codec import Codec
 from upshot.engine.local.component import Component
 from upshot.engine.local.on_demand import OnDemandViews
+from upshot.engine.local.runner import Runner
 from upshot.engine.local.screening import Screening
-from upshot.engine.local.storage import Table
+from upshot.engine.local.storage import Storage, Table
 from upshot.plan.program_plan import ProgramPlan
 
 
@@ -31,3 +33,42 @@ class Installed:
 
 def same_shape(one: Schema, other: Schema) -> bool:
     return one.types == other.types
+
+
+def components_of(
+    now: Installed, before: Installed, touched: Collection[str], made: Collection[str], storage: Storage, codec: Codec,
+    runner: Runner,
+) -> list[Component]:  # fmt: skip
+    """The components of a program. One all of whose tables are kept and whose rules are the same goes on as it is; one
+    with a view among the `touched` is computed from nothing; relations `made` have new tables."""
+    assert now.plan is not None
+    earlier = {component.plan.views: component for component in before.components}
+    components = []
+    for plan in now.plan.components:
+        old = earlier.get(plan.views)
+        fresh = old is None or not set(plan.views).isdisjoint(touched)
+        if old is not None and not fresh and old.plan == plan and {*plan.views, *plan.reads}.isdisjoint(made):
+            components.append(old.moved_to(now.tables))
+            continue
+        component = Component(plan, storage, now.tables, now.schemas, codec, runner)
+        if old is not None and not fresh:
+            component.adopt(old)
+        component.fresh = fresh
+        components.append(component)
+    return components
+
+
+def drop(installed: Installed, storage: Storage, keep: Installed) -> None:
+    """Let go of a program, but for what another one has of it."""
+    kept_components = {id(component) for component in keep.components}
+    for component in installed.components:
+        if id(component) not in kept_components:
+            component.release()
+    if installed.on_demand is not None:
+        installed.on_demand.release()
+    if installed.screening is not None:
+        installed.screening.release()
+    kept = {id(table) for table in keep.tables.values()}
+    for table in installed.tables.values():
+        if id(table) not in kept:
+            storage.drop(table)

@@ -22,7 +22,7 @@ from upshot.plan.cost import Decision, Experience, Situation, decide
 from upshot.plan.program_plan import ProgramPlan
 from upshot.rewrite.changes_on_demand import changes_on_demand
 from upshot.rewrite.demand import DemandProgram, Held
-from upshot.rewrite.questions import Question, about_clauses, about_views
+from upshot.rewrite.questions import Question, about_views
 
 Codes = NDArray[np.int64]
 Change = tuple[Codes, Codes]
@@ -57,7 +57,7 @@ class OnDemandViews:
         self._following: DemandProgram | None = None
         self._found: Mapping[str, Change] = {}
         """The changes that the last propagation found."""
-        self._started = StartedViews(plan, tables, storage, codec, runner)
+        self.started = StartedViews(plan, tables, storage, codec, runner)
         self._runs: dict[object, DemandRun] = {}
         self._questions: dict[tuple[str, str, str], Question] = {}
         self._experience = Experience()
@@ -112,6 +112,10 @@ class OnDemandViews:
         work.decision = str(decision)
         self._found = found
         return self._reported(found), work
+
+    def forget_changes(self) -> None:
+        """The open change is not the last one that was propagated any more."""
+        self._found = {}
 
     def _reported(self, found: Mapping[str, Change]) -> dict[str, Change]:
         """Only what somebody listens to."""
@@ -206,8 +210,8 @@ class OnDemandViews:
 
     def rows(self, view: str, state: str = "old", *, work: ViewWork | None = None) -> Codes:
         """All rows of a view in a state."""
-        if self._started.can_give(view, state):
-            return self._started.rows(view, work)
+        if self.started.can_give(view, state):
+            return self.started.rows(view, work)
         arity = self._plan.normal.schemas[view].arity
         return self.asked(view, "f" * arity, np.empty((1, 0), np.int64), state, work=work)
 
@@ -259,18 +263,6 @@ class OnDemandViews:
         """Whether a query reads views that are not stored."""
         names = {atom.relation for clause in clauses for literal in clause.body for atom in atoms(literal)}
         return not names.isdisjoint(self.unstored)
-
-    def answer(
-        self, schema: Schema, clauses: tuple[Clause, ...], state: str, given: Mapping[str, tuple[Schema, Table]],
-        helpers: Mapping[str, Schema],
-    ) -> Codes:  # fmt: skip
-        """The rows that a query's clauses derive for its head in a state: magic sets over the definitions of unstored
-        views and of what the clauses define themselves, or the production rules of a view that is asked for whole."""
-        if not given and not helpers and self._started.can_answer(clauses, state):
-            return self._started.answer(schema, clauses)
-        return answer_on_demand(
-            self._plan.normal, self.unstored, self._tables, self._prepared_over, schema, clauses, state, given, helpers
-        )
 
     # ---- programs ------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from upshot.engine.local.layout import NEW, OLD
 from upshot.engine.local.phases import TableStatistics
 from upshot.engine.local.runner import Runner
 from upshot.engine.local.storage import Storage, Table
+from upshot.engine.work import ViewWork
 from upshot.plan.order_body import Resolved
 from upshot.plan.rule_plan import Action, State
 from upshot.plan.rule_plans import load_plan
@@ -26,28 +27,37 @@ from upshot.syntax.ast import Atom
 
 
 class Query:
-    """A query being answered: the relations there are, and tables of its own for the head and what the rewriting
-    adds."""
+    """A query being answered: the relations there are in one state, `old` or `new`, and tables of its own for the head
+    and what the rewriting adds."""
 
     def __init__(
-        self, schemas: Mapping[str, Schema], tables: Mapping[str, Table], storage: Storage, codec: Codec, runner: Runner
-    ) -> None:
+        self, schemas: Mapping[str, Schema], tables: Mapping[str, Table], storage: Storage, codec: Codec,
+        runner: Runner, state: str = "old",
+    ) -> None:  # fmt: skip
+        self._state = State.NEW if state == "new" else State.OLD
         self._schemas, self._storage, self._codec, self._runner = dict(schemas), storage, codec, runner
         self._tables = dict(tables)
         self._own: dict[str, Table] = {}
+        self.work = ViewWork()
+
+    def normal(self, schema: Schema, clauses: tuple[Clause, ...]) -> CheckedProgram:
+        """The query as a program over what is stored."""
+        stored = {name: replace(known, role=Role.BASE) for name, known in self._schemas.items()}
+        return normal_form(CheckedProgram({**stored, schema.name: schema}, clauses, {}, ((schema.name,),)))
 
     def answer(self, schema: Schema, clauses: tuple[Clause, ...]) -> NDArray[np.int64]:
-        """The rows that the clauses derive for the head relation from the state before any open change."""
-        stored = {name: replace(known, role=Role.BASE) for name, known in self._schemas.items()}
-        known = {**stored, schema.name: schema}
-        normal = normal_form(CheckedProgram(known, clauses, {}, ((schema.name,),)))
+        """The rows that the clauses derive for the head relation."""
+        return self.derived(schema.name, self.normal(schema, clauses))
+
+    def derived(self, head: str, normal: CheckedProgram) -> NDArray[np.int64]:
+        """The rows of the head in a program that `normal` gave."""
         self._schemas = dict(normal.schemas)
         try:
             for views in normal.strata:
                 for view in views:
                     self._own[view] = self._tables[view] = self._storage.create(normal.schemas[view].arity)
                 self._compute(tuple(c for c in normal.clauses if c.head.relation in views))
-            return self._own[schema.name].in_state(NEW)
+            return self._own[head].in_state(NEW)
         finally:
             for table in self._own.values():
                 self._storage.drop(table)
@@ -68,7 +78,8 @@ class Query:
         phase = Assembler(self._storage, self._tables, self._schemas, self._codec, widest).assemble(plans)
         try:
             own = list(self._own.items())
-            self._runner.run(phase, own, None, {table.number: table for _, table in own})
+            made = self._runner.run(phase, own, None, {table.number: table for _, table in own})
+            self.work.add(made)
         finally:
             phase.release(self._storage)
 
@@ -80,8 +91,8 @@ class Query:
             clause, self._schemas[head], self._schemas[source.relation], self._tables[head],
             self._tables[source.relation], self._codec,
         )  # fmt: skip
-        view.load(NEW if source.relation in self._own else OLD)
+        view.load(NEW if source.relation in self._own or self._state is State.NEW else OLD)
         self._tables[head].settle()
 
     def _resolve(self, relation: str) -> Resolved:
-        return Resolved(relation, State.NEW if relation in self._own else State.OLD)
+        return Resolved(relation, State.NEW if relation in self._own else self._state)

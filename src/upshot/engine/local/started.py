@@ -45,13 +45,14 @@ class StartedViews:
             for field in (T_NINS, T_NDEL, T_NRED)
         )
 
-    def can_answer(self, clauses: Collection[Clause]) -> bool:
-        """Whether a query is for whole rows of one such view, with nothing that a selection could start from."""
+    def can_answer(self, clauses: Collection[Clause], state: str) -> bool:
+        """Whether a query in that state is for whole rows of one such view, with nothing that a selection could start
+        from."""
         match tuple(clauses):
             case (Clause(body=(Atom(view, args),)),):
                 names = [term.name for term in args if isinstance(term, Variable)]
                 free = all(isinstance(term, Variable | Wildcard) for term in args) and len(set(names)) == len(names)
-                return free and self.can_give(view, "old")
+                return free and self.can_give(view, state)
             case _:
                 return False
 

@@ -300,17 +300,6 @@ class Table:
                 return
             self.grow()
 
-    def key_conflicts(self, key: tuple[int, ...], most: int) -> list[tuple[Codes, Codes]]:
-        """Pairs of rows in the new state that agree on the key, at least one of them inserted; at most so many."""
-        index = self.index_on(key)
-        MACHINE.expect(10 * self.word(L.T_NINS))
-        found = np.empty(2 * most, np.int32)
-        count = MACHINE.key_conflicts(
-            self.storage.tables, self.storage.indexes, self.number, index.number, found.ctypes.data, most
-        )
-        rows = self.all_rows()
-        return [(rows[found[2 * i]].copy(), rows[found[2 * i + 1]].copy()) for i in range(count)]
-
     def retract_all(self, *, as_view: bool) -> None:
         """Take every row out of the new state: as over-deleted (a view to be recomputed) or as touched (a base
         relation)."""
@@ -340,6 +329,13 @@ class Table:
         for field, length in ((L.T_FREE, L.T_NFREE), (L.T_DEL, L.T_NDEL), (L.T_INS, L.T_NINS)):
             self.reserve_list(field, self.word(length) + touched)
         MACHINE.settle(self.storage.tables, self.storage.indexes, self.number)
+
+    def unsettle(self) -> None:
+        """Turn what was settled back into touched rows, so that more can be staged beside them."""
+        self.bits()[self.places(L.T_RED)] |= np.uint8(L.TOUCHED)
+        self.set(L.T_NDEL, 0)
+        self.set(L.T_NINS, 0)
+        self._set_room()
 
     def finalize(self) -> None:
         MACHINE.expect(2 * (self.word(L.T_NDEL) + self.word(L.T_NINS)))

@@ -17,6 +17,7 @@ import pyarrow as pa
 from upshot.check.program import Clause
 from upshot.core.schema import Column, Schema
 from upshot.core.types import Type
+from upshot.engine.local.answers import Answers
 from upshot.engine.local.on_demand import OnDemandViews
 from upshot.engine.local.restore import read_rows
 from upshot.engine.spark.shard import Codes, Shard, kept_as
@@ -25,6 +26,7 @@ from upshot.engine.spark.shard_plan import ShardPlan, SharedRelation
 from upshot.engine.spark.shared_file import SharedRows
 from upshot.engine.spark.spark_types import rows_for_spark
 from upshot.engine.work import ViewWork
+from upshot.rewrite.demand import DemandProgram
 
 COUNTER = -2
 """In place of a set: the row tells a work counter and its value."""
@@ -35,12 +37,14 @@ Given = Mapping[str, tuple[SharedRows, ...]]
 @dataclass(frozen=True, slots=True)
 class NetChanges:
     """What comes into each of the views, then what goes out of each, that follows from changes of stored relations.
-    Those `afresh` are left out, with what rests on them."""
+    Those `afresh` are left out, with what rests on them; `following` are the rules for a change of the rules, if there
+    is one."""
 
     views: tuple[str, ...]
     afresh: frozenset[str]
     inserted: Given
     deleted: Given
+    following: DemandProgram | None = None
 
     def found(self, shard: DemandShard, work: ViewWork) -> list[Codes]:
         return shard.net_changes(self, work)
@@ -127,6 +131,7 @@ class DemandShard(Shard):
             with self._bounded(", ".join(wanted.views)):
                 for name in changed:
                     self._now.tables[name].settle()
+                self._views.follow_rules(wanted.following)
                 if wanted.afresh:
                     found, done = self._views.changes(changed, wanted.afresh)
                 else:
@@ -156,4 +161,5 @@ class DemandShard(Shard):
 
     def answer(self, schema: Schema, clauses: tuple[Clause, ...]) -> Codes:
         with self._bounded("a query"):
-            return self._views.answer(schema, clauses)
+            answers = Answers(self._now, "old", self._storage, self._codec, self._runner)
+            return answers.answer(schema, clauses, {}, {})
