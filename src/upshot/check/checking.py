@@ -14,6 +14,7 @@ from upshot.check.names import NameCheck, warn_of_singletons
 from upshot.check.options import check_directives, constraint_policies, view_options
 from upshot.check.program import CheckedProgram, Clause
 from upshot.check.relations import Relations, relations
+from upshot.check.short_forms import short_forms
 from upshot.check.strata import Components, Need, needs, order, unstratified, view_names
 from upshot.check.type_names import type_names
 from upshot.check.variables import fresh_name
@@ -46,6 +47,8 @@ def check(program: Program) -> CheckedProgram:
     types = type_names(sorted_items.types, findings)
     known = relations(sorted_items.declarations, types, findings)
     _assign_roles(known, sorted_items.rules)
+    short = short_forms(sorted_items.declarations, sorted_items.denies, known, findings)
+    sorted_items.denies.extend(short.denies)
     denied = frozenset(d.head.relation for d in sorted_items.denies)
     input_part = _input_parts(known, denied, sorted_items.directives)
     maker = ClauseMaker(known.schemas, known.vague, types, findings)
@@ -62,7 +65,7 @@ def check(program: Program) -> CheckedProgram:
         facts={name: tuple(rows) for name, rows in facts.items()},
         strata=_strata(schemas, sorted_items, findings),
         options=view_options(sorted_items.views, schemas, findings),
-        constraints=constraint_policies(constraints.names, sorted_items.policies, findings),
+        constraints=constraint_policies((*constraints.names, *short.names), sorted_items.policies, findings),
         directives=tuple(sorted_items.directives),
         input_part=input_part,
     )

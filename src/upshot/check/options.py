@@ -30,7 +30,7 @@ VIEW_VALUES: Mapping[str, tuple[str, ...]] = {
     "policy": POLICIES,
     "events": ("all", "insert", "delete", "none"),
 }
-DENY_VALUES: Mapping[str, tuple[str, ...]] = {"on_violation": ("reject", "warn")}
+DENY_VALUES: Mapping[str, tuple[str, ...]] = {"on_violation": ("reject", "warn"), "existing": ("reject", "keep")}
 
 
 def check_directives(directives: Iterable[Directive], schemas: Mapping[str, Schema], findings: Findings) -> None:
@@ -111,8 +111,12 @@ def constraint_policies(
                 help=findings.suggest(policy.name, result, f"define it: `.deny {policy.name}(…) :- …`"),
             )
         for option, value in policy.options:
-            if _valid(policy.name, option, value, DENY_VALUES, given, policy.span, findings) and policy.name in result:
-                result[policy.name] = replace(result[policy.name], on_violation=value)
+            valid = _valid(policy.name, option, value, DENY_VALUES, given, policy.span, findings)
+            if valid and policy.name in result:
+                known = result[policy.name]
+                on_violation = value if option == "on_violation" else known.on_violation
+                existing = value if option == "existing" else known.existing
+                result[policy.name] = Constraint(policy.name, on_violation, existing)
     return result
 
 

@@ -36,8 +36,9 @@ def print_checked(program: CheckedProgram) -> str:
     lines += _facts(program)
     lines += _clauses(program)
     for constraint in program.constraints.values():
-        if constraint.on_violation != "reject":
-            options = (("on_violation", constraint.on_violation),)
+        values = {"on_violation": constraint.on_violation, "existing": constraint.existing}
+        options = tuple((option, value) for option, value in values.items() if value != "reject")
+        if options:
             lines.append(print_item(ast.DenyPolicy(constraint.name, options)))
     return "".join(line + "\n" for line in lines)
 

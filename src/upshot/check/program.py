@@ -42,10 +42,12 @@ class ViewOptions:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """`on_violation` is reject or warn. The relation of the same name holds the witnesses."""
+    """`on_violation` is reject or warn; `existing`, what becomes of violations that are there when the constraint is
+    stated, is reject or keep. The relation of the same name holds the witnesses."""
 
     name: str
     on_violation: str = "reject"
+    existing: str = "reject"
 
 
 EVERY: tuple[Mapping[str, object], ...] = ({},)

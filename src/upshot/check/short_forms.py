@@ -1,0 +1,344 @@
+"""Constraints written with a declaration, as the `.deny` constraints they stand for.
+
+    .decl order(item: symbol, n: number?) foreign(item) quantity(item) notnull(n) check(n > 0)
+
+    order_foreign_item(item, n) :- order(item, n), !quantity(item, _).
+    order_notnull_n(item, n) :- order(item, n), is_null(n).
+    order_check_1(item, n) :- order(item, n), n <= 0.
+
+The witnesses are whole rows. As in SQL, what NULL leaves undecided is no violation: a foreign key with a NULL in it
+refers to nothing, and a check counts only where it is false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from upshot.check.findings import Findings
+from upshot.check.nullability import OPPOSITE
+from upshot.check.options import unknown_relation
+from upshot.check.relations import Relations
+from upshot.check.variables import fold, fresh_name, occurrences, walk
+from upshot.core.schema import Schema
+from upshot.core.span import Span
+from upshot.syntax import literals, operators
+from upshot.syntax.ast import (
+    Aggregate,
+    And,
+    Atom,
+    Call,
+    Comparison,
+    Declaration,
+    Deny,
+    Determines,
+    ForeignKey,
+    Formula,
+    Not,
+    NotNull,
+    Or,
+    ShortForm,
+    Term,
+    Test,
+    ValueCheck,
+    Variable,
+    Wildcard,
+)
+
+_NO_VARIABLES = {*operators.AGGREGATES, *operators.INFIX, *operators.PREFIX, *literals.CONSTANT_NAMES, "_", "nil"}
+
+
+def named_forms(declaration: Declaration) -> list[tuple[str, ShortForm]]:
+    """The name of every constraint that the declaration stands for; `notnull` is one for each column."""
+    found: list[tuple[str, ShortForm]] = []
+    unnamed = 0
+    for form in declaration.constraints:
+        if isinstance(form, NotNull):
+            found += [(f"notnull_{c}", NotNull((c,), span=form.span)) for c in dict.fromkeys(form.columns)]
+            continue
+        if isinstance(form, ValueCheck) and not form.name:
+            unnamed += 1
+        found.append((form.name or _default_name(form, unnamed), form))
+    return [(f"{declaration.name}_{name}", form) for name, form in found]
+
+
+def _default_name(form: ForeignKey | Determines | ValueCheck, number: int) -> str:
+    match form:
+        case ForeignKey(columns=columns):
+            return "_".join(("foreign", *columns))
+        case Determines(determined=determined):
+            return "_".join(("determines", *determined))
+        case ValueCheck():
+            return f"check_{number}"
+
+
+@dataclass(slots=True)
+class ShortForms:
+    """`names` holds every constraint, also those that are wrong and have no `.deny`."""
+
+    names: list[str] = field(default_factory=list)
+    denies: list[Deny] = field(default_factory=list)
+
+
+def short_forms(
+    declarations: Iterable[Declaration], denies: Iterable[Deny], known: Relations, findings: Findings
+) -> ShortForms:
+    """The constraints of all declarations; `denies` are those of the text, which have names already."""
+    taken = {deny.head.relation: deny.head.span for deny in denies}
+    made = ShortForms()
+    for declaration in declarations:
+        if not declaration.constraints or known.schemas[declaration.name].span is not declaration.span:
+            continue
+        maker = _Maker(known.schemas[declaration.name], known, findings)
+        for name, form in named_forms(declaration):
+            if maker.is_idle(form):
+                continue
+            made.names.append(name)
+            if name in taken:
+                _clash(name, form, taken[name], findings)
+            elif (body := maker.body(form)) is not None:
+                head = Atom(name, maker.row, span=form.span)
+                made.denies.append(Deny(head, body, span=form.span))
+            taken[name] = form.span
+    return made
+
+
+def _clash(name: str, form: ShortForm, earlier: Span | None, findings: Findings) -> None:
+    findings.error(
+        "name-clash",
+        f"two constraints have the name `{name}`",
+        form.span,
+        label="the second of this name",
+        help="name one of them, as in `check positive(…)` or `foreign stocked(…) …`",
+        notes=((earlier, "the first is here"),) if earlier is not None else (),
+    )
+
+
+class _Maker:
+    """Bodies over one row of a relation, `row`: a variable for each column."""
+
+    def __init__(self, schema: Schema, known: Relations, findings: Findings) -> None:
+        self._schema, self._known, self._findings = schema, known, findings
+        self._columns = {column.name: column for column in schema.columns}
+        self._variables = _variables(column.name for column in schema.columns)
+        self.row = tuple(Variable(self._variables[column.name]) for column in schema.columns)
+
+    def is_idle(self, form: ShortForm) -> bool:
+        """Whether the form says what the type of the column says already; then there is a warning and no constraint."""
+        if not isinstance(form, NotNull):
+            return False
+        (column,) = form.columns
+        if column not in self._columns or self._columns[column].type.nullable:
+            return False
+        self._findings.warn(
+            "idle-notnull",
+            f"column `{column}` of `{self._schema.name}` takes no NULL anyway",
+            form.span,
+            label="says nothing new",
+            help=f"remove it, or declare `{column}` with a type that ends in `?`",
+        )
+        return True
+
+    def body(self, form: ShortForm) -> Formula | None:
+        """What makes a row a witness; None if something is wrong with the form."""
+        before = self._findings.reported
+        match form:
+            case ForeignKey():
+                parts = self._foreign_key(form)
+            case Determines():
+                parts = self._determines(form)
+            case NotNull():
+                parts = self._not_null(form)
+            case ValueCheck():
+                parts = self._value_check(form)
+        if self._findings.reported > before or parts is None:
+            return None
+        return And((self._atom(self._variables, form.span), *parts), span=form.span)
+
+    def _atom(self, variables: Mapping[str, str], span: Span | None) -> Atom:
+        """The row; columns without a variable may hold anything."""
+        args = tuple(
+            Variable(variables[c.name], span=span) if c.name in variables else Wildcard(span=span)
+            for c in self._schema.columns
+        )
+        return Atom(self._schema.name, args, span=span)
+
+    # ---- one method a form ----------------------------------------------------------------------
+
+    def _foreign_key(self, form: ForeignKey) -> list[Formula] | None:
+        self._known_columns(form.columns, self._schema, form.span)
+        other = self._known.schemas.get(form.relation)
+        if other is None:
+            unknown_relation(form.relation, form.span, self._known.schemas, self._findings)
+            return None
+        self._known_columns(form.referred, other, form.span)
+        if len(form.columns) != len(form.referred):
+            self._wrong_number(form)
+            return None
+        pairs = dict(zip(form.referred, form.columns, strict=True))
+        if other.name not in self._known.vague and self._schema.name not in self._known.vague:
+            self._same_types(form, other)
+        args = tuple(
+            self._variable(pairs[c.name]) if c.name in pairs else Wildcard(span=form.span) for c in other.columns
+        )
+        return [*self._none_null(form.columns), Not(Atom(other.name, args, span=form.span), span=form.span)]
+
+    def _determines(self, form: Determines) -> list[Formula]:
+        self._known_columns((*form.columns, *form.determined), self._schema, form.span)
+        same = {column: self._variable(column).name for column in form.columns}
+        cases: list[Formula] = []
+        for column in form.determined:
+            other = fresh_name(f"other_{column}", self._variables.values())
+            partner = self._atom({**same, column: other}, form.span)
+            differ = Comparison("!=", self._variable(column), Variable(other), span=form.span)
+            cases.append(And((partner, differ), span=form.span))
+        return [Or(tuple(cases), span=form.span)]
+
+    def _not_null(self, form: NotNull) -> list[Formula]:
+        self._known_columns(form.columns, self._schema, form.span)
+        return [Test("is_null", (self._variable(column),), span=form.span) for column in form.columns]
+
+    def _value_check(self, form: ValueCheck) -> list[Formula]:
+        self._check_names(form.condition)
+        return [self._false(form.condition)]
+
+    # ---- when a condition is false, or true, and not merely unknown -----------------------------
+
+    def _false(self, formula: Formula) -> Formula:
+        match formula:
+            case And(parts=parts):
+                return Or(tuple(map(self._false, parts)), span=formula.span)
+            case Or(parts=parts):
+                return And(tuple(map(self._false, parts)), span=formula.span)
+            case Not(body=body):
+                return self._true(body)
+            case Comparison(op=op):
+                left, right = self._term(formula.left), self._term(formula.right)
+                return Comparison(OPPOSITE[op], left, right, span=formula.span)
+            case Test(name=name, args=args):
+                denied = Not(self._renamed(formula), span=formula.span)
+                columns = [] if name == "is_null" else [v.name for a in args for v in occurrences(a)]
+                guards = self._none_null(dict.fromkeys(columns))
+                return And((*guards, denied), span=formula.span) if guards else denied
+            case Atom():
+                return formula
+
+    def _true(self, formula: Formula) -> Formula:
+        match formula:
+            case And(parts=parts):
+                return And(tuple(map(self._true, parts)), span=formula.span)
+            case Or(parts=parts):
+                return Or(tuple(map(self._true, parts)), span=formula.span)
+            case Not(body=body):
+                return self._false(body)
+            case Comparison() | Test():
+                return self._renamed(formula)
+            case Atom():
+                return formula
+
+    def _renamed(self, literal: Comparison | Test) -> Comparison | Test:
+        """The literal with the variables that stand for the columns it names."""
+        if isinstance(literal, Comparison):
+            return replace(literal, left=self._term(literal.left), right=self._term(literal.right))
+        return replace(literal, args=tuple(map(self._term, literal.args)))
+
+    def _term(self, term: Term) -> Term:
+        return fold(term, self._part)
+
+    def _part(self, term: Term, parts: tuple[Term, ...]) -> Term:
+        match term:
+            case Variable(name=name):
+                return replace(term, name=self._variable(name).name)
+            case Call():
+                return replace(term, args=parts)
+            case _:
+                return term
+
+    def _variable(self, column: str) -> Variable:
+        return Variable(self._variables.get(column, column))
+
+    def _none_null(self, columns: Iterable[str]) -> list[Formula]:
+        """That none of these columns is NULL, said only of those that can be."""
+        nullable = [c for c in columns if c in self._columns and self._columns[c].type.nullable]
+        return [Not(Test("is_null", (self._variable(column),))) for column in nullable]
+
+    # ---- what can be wrong ----------------------------------------------------------------------
+
+    def _known_columns(self, columns: Sequence[str], schema: Schema, span: Span | None) -> None:
+        names = [column.name for column in schema.columns]
+        for position, column in enumerate(columns):
+            if column not in names:
+                self._unknown_column(column, schema, span)
+            elif column in columns[:position]:
+                self._findings.error(
+                    "duplicate-column",
+                    f"a constraint of `{self._schema.name}` names column `{column}` twice",
+                    span,
+                    label=f"`{column}` twice",
+                    help=f"name `{column}` once",
+                )
+
+    def _unknown_column(self, name: str, schema: Schema, span: Span | None) -> None:
+        names = [column.name for column in schema.columns]
+        self._findings.error(
+            "unknown-column",
+            f"`{name}` is not a column of `{schema.name}`",
+            span,
+            label=f"has no column `{name}`",
+            help=self._findings.suggest(name, names, "name one of its columns"),
+        )
+
+    def _wrong_number(self, form: ForeignKey) -> None:
+        self._findings.error(
+            "wrong-arity",
+            f"foreign key of `{self._schema.name}` has {len(form.columns)} columns and refers to {len(form.referred)}",
+            form.span,
+            label="as many columns here as there",
+            help=f"write `foreign({', '.join(form.columns)}) {form.relation}(…)` with {len(form.columns)} columns",
+        )
+
+    def _same_types(self, form: ForeignKey, other: Schema) -> None:
+        theirs = {column.name: column.type for column in other.columns}
+        for column, referred in zip(form.columns, form.referred, strict=True):
+            if column not in self._columns or referred not in theirs:
+                continue
+            own, their = self._columns[column].type.required(), theirs[referred].required()
+            if (own.kind, own.scale) != (their.kind, their.scale):
+                self._findings.error(
+                    "type-mismatch",
+                    f"column `{column}` of `{self._schema.name}` is `{own}`, but it refers to `{referred}` of "
+                    f"`{other.name}`, which is `{their}`",
+                    form.span,
+                    label="no value is in both",
+                    help="declare both columns with one type",
+                )
+
+    def _check_names(self, condition: Formula) -> None:
+        """Columns and values are all that a check may name."""
+        for node in walk(condition, inside_aggregates=False):
+            match node:
+                case Variable(name=name) if name not in self._columns:
+                    self._unknown_column(name, self._schema, node.span)
+                case Atom(relation=name) if name in self._columns and not node.args:
+                    self._reads_relation(f"`{name}` is a column, and not a condition", node, f"write `{name} = true`")
+                case Atom(relation=name):
+                    self._reads_relation(f"a check looks at one row and cannot read `{name}`", node)
+                case Aggregate(function=name):
+                    self._reads_relation(f"a check looks at one row and cannot aggregate (`{name}`)", node)
+                case _:
+                    pass
+
+    def _reads_relation(self, message: str, node: Atom | Aggregate, help: str = "") -> None:
+        own = f"{self._schema.name}({', '.join(self._variables.values())})"
+        help = help or f"write `.deny name(…) :- {own}, ….`"
+        self._findings.error("check-reads-relation", message, node.span, label="not a value of the row", help=help)
+
+
+def _variables(columns: Iterable[str]) -> dict[str, str]:
+    """A variable for each column, with its name wherever a variable can have it."""
+    found: dict[str, str] = {}
+    names = list(columns)
+    for column in names:
+        base = f"{column.strip('_') or 'column'}_" if column in _NO_VARIABLES else column
+        found[column] = base if base == column else fresh_name(base, {*names, *found.values()})
+    return found
