@@ -1,56 +1,249 @@
-"""Active rules: their names are checked, then they are refused until they can run."""
+"""Active rules as clauses: what derives their instances, what triggers them, what they do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from upshot.check.clauses import ClauseMaker
+from upshot.check.conditions import Condition, condition_of
+from upshot.check.constraints import inferred_schema
+from upshot.check.elaborate import Target
 from upshot.check.findings import Findings
-from upshot.check.names import NameCheck
-from upshot.core.schema import Role
-from upshot.syntax.ast import ActiveRule
+from upshot.check.names import NameCheck, warn_of_singletons
+from upshot.check.program import EVERY, CheckedRule, Clause, RuleAction, ViewOptions
+from upshot.check.rule_options import RuleOptions, check_order, coupling_of, rule_options
+from upshot.check.strata import Need, needs
+from upshot.check.variables import atoms
+from upshot.core.schema import Role, Schema
+from upshot.syntax.ast import ActiveRule, And, Atom, Formula, Term, Variable
 
 
-def refuse_active_rules(rules: Iterable[ActiveRule], names: NameCheck, findings: Findings) -> None:
-    """Reports unknown names in active rules, and that active rules are not available yet."""
-    check = replace(names, states=True)
-    seen: dict[str, ActiveRule] = {}
+@dataclass(slots=True)
+class ActiveRules:
+    """The checked rules, and the hidden views that their conditions are, with all that views have."""
+
+    rules: list[CheckedRule] = field(default_factory=list)
+    schemas: dict[str, Schema] = field(default_factory=dict)
+    clauses: list[Clause] = field(default_factory=list)
+    needs: list[Need] = field(default_factory=list)
+    options: dict[str, ViewOptions] = field(default_factory=dict)
+
+
+def active_rules(rules: Sequence[ActiveRule], maker: ClauseMaker, names: NameCheck) -> ActiveRules:
+    """All rules that are right; what is wrong with the others is in the findings."""
+    found = ActiveRules()
+    findings = maker.findings
+    distinct: dict[str, ActiveRule] = {}
+    options: dict[str, RuleOptions] = {}
     for rule in rules:
-        earlier = seen.setdefault(rule.name, rule)
-        if earlier is not rule:
-            findings.error(
-                "duplicate-declaration",
-                f"rule `{rule.name}` is defined twice",
-                rule.span,
-                label="defined again here",
-                help="give it another name",
-                notes=((earlier.span, "first defined here"),),
-            )
-        if rule.event is not None:
-            check.relation(rule.event.atom)
-        if rule.condition is not None:
-            check.formula(rule.condition)
-        _actions(rule, check, findings)
+        meant = rule_options(rule, findings)
+        # Of a rule defined twice only the mistakes count.
+        kept = found if _is_new(rule, distinct, names, findings) else ActiveRules()
+        distinct.setdefault(rule.name, rule)
+        options.setdefault(rule.name, meant)
+        _rule(rule, meant, maker, replace(names, states=True), kept)
+    check_order(tuple(distinct.values()), options, findings)
+    return found
+
+
+def _is_new(rule: ActiveRule, seen: dict[str, ActiveRule], names: NameCheck, findings: Findings) -> bool:
+    """Whether the name is free: rules are watched by name, as relations are."""
+    if rule.name in names.schemas or rule.name in names.constraints:
+        what = "relation" if rule.name in names.schemas else "constraint"
         findings.error(
-            "not-yet",
-            f"active rule `{rule.name}`: active rules are not available yet",
+            "name-clash",
+            f"rule `{rule.name}` has the name of a {what}",
             rule.span,
-            label="cannot be run by this version",
-            help="remove the rule; views and `.deny` constraints are available",
+            label=f"already a {what}",
+            help="give the rule a name of its own",
+        )
+    earlier = seen.get(rule.name)
+    if earlier is not None:
+        findings.error(
+            "duplicate-declaration",
+            f"rule `{rule.name}` is defined twice",
+            rule.span,
+            label="defined again here",
+            help="give it another name",
+            notes=((earlier.span, "first defined here"),),
+        )
+    return earlier is None
+
+
+def _rule(rule: ActiveRule, options: RuleOptions, maker: ClauseMaker, names: NameCheck, found: ActiveRules) -> None:
+    findings = maker.findings
+    start = findings.reported
+    shallow = _names(rule, names, findings)
+    coupling = coupling_of(rule, options, findings)
+    if not shallow:
+        return
+    head, actions = _instance(rule)
+    targets = _targets(actions, maker.schemas)
+    sound = findings.reported == start
+    held = replace(maker, targets=targets if sound else (), head_words="a parameter or action")
+    body = _whole(rule)
+    before = len(findings.errors)
+    made = held.rule((head,), body, rule.span, infer=True, sound=sound)
+    blamed = {e.span.start for e in findings.errors[before:] if e.span is not None and e.slug == "unsafe-variable"}
+    warn_of_singletons(_nodes(rule), findings, blamed)
+    schema = inferred_schema(head, made, findings, Role.VIEW) if made else None
+    if schema is None or findings.reported > start:
+        return
+    semantics = options.values.get("semantics", "strict")
+    when = condition_of(rule, head, schema, semantics == "nervous", held, found.schemas)
+    if findings.reported > start:
+        return
+    if when.becomes is not None:
+        _hide(when, body, options, found)
+    found.rules.append(_checked(rule, schema, actions, when, replace(options, coupling=coupling)))
+
+
+def _hide(when: Condition, body: Formula, options: RuleOptions, found: ActiveRules) -> None:
+    """The view that the condition is, among the views."""
+    assert when.becomes is not None
+    name = when.becomes.name
+    found.schemas[name] = when.becomes
+    found.clauses += when.becomes_clauses
+    found.needs += needs(name, [body])
+    if "strategy" in options.values:
+        found.options[name] = ViewOptions(strategy=options.values["strategy"])
+
+
+def _checked(
+    rule: ActiveRule, schema: Schema, actions: tuple[RuleAction, ...], when: Condition, options: RuleOptions
+) -> CheckedRule:
+    values = options.values
+    return CheckedRule(
+        name=rule.name,
+        parameters=tuple(p.name for p in rule.parameters if isinstance(p, Variable)),
+        instance=schema,
+        identity=when.identity,
+        triggers=when.triggers,
+        windows=when.windows,
+        clauses=when.clauses,
+        helpers=when.helpers,
+        before=when.before,
+        before_schema=when.before_schema,
+        becomes=None if when.becomes is None else when.becomes.name,
+        actions=actions,
+        priority=options.priority,
+        semantics=values.get("semantics", "strict"),
+        coupling=options.coupling,
+        per=values.get("per", "set"),
+        precedes=options.precedes,
+        follows=options.follows,
+        activations=() if values.get("active") == "false" else EVERY,
+        span=rule.span,
+    )
+
+
+# ---- names --------------------------------------------------------------------------------------
+
+
+def _names(rule: ActiveRule, check: NameCheck, findings: Findings) -> bool:
+    """Reports unknown and misplaced names; False when the rule cannot be looked at further."""
+    fine = _parameters(rule, findings)
+    if rule.event is not None:
+        fine = check.formula(rule.event.atom) and fine
+    if rule.condition is not None:
+        fine = check.formula(rule.condition) and fine
+    if not rule.actions:
+        findings.error(
+            "rule-without-action",
+            f"rule `{rule.name}` does nothing",
+            rule.span,
+            label="no action",
+            help="say what it does: `do insert r(…)`, `do delete r(…)` or `do call f(…)`",
+        )
+        fine = False
+    for action in rule.actions:
+        fine = check.arguments(action.atom, f"`{action.kind}`") and fine
+        if action.kind != "call":
+            _target(rule, action.atom, check, findings)
+    if rule.event is None and not any(True for _ in atoms(_whole(rule))):
+        findings.error(
+            "rule-never-fires",
+            f"no change makes the condition of rule `{rule.name}` true",
+            rule.span,
+            label="reads no relation" if rule.condition is not None else "neither `on` nor `when`",
+            help="say when it fires: `on insert r(…)`, or `when` with a relation in it",
+        )
+        fine = False
+    return fine
+
+
+def _parameters(rule: ActiveRule, findings: Findings) -> bool:
+    seen: set[str] = set()
+    fine = True
+    for parameter in rule.parameters:
+        if not isinstance(parameter, Variable):
+            words, help = "is not a variable", "list variables of the condition; test for a value with `X = …`"
+        elif parameter.name in seen:
+            words, help = f"`{parameter.name}` is there twice", "list it once"
+        else:
+            seen.add(parameter.name)
+            continue
+        fine = False
+        span = parameter.span or rule.span
+        findings.error("bad-rule-parameter", f"rule `{rule.name}`: a parameter {words}", span, label="here", help=help)
+    return fine
+
+
+def _target(rule: ActiveRule, atom: Atom, check: NameCheck, findings: Findings) -> None:
+    check.relation(atom)
+    schema = check.schemas.get(atom.relation)
+    if schema is not None and schema.role is not Role.BASE:
+        findings.error(
+            "action-on-view",
+            f"rule `{rule.name}` cannot change view `{schema.name}`",
+            atom.span or rule.span,
+            label="defined by rules",
+            help="change the base relations that the view is defined from",
         )
 
 
-def _actions(rule: ActiveRule, check: NameCheck, findings: Findings) -> None:
+# ---- instances ----------------------------------------------------------------------------------
+
+
+def _instance(rule: ActiveRule) -> tuple[Atom, tuple[RuleAction, ...]]:
+    """The head that gives the instances: parameters, then what the actions use, variables once; and the actions."""
+    args: list[Term] = list(rule.parameters)
+    places = {term.name: i for i, term in enumerate(args) if isinstance(term, Variable)}
+    actions = []
     for action in rule.actions:
-        if action.kind == "call":
-            continue
-        check.relation(action.atom)
-        schema = check.schemas.get(action.atom.relation)
-        if schema is not None and schema.role is not Role.BASE:
-            findings.error(
-                "action-on-view",
-                f"rule `{rule.name}` cannot change view `{schema.name}`",
-                action.span or action.atom.span,
-                label="defined by rules",
-                help="change the base relations that the view is defined from",
-            )
+        columns = []
+        for term in action.atom.args:
+            place = places.get(term.name, len(args)) if isinstance(term, Variable) else len(args)
+            if isinstance(term, Variable):
+                places[term.name] = place
+            if place == len(args):
+                args.append(term)
+            columns.append(place)
+        span = action.span or action.atom.span
+        actions.append(RuleAction(action.kind, action.atom.relation, tuple(columns), span))
+    return Atom(rule.name, tuple(args), span=rule.span), tuple(actions)
+
+
+def _targets(actions: Iterable[RuleAction], schemas: Mapping[str, Schema]) -> tuple[Target, ...]:
+    return tuple(
+        Target(place, action.target, column)
+        for action in actions
+        if action.kind != "call" and action.target in schemas
+        for place, column in zip(action.columns, schemas[action.target].columns, strict=False)
+    )
+
+
+def _whole(rule: ActiveRule) -> Formula:
+    """Event and condition as one formula; states count for nothing where only names and types are looked at."""
+    parts = ([] if rule.event is None else [rule.event.atom]) + ([] if rule.condition is None else [rule.condition])
+    return parts[0] if len(parts) == 1 else And(tuple(parts))
+
+
+def _nodes(rule: ActiveRule) -> list[Formula | Term]:
+    """All that has variables, in the order of the text."""
+    return [
+        *rule.parameters,
+        *([_whole(rule)] if rule.event or rule.condition else []),
+        *(a.atom for a in rule.actions),
+    ]

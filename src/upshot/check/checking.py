@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from upshot.check.active_rules import refuse_active_rules
+from upshot.check.active_rules import ActiveRules, active_rules
 from upshot.check.clauses import ClauseMaker
 from upshot.check.constraints import constraint_clauses
 from upshot.check.facts import constant_row, ground_clause
@@ -56,18 +56,21 @@ def check(program: Program) -> CheckedProgram:
     clauses, facts = _rules(sorted_items.rules, maker, names)
     clauses += [_load_clause(known.schemas[view], part) for view, part in input_part.items()]
     constraints = constraint_clauses(sorted_items.denies, maker, names)
-    schemas = {**known.schemas, **constraints.schemas}
-    check_directives(sorted_items.directives, schemas, findings)
-    refuse_active_rules(sorted_items.active, names, findings)
+    visible = {**known.schemas, **constraints.schemas}
+    check_directives(sorted_items.directives, visible, findings)
+    rules = active_rules(sorted_items.active, maker, names)
+    schemas = {**visible, **rules.schemas}
     checked = CheckedProgram(
         schemas=schemas,
-        clauses=(*clauses, *constraints.clauses),
+        clauses=(*clauses, *constraints.clauses, *rules.clauses),
         facts={name: tuple(rows) for name, rows in facts.items()},
-        strata=_strata(schemas, sorted_items, findings),
-        options=view_options(sorted_items.views, schemas, findings),
+        strata=_strata(schemas, sorted_items, rules, findings),
+        options={**view_options(sorted_items.views, visible, findings), **rules.options},
         constraints=constraint_policies((*constraints.names, *short.names), sorted_items.policies, findings),
         directives=tuple(sorted_items.directives),
         input_part=input_part,
+        rules=tuple(rules.rules),
+        hidden=frozenset(rules.schemas),
     )
     findings.raise_errors()
     return replace(checked, warnings=findings.sorted_warnings())
@@ -225,6 +228,7 @@ def _rule(rule: Rule, maker: ClauseMaker, names: NameCheck) -> list[Clause]:
 def _strata(
     schemas: Mapping[str, Schema],
     items: _Items,
+    rules: ActiveRules,
     findings: Findings,
 ) -> Components:
     """The strata by the text itself, so that circles are shown also where rules have other mistakes."""
@@ -235,6 +239,7 @@ def _strata(
             found.extend(needs(head.relation, [*body, *head.args]))
     for deny in items.denies:
         found.extend(needs(deny.head.relation, [deny.body, *deny.head.args]))
+    found.extend(rules.needs)
     components = order(view_names(schemas, ()), found)
     for wrong in unstratified(components, found):
         findings.include(wrong)

@@ -16,7 +16,7 @@ from upshot.check.clause_form import (
     alternatives,
     refuse_disjunction,
 )
-from upshot.check.elaborate import Elaboration
+from upshot.check.elaborate import Elaboration, Target
 from upshot.check.findings import Findings
 from upshot.check.kinds import Kinds
 from upshot.check.nullability import is_negated_comparison, known_null, null_cases, nullable_variables
@@ -48,6 +48,8 @@ class ClauseMaker:
     findings: Findings
     parameters: Mapping[str, Constant] = field(default_factory=dict)
     head_words: str = "the head"
+    targets: tuple[Target, ...] = ()
+    """Where the values of an inferred head go, so that they must be of the types there."""
 
     def rule(
         self,
@@ -162,6 +164,8 @@ class ClauseMaker:
         kinds = Kinds(self.schemas, self.vague, self.findings)
         typed_body = kinds.body(body)
         typed_head = tuple(kinds.term(a) for a in head.args) if infer else kinds.atom(head)
+        for target in self.targets:
+            kinds.reaches(typed_head[target.place], target.relation, target.column)
         safe = check_safety(head, body, self.findings, self.head_words)
         if kinds.failed or not (safe and sound) or self._is_vague(head, body):
             return None
@@ -173,7 +177,7 @@ class ClauseMaker:
         literals = tuple(work.literal(t, nullable, visible) for t in typed_body)
         types: list[Type] = []
         if infer:
-            finished, types = work.inferred_head(head, typed_head, nullable)
+            finished, types = work.inferred_head(head, typed_head, nullable, self.targets)
         else:
             finished = work.head(head, typed_head, nullable)
         if work.failed:

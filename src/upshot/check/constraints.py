@@ -42,11 +42,11 @@ def constraint_clauses(denies: Sequence[Deny], maker: ClauseMaker, names: NameCh
     schemas: dict[str, Schema] = {}
     clauses: list[Clause] = []
     for name, deny in first.items():
-        schema = _schema(deny.head, inferred[name], maker.findings)
+        schema = inferred_schema(deny.head, inferred[name], maker.findings)
         if schema is None:
             continue
         schemas[name] = schema
-        clauses += [_retyped(i.clause, schema) for i in inferred[name]]
+        clauses += [retyped(i.clause, schema) for i in inferred[name]]
     return Constraints(tuple(first), schemas, tuple(clauses))
 
 
@@ -64,7 +64,9 @@ def _clauses(deny: Deny, maker: ClauseMaker, names: NameCheck) -> list[Inferred]
     return made
 
 
-def _schema(head: Atom, made: Sequence[Inferred], findings: Findings) -> Schema | None:
+def inferred_schema(
+    head: Atom, made: Sequence[Inferred], findings: Findings, role: Role = Role.CONSTRAINT
+) -> Schema | None:
     """The columns: named by the variables of the first head, wide enough for what every rule gives."""
     taken: set[str] = set()
     columns: list[Column] = []
@@ -73,30 +75,32 @@ def _schema(head: Atom, made: Sequence[Inferred], findings: Findings) -> Schema 
         column = fresh_name(base, taken)
         taken.add(column)
         types = [inferred.head_types[position] for inferred in made]
-        type = _common(types, column, head, findings) if types else None
+        type = _common(types, column, head, findings, role) if types else None
         if types and type is None:
             return None
         columns.append(Column(column, type or NUMBER))
-    return Schema(head.relation, tuple(columns), Role.CONSTRAINT, (), head.span)
+    return Schema(head.relation, tuple(columns), role, (), head.span)
 
 
-def _common(types: Sequence[Type], column: str, head: Atom, findings: Findings) -> Type | None:
+def _common(types: Sequence[Type], column: str, head: Atom, findings: Findings, role: Role) -> Type | None:
+    denied = role is Role.CONSTRAINT
+    part, owner = ("rule", "constraint") if denied else ("alternative", "rule")
     first = types[0]
     for other in types[1:]:
         if (other.kind, other.scale) != (first.kind, first.scale):
             findings.error(
                 "type-mismatch",
-                f"column `{column}` of constraint `{head.relation}` is `{first}` in one rule and `{other}` in another",
+                f"column `{column}` of {owner} `{head.relation}` is `{first}` in one {part} and `{other}` in another",
                 head.span,
                 label="two types in one column",
-                help="give the two constraints different names",
+                help="give the two constraints different names" if denied else "use two rules",
             )
             return None
     name = first.name if all(t.name == first.name for t in types) else ""
     return replace(first, name=name, nullable=any(t.nullable for t in types), precision=max(t.precision for t in types))
 
 
-def _retyped(clause: Clause, schema: Schema) -> Clause:
+def retyped(clause: Clause, schema: Schema) -> Clause:
     """The clause with the constants of its head in the types of the columns."""
     args = tuple(
         replace(a, type=c.type if a.value is None else c.type.required()) if isinstance(a, Constant) else a

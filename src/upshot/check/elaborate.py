@@ -5,7 +5,7 @@ Runs on clauses whose kinds agree and whose variables are all bound, so that it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -46,6 +46,15 @@ class Value:
 
     type: Type
     names: Names
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A head argument, by its place, becomes a value of a column of another relation."""
+
+    place: int
+    relation: str
+    column: Column
 
 
 @dataclass(slots=True)
@@ -284,20 +293,30 @@ class Elaboration:
         schema = self.schemas[atom.relation]
         args = []
         for typed, column in zip(terms, schema.columns, strict=True):
-            where = f"column `{column.name}` of `{atom.relation}`"
-            if not isinstance(typed.term, Constant):
-                self._flow(typed, where, column)
-            if not column.type.nullable and can_be_null(typed.term, nullable):
-                self._null(typed.term, where, column)
+            self._reaches(typed, atom.relation, column, nullable)
             args.append(self.term(typed, column.type.required()))
         return Atom(atom.relation, tuple(args), span=atom.span)
 
-    def inferred_head(self, atom: Atom, terms: tuple[Typed, ...], nullable: set[str]) -> tuple[Atom, list[Type]]:
+    def _reaches(self, typed: Typed, relation: str, column: Column, nullable: set[str]) -> None:
+        where = f"column `{column.name}` of `{relation}`"
+        if not isinstance(typed.term, Constant):
+            self._flow(typed, where, column)
+        if not column.type.nullable and can_be_null(typed.term, nullable):
+            self._null(typed.term, where, column)
+
+    def inferred_head(
+        self, atom: Atom, terms: tuple[Typed, ...], nullable: set[str], targets: Sequence[Target] = ()
+    ) -> tuple[Atom, list[Type]]:
         """The head of a relation without declaration, and the types that its columns get."""
         types = []
         for typed in terms:
             type = self.value(typed).type
             types.append(type.optional() if can_be_null(typed.term, nullable) else type)
+        for target in targets:
+            typed, column = terms[target.place], target.column
+            self._reaches(typed, target.relation, column, nullable)
+            if isinstance(typed.term, Constant):
+                types[target.place] = column.type if typed.term.value is None else column.type.required()
         args = tuple(self.term(t, type.required()) for t, type in zip(terms, types, strict=True))
         return Atom(atom.relation, args, span=atom.span), types
 

@@ -10,7 +10,7 @@ from upshot.check.clause_form import Conjunction, RawLiteral
 from upshot.check.findings import Findings
 from upshot.check.signatures import AGGREGATES, ANY, FUNCTIONS, NUMERIC, TESTS, KindSet, only, preferred, spell
 from upshot.check.variables import fold
-from upshot.core.schema import Schema
+from upshot.core.schema import Column, Schema
 from upshot.core.span import Span
 from upshot.core.types import Kind
 from upshot.syntax.ast import (
@@ -78,9 +78,13 @@ class Kinds:
         if schema is None or schema.arity != len(atom.args) or atom.relation in self._vague:
             return typed
         for argument, column in zip(typed, schema.columns, strict=True):
-            words = f"column `{column.name}` of `{atom.relation}` is `{column.type.kind.value}`"
-            self._hold(argument, only(column.type.kind), words)
+            self.reaches(argument, atom.relation, column)
         return typed
+
+    def reaches(self, typed: Typed, relation: str, column: Column) -> None:
+        """The term is a value of the column."""
+        words = f"column `{column.name}` of `{relation}` is `{column.type.kind.value}`"
+        self._hold(typed, only(column.type.kind), words)
 
     def body(self, body: Conjunction) -> tuple[TypedLiteral, ...]:
         return tuple(self._literal(literal) for literal in body)

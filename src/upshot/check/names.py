@@ -49,6 +49,10 @@ class NameCheck:
             self.relation(head)
         return self._walk([(a, "the head", 0) for a in reversed(head.args)])
 
+    def arguments(self, atom: Atom, place: str) -> bool:
+        """The terms of an atom that is no literal: an action."""
+        return self._walk([(a, place, 0) for a in reversed(atom.args)])
+
     def relation(self, atom: Atom) -> None:
         """The relation exists and has as many columns as the atom has arguments."""
         schema = self.schemas.get(atom.relation)

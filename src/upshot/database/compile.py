@@ -126,7 +126,7 @@ def compile_without(relation: str, defined: Compiled) -> Compiled:
 
 def _compiled(program: Program) -> Compiled:
     checked = check(program)
-    hidden = frozenset(checked.input_part.values())
+    hidden = checked.hidden.union(checked.input_part.values())
     visible = {name: schema for name, schema in checked.schemas.items() if name not in hidden}
     return Compiled(program, checked, compile_program(checked), visible, ActiveRules.of(checked.rules))
 
