@@ -17,7 +17,8 @@ from upshot.syntax import parse, parse_query, print_program
 
 SEED_TEXT = (Path(__file__).parent / "layout.dl").read_text(encoding="utf-8")
 WORDS = r"""
-.decl .type .input .output .view .deny .rule .plan .pragma .comp .init .functor .lattice .dcl #include
+.decl .type .input .output .view .deny .rule .activate .deactivate .plan .pragma .comp .init .functor .lattice .dcl
+#include
 ( ) [ ] { } , ; : . = < > + - * / % ^ ! | @ $ :- <= >= != <: == <> =< && || \+ -> // /* */ ? _ X Y edge r
 count sum min max mean old inserted deleted on when do insert delete call key true false null nil band bor bnot lnot
 not date timestamp decimal symbol? number contains is_null eqrel btree choice strategy=rod

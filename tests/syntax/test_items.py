@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from upshot.core import types
 from upshot.syntax import parse
 from upshot.syntax.ast import (
     Action,
+    Activation,
     ActiveRule,
     And,
     Atom,
@@ -87,6 +89,15 @@ def atom(name: str, *variables: Variable) -> Atom:
             [
                 ViewDirective("v", (("strategy", "rod"), ("materialized", "false"))),
                 Rule((atom("v", X),), atom("r", X)),
+            ],
+        ),
+        (".activate r", [Activation("r")]),
+        (".deactivate r()", [Activation("r", (), False)]),
+        (
+            '.activate r(X = "a", Y = -3)\n.deactivate r(X = 1.5)',
+            [
+                Activation("r", (("X", Constant("a", types.SYMBOL)), ("Y", Constant(-3)))),
+                Activation("r", (("X", Constant(1.5, types.FLOAT)),), False),
             ],
         ),
         (".deny d(X) :- r(X, X).", [Deny(atom("d", X), atom("r", X, X))]),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from upshot.core.types import BOOLEAN, DATE, FLOAT, SYMBOL, TIMESTAMP, UNSIGNED, Kind, Type
 from upshot.syntax.ast import (
     Action,
+    Activation,
     ActiveRule,
     Aggregate,
     And,
@@ -178,6 +179,7 @@ items: st.SearchStrategy[Item] = st.one_of(
             tuple
         ),
     ),
+    st.builds(Activation, names, st.lists(st.tuples(variables, constants), max_size=2).map(tuple), st.booleans()),
     st.sampled_from(('.pragma "a"', '.pragma "a" "b"', ".plan 0:(1,2), 1:(2,1)", ".plan 0:()")).map(Ignored),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from upshot.check.activations import activated
 from upshot.check.clauses import ClauseMaker
 from upshot.check.conditions import Condition, condition_of
 from upshot.check.constraints import inferred_schema
@@ -16,7 +17,7 @@ from upshot.check.rule_options import RuleOptions, check_order, coupling_of, rul
 from upshot.check.strata import Need, needs
 from upshot.check.variables import atoms
 from upshot.core.schema import Role, Schema
-from upshot.syntax.ast import ActiveRule, And, Atom, Formula, Term, Variable
+from upshot.syntax.ast import Activation, ActiveRule, And, Atom, Formula, Term, Variable
 
 
 @dataclass(slots=True)
@@ -30,7 +31,9 @@ class ActiveRules:
     options: dict[str, ViewOptions] = field(default_factory=dict)
 
 
-def active_rules(rules: Sequence[ActiveRule], maker: ClauseMaker, names: NameCheck) -> ActiveRules:
+def active_rules(
+    rules: Sequence[ActiveRule], activations: Sequence[Activation], maker: ClauseMaker, names: NameCheck
+) -> ActiveRules:
     """All rules that are right; what is wrong with the others is in the findings."""
     found = ActiveRules()
     findings = maker.findings
@@ -44,6 +47,7 @@ def active_rules(rules: Sequence[ActiveRule], maker: ClauseMaker, names: NameChe
         options.setdefault(rule.name, meant)
         _rule(rule, meant, maker, replace(names, states=True), kept)
     check_order(tuple(distinct.values()), options, findings)
+    found.rules = activated(found.rules, activations, distinct, findings)
     return found
 
 

@@ -20,6 +20,7 @@ from upshot.check.type_names import type_names
 from upshot.check.variables import fresh_name
 from upshot.core.schema import Role, Schema
 from upshot.syntax.ast import (
+    Activation,
     ActiveRule,
     Aggregate,
     Atom,
@@ -58,7 +59,7 @@ def check(program: Program) -> CheckedProgram:
     constraints = constraint_clauses(sorted_items.denies, maker, names)
     visible = {**known.schemas, **constraints.schemas}
     check_directives(sorted_items.directives, visible, findings)
-    rules = active_rules(sorted_items.active, maker, names)
+    rules = active_rules(sorted_items.active, sorted_items.activations, maker, names)
     schemas = {**visible, **rules.schemas}
     checked = CheckedProgram(
         schemas=schemas,
@@ -88,11 +89,12 @@ class _Items:
     directives: list[Directive]
     views: list[ViewDirective]
     active: list[ActiveRule]
+    activations: list[Activation]
     ignored: list[Ignored]
 
     @staticmethod
     def of(items: Iterable[Item]) -> _Items:
-        result = _Items([], [], [], [], [], [], [], [], [])
+        result = _Items([], [], [], [], [], [], [], [], [], [])
         for item in items:
             match item:
                 case TypeDeclaration():
@@ -111,6 +113,8 @@ class _Items:
                     result.views.append(item)
                 case ActiveRule():
                     result.active.append(item)
+                case Activation():
+                    result.activations.append(item)
                 case Ignored():
                     result.ignored.append(item)
         return result

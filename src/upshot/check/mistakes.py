@@ -7,7 +7,14 @@ from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import ProgramError
 from upshot.syntax.ast import Program
 
-_DOUBTFUL = {"unknown-relation", "unknown-type", "unknown-constraint", "view-of-base-relation", "action-on-view"}
+_DOUBTFUL = {
+    "unknown-relation",
+    "unknown-type",
+    "unknown-constraint",
+    "view-of-base-relation",
+    "action-on-view",
+    "unknown-rule",
+}
 """What an item that could not be read may have caused: not reported along with it."""
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from upshot.database.activations import settled
 from upshot.syntax.ast import (
+    Activation,
     ActiveRule,
     Declaration,
     Deny,
@@ -45,13 +47,15 @@ def merged(old: Program, new: Program) -> Program:
                 kept += [item] * (relation not in declared and _settings_key(item) not in restated)
             case TypeDeclaration() | ActiveRule():
                 kept += [item] * (_settings_key(item) not in restated)
+            case Activation(rule):
+                kept += [item] * (("rule", rule) not in restated)
             case Ignored():
                 kept.append(item)
-    return Program((*kept, *new.items), span=new.span)
+    return Program(settled((*kept, *new.items)), span=new.span)
 
 
 def without(program: Program, name: str) -> Program:
-    """The program with all items of one relation taken out."""
+    """The program with all items of one relation, or of one active rule, taken out."""
     kept: list[Item] = []
     for item in program.items:
         match item:
@@ -63,7 +67,9 @@ def without(program: Program, name: str) -> Program:
                 kept += [item] * (head.relation != name)
             case Rule():
                 kept += _without_heads(item, {name})
-            case TypeDeclaration() | ActiveRule() | Ignored():
+            case ActiveRule(owner) | Activation(owner):
+                kept += [item] * (owner != name)
+            case TypeDeclaration() | Ignored():
                 kept.append(item)
     return Program(tuple(kept), span=program.span)
 
@@ -89,5 +95,5 @@ def _settings_key(item: Item) -> tuple[str, str] | None:
             return "type", name
         case ActiveRule(name):
             return "rule", name
-        case Declaration() | Rule() | Deny() | Ignored():
+        case Declaration() | Rule() | Deny() | Activation() | Ignored():
             return None

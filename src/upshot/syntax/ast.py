@@ -261,13 +261,33 @@ class ActiveRule(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class Activation(Node):
+    """`.activate rule(X = 1)`, or `.deactivate` if not `active`; without `bindings`, for all values."""
+
+    rule: str
+    bindings: tuple[tuple[str, Constant], ...] = ()
+    active: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Ignored(Node):
     """A Soufflé tuning directive (`.pragma`, `.plan` …): kept so that printing loses nothing, without effect."""
 
     text: str
 
 
-Item = Declaration | TypeDeclaration | Directive | ViewDirective | Rule | Deny | DenyPolicy | ActiveRule | Ignored
+Item = (
+    Declaration
+    | TypeDeclaration
+    | Directive
+    | ViewDirective
+    | Rule
+    | Deny
+    | DenyPolicy
+    | ActiveRule
+    | Activation
+    | Ignored
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from upshot.core.span import Source, Span
 from upshot.syntax.hints import TOKENS, WORDS, Hint
 
 DIRECTIVES = (
-    *("decl", "type", "input", "output", "printsize", "view", "deny", "rule", "plan", "pragma"),
+    *("decl", "type", "input", "output", "printsize", "view", "deny", "rule", "activate"),
+    *("deactivate", "plan", "pragma"),
     *("limitsize", "comp", "init", "override", "functor", "lattice", "number_type", "symbol_type", "include", "once"),
 )
 

@@ -8,27 +8,36 @@ from typing import NoReturn
 from upshot.core.diagnostic import did_you_mean
 from upshot.syntax import hints, literals
 from upshot.syntax.ast import (
-    Action,
-    ActiveRule,
     Attribute,
     Declaration,
-    Deny,
-    DenyPolicy,
     Directive,
-    Event,
     Ignored,
     Item,
     Rule,
-    Term,
     TypeDeclaration,
     TypeName,
     ViewDirective,
 )
-from upshot.syntax.bodies import arguments, atom, formula, refuse_qualified, relation_name, text_of
+from upshot.syntax.bodies import atom, formula, refuse_qualified, relation_name, text_of
 from upshot.syntax.cursor import DIRECTIVES, Abandon, Cursor, shown
+from upshot.syntax.phrases import end_clause, options, pair
 from upshot.syntax.qualifiers import begins_clause, listed, qualifiers
+from upshot.syntax.rule_items import activation, active_rule, deny
 
-_OWN = ("decl", "type", "input", "output", "printsize", "view", "deny", "rule", "plan", "pragma")
+_OWN = (
+    "decl",
+    "type",
+    "input",
+    "output",
+    "printsize",
+    "view",
+    "deny",
+    "rule",
+    "activate",
+    "deactivate",
+    "plan",
+    "pragma",
+)
 
 
 def items(c: Cursor) -> tuple[Item, ...]:
@@ -83,21 +92,10 @@ def _clause(c: Cursor) -> Item:
     if c.kind == ":-":
         c.advance()
         body = formula(c)
-        _end_clause(c, "`,`, `;` or `.`")
+        end_clause(c, "`,`, `;` or `.`")
     else:
-        _end_clause(c, "`:-` or `.`", help="a rule is written `head :- body.`, a fact `head.`")
+        end_clause(c, "`:-` or `.`", help="a rule is written `head :- body.`, a fact `head.`")
     return Rule(tuple(heads), body, span=c.item_span())
-
-
-def _end_clause(c: Cursor, wanted: str, *, help: str = "") -> None:
-    """Passes the `.`; where the next item plainly begins, its absence is reported and the clause kept."""
-    if c.kind == "." and not (c.starts_line() and c.follows_name()):
-        c.advance()
-    elif c.kind in (".", "end", "directive") or (c.kind == "name" and c.at_margin()):
-        message, label, help = "this clause does not end", "`.` missing", "end it with `.`"
-        c.report("missing-period", message, c.last, c.last, label=label, help=help)
-    else:
-        c.unexpected(wanted, help=help)
 
 
 def _refuse_start(c: Cursor) -> NoReturn:
@@ -211,113 +209,17 @@ def _files(c: Cursor) -> Sequence[Item]:
         c.advance()
         names.append(c.take("name", "the name of a relation"))
     refuse_qualified(c)
-    parameters = tuple(listed(c, _pair)) if c.kind == "(" else ()
+    parameters = tuple(listed(c, pair)) if c.kind == "(" else ()
     return [Directive(kind, name, parameters, span=c.item_span()) for name in names]
-
-
-def _pair(c: Cursor) -> tuple[str, str]:
-    """`key=value`."""
-    key = c.take("name", "the name of an option")
-    c.take("=")
-    return key, _option_value(c)
-
-
-def _option_value(c: Cursor) -> str:
-    start, sign = c.start, ""
-    if c.kind == "-":
-        sign = "-"
-        c.advance()
-        if c.kind != "number":
-            c.unexpected("a number")
-    if c.kind not in ("name", "number", "string"):
-        c.unexpected("a value", help="a value is a word, a number or a text in quotes")
-    kind, spelling = c.kind, c.text
-    c.advance()
-    return text_of(c, spelling, start) if kind == "string" else sign + spelling
-
-
-def _options(c: Cursor) -> tuple[tuple[str, str], ...]:
-    found = []
-    while c.kind == "name" and c.peek()[0] == "=":
-        found.append(_pair(c))
-    return tuple(found)
 
 
 def _view(c: Cursor) -> Sequence[Item]:
     c.advance()
     name = c.take("name", "the name of a view")
-    options = _options(c)
+    given = options(c)
     if c.kind == "name" and not c.starts_line() and not begins_clause(c):
         c.unexpected("`option=value`", help="options are `strategy=…`, `materialized=…` and `policy=…`")
-    return [ViewDirective(name, options, span=c.item_span())]
-
-
-# ---- constraints and active rules -------------------------------------------------------------
-
-
-def _deny(c: Cursor) -> Sequence[Item]:
-    """`.deny name(X) :- body.`, or `.deny name on_violation=warn`."""
-    c.advance()
-    head = atom(c, "the name of a constraint")
-    if c.kind == "name" and not head.args and c.peek()[0] == "=":
-        return [DenyPolicy(head.relation, _options(c), span=c.item_span())]
-    if c.kind != ":-":
-        c.unexpected("`:-` and what must not hold", help="a policy is written `.deny name on_violation=warn`")
-    c.advance()
-    body = formula(c)
-    _end_clause(c, "`,`, `;` or `.`")
-    return [Deny(head, body, span=c.item_span())]
-
-
-def _active_rule(c: Cursor) -> Sequence[Item]:
-    """`.rule name(params) option=value on event when condition do action, ….`"""
-    c.advance()
-    name = c.take("name", "the name of a rule")
-    parameters: tuple[Term, ...] = arguments(c) if c.kind == "(" else ()
-    options = _options(c)
-    event = condition = None
-    if c.text == "on":
-        event = _event(c)
-    if c.text == "when":
-        c.advance()
-        c.in_rule = True
-        condition = formula(c)
-        c.in_rule = False
-    if c.text != "do":
-        _refuse_phrase(c, "`,`, `;` or `do`" if condition else "`on`, `when` or `do`")
-    c.advance()
-    actions = [_action(c)]
-    while c.kind == ",":
-        c.advance()
-        actions.append(_action(c))
-    _end_clause(c, "`,` or `.`")
-    return [ActiveRule(name, parameters, options, event, condition, tuple(actions), span=c.item_span())]
-
-
-def _refuse_phrase(c: Cursor, wanted: str) -> NoReturn:
-    help = did_you_mean(c.text, ("on", "when", "do")) if c.kind == "name" else ""
-    c.unexpected(wanted, help=help or "a rule reads `.rule name(X) on … when … do ….`")
-
-
-def _event(c: Cursor) -> Event:
-    c.advance()
-    start = c.start
-    kind = _word(c, ("insert", "delete", "change"))
-    return Event(kind, atom(c), span=c.span(start))
-
-
-def _action(c: Cursor) -> Action:
-    start = c.start
-    kind = _word(c, ("insert", "delete", "call"))
-    return Action(kind, atom(c), span=c.span(start))
-
-
-def _word(c: Cursor, words: tuple[str, str, str]) -> str:
-    if c.text not in words:
-        c.unexpected(f"`{words[0]}`, `{words[1]}` or `{words[2]}`", help=did_you_mean(c.text, words))
-    word = c.text
-    c.advance()
-    return word
+    return [ViewDirective(name, given, span=c.item_span())]
 
 
 # ---- accepted and ignored, or refused ---------------------------------------------------------
@@ -387,8 +289,10 @@ _READERS: Mapping[str, Callable[[Cursor], Sequence[Item]]] = {
     ".output": _files,
     ".printsize": _files,
     ".view": _view,
-    ".deny": _deny,
-    ".rule": _active_rule,
+    ".deny": deny,
+    ".rule": active_rule,
+    ".activate": activation,
+    ".deactivate": activation,
     ".pragma": _pragma,
     ".plan": _plan,
 } | dict.fromkeys(hints.DIRECTIVES, _refused)

@@ -9,6 +9,7 @@ from typing import assert_never
 from upshot.syntax import literals, operators
 from upshot.syntax.ast import (
     Action,
+    Activation,
     ActiveRule,
     Aggregate,
     And,
@@ -73,6 +74,9 @@ def print_item(item: Item) -> str:
             return f".deny {name}{_options(options)}"
         case ActiveRule():
             return _active_rule(item)
+        case Activation(rule=rule, bindings=bindings, active=active):
+            values = ", ".join(f"{name} = {print_term(value)}" for name, value in bindings)
+            return f".{'activate' if active else 'deactivate'} {rule}" + (f"({values})" if values else "")
         case Ignored(text=text):
             return text
         case _:

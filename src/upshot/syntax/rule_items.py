@@ -1,0 +1,99 @@
+"""Constraints, active rules and for what they are active: `.deny`, `.rule`, `.activate` and `.deactivate`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from upshot.core.diagnostic import did_you_mean
+from upshot.syntax.ast import Action, Activation, ActiveRule, Constant, Deny, DenyPolicy, Event, Item, Term
+from upshot.syntax.bodies import arguments, atom, formula, term
+from upshot.syntax.cursor import Cursor
+from upshot.syntax.phrases import end_clause, options
+from upshot.syntax.qualifiers import listed
+
+
+def deny(c: Cursor) -> Sequence[Item]:
+    """`.deny name(X) :- body.`, or `.deny name on_violation=warn`."""
+    c.advance()
+    head = atom(c, "the name of a constraint")
+    if c.kind == "name" and not head.args and c.peek()[0] == "=":
+        return [DenyPolicy(head.relation, options(c), span=c.item_span())]
+    if c.kind != ":-":
+        c.unexpected("`:-` and what must not hold", help="a policy is written `.deny name on_violation=warn`")
+    c.advance()
+    body = formula(c)
+    end_clause(c, "`,`, `;` or `.`")
+    return [Deny(head, body, span=c.item_span())]
+
+
+def active_rule(c: Cursor) -> Sequence[Item]:
+    """`.rule name(params) option=value on event when condition do action, ….`"""
+    c.advance()
+    name = c.take("name", "the name of a rule")
+    parameters: tuple[Term, ...] = arguments(c) if c.kind == "(" else ()
+    given = options(c)
+    event = condition = None
+    if c.text == "on":
+        event = _event(c)
+    if c.text == "when":
+        c.advance()
+        c.in_rule = True
+        condition = formula(c)
+        c.in_rule = False
+    if c.text != "do":
+        _refuse_phrase(c, "`,`, `;` or `do`" if condition else "`on`, `when` or `do`")
+    c.advance()
+    actions = [_action(c)]
+    while c.kind == ",":
+        c.advance()
+        actions.append(_action(c))
+    end_clause(c, "`,` or `.`")
+    return [ActiveRule(name, parameters, given, event, condition, tuple(actions), span=c.item_span())]
+
+
+def activation(c: Cursor) -> Sequence[Item]:
+    """`.activate name(X = value, …)` or `.deactivate name`; without values, for all."""
+    active = c.text == ".activate"
+    c.advance()
+    name = c.take("name", "the name of a rule")
+    bindings = tuple(listed(c, _binding)) if c.kind == "(" else ()
+    return [Activation(name, bindings, active, span=c.item_span())]
+
+
+def _binding(c: Cursor) -> tuple[str, Constant]:
+    """`parameter = value`."""
+    parameter = c.take("name", "a parameter of the rule")
+    c.take("=", "`=` and a value", opened=-1)
+    start = c.start
+    value = term(c)
+    if not isinstance(value, Constant):
+        help = "give a number, a text or another constant"
+        c.fail("not-a-constant", f"`{parameter}` needs a value that is known", start, c.last, help=help)
+    return parameter, value
+
+
+def _refuse_phrase(c: Cursor, wanted: str) -> NoReturn:
+    help = did_you_mean(c.text, ("on", "when", "do")) if c.kind == "name" else ""
+    c.unexpected(wanted, help=help or "a rule reads `.rule name(X) on … when … do ….`")
+
+
+def _event(c: Cursor) -> Event:
+    c.advance()
+    start = c.start
+    kind = _word(c, ("insert", "delete", "change"))
+    return Event(kind, atom(c), span=c.span(start))
+
+
+def _action(c: Cursor) -> Action:
+    start = c.start
+    kind = _word(c, ("insert", "delete", "call"))
+    return Action(kind, atom(c), span=c.span(start))
+
+
+def _word(c: Cursor, words: tuple[str, str, str]) -> str:
+    if c.text not in words:
+        c.unexpected(f"`{words[0]}`, `{words[1]}` or `{words[2]}`", help=did_you_mean(c.text, words))
+    word = c.text
+    c.advance()
+    return word
