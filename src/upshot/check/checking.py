@@ -10,6 +10,7 @@ from upshot.check.clauses import ClauseMaker
 from upshot.check.constraints import constraint_clauses
 from upshot.check.facts import constant_row, ground_clause
 from upshot.check.findings import Findings
+from upshot.check.interplay import warn_of_interplay
 from upshot.check.names import NameCheck, warn_of_singletons
 from upshot.check.options import check_directives, constraint_policies, view_options
 from upshot.check.program import CheckedProgram, Clause
@@ -74,6 +75,7 @@ def check(program: Program) -> CheckedProgram:
         hidden=frozenset(rules.schemas),
     )
     findings.raise_errors()
+    warn_of_interplay(checked, findings)
     return replace(checked, warnings=findings.sorted_warnings())
 
 

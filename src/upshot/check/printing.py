@@ -28,11 +28,14 @@ def print_checked(program: CheckedProgram) -> str:
     """The whole program as text: declarations, directives, facts, rules, constraints.
 
     Columns are declared with built-in types: what subtypes promised is proven by now. A view that is also read from
-    files is printed with the hidden relation that takes what is read.
+    files is printed with the hidden relation that takes what is read. Active rules are left out, see `print_rules`.
     """
-    lines = [print_item(_declaration(s)) for s in program.schemas.values() if s.role is not Role.CONSTRAINT]
+    shown = [schema for name, schema in program.schemas.items() if name not in program.hidden]
+    lines = [print_item(_declaration(schema)) for schema in shown if schema.role is not Role.CONSTRAINT]
     lines += [print_item(_directive(d, program)) for d in program.directives]
-    lines += [print_item(_view(name, options)) for name, options in program.options.items()]
+    lines += [
+        print_item(_view(name, options)) for name, options in program.options.items() if name not in program.hidden
+    ]
     lines += _facts(program)
     lines += _clauses(program)
     for constraint in program.constraints.values():
@@ -89,6 +92,8 @@ def _clauses(program: CheckedProgram) -> Iterator[str]:
     for clause in program.clauses:
         name = clause.head.relation
         schema = program.schemas.get(name)
+        if name in program.hidden:
+            continue
         denied = schema is not None and schema.role is Role.CONSTRAINT
         if not clause.body and (denied or name not in ruled):
             text = f"{print_atom(clause.head)} :- true."

@@ -77,6 +77,11 @@ def view_names(schemas: Mapping[str, Schema], heads: Iterable[str]) -> list[str]
     return views + [n for n in defined if n not in schemas]
 
 
+def order_of(names: Sequence[str], edges: Iterable[tuple[str, str]]) -> Components:
+    """The strongly connected components of any graph, each after those that its edges lead to."""
+    return order(names, [Need(source, target, "", None) for source, target in edges])
+
+
 def order(views: Sequence[str], found: Iterable[Need]) -> Components:
     """The components in a topological order that depends on nothing but the order of `views`."""
     number = {name: i for i, name in enumerate(views)}

@@ -38,7 +38,7 @@ class Network:
 def network(program: CheckedProgram, view: str | None = None) -> Network:
     """The network of the whole program, or of what one view rests on; facts loaded into a view are part of the view."""
     shown_as = {hidden: name for name, hidden in program.input_part.items()}
-    names = [name for name in program.schemas if name not in shown_as]
+    names = [name for name in program.schemas if name not in shown_as and name not in program.hidden]
     if view is not None:
         below = everything_below(view, inputs(program))
         names = [name for name in names if name in below]

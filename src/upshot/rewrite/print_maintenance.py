@@ -29,7 +29,9 @@ def print_maintenance(maintenance: MaintenanceProgram, view: str | None = None) 
         return f"// no rules for {view}\n" if view else "// no rules\n"
     names = dict.fromkeys(name for rule in rules for name in _relations(rule))
     schemas = {name: maintenance.program.schemas[name] for name in maintenance.program.schemas if name in names}
-    declarations = print_checked(replace(maintenance.program, schemas=schemas, clauses=(), strata=()))
+    declarations = print_checked(
+        replace(maintenance.program, schemas=schemas, clauses=(), strata=(), hidden=frozenset())
+    )
     lines = [declarations.rstrip("\n")]
     shown = None
     for rule in rules:

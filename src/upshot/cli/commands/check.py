@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from upshot.check import check as check_program
+from upshot.check.print_rules import print_rules
 from upshot.check.program import CheckedProgram
 from upshot.cli.files import shown_name
 from upshot.cli.programs import parse_file
@@ -29,12 +30,14 @@ def check(terminal: Terminal, file: Path) -> int:
     terminal.report(checked.warnings, to=stream)
     if not terminal.json:
         terminal.data(f"{shown_name(file)}: ok, {summary(checked)}")
+        if checked.rules:
+            terminal.data(print_rules(checked).rstrip("\n"))
     return OK
 
 
 def summary(checked: CheckedProgram) -> str:
     """How many relations of each role, and how many warnings."""
-    hidden = set(checked.input_part.values())
+    hidden = checked.hidden.union(checked.input_part.values())
     roles = [schema.role for name, schema in checked.schemas.items() if name not in hidden]
     parts = [
         counted(roles.count(Role.BASE), "base relation"),
@@ -42,9 +45,9 @@ def summary(checked: CheckedProgram) -> str:
         counted(roles.count(Role.CONSTRAINT), "constraint"),
     ]
     warnings = sum(warning.severity is Severity.WARNING for warning in checked.warnings)
-    return ", ".join(parts[: 2 + (Role.CONSTRAINT in roles)]) + (
-        f", {counted(warnings, 'warning')}" if warnings else ""
-    )
+    told = parts[: 2 + (Role.CONSTRAINT in roles)]
+    told += [counted(len(checked.rules), "active rule")] * bool(checked.rules)
+    return ", ".join(told + [counted(warnings, "warning")] * bool(warnings))
 
 
 def _counted_findings(error: ProgramError) -> str:
