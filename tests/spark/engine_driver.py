@@ -14,6 +14,7 @@ pytest.importorskip("pyspark")
 
 from upshot.engine.spark.engine import SparkEngine
 from upshot.engine.spark.pieces import SMALL
+from upshot.engine.spark.sharing import MOST_SHARED
 
 IN_FILES = 2
 """With so few rows allowed in the driver, everything of interest goes through files."""
@@ -23,9 +24,11 @@ class SparkDriver(Driver):
     engine: SparkEngine  # type: ignore[assignment]
 
     def __init__(
-        self, session: Any, text: str, *, small: int = SMALL, max_rounds: int = 1_000_000, scratch: Path | None = None
-    ) -> None:
-        self.engine = SparkEngine(session, limits=Limits(max_rounds=max_rounds), scratch=scratch, small=small)
+        self, session: Any, text: str, *, small: int = SMALL, max_rounds: int = 1_000_000, scratch: Path | None = None,
+        most_shared: int = MOST_SHARED,
+    ) -> None:  # fmt: skip
+        limits = Limits(max_rounds=max_rounds)
+        self.engine = SparkEngine(session, limits=limits, scratch=scratch, small=small, most_shared=most_shared)
         self.plan = plan_of(text)
         self.install(text)
 

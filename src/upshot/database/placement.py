@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from upshot.check.program import Clause
@@ -117,8 +118,17 @@ class _Change:
     statements: list[_Statement] = field(default_factory=list)
     plan: ProgramPlan | None = None
     """The program that the change defines, if it does."""
+    reached: bool = False
+    """Whether it is propagated as it is staged: then it is so after a move as well."""
     lost: Exception | None = None
     """Why it can only be rolled back: after a move that failed it could not be staged again."""
+
+    def stage(self, engine: Engine) -> None:
+        """Do it again elsewhere, as far as it had come."""
+        for statement in self.statements:
+            statement.stage(engine)
+        if self.reached:
+            engine.propagate()
 
 
 class PlacedEngine:
@@ -179,6 +189,7 @@ class PlacedEngine:
         self._stage("replace", name, rows)
 
     def _stage(self, verb: str, name: str, rows: Any) -> None:
+        self._change.reached = False
         if self._local is not None:
             rows = self._held(self._schema(name), rows, grows=verb != "delete")
         elif is_spark_frame(rows):
@@ -211,7 +222,12 @@ class PlacedEngine:
         if self._change.lost is not None:
             raise _lost_change(self._change.lost) from self._change.lost
         deltas: Deltas = self._do(lambda engine: engine.propagate())
+        self._change.reached = True
         return deltas
+
+    def reopen(self) -> None:
+        self._engine.reopen()
+        self._change.reached = False
 
     def key_conflicts(self, name: str) -> Sequence[tuple[Row, Row]]:
         return self._engine.key_conflicts(name)
@@ -238,7 +254,7 @@ class PlacedEngine:
             return work(self._engine)
 
     def _move(self, reason: str) -> None:
-        """On Spark everything is as it was here, the open change staged included. If that fails, it is so here."""
+        """On Spark everything is as it was here, the open change included. If that fails, it is so here."""
         local = self._local
         assert local is not None
         budget = in_bytes(self._budget)
@@ -253,8 +269,7 @@ class PlacedEngine:
             self._place.check_workers(self._place.session)
             if self._plan is not None:
                 spark.restore(self._plan, saved)
-            for statement in self._change.statements:
-                statement.stage(spark)
+            self._change.stage(spark)
         except BaseException as error:
             self._stay(spark, saved)
             if not isinstance(error, Exception):
@@ -287,8 +302,7 @@ class PlacedEngine:
         self._clear()
         local.budget = None
         try:
-            for statement in self._change.statements:
-                statement.stage(local)
+            self._change.stage(local)
         except Exception as error:  # noqa: BLE001 - whatever it is, the change is not whole any more
             self._change.lost = error
         finally:
@@ -381,6 +395,13 @@ class PlacedEngine:
 
     def query(self, schema: Schema, clauses: Sequence[Clause]) -> Rows:
         answer: Rows = self._do(lambda engine: engine.query(schema, clauses))
+        return answer
+
+    def query_open(
+        self, schema: Schema, clauses: Sequence[Clause], given: Mapping[str, tuple[Schema, Sequence[Row]]],
+        helpers: Mapping[str, Schema] = MappingProxyType({}),
+    ) -> Rows:  # fmt: skip
+        answer: Rows = self._do(lambda engine: engine.query_open(schema, clauses, given, helpers))
         return answer
 
     def describe(self, view: str) -> str:

@@ -33,7 +33,7 @@ from upshot.engine.local.runner import Progress, Runner
 from upshot.engine.local.screening import Screening
 from upshot.engine.local.storage import Storage, Table
 from upshot.engine.saved import Saved
-from upshot.engine.work import Work
+from upshot.engine.work import ViewWork, Work
 from upshot.plan.following import afresh_on_demand, counted, followed_on_demand, following, remade
 from upshot.plan.program_plan import ProgramPlan
 
@@ -63,6 +63,8 @@ class LocalEngine:
         self._stored = 0
         self._broken = False
         self.work = Work()
+        self.query_work = ViewWork()
+        """What the last query took."""
 
     # ---- definition ----------------------------------------------------------------------------------------
 
@@ -420,6 +422,7 @@ class LocalEngine:
             memo = self._optimizations.memo
             answers = Answers(installed, state, self._storage, self._codec, self._runner, memo=memo)
             codes = answers.answer(schema, clauses, given, helpers)
+        self.query_work = answers.work
         return self._factory.rows(schema, codes)
 
     def key_conflicts(self, name: str, most: int = 10) -> list[tuple[Row, Row]]:

@@ -9,13 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from upshot.check.program import CheckedProgram, Clause
-from upshot.core.schema import Role, Schema
+from upshot.core.schema import Column, Role, Schema
 from upshot.core.types import Type
 from upshot.engine.limits import Limits, in_bytes
 from upshot.engine.spark.asks import Answers, Ask, Steps
 from upshot.engine.spark.demand_shard import COUNTER, Asked, DemandTask, NetChanges, Queried
 from upshot.engine.spark.failures import place
 from upshot.engine.spark.pieces import LocalPiece, Piece
+from upshot.engine.spark.queries import Given
 from upshot.engine.spark.scratch import Scratch
 from upshot.engine.spark.shard_files import LISTED, gathered
 from upshot.engine.spark.shard_plan import ShardPlan, framed_program
@@ -94,10 +95,16 @@ class DemandJob:
         pieces = yield from self._run(wanted, tuple(self._tables[view].types for view in adornments), state, work)
         return None if pieces is None else dict(zip(adornments, pieces, strict=True))
 
-    def answer(self, schema: Schema, clauses: tuple[Clause, ...], reads: Iterable[str]) -> Steps[Piece | None]:
+    def answer(
+        self, schema: Schema, clauses: tuple[Clause, ...], reads: Iterable[str], state: str, given: Given,
+        helpers: Mapping[str, Schema],
+    ) -> Steps[Piece | None]:  # fmt: skip
         """The rows that a query's clauses, which read these stored relations besides, derive for its head."""
         self._shared |= set(reads)
-        pieces = yield from self._run(Queried(schema, clauses), (schema.types,), "old", ViewWork())
+        shapes = {name: _framed(known) for name, (known, _) in given.items()}
+        rows = self._sharing.rows({name: piece for name, (_, piece) in given.items()})
+        wanted = Queried(schema, clauses, shapes, rows, dict(helpers))
+        pieces = yield from self._run(wanted, (schema.types,), state, ViewWork())
         return None if pieces is None else pieces[0]
 
     def _run(
@@ -120,6 +127,11 @@ class DemandJob:
         pieces = gathered(folders, made, listed.rows, self._small)
         self._outgrown = self._outgrown or pieces is None
         return pieces
+
+
+def _framed(schema: Schema) -> Schema:
+    """The relation with its columns called as in frames."""
+    return Schema(schema.name, tuple(Column(f"c{i}", type) for i, type in enumerate(schema.types)))
 
 
 def _programs(plan: ProgramPlan) -> tuple[CheckedProgram, CheckedProgram]:

@@ -66,13 +66,17 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Queried:
-    """The rows that a query's clauses derive for its head."""
+    """The rows that a query's clauses derive for its head, from what the worker holds and what is `given` for the
+    query; `helpers` are relations that the clauses derive as well."""
 
     schema: Schema
     clauses: tuple[Clause, ...]
+    shapes: Mapping[str, Schema]
+    given: Given
+    helpers: Mapping[str, Schema]
 
     def found(self, shard: DemandShard, work: ViewWork) -> list[Codes]:
-        return [shard.answer(self.schema, self.clauses)]
+        return [shard.answer(self)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +151,13 @@ class DemandShard(Shard):
         if not types:
             bindings = np.empty((1, 0), np.int64)
         else:
-            schema = Schema(view, tuple(Column(f"c{i}", type) for i, type in enumerate(types)))
-            parts = [codes for rows in given for codes in self._coded(schema, rows)]
-            bindings = np.concatenate(parts) if parts else np.empty((0, len(types)), np.int64)
+            bindings = self._rows_of(Schema(view, tuple(Column(f"c{i}", type) for i, type in enumerate(types))), given)
         with self._bounded(view):
             return self._views.asked(view, adornment, bindings)
+
+    def _rows_of(self, schema: Schema, given: Iterable[SharedRows]) -> Codes:
+        parts = [codes for rows in given for codes in self._coded(schema, rows)]
+        return np.concatenate(parts) if parts else np.empty((0, schema.arity), np.int64)
 
     def _coded(self, schema: Schema, rows: SharedRows) -> Iterator[Codes]:
         for folder in rows.folders:
@@ -159,7 +165,8 @@ class DemandShard(Shard):
         if rows.table is not None:
             yield from read_rows(self._codec, schema, rows.table.read())
 
-    def answer(self, schema: Schema, clauses: tuple[Clause, ...]) -> Codes:
+    def answer(self, wanted: Queried) -> Codes:
         with self._bounded("a query"):
+            given = {name: (known, self._rows_of(known, wanted.given[name])) for name, known in wanted.shapes.items()}
             answers = Answers(self._now, "old", self._storage, self._codec, self._runner)
-            return answers.answer(schema, clauses, {}, {})
+            return answers.answer(wanted.schema, wanted.clauses, given, wanted.helpers)

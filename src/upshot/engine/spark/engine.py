@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from upshot.check.program import Clause
@@ -103,6 +104,8 @@ class SparkEngine:
         self._now = Installed()
         self._before: Installed | None = None
         self._staged: dict[str, list[Statement]] = {}
+        self._reached = False
+        """Whether `propagate` has worked out the open change as it is staged."""
         self._stored = 0
         self._asked = 0
         """Jobs of statements since the last commit."""
@@ -238,6 +241,7 @@ class SparkEngine:
         piece = self._given.piece(schema, rows, schema.keys[0] if kind is Kind.UPSERT else None)
         self._asked += self._answers.jobs - before
         self._staged.setdefault(name, []).append(Statement(kind, piece))
+        self._reached = False
 
     def _open_change(self) -> None:
         if not self._staged and self._before is None:
@@ -248,7 +252,9 @@ class SparkEngine:
         loses something, all is thrown away and done again from the committed rows, a few times."""
         for number in range(1, ATTEMPTS + 1):
             try:
-                return self._sending(self._attempt, self._undo_attempt)
+                deltas = self._sending(self._attempt, self._undo_attempt)
+                self._reached = True
+                return deltas
             except EngineError as error:
                 if not error.retryable or number == ATTEMPTS:
                     raise
@@ -260,6 +266,13 @@ class SparkEngine:
         for table in self._now.tables.values():
             table.rollback()
         self._sweep()
+
+    def reopen(self) -> None:
+        """What is staged stays staged, what it meant is forgotten: more statements may come, and the next `propagate`
+        gives the changes since the beginning of the transaction."""
+        assert self._before is None, "a definition is open: it cannot be taken up again"
+        self._undo_attempt()
+        self._reached = False
 
     def _sending(self, work: Callable[[], T], undo: Callable[[], None] = lambda: None) -> T:
         """What the work gives. Small changes are sent to all workers, with what they join: where a hub makes that too
@@ -337,6 +350,7 @@ class SparkEngine:
     def _close_change(self) -> None:
         self._before = None
         self._staged = {}
+        self._reached = False
         self._asked = 0
         self._sweep()
 
@@ -384,16 +398,31 @@ class SparkEngine:
         found = self._answers.run(sifted(piece, contents, self._session, present=True))
         return found.count == piece.count
 
-    @without_call_sites()
     def query(self, schema: Schema, clauses: Iterable[Clause]) -> Rows:
         """The answer to clauses over a head relation that is not part of the program."""
-        readable, asked = self._readable, tuple(clauses)
-        views = readable.on_demand
-        if views is not None and views.reaches(asked):
-            piece = self._sending(lambda: self._answers.run(views.answer(schema, asked)))
+        return self._answer(self._readable, "old", schema, tuple(clauses), {}, {})
+
+    def query_open(
+        self, schema: Schema, clauses: Iterable[Clause], given: Mapping[str, tuple[Schema, Sequence[Row]]],
+        helpers: Mapping[str, Schema] = MappingProxyType({}),
+    ) -> Rows:  # fmt: skip
+        """The answer in the state that `propagate` has reached. `given` relations have these rows, and are small;
+        `helpers` are relations that the clauses themselves define."""
+        assert self._reached or not (self._staged or self._before), "what is staged is not propagated"
+        return self._answer(self._now, "new", schema, tuple(clauses), given, helpers)
+
+    @without_call_sites()
+    def _answer(
+        self, installed: Installed, state: str, schema: Schema, clauses: tuple[Clause, ...],
+        given: Mapping[str, tuple[Schema, Sequence[Row]]], helpers: Mapping[str, Schema],
+    ) -> Rows:  # fmt: skip
+        pieces = {name: (known, self._given.piece(known, rows)) for name, (known, rows) in given.items()}
+        views = installed.on_demand
+        if views is not None and views.reaches(clauses):
+            piece = self._sending(lambda: self._answers.run(views.answer(schema, clauses, state, pieces, helpers)))
         else:
-            query = Query(readable.schemas, readable.tables, self._answers)
-            piece = self._sending(lambda: query.answer(schema, asked))
+            query = Query(installed.schemas, installed.tables, self._answers, state, pieces)
+            piece = self._sending(lambda: query.answer(schema, clauses, helpers))
         return self._handed_out.rows(schema, piece)
 
     @without_call_sites()

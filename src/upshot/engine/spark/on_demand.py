@@ -17,6 +17,7 @@ from upshot.engine.spark.demand_job import DemandJob
 from upshot.engine.spark.demand_rounds import DemandRounds
 from upshot.engine.spark.differences import rows_without
 from upshot.engine.spark.pieces import LocalPiece, Piece, nothing
+from upshot.engine.spark.queries import Given
 from upshot.engine.spark.scratch import Scratch
 from upshot.engine.spark.sharing import MOST_SHARED
 from upshot.engine.spark.spark_types import column_names
@@ -175,8 +176,11 @@ class OnDemandViews:
         self._programs[key] = program
         return program
 
-    def _run(self, program: DemandProgram, schemas: Mapping[str, Schema]) -> DemandRounds:
-        return DemandRounds(program, self._tables, schemas, self._session, self._limits, small=self._small)
+    def _run(
+        self, program: DemandProgram, schemas: Mapping[str, Schema], tables: Mapping[str, Table] | None = None
+    ) -> DemandRounds:
+        stored = tables if tables is not None else self._tables
+        return DemandRounds(program, stored, schemas, self._session, self._limits, small=self._small)
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
@@ -214,16 +218,26 @@ class OnDemandViews:
         names = {atom.relation for clause in clauses for literal in clause.body for atom in atoms(literal)}
         return not names.isdisjoint(self.unstored)
 
-    def answer(self, schema: Schema, clauses: tuple[Clause, ...]) -> Steps[Piece]:
-        """The rows that a query's clauses derive for its head: magic sets over the definitions of unstored views."""
+    def answer(
+        self, schema: Schema, clauses: tuple[Clause, ...], state: str, given: Given, helpers: Mapping[str, Schema]
+    ) -> Steps[Piece]:
+        """The rows that a query's clauses derive for its head in a state: magic sets over the definitions of unstored
+        views and of the `helpers`, which the clauses define themselves."""
         names = {atom.relation for clause in clauses for literal in clause.body for atom in atoms(literal)}
         stored = names & self._plan.normal.schemas.keys() - self.strategies.keys()
         if self._job.holds(stored):
-            rows = yield from self._job.answer(schema, clauses, stored)
+            rows = yield from self._job.answer(schema, clauses, stored, state, given, helpers)
             if rows is not None:
                 return rows
-        question, program = about_clauses(self._plan.normal, self.unstored, schema, clauses)
-        found = yield from self._answers(question, {}, ViewWork(), program.schemas)
+        question, program = about_clauses(
+            self._plan.normal, self.unstored, schema, clauses, state=state,
+            given={name: known for name, (known, _) in given.items()}, helpers=helpers,
+        )  # fmt: skip
+        tables = dict(self._tables)
+        for name, (known, piece) in given.items():
+            tables[name] = Table(known, self._session, small=self._small)
+            tables[name].committed = Contents.of(piece)
+        found = yield from self._answers(question, {}, ViewWork(), program.schemas, tables)
         return found[schema.name]
 
     def _asked(
@@ -242,9 +256,10 @@ class OnDemandViews:
         return (yield from self._answers(self._questions[key], bindings, work, self._plan.normal.schemas))
 
     def _answers(
-        self, question: Question, bindings: Mapping[str, Piece], work: ViewWork, schemas: Mapping[str, Schema]
-    ) -> Steps[dict[str, Piece]]:
-        run = self._run(question.program, schemas)
+        self, question: Question, bindings: Mapping[str, Piece], work: ViewWork, schemas: Mapping[str, Schema],
+        tables: Mapping[str, Table] | None = None,
+    ) -> Steps[dict[str, Piece]]:  # fmt: skip
+        run = self._run(question.program, schemas, tables)
         found: dict[str, Piece] = {}
         try:
             yield from run.run({question.asked[view]: rows for view, rows in bindings.items()})

@@ -1,9 +1,10 @@
-"""Answers to queries over the committed rows."""
+"""Answers to queries over stored rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -19,32 +20,45 @@ from upshot.plan.rule_plan import Action, Change, RulePlan, State
 from upshot.plan.rule_plans import load_plan
 from upshot.rewrite import normal_form
 from upshot.rewrite.shapes import aggregate_of
+from upshot.rewrite.stratified import stratified
 from upshot.syntax.ast import Atom
+
+Given = Mapping[str, tuple[Schema, Piece]]
+"""Relations that are there for one query only, with their rows."""
 
 
 class Query:
-    """A query being answered: the relations there are, and frames for the head and what the rewriting adds. Nothing
-    runs before the head is asked for, in one job."""
+    """A query being answered: the relations there are in one state, `old` or `new`, the `given` ones, and frames for
+    the head and what is derived on the way. Nothing runs before the head is asked for, in one job."""
 
-    def __init__(self, schemas: Mapping[str, Schema], tables: Mapping[str, Table], answers: Answers) -> None:
-        self._schemas: Mapping[str, Schema] = dict(schemas)
-        self._tables, self._answers = tables, answers
+    def __init__(
+        self, schemas: Mapping[str, Schema], tables: Mapping[str, Table], answers: Answers, state: str = "old",
+        given: Given = MappingProxyType({}),
+    ) -> None:  # fmt: skip
+        self._schemas: Mapping[str, Schema] = {**schemas, **{name: known for name, (known, _) in given.items()}}
+        self._tables, self._answers, self._is_new = tables, answers, state == "new"
         self._session: SparkSession = answers.session
+        self._given = {name: rows for name, (_, rows) in given.items()}
         self._own: dict[str, DataFrame | None] = {}
 
-    def answer(self, schema: Schema, clauses: tuple[Clause, ...]) -> Piece:
-        """The rows that the clauses derive for the head relation from the committed rows."""
+    def answer(
+        self, schema: Schema, clauses: tuple[Clause, ...], helpers: Mapping[str, Schema] = MappingProxyType({})
+    ) -> Piece:
+        """The rows that the clauses derive for the head relation; `helpers` are relations that they derive as well."""
         stored = {name: replace(known, role=Role.BASE) for name, known in self._schemas.items()}
-        normal = normal_form(CheckedProgram({**stored, schema.name: schema}, clauses, {}, ((schema.name,),)))
+        views = {name: replace(known, role=Role.VIEW) for name, known in {**helpers, schema.name: schema}.items()}
+        empty = CheckedProgram({}, (), {}, ())
+        normal = normal_form(stratified(empty, clauses, {**stored, **views}, by="the rewriting of a query"))
         self._schemas = normal.schemas
-        for views in normal.strata:
-            for view in views:
-                self._own[view] = self._computed(tuple(c for c in normal.clauses if c.head.relation == view))
+        for layer in normal.strata:
+            assert len(layer) == 1, "a query derives nothing from itself"
+            self._own[layer[0]] = self._computed(tuple(c for c in normal.clauses if c.head.relation == layer[0]))
         frame = self._own[schema.name]
         if frame is None:
             return nothing(schema.types)
-        large = sum(self._tables[name].committed.count for name in self._read(normal)) > 100 * self._answers.small
-        (piece,) = self._answers.answer([Ask(frame, schema.types, large=large and not _has_constants(normal))])
+        large = sum(self._tables[name].size for name in self._read(normal)) > 100 * self._answers.small
+        large = large and not self._given and not _has_constants(normal)
+        (piece,) = self._answers.answer([Ask(frame, schema.types, large=large)])
         return piece
 
     def _read(self, normal: CheckedProgram) -> set[str]:
@@ -54,7 +68,7 @@ class Query:
     def _computed(self, clauses: tuple[Clause, ...]) -> DataFrame | None:
         """The rows of one view, None if there are none for sure."""
         frames = []
-        statistics = TableStatistics(self._tables, lambda name: 1 if name in self._own else None)
+        statistics = TableStatistics(self._tables, self._size_of)
         for clause in clauses:
             if aggregate_of(clause) is not None:
                 source = clause.body[0]
@@ -64,6 +78,10 @@ class Query:
             plan = load_plan(clause, Action.INSERT, statistics, name="query", resolve=self._resolve, by_constants=True)
             frames.append(self._heads(plan))
         return united(frames).distinct() if frames else None
+
+    def _size_of(self, name: str) -> int | None:
+        """The rows of what is not a table."""
+        return self._given[name].count if name in self._given else 1 if name in self._own else None
 
     def _heads(self, plan: RulePlan) -> DataFrame:
         return heads(plan, self._frame, self._driven, session=self._session, schemas=self._schemas)
@@ -75,8 +93,11 @@ class Query:
         return self._state(relation)
 
     def _state(self, relation: str) -> DataFrame:
+        if relation in self._given:
+            return self._given[relation].frame(self._session)
         if relation not in self._own:
-            return self._tables[relation].old_frame()
+            table = self._tables[relation]
+            return table.new_frame() if self._is_new else table.old_frame()
         frame = self._own[relation]
         return frame if frame is not None else nothing(self._schemas[relation].types).frame(self._session)
 
