@@ -25,6 +25,8 @@ from tests.properties.exactness import check_late_views, check_splits, check_tra
 from tests.properties.random_programs import Features, random_case
 from tests.properties.settings import case_count, seed_of
 from tests.properties.strategies import STRATEGIES
+from upshot.check import check_query
+from upshot.core.errors import EngineError
 from upshot.core.machine_memory import available_memory
 from upshot.database.budget import memory_budget
 from upshot.database.database import Database
@@ -33,6 +35,7 @@ from upshot.database.placement import PlacedEngine, SparkPlace
 from upshot.engine.limits import BudgetExceeded, Limits
 from upshot.engine.local import LocalEngine
 from upshot.engine.saved import Saved
+from upshot.syntax import parse_query
 
 CLOSURE = """
 .decl edge(x: number, y: number) key(x, y)
@@ -169,6 +172,39 @@ def test_more_rows_than_fit_go_elsewhere_without_being_tried_here(place: Any, tm
         assert len(db.rows("closure")) == 100_000
         tx_rows = db.query("edge(X, Y), X < 3").sorted()
         assert tx_rows == [(0, 0), (1, 1), (2, 2)]
+
+
+@pytest.mark.parametrize("failing", ["", "restore"])
+def test_an_open_query_too_large_for_the_budget_moves_the_change_as_far_as_it_had_come(
+    place: Any, failing: str
+) -> None:
+    with place("1MiB") as db:
+        load(db)
+        it = engine(db)
+        it.insert("edge", [(1000, 1001)])
+        earlier = it.propagate()
+        it.reopen()
+        it.delete("edge", [(3, 4)])
+        changed = it.propagate()
+        Elsewhere.failing = failing
+        head, clauses = check_query(parse_query("closure(A, B), closure(C, D), A < 30, C > 40"), db.schemas, {})
+        if failing:
+            with pytest.raises(EngineError, match="could not be moved"):
+                it.query_open(head, clauses, {})
+        else:
+            assert len(it.query_open(head, clauses, {})) > 10_000
+        assert it.is_local == bool(failing)
+        # Whatever was handed out stays readable, and the change is open and propagated wherever it is now.
+        assert set(earlier["closure"][0]) == {(1000, 1001)}
+        assert (1000, 1001) in set(changed["closure"][0])
+        head, clauses = check_query(parse_query("closure(X, Y), X > 2, !edge(X, Y)"), db.schemas, {})
+        assert min(it.query_open(head, clauses, {})) == (4, 6)
+        it.reopen()
+        it.insert("edge", [(3, 4)])
+        assert set(it.propagate()["closure"][0]) == {(1000, 1001)}
+        it.accept()
+        assert db.query("edge(X, Y), X > 60") == {(1000, 1001)}
+        db.verify()
 
 
 def test_a_query_too_large_for_the_budget_moves_the_state_and_is_answered(place: Any) -> None:
