@@ -9,7 +9,7 @@ from upshot.check.constants import convert
 from upshot.check.findings import Findings
 from upshot.check.kinds import kinds_of_constant
 from upshot.check.program import EVERY, CheckedRule
-from upshot.check.signatures import only, spell
+from upshot.check.signatures import NUMERIC, only, spell
 from upshot.core.schema import Column
 from upshot.syntax.ast import Activation, Constant
 
@@ -91,6 +91,11 @@ def _values(rule: CheckedRule, item: Activation, findings: Findings) -> Binding 
 _NONE = "list the parameters behind its name, as in `.rule r(X) when …`"
 
 
+def _spelled(constant: Constant) -> str:
+    kinds = kinds_of_constant(constant)
+    return "an integer" if kinds == NUMERIC else spell(kinds)
+
+
 def _fits(name: str, constant: Constant, column: Column, findings: Findings) -> bool:
     if constant.value is None and not column.type.nullable:
         findings.error(
@@ -104,7 +109,7 @@ def _fits(name: str, constant: Constant, column: Column, findings: Findings) -> 
     if constant.value is not None and not kinds_of_constant(constant) & only(column.type.kind):
         findings.error(
             "type-mismatch",
-            f"parameter `{name}` is `{column.type}`, but the value is {spell(kinds_of_constant(constant))}",
+            f"parameter `{name}` is `{column.type}`, but the value is {_spelled(constant)}",
             constant.span,
             label="a value of another type",
             help=f"give a value of type `{column.type}`",

@@ -83,7 +83,7 @@ def _rule(rule: ActiveRule, options: RuleOptions, maker: ClauseMaker, names: Nam
     if not shallow:
         return
     head, actions = _instance(rule)
-    targets = _targets(actions, maker.schemas)
+    targets = _targets(rule, actions, maker.schemas)
     sound = findings.reported == start
     held = replace(maker, targets=targets if sound else (), head_words="a parameter or action")
     body = _whole(rule)
@@ -182,15 +182,18 @@ def _parameters(rule: ActiveRule, findings: Findings) -> bool:
     fine = True
     for parameter in rule.parameters:
         if not isinstance(parameter, Variable):
-            words, help = "is not a variable", "list variables of the condition; test for a value with `X = …`"
+            words, help = (
+                "a parameter is not a variable",
+                "list variables of the condition; test for a value with `X = …`",
+            )
         elif parameter.name in seen:
-            words, help = f"`{parameter.name}` is there twice", "list it once"
+            words, help = f"parameter `{parameter.name}` is there twice", "list it once"
         else:
             seen.add(parameter.name)
             continue
         fine = False
         span = parameter.span or rule.span
-        findings.error("bad-rule-parameter", f"rule `{rule.name}`: a parameter {words}", span, label="here", help=help)
+        findings.error("bad-rule-parameter", f"rule `{rule.name}`: {words}", span, label="here", help=help)
     return fine
 
 
@@ -229,12 +232,12 @@ def _instance(rule: ActiveRule) -> tuple[Atom, tuple[RuleAction, ...]]:
     return Atom(rule.name, tuple(args), span=rule.span), tuple(actions)
 
 
-def _targets(actions: Iterable[RuleAction], schemas: Mapping[str, Schema]) -> tuple[Target, ...]:
+def _targets(rule: ActiveRule, actions: Iterable[RuleAction], schemas: Mapping[str, Schema]) -> tuple[Target, ...]:
     return tuple(
-        Target(place, action.target, column)
-        for action in actions
+        Target(place, action.target, column, term)
+        for written, action in zip(rule.actions, actions, strict=True)
         if action.kind != "call" and action.target in schemas
-        for place, column in zip(action.columns, schemas[action.target].columns, strict=False)
+        for place, column, term in zip(action.columns, schemas[action.target].columns, written.atom.args, strict=False)
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from upshot.check.clause_form import (
     MOST_ALTERNATIVES,
@@ -165,7 +165,7 @@ class ClauseMaker:
         typed_body = kinds.body(body)
         typed_head = tuple(kinds.term(a) for a in head.args) if infer else kinds.atom(head)
         for target in self.targets:
-            kinds.reaches(typed_head[target.place], target.relation, target.column)
+            kinds.reaches(replace(typed_head[target.place], term=target.term), target.relation, target.column)
         safe = check_safety(head, body, self.findings, self.head_words)
         if kinds.failed or not (safe and sound) or self._is_vague(head, body):
             return None

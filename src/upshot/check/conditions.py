@@ -11,9 +11,9 @@ from upshot.check.clauses import ClauseMaker, Inferred
 from upshot.check.constraints import inferred_schema, retyped
 from upshot.check.program import Clause, WindowTable
 from upshot.check.transitions import States, as_old
-from upshot.check.variables import all_names, atoms, fresh_name
+from upshot.check.variables import all_names, atoms, fresh_name, terms_of
 from upshot.core.schema import Role, Schema
-from upshot.syntax.ast import ActiveRule, And, Atom, Formula, Not, Test, Variable
+from upshot.syntax.ast import ActiveRule, And, Atom, Constant, Formula, Not, Test, Variable
 
 INSERTED, DELETED = "inserted", "deleted"
 BOTH = (INSERTED, DELETED)
@@ -71,7 +71,9 @@ def condition_of(
         found = _nervous(work, identity)
     else:
         found = _becoming(work, identity, hidden)
-    found.windows = tuple(states.windows.values())
+    clauses = (*found.clauses, *found.before)
+    used = {atom.relation for clause in clauses for literal in clause.body for atom in atoms(literal)}
+    found.windows = tuple(table for table in states.windows.values() if table.schema.name in used)
     found.helpers = states.helpers
     return found
 
@@ -79,10 +81,25 @@ def condition_of(
 def made_clauses(
     head: Atom, schema: Schema, bodies: Iterable[Formula], maker: ClauseMaker, rule: ActiveRule
 ) -> tuple[Clause, ...]:
+    """The clauses of a head over these bodies, without those that contradict themselves."""
     made: list[Inferred] = []
     for body in bodies:
         made += maker.rule((head,), body, rule.span, infer=True)
-    return tuple(dict.fromkeys(retyped(each.clause, schema) for each in made))
+    return tuple(dict.fromkeys(retyped(each.clause, schema) for each in made if not _contradicts_itself(each.clause)))
+
+
+def _contradicts_itself(clause: Clause) -> bool:
+    """Whether the body asks for a row to be there and not to be there; with NULL in it, it may be both."""
+    there = {literal for literal in clause.body if isinstance(literal, Atom)}
+    return any(
+        isinstance(literal, Not)
+        and literal.body in there
+        and all(
+            isinstance(t, Constant) or (isinstance(t, Variable) and not clause.types[t.name].nullable) for t in args
+        )
+        for literal in clause.body
+        for args in [terms_of(literal)]
+    )
 
 
 def _formulas(rule: ActiveRule) -> list[Formula]:

@@ -50,11 +50,12 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A head argument, by its place, becomes a value of a column of another relation."""
+    """A head argument, by its place, becomes a value of a column of another relation, written there as `term`."""
 
     place: int
     relation: str
     column: Column
+    term: Term
 
 
 @dataclass(slots=True)
@@ -313,7 +314,7 @@ class Elaboration:
             type = self.value(typed).type
             types.append(type.optional() if can_be_null(typed.term, nullable) else type)
         for target in targets:
-            typed, column = terms[target.place], target.column
+            typed, column = replace(terms[target.place], term=target.term), target.column
             self._reaches(typed, target.relation, column, nullable)
             if isinstance(typed.term, Constant):
                 types[target.place] = column.type if typed.term.value is None else column.type.required()
