@@ -57,6 +57,17 @@ def test_a_fact_in_both_parts_changes_nothing(watch: Run) -> None:
     assert json.loads(ended.out)["changes"] == {}
 
 
+def test_a_repaired_violation_is_noted_on_stderr(watch: Run) -> None:
+    program = ".deny loop(X) :- edge(X, X).\n.deny loop on_violation=warn\n"
+    ended = watch('{"insert": {"edge": [[9, 9]]}}', '{"delete": {"edge": [[9, 9]]}}', program=program)
+    assert [json.loads(line)["changes"]["loop"] for line in ended.out.splitlines()] == [
+        {"insert": [[9]], "delete": []},
+        {"insert": [], "delete": [[9]]},
+    ]
+    assert ended.err.count("constraint-violated") == 1
+    assert "note[violation-repaired]: constraint `loop` is violated no more by loop(9)" in ended.err
+
+
 def test_base_relations_are_not_repeated_and_constraints_that_warn_are_views(watch: Run) -> None:
     program = ".deny loop(X) :- closure(X, X).\n.deny loop on_violation=warn\n"
     ended = watch('{"insert": {"edge": [[4, 4]]}}', program=program)

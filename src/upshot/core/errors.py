@@ -63,11 +63,26 @@ class OverflowError_(DataError):
 
 
 class ConstraintError(Error):
+    """`violations`: the witnesses by constraint, or the rows that share a key by relation. `places`: where each of them
+    is defined, by the same names; `span` is the first."""
+
     def __init__(
-        self, message: str, *, code: str, violations: Mapping[str, Sequence[tuple[Any, ...]]], help: str = ""
+        self,
+        message: str,
+        *,
+        code: str,
+        violations: Mapping[str, Sequence[tuple[Any, ...]]],
+        places: Mapping[str, Span | None] | None = None,
+        help: str = "",
     ) -> None:
-        super().__init__(message, code=code, help=help)
+        self.places = {name: span for name, span in (places or {}).items() if span is not None}
+        super().__init__(message, code=code, span=next(iter(self.places.values()), None), help=help)
         self.violations = dict(violations)
+
+    def diagnostic(self) -> Diagnostic:
+        notes = tuple((span, f"`{name}` is defined here") for name, span in list(self.places.items())[1:])
+        label = "violated" if self.span is not None else ""
+        return Diagnostic(self.code, self.message, self.span, label=label, help=self.help, notes=notes)
 
 
 class RuleError(Error):

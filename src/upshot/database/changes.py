@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from upshot.active.firing import Firing
 from upshot.active.tasks import Pending
@@ -60,7 +61,8 @@ class ChangeSet:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What was committed: the version it made, its exact changes, the work it took, the warnings it left."""
+    """What was committed: the version it made, its exact changes, the work it took, the warnings it left. `violations`
+    are the witnesses it added to constraints that only warn, `repaired` those it took from any constraint."""
 
     version: int
     changes: ChangeSet
@@ -69,6 +71,8 @@ class Commit:
     firings: tuple[Firing, ...] = ()
     left: tuple[Pending, ...] = ()
     """What its rules have to do after it."""
+    violations: Mapping[str, Sequence[tuple[Any, ...]]] = field(default_factory=dict)
+    repaired: Mapping[str, Sequence[tuple[Any, ...]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

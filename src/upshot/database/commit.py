@@ -27,6 +27,7 @@ from upshot.database.constraints import (
     added_violations,
     key_violations,
     rejected_transaction,
+    repaired_violations,
     warnings_for,
 )
 from upshot.database.engines import Deltas, Engine
@@ -63,7 +64,11 @@ def commit(state: State, meta: str | None = None, run: RuleRun | None = None, se
     compiled = state.compiled
 
     def examine(engine: Engine, deltas: Deltas) -> Findings:
-        findings = Findings(key_violations(engine, compiled, deltas), added_violations(compiled, deltas))
+        findings = Findings(
+            key_violations(engine, compiled, deltas),
+            added_violations(compiled, deltas),
+            repaired_violations(compiled, deltas),
+        )
         if rejection := rejected_transaction(findings, compiled):
             raise rejection
         return findings
@@ -85,6 +90,8 @@ def commit(state: State, meta: str | None = None, run: RuleRun | None = None, se
         warnings_for(findings, compiled),
         firings=tuple(run.firings),
         left=tuple(left),
+        violations=findings.warning(compiled),
+        repaired=findings.repaired,
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from upshot.core.diagnostic import Diagnostic, Severity
@@ -25,10 +25,13 @@ SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Rows that share a key, by relation, and witnesses of violated constraints, by constraint."""
+    """Rows that share a key, by relation, and witnesses by constraint: those that came, those that went (`repaired`),
+    and those that a definition leaves where they are although its constraint rejects (`kept`)."""
 
     keys: Violations = field(default_factory=dict)
     constraints: Violations = field(default_factory=dict)
+    repaired: Violations = field(default_factory=dict)
+    kept: Violations = field(default_factory=dict)
 
     def rejecting(self, compiled: Compiled) -> Violations:
         return {n: rows for n, rows in self.constraints.items() if rows and _policy(compiled, n) == "reject"}
@@ -41,6 +44,23 @@ def added_violations(compiled: Compiled, deltas: Deltas) -> dict[str, list[Row]]
     """The witnesses this change brought; those that were there before are not its doing."""
     touched = compiled.checked.constraints.keys() & deltas.keys()
     return {name: deltas[name][0].sorted() for name in sorted(touched) if len(deltas[name][0])}
+
+
+def repaired_violations(compiled: Compiled, deltas: Deltas) -> dict[str, list[Row]]:
+    """The witnesses this change took away."""
+    touched = compiled.checked.constraints.keys() & deltas.keys()
+    return {name: deltas[name][1].sorted() for name in sorted(touched) if len(deltas[name][1])}
+
+
+def grandfathered(findings: Findings, compiled: Compiled, stated: Collection[str]) -> Findings:
+    """The findings of a definition without the violations that it says to keep, of constraints that it states."""
+    kept = {
+        name: rows
+        for name, rows in findings.rejecting(compiled).items()
+        if name in stated and compiled.checked.constraints[name].existing == "keep"
+    }
+    rest = {name: rows for name, rows in findings.constraints.items() if name not in kept}
+    return replace(findings, constraints=rest, kept=kept)
 
 
 def key_violations(
@@ -85,7 +105,8 @@ def rejected_transaction(findings: Findings, compiled: Compiled) -> ConstraintEr
         return None
     message = f"the transaction violates {_described(rejecting, compiled)}"
     hint = "nothing was committed; correct the data, or set `on_violation=warn` on the constraint"
-    return ConstraintError(message, code="constraint-violated", violations=rejecting, help=hint)
+    places = {name: compiled.schema(name).span for name in rejecting}
+    return ConstraintError(message, code="constraint-violated", violations=rejecting, places=places, help=hint)
 
 
 def rejected_definition(findings: Findings, compiled: Compiled) -> ConstraintError | None:
@@ -97,20 +118,46 @@ def rejected_definition(findings: Findings, compiled: Compiled) -> ConstraintErr
         return None
     message = f"the data violate {_described(rejecting, compiled)}"
     name = next(iter(rejecting))
-    hint = f"nothing was changed; correct the data first, or write `.deny {name} on_violation=warn`"
-    return ConstraintError(message, code="constraint-violated", violations=rejecting, help=hint)
+    hint = (
+        f"nothing was changed; correct the data first, or keep what is there with `.deny {name} existing=keep`, "
+        f"or write `.deny {name} on_violation=warn`"
+    )
+    places = {name: compiled.schema(name).span for name in rejecting}
+    return ConstraintError(message, code="constraint-violated", violations=rejecting, places=places, help=hint)
 
 
 def warnings_for(findings: Findings, compiled: Compiled) -> tuple[Diagnostic, ...]:
-    """One warning for each constraint that is violated and only warns."""
+    """One warning for each constraint that is violated and only warns, or whose violations were kept."""
+    violated = [
+        _warning("constraint-violated", f"the data violate {_described({name: rows}, compiled)}", name, compiled)
+        for name, rows in findings.warning(compiled).items()
+    ]
+    kept = [
+        _warning("violations-kept", _keeping(name, rows, compiled), name, compiled)
+        for name, rows in findings.kept.items()
+    ]
+    return (*violated, *kept)
+
+
+def _warning(slug: str, message: str, constraint: str, compiled: Compiled) -> Diagnostic:
+    return Diagnostic(slug, message, compiled.schema(constraint).span, severity=Severity.WARNING)
+
+
+def _keeping(name: str, rows: Sequence[Row], compiled: Compiled) -> str:
+    count = "1 violation" if len(rows) == 1 else f"{len(rows)} violations"
+    return f"{count} of constraint `{name}` stay: {_listed(compiled.schema(name), rows)}"
+
+
+def notes_of_repairs(repaired: Violations, schemas: Mapping[str, Schema]) -> tuple[Diagnostic, ...]:
+    """One note for each constraint that lost witnesses."""
     return tuple(
         Diagnostic(
-            "constraint-violated",
-            f"the data violate {_described({name: rows}, compiled)}",
-            compiled.checked.schemas[name].span,
-            severity=Severity.WARNING,
+            "violation-repaired",
+            f"constraint `{name}` is violated no more by {_listed(schemas[name], rows)}",
+            schemas[name].span,
+            severity=Severity.NOTE,
         )
-        for name, rows in findings.warning(compiled).items()
+        for name, rows in repaired.items()
     )
 
 
@@ -131,7 +178,7 @@ def _described(violations: Violations, compiled: Compiled) -> str:
 
 def _key_error(keys: Violations, compiled: Compiled) -> ConstraintError:
     shown = {hidden: name for name, hidden in compiled.checked.input_part.items()}
-    parts, named = [], {}
+    parts, named, places = [], {}, {}
     for name, rows in keys.items():
         schema = compiled.checked.schemas[name]
         columns = " and ".join(
@@ -139,8 +186,10 @@ def _key_error(keys: Violations, compiled: Compiled) -> ConstraintError:
         )
         parts.append(f"key {columns} of `{shown.get(name, name)}`: {_listed(schema, rows)}")
         named[shown.get(name, name)] = rows
+        places[shown.get(name, name)] = schema.span
     hint = "rows that share a key cannot both be there; `upsert` replaces the old row by the new one"
-    return ConstraintError(f"two rows share {'; '.join(parts)}", code="key-violation", violations=named, help=hint)
+    message = f"two rows share {'; '.join(parts)}"
+    return ConstraintError(message, code="key-violation", violations=named, places=places, help=hint)
 
 
 def _listed(schema: Schema, rows: Sequence[Row]) -> str:

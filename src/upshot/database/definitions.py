@@ -1,7 +1,8 @@
 """The program a database holds: texts merged item by item, so that every span still leads to the text it came from.
 
 A text that declares a relation again, or gives rules for it, replaces what was there: the newest text that mentions a
-relation owns its declaration and all of its rules. Relations a text does not mention stay as they are.
+relation owns its declaration and all of its rules; the constraints that stand with a declaration come and go with it.
+Relations a text does not mention stay as they are.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from upshot.check.short_forms import named_forms
 from upshot.database.activations import settled
 from upshot.syntax.ast import (
     Activation,
@@ -32,6 +34,8 @@ def merged(old: Program, new: Program) -> Program:
     ruled = {head.relation for item in new.items if isinstance(item, Rule) for head in item.heads}
     denied = {item.head.relation for item in new.items if isinstance(item, Deny)}
     restated = {_settings_key(item) for item in new.items} - {None}
+    replaced = {name for item in old.items for name in _constraints_of(item, declared | denied)}
+    gone = replaced - {name for item in new.items for name in _constraints_of(item, declared)}
     kept: list[Item] = []
     for item in old.items:
         match item:
@@ -42,9 +46,10 @@ def merged(old: Program, new: Program) -> Program:
             case Deny(head):
                 kept += [item] * (head.relation not in declared | ruled | denied)
             case DenyPolicy(name):
-                kept += [item] * (name not in declared | ruled | denied and _settings_key(item) not in restated)
+                stated = declared | ruled | denied | replaced
+                kept += [item] * (name not in stated and _settings_key(item) not in restated)
             case Directive(relation=relation) | ViewDirective(relation):
-                kept += [item] * (relation not in declared and _settings_key(item) not in restated)
+                kept += [item] * (relation not in declared | gone and _settings_key(item) not in restated)
             case TypeDeclaration() | ActiveRule():
                 kept += [item] * (_settings_key(item) not in restated)
             case Activation(rule):
@@ -56,13 +61,14 @@ def merged(old: Program, new: Program) -> Program:
 
 def without(program: Program, name: str) -> Program:
     """The program with all items of one relation, or of one active rule, taken out."""
+    names = {name, *(each for item in program.items for each in _constraints_of(item, {name}))}
     kept: list[Item] = []
     for item in program.items:
         match item:
             case Declaration(owner) | DenyPolicy(owner):
-                kept += [item] * (owner != name)
+                kept += [item] * (owner not in names)
             case Directive(relation=relation) | ViewDirective(relation):
-                kept += [item] * (relation != name)
+                kept += [item] * (relation not in names)
             case Deny(head):
                 kept += [item] * (head.relation != name)
             case Rule():
@@ -72,6 +78,16 @@ def without(program: Program, name: str) -> Program:
             case TypeDeclaration() | Ignored():
                 kept.append(item)
     return Program(tuple(kept), span=program.span)
+
+
+def _constraints_of(item: Item, relations: Collection[str]) -> list[str]:
+    """The constraints that the item states if it declares one of these relations."""
+    return constraint_names(item) if isinstance(item, Declaration) and item.name in relations else []
+
+
+def constraint_names(declaration: Declaration) -> list[str]:
+    """The constraints that stand with a declaration."""
+    return [name for name, _ in named_forms(declaration)]
 
 
 def _without_heads(rule: Rule, names: Collection[str]) -> list[Item]:

@@ -16,8 +16,10 @@ from upshot.database.compile import Compiled, difference
 from upshot.database.constraints import (
     Findings,
     added_violations,
+    grandfathered,
     key_violations,
     rejected_definition,
+    repaired_violations,
     warnings_for,
 )
 from upshot.database.engines import Deltas, Engine
@@ -39,10 +41,7 @@ def redefine(state: State, new: Compiled, stage: Callable[[Engine], None] | None
     found, before = difference(old, new), _before(state, new)
 
     def examine(engine: Engine, deltas: Deltas) -> Findings:
-        findings = Findings(
-            key_violations(engine, new, deltas, _after(before.rekeyed, deltas, new)),
-            {**added_violations(new, deltas), **_after(before.witnesses, deltas, new)},
-        )
+        findings = _findings(engine, old, new, before, deltas)
         if rejection := rejected_definition(findings, new):
             raise rejection
         return findings
@@ -67,8 +66,26 @@ def redefine(state: State, new: Compiled, stage: Callable[[Engine], None] | None
     recomputed = tuple(view for view in found.recomputed if view in anew)
     followed = tuple(view for view in found.recomputed if view not in anew)
     return Definition(
-        state.version, changes, engine.work, warnings, kept=found.kept, recomputed=recomputed, followed=followed
+        state.version,
+        changes,
+        engine.work,
+        warnings,
+        violations=findings.warning(new),
+        repaired=findings.repaired,
+        kept=found.kept,
+        recomputed=recomputed,
+        followed=followed,
     )
+
+
+def _findings(engine: Engine, old: Compiled, new: Compiled, before: _Before, deltas: Deltas) -> Findings:
+    """What the data violate under the new program, and did not under the old one."""
+    findings = Findings(
+        key_violations(engine, new, deltas, _after(before.rekeyed, deltas, new)),
+        {**added_violations(new, deltas), **_after(before.witnesses, deltas, new)},
+        repaired_violations(new, deltas),
+    )
+    return grandfathered(findings, new, _stated(old, new))
 
 
 def _refuse_recomputation(old: Compiled, new: Compiled, anew: frozenset[str]) -> None:
@@ -150,8 +167,7 @@ def _before(state: State, new: Compiled) -> _Before:
             given[name] = [row for row in engine.rows(home) if row not in facts]
         if new.is_base(name) and not old.is_base(name):
             demoted[name] = row_set(engine.rows(name))
-    policies = old.checked.constraints
-    stated = [name for name, constraint in new.checked.constraints.items() if policies.get(name) != constraint]
+    stated = _policies_stated(old, new)
     rekeyed = [name for name in alike if new.schema(name).keys and old.schema(name).keys != new.schema(name).keys]
     return _Before(
         given,
@@ -159,6 +175,21 @@ def _before(state: State, new: Compiled) -> _Before:
         {name: engine.rows(name) if name in alike else () for name in stated},
         {name: engine.rows(name) for name in rekeyed},
     )
+
+
+def _policies_stated(old: Compiled, new: Compiled) -> list[str]:
+    """The constraints that are new or have another policy."""
+    policies = old.checked.constraints
+    return [name for name, constraint in new.checked.constraints.items() if policies.get(name) != constraint]
+
+
+def _stated(old: Compiled, new: Compiled) -> frozenset[str]:
+    """The constraints whose policy or rules are stated anew. Those that rest on a view with other rules are not."""
+    rules = [
+        {clause for clause in compiled.checked.clauses if clause.head.relation in new.checked.constraints}
+        for compiled in (old, new)
+    ]
+    return frozenset([*_policies_stated(old, new), *(clause.head.relation for clause in rules[0] ^ rules[1])])
 
 
 def _after(before: RowsByName, deltas: Deltas, new: Compiled) -> dict[str, list[Row]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -161,6 +161,16 @@ class Transaction:
     def warnings(self) -> tuple[Diagnostic, ...]:
         """Violations of constraints that only warn."""
         return self._result().warnings
+
+    @property
+    def violations(self) -> Mapping[str, Sequence[tuple[Any, ...]]]:
+        """The witnesses this transaction added, by constraint; of constraints that only warn, since others reject."""
+        return self._result().violations
+
+    @property
+    def repaired(self) -> Mapping[str, Sequence[tuple[Any, ...]]]:
+        """The witnesses this transaction took away, by constraint."""
+        return self._result().repaired
 
     def _result(self) -> Commit:
         if self._commit is None:

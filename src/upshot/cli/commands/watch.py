@@ -15,6 +15,7 @@ from upshot.cli.settings import OK, Engine, OnError
 from upshot.cli.terminal import Terminal
 from upshot.cli.transactions import at_change, commit_line
 from upshot.core.errors import EngineError, Error, UsageError
+from upshot.database.constraints import notes_of_repairs
 from upshot.database.database import Database
 
 
@@ -51,6 +52,6 @@ def _commits(terminal: Terminal, database: Database, changes: Path, on_error: On
 
 def _committed(terminal: Terminal, database: Database, line: ChangeLine) -> str:
     transaction = commit_line(database, line)
-    terminal.report(transaction.warnings)
+    terminal.report((*transaction.warnings, *notes_of_repairs(transaction.repaired, database.schemas)))
     changed = view_changes(transaction.changes, database.schemas)
     return f'{{"version": {transaction.version}, "changes": {changes_to_json(changed)}}}'

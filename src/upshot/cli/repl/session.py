@@ -25,6 +25,7 @@ from upshot.core.errors import Error, ProgramError, UsageError
 from upshot.core.schema import Role
 from upshot.core.span import Source, Span
 from upshot.database.changes import ChangeSet, Commit
+from upshot.database.constraints import notes_of_repairs
 from upshot.database.database import Database
 from upshot.database.definitions import merged, without
 from upshot.database.transaction import Transaction
@@ -125,7 +126,7 @@ class ReplSession:
                     transaction.delete(relation, [values])
         self._last = transaction
         self._show(transaction.version, transaction.changes)
-        self._terminal.report(transaction.warnings)
+        self._terminal.report((*transaction.warnings, *notes_of_repairs(transaction.repaired, self.database.schemas)))
 
     def _define(self, text: str) -> None:
         """Rules are added to those a view has. Facts of base relations are a transaction like any other."""
