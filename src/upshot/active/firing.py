@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from upshot.check.program import RuleAction
+from upshot.check.program import CheckedRule, RuleAction
 from upshot.core.row_sets import row_set
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Schema
@@ -13,19 +13,33 @@ from upshot.core.schema import Schema
 
 @dataclass(slots=True)
 class Firing:
-    """`rows` are the instances, parameters first. `key` names this firing for good: a call that is made again after a
-    crash has the same one. `error` is what went wrong after the commit, if something did.
+    """`rows` tell what the rule fired for: the values of its parameters, or of all variables its actions use if it has
+    none; `instances` are the same with whatever the actions need. `key` names this firing for good: a call that is made
+    again after a crash has the same one. `error` is what went wrong after the commit, if something did.
 
     While a transaction is open, `query` answers from the state that the rule sees; afterwards it is None.
     """
 
     rule: str
     rows: Rows
+    instances: Rows = field(repr=False, compare=False)
     coupling: str
+    places: tuple[int, ...] = field(default=(), repr=False, compare=False)
     version: int | None = None
     key: str = ""
     error: Exception | None = None
     query: Callable[..., Rows] | None = field(default=None, repr=False, compare=False)
+
+
+def shown_schema(rule: CheckedRule) -> Schema:
+    """The columns that users see of a rule's instances."""
+    return Schema(rule.name, tuple(rule.instance.columns[place] for place in rule.shown))
+
+
+def shown(rule: str, instances: Rows, places: Sequence[int]) -> Rows:
+    """The instances as users see them."""
+    schema = Schema(rule, tuple(instances.schema.columns[place] for place in places))
+    return Rows.of(schema, list(row_set(tuple(row[place] for place in places) for row in instances)))
 
 
 def arguments(rows: Rows, action: RuleAction) -> list[Row]:

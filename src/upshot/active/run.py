@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from upshot.active.cascade import Cascade
-from upshot.active.firing import Firing, arguments
+from upshot.active.firing import Firing, arguments, shown
 from upshot.active.rules import AFTER, DEFERRED, IMMEDIATE, ActiveRules
 from upshot.check.program import CheckedRule, Clause, RuleAction
 from upshot.core.row_sets import row_set
@@ -94,7 +94,7 @@ class RuleRun:
         if self._before_commit:
             deltas = self._process(self._before_commit)
         for rule, rows in self._turns(self._after):
-            self.firings.append(Firing(rule.name, rows, AFTER))
+            self.firings.append(_firing(rule, rows))
         return deltas
 
     @property
@@ -166,7 +166,7 @@ class RuleRun:
         return frozenset(row for row in found if _is_active(rule, row))
 
     def _fire(self, rule: CheckedRule, rows: Rows) -> None:
-        firing = Firing(rule.name, rows, rule.coupling)
+        firing = _firing(rule, rows)
         self.firings.append(firing)
         self._cascade.enter(rule, rows)
         for action in rule.actions:
@@ -180,6 +180,11 @@ class RuleRun:
             stage = self._change.insert if action.kind == "insert" else self._change.delete
             stage(action.target, arguments(rows, action))
         self._propagate()
+        self._processor.acted(rule.name)
+
+
+def _firing(rule: CheckedRule, rows: Rows) -> Firing:
+    return Firing(rule.name, shown(rule.name, rows, rule.shown), rows, rule.coupling, rule.shown)
 
 
 def _rows_of(window: Window[RowSet], relation: str, operation: str) -> list[Row]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from upshot.active.firing import Firing
+from upshot.active.firing import Firing, shown
 from upshot.check.program import CheckedRule, RuleAction
 from upshot.store import Task
 
@@ -44,13 +44,16 @@ def pending_of(rule: CheckedRule, firing: Firing, first: int) -> list[Pending]:
 def as_task(pending: Pending) -> Task:
     """For the outbox of a store."""
     actions = [[action.kind, action.target, action.columns] for action in pending.actions]
-    text = {"rule": pending.firing.rule, "per": pending.per, "actions": actions, "key": pending.firing.key}
-    return Task(*pending.place, json.dumps(text), pending.firing.rows)
+    firing = pending.firing
+    text = {"rule": firing.rule, "shown": firing.places, "per": pending.per, "actions": actions, "key": firing.key}
+    return Task(*pending.place, json.dumps(text), firing.instances)
 
 
 def from_task(task: Task) -> Pending:
     """The inverse of `as_task`."""
     found = json.loads(task.text)
     actions = tuple(RuleAction(kind, target, tuple(columns)) for kind, target, columns in found["actions"])
-    firing = Firing(found["rule"], task.rows, "after", task.version, found["key"])
+    places = tuple(found["shown"])
+    rows = shown(found["rule"], task.rows, places)
+    firing = Firing(found["rule"], rows, task.rows, "after", places, task.version, found["key"])
     return Pending(firing, task.number, actions, found["per"])

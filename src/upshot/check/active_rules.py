@@ -94,8 +94,7 @@ def _rule(rule: ActiveRule, options: RuleOptions, maker: ClauseMaker, names: Nam
     schema = inferred_schema(head, made, findings, Role.VIEW) if made else None
     if schema is None or findings.reported > start:
         return
-    semantics = options.values.get("semantics", "strict")
-    when = condition_of(rule, head, schema, semantics == "nervous", held, found.schemas)
+    when = condition_of(rule, head, schema, _semantics(rule, options) == "nervous", held, found.schemas)
     if findings.reported > start:
         return
     if when.becomes is not None:
@@ -122,6 +121,7 @@ def _checked(
         name=rule.name,
         parameters=tuple(p.name for p in rule.parameters if isinstance(p, Variable)),
         instance=schema,
+        shown=_shown(rule),
         identity=when.identity,
         triggers=when.triggers,
         windows=when.windows,
@@ -132,7 +132,7 @@ def _checked(
         becomes=None if when.becomes is None else when.becomes.name,
         actions=actions,
         priority=options.priority,
-        semantics=values.get("semantics", "strict"),
+        semantics=_semantics(rule, options),
         coupling=options.coupling,
         per=values.get("per", "set"),
         precedes=options.precedes,
@@ -140,6 +140,11 @@ def _checked(
         activations=() if values.get("active") == "false" else EVERY,
         span=rule.span,
     )
+
+
+def _semantics(rule: ActiveRule, options: RuleOptions) -> str:
+    """An event with a condition that held before is an event all the same, unless the rule asks for more."""
+    return options.values.get("semantics", "strict" if rule.event is None else "nervous")
 
 
 # ---- names --------------------------------------------------------------------------------------
@@ -230,6 +235,12 @@ def _instance(rule: ActiveRule) -> tuple[Atom, tuple[RuleAction, ...]]:
         span = action.span or action.atom.span
         actions.append(RuleAction(action.kind, action.atom.relation, tuple(columns), span))
     return Atom(rule.name, tuple(args), span=rule.span), tuple(actions)
+
+
+def _shown(rule: ActiveRule) -> tuple[int, ...]:
+    if rule.parameters:
+        return tuple(range(len(rule.parameters)))
+    return tuple(place for place, term in enumerate(_instance(rule)[0].args) if isinstance(term, Variable))
 
 
 def _targets(rule: ActiveRule, actions: Iterable[RuleAction], schemas: Mapping[str, Schema]) -> tuple[Target, ...]:

@@ -77,8 +77,9 @@ class RuleAction:
 
 @dataclass(frozen=True, slots=True)
 class CheckedRule:
-    """`instance`: the variables an instance consists of, parameters first, then what the actions use. `identity`: the
-    places that tell instances apart. `triggers`: pairs of a relation and `inserted` or `deleted`; one of them is enough
+    """`instance`: the values an instance consists of, parameters first, then what the actions use. `shown`: the places
+    of those that users see, the parameters or, without any, all variables. `identity`: the places that tell instances
+    apart. `triggers`: pairs of a relation and `inserted` or `deleted`; one of them is enough
     for a turn.
 
     `clauses` derive the instances from the current state, the `windows`, and `helpers` that they define themselves.
@@ -90,6 +91,7 @@ class CheckedRule:
     name: str
     parameters: tuple[str, ...]
     instance: Schema
+    shown: tuple[int, ...]
     identity: tuple[int, ...]
     triggers: tuple[tuple[str, str], ...]
     windows: tuple[WindowTable, ...] = ()

@@ -49,7 +49,7 @@ class Actions:
         """Once for all rows, or once for each."""
         function = self._functions[action.target]
         told: Mapping[str, Any] = {"firing": firing} if self._told[action.target] else {}
-        rows = arguments(firing.rows, action)
+        rows = arguments(firing.instances, action)
         if per == "set":
             function(rows, **told)
             return

@@ -19,6 +19,7 @@ from upshot.active.tasks import Pending, pending_of
 from upshot.check.program import RuleAction
 from upshot.core.row_sets import row_set
 from upshot.core.rows import Row, Rows
+from upshot.core.schema import Schema
 from upshot.database.actions import failed_call
 from upshot.database.changes import ChangeSet, Commit
 from upshot.database.compile import Compiled
@@ -172,10 +173,12 @@ def announce(state: State, changes: ChangeSet, afresh: Collection[str] = ()) -> 
 def announce_firings(state: State, firings: Iterable[Firing]) -> None:
     """Queues what the watchers of each rule are to hear: all instances it fired for, at once."""
     found: dict[str, set[Row]] = {}
+    schemas: dict[str, Schema] = {}
     watched = state.feed.watched()
     for firing in firings:
         if firing.rule in watched:
             found.setdefault(firing.rule, set()).update(row_set(firing.rows))
+            schemas[firing.rule] = firing.rows.schema
     for rule, rows in found.items():
-        schema = state.compiled.rules.rules[rule].instance
+        schema = schemas[rule]
         state.feed.announce(Event(rule, state.version, Rows.of(schema, list(rows)), Rows.of(schema, [])))

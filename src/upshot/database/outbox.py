@@ -62,7 +62,7 @@ def _carry_out(state: State, task: Pending, begin: Begin) -> list[Pending]:
     with begin(state, settles=task) as transaction:
         for action in task.actions:
             change = transaction.insert if action.kind == "insert" else transaction.delete
-            change(action.target, arguments(task.firing.rows, action))
+            change(action.target, arguments(task.firing.instances, action))
     _settle(state, task)
     return list(transaction.left)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
+from upshot.active.firing import shown_schema
 from upshot.active.tasks import Pending, as_task
 from upshot.core.errors import DataError, UsageError
 from upshot.core.schema import Role, Schema
@@ -131,7 +132,7 @@ class State:
     def watchable(self, name: str) -> Schema:
         """The columns of a relation, or of the instances of an active rule."""
         rule = self.compiled.rules.rules.get(name)
-        return self.schema(name) if rule is None else rule.instance
+        return self.schema(name) if rule is None else shown_schema(rule)
 
     def base(self, name: str) -> Schema:
         """The base relation that takes rows for `name`: itself, or the hidden part of a view that also has facts."""

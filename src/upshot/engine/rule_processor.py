@@ -37,8 +37,7 @@ class RowSets(Protocol[Rows]):
 class ScheduledRule:
     """A rule as the processor sees it. `triggers`: pairs of a relation and `inserted` or `deleted`; one of them is
     enough. `rank`: of two rules without another order, the one of smaller rank runs first. A `generated` rule keeps a
-    view; other rules run only when no generated rule is triggered, and what they change starts a new wave. What came
-    back within the window of a rule that is not generated did not happen: its transitions hold net rows only."""
+    view; other rules run only when no generated rule is triggered, and what they change starts a new wave."""
 
     name: str
     triggers: tuple[tuple[str, str], ...]
@@ -51,8 +50,7 @@ class ScheduledRule:
 @dataclass(frozen=True, slots=True)
 class Transition(Generic[Rows]):
     """The net effect of a window on a relation. Inserted and then deleted is nothing; deleted and then inserted is
-    both, or nothing in the window of a rule that is not generated. The relation before the window is what it holds now,
-    without `inserted`, with `deleted`."""
+    both. The relation before the window is what it holds now, without `inserted`, with `deleted`."""
 
     inserted: Rows
     deleted: Rows
@@ -60,6 +58,11 @@ class Transition(Generic[Rows]):
     def cancelled(self, sets: RowSets[Rows]) -> Transition[Rows]:
         """The same, without the rows that are in both."""
         return Transition(sets.without(self.inserted, self.deleted), sets.without(self.deleted, self.inserted))
+
+    def followed_by(self, later: Transition[Rows], sets: RowSets[Rows]) -> Transition[Rows]:
+        """Both, one after the other."""
+        inserted = sets.union((sets.without(self.inserted, later.deleted), later.inserted))
+        return Transition(inserted, sets.union((self.deleted, sets.without(later.deleted, self.inserted))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,22 +83,28 @@ class Window(Generic[Rows]):
         until: int,
         events: Mapping[str, list[Event[Rows]]],
         sets: RowSets[Rows],
-        *,
-        cancels: bool = False,
+        own: int | None = None,
     ) -> None:
-        """`cancels`: rows that were deleted and came back are in neither table."""
+        """What a rule did itself ends at `own`, if rows that come back are to cancel; see `RuleProcessor`."""
         self._since, self._until, self._events, self._sets = since, until, events, sets
-        self._cancels = cancels
+        self._own = own
         self._found: dict[str, Transition[Rows]] = {}
 
     def of(self, relation: str) -> Transition[Rows]:
         """The net effect on a relation."""
         if relation not in self._found:
-            log = self._events.get(relation, [])
-            first, end = (bisect_left(log, time, key=lambda event: event.time) for time in (self._since, self._until))
-            found = net_effect(log[first:end], self._sets)
-            self._found[relation] = found.cancelled(self._sets) if self._cancels else found
+            if self._own is None:
+                self._found[relation] = self._between(relation, self._since, self._until)
+            else:
+                own = self._between(relation, self._since, self._own).cancelled(self._sets)
+                rest = self._between(relation, self._own, self._until).cancelled(self._sets)
+                self._found[relation] = own.followed_by(rest, self._sets)
         return self._found[relation]
+
+    def _between(self, relation: str, since: int, until: int) -> Transition[Rows]:
+        log = self._events.get(relation, [])
+        first, end = (bisect_left(log, time, key=lambda event: event.time) for time in (since, until))
+        return net_effect(log[first:end], self._sets)
 
     def has(self, relation: str, operation: str) -> bool:
         """Whether the net effect has such rows."""
@@ -121,6 +130,10 @@ class RuleProcessor(Generic[Rows]):
     previous point if it has had none; so each change is considered exactly once by each rule. When no generated rule is
     triggered, the windows of all of them start anew: the views are consistent with what they rest on, and `old` means
     that state from now on.
+
+    In the window of a rule that is not generated, what was undone did not happen: a row that went and came back is in
+    neither table. Only what the rule itself took away counts as inserted when another brings it back, or two rules that
+    undo each other would seem to agree.
     """
 
     def __init__(self, rules: Iterable[ScheduledRule], sets: RowSets[Rows]) -> None:
@@ -136,6 +149,11 @@ class RuleProcessor(Generic[Rows]):
         self._now = 0
         self._since = dict.fromkeys((rule.name for rule in (*self._generated, *self._others)), 0)
         self._turns = dict.fromkeys(self._since, 0)
+        self._acted: dict[str, int] = {}
+
+    def acted(self, name: str) -> None:
+        """Everything that the rule did in its turn has been told."""
+        self._acted[name] = self._now
 
     def changed(self, relation: str, operation: str, rows: Rows) -> None:
         """Rows entered or left a relation: only rows that were absent, or present, before."""
@@ -179,9 +197,10 @@ class RuleProcessor(Generic[Rows]):
             happened = [each for each in rule.triggers if self._last.get(each, -1) >= since]
             if not happened:
                 continue
-            window = Window(since, self._now, self._events, self._sets, cancels=not rule.generated)
+            own = None if rule.generated else self._acted.get(rule.name, since)
+            window = Window(since, self._now, self._events, self._sets, own)
             if any(window.has(relation, operation) for relation, operation in happened):
-                self._since[rule.name] = self._now
+                self._since[rule.name] = self._acted[rule.name] = self._now
                 self._turns[rule.name] += 1
                 return Consideration(rule, window, self._turns[rule.name])
         return None
