@@ -18,6 +18,7 @@ from upshot.engine.spark.tables import Table
 from upshot.engine.spark.waves import Task, run_together
 from upshot.engine.work import Work
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan
+from upshot.plan.rule_changes import RuleChange
 
 
 class Attempt:
@@ -27,14 +28,14 @@ class Attempt:
     def __init__(
         self, plan: ProgramPlan | None, tables: Mapping[str, Table], schemas: Mapping[str, Schema], answers: Answers,
         limits: Limits, *, fresh: frozenset[tuple[str, ...]], decomposed: Mapping[tuple[str, ...], Decomposed],
-        on_demand: OnDemandTask | None = None,
+        rule_changes: Mapping[tuple[str, ...], RuleChange], on_demand: OnDemandTask | None = None,
     ) -> None:  # fmt: skip
         skipped = on_demand.views.strategies if on_demand is not None else {}
         self._components: Sequence[ComponentPlan] = plan.components if plan is not None else ()
         self._components = [each for each in self._components if each.views[0] not in skipped]
         self._on_demand = on_demand
         self._tables, self._schemas, self._answers, self._limits = tables, schemas, answers, limits
-        self._fresh, self._decomposed = fresh, decomposed
+        self._fresh, self._rule_changes, self._decomposed = fresh, rule_changes, decomposed
         self._running: dict[str, Propagation] = {}
         self.work = Work()
 
@@ -51,7 +52,7 @@ class Attempt:
             after |= {based[name] for name in component.reads if name in based}
             tasks.append(Task(_name(component), partial(self._begin, component), frozenset(after)))
         if self._on_demand is not None:
-            below = self._on_demand.views.reads
+            below = self._on_demand.reads
             named = {makers[name] for name in below if name in makers} | {based[n] for n in below if n in based}
             tasks.append(Task(_ON_DEMAND, self._on_demand.begin, frozenset(named)))
         here = all(isinstance(s.rows, LocalPiece) for statements in staged.values() for s in statements)
@@ -63,13 +64,13 @@ class Attempt:
         return self._summed(staged)
 
     def _begin(self, component: ComponentPlan) -> Steps[None] | None:
-        fresh = component.views in self._fresh
-        if not fresh and not any(self._tables[name].changed for name in component.reads):
+        fresh, change = component.views in self._fresh, self._rule_changes.get(component.views)
+        if not fresh and change is None and not any(self._tables[name].changed for name in component.reads):
             return None
         kind = ProductionPropagation if component.strategy == "production" else Propagation
         propagation = kind(
             component, self._tables, self._schemas, self._answers.session, self._limits, small=self._answers.small,
-            fresh=fresh, decomposed=self._decomposed.get(component.views),
+            fresh=fresh, rule_change=change, decomposed=self._decomposed.get(component.views),
         )  # fmt: skip
         self._running[_name(component)] = propagation
         return propagation.run()
@@ -85,7 +86,7 @@ class Attempt:
         work = self.work
         changed = [name for name in sorted(staged) if self._tables[name].changed]
         read = {name for component in self._components for name in component.reads}
-        read |= self._on_demand.views.reads if self._on_demand is not None else frozenset()
+        read |= self._on_demand.reads if self._on_demand is not None else frozenset()
         work.screened = sum(self._tables[name].changed for name in changed if name not in read)
         for component in self._components:
             done = self._running.get(_name(component))

@@ -22,9 +22,11 @@ from upshot.engine.spark.rule_frames import heads
 from upshot.engine.spark.spark_types import framed
 from upshot.engine.spark.tables import Table, TableStatistics, spilled
 from upshot.engine.work import ViewWork
+from upshot.plan.choice import read_by
 from upshot.plan.component_plans import stage_plans
 from upshot.plan.cost import Experience, Situation, decide
 from upshot.plan.program_plan import ComponentPlan
+from upshot.plan.rule_changes import RuleChange
 from upshot.plan.rule_plan import Action, Change, RulePlan, State
 
 Taken = Callable[[str, Piece], None]
@@ -33,16 +35,19 @@ _SIGN = {Action.GAIN: 1, Action.LOSE: -1}
 
 
 class Propagation:
-    """`fresh`: the views are to be computed from nothing. The tables of what it reads are settled when it runs; its
-    own are settled by it."""
+    """`fresh`: the views are to be computed from nothing; `rule_change`: they are to follow from other rules to the
+    present ones. The tables of what it reads are settled when it runs; its own are settled by it."""
 
     def __init__(
         self, plan: ComponentPlan, tables: Mapping[str, Table], schemas: Mapping[str, Schema], session: SparkSession,
-        limits: Limits, *, small: int, fresh: bool, decomposed: Decomposed | None = None,
+        limits: Limits, *, small: int, fresh: bool, rule_change: RuleChange | None = None,
+        decomposed: Decomposed | None = None,
     ) -> None:  # fmt: skip
         self.plan, self.work = plan, ViewWork()
         self._tables, self._schemas, self._session = tables, schemas, session
-        self._limits, self._small, self._fresh, self._decomposed = limits, small, fresh, decomposed
+        self._limits, self._small, self._fresh = limits, small, fresh
+        self._rule_change = rule_change if not fresh else None
+        self._decomposed = decomposed
         self._views = {view: tables[view] for view in plan.views}
         self._working = {view: table.committed for view, table in self._views.items()}
         """The new state of the views so far."""
@@ -55,7 +60,7 @@ class Propagation:
         """Bring the views from the old state to the new one."""
         started = time.perf_counter()
         strategy = self.plan.strategy
-        afresh = self._fresh or self._starts_from_nothing()
+        afresh = self._fresh or (self._rule_change is None and self._starts_from_nothing())
         if strategy == "aggregate":
             yield from grouped(self.plan.clauses[0], self._tables, self._schemas, self._session, self.work, afresh)
         elif strategy == "counting":
@@ -68,7 +73,7 @@ class Propagation:
 
     def _is_cheaper_anew(self) -> bool:
         """Whether so much changed that computing everything is expected to take fewer steps than following it."""
-        if self.plan.strategy not in ("maintenance", "bf"):
+        if self.plan.strategy not in ("maintenance", "bf") or self._rule_change is not None:
             return False
         tables = [self._tables[name] for name in self.plan.reads]
         inserted = sum(table.inserted.count for table in tables)
@@ -105,12 +110,14 @@ class Propagation:
 
     def _maintain(self) -> Steps[None]:
         """Algorithm 1. Over-deletion ends before rederivation starts: a row rederived early may rest on one still to be
-        deleted. [Staudt & Jarke 1996, section 3.1]"""
+        deleted. [Staudt & Jarke 1996, section 3.1] Where the rules change too, what the old rules derive goes by their
+        own deletion rules, so that nothing rests on a rule that is no longer there."""
         if (yield from self._maintain_parts()):
             return
         over = {view: Contents(table.types) for view, table in self._views.items()}
+        large = self._reads_much()
         if self._has_seeds("delete"):
-            yield from self._rounds("delete", Change.DELETED, over, present=False, take=_adding_to(over))
+            yield from self._rounds("delete", Change.DELETED, over, present=False, take=_adding_to(over), large=large)
         remaining = dict(over)
         if any(each.count for each in over.values()):
             for view, deleted in over.items():
@@ -128,7 +135,9 @@ class Propagation:
                 self._insert(view, rows)
                 adding(view, rows)
 
-            yield from self._rounds("insert", Change.INSERTED, self._working, present=False, take=insert, held=inserted)
+            yield from self._rounds(
+                "insert", Change.INSERTED, self._working, present=False, take=insert, held=inserted, large=large
+            )
         for view, table in self._views.items():
             came = yield from rows_without(inserted[view], over[view], self._session)
             went = yield from rows_without(remaining[view], inserted[view], self._session)
@@ -136,7 +145,7 @@ class Propagation:
 
     def _maintain_parts(self) -> Steps[bool]:
         """The same, each part of a decomposed recursion by itself; false where that cannot be done."""
-        if self._decomposed is None or not self._decomposed.maintains(self._tables):
+        if self._decomposed is None or self._rule_change is not None or not self._decomposed.maintains(self._tables):
             return False
         self.work.rounds += 1
         found = yield from self._decomposed.maintain(self._tables)
@@ -164,7 +173,7 @@ class Propagation:
         (table,) = self._views.values()
         plans = [plan for plan in self._plans(stage) if self._driven(plan)]
         large = stage == "load" and sum(self._tables[name].new.count for name in self.plan.reads) > self._small
-        large = large or not all(self._is_small(plan) for plan in plans)
+        large = large or self._reads_much() or not all(self._is_small(plan) for plan in plans)
         counted = [(self._heads(plan, small=not large), _SIGN[plan.action]) for plan in plans]
         yield from count(table, counted, self._session, self.work, afresh=stage == "load", large=large)
 
@@ -233,8 +242,22 @@ class Propagation:
         if driver is None:
             return True
         if driver.change is Change.ALL:
-            return self._tables[driver.match.relation].new.count > 0
+            return self._rows_in(driver.match.relation, driver.match.state) > 0
         return self._change(driver.match.relation, driver.change).count > 0
+
+    def _rows_in(self, relation: str, state: State) -> int:
+        if state is State.NEW and relation in self._views:
+            return self._working[relation].count
+        table = self._tables[relation]
+        return table.new.count if state is State.NEW else table.committed.count
+
+    def _reads_much(self) -> bool:
+        """Whether the rules that come or go, which are evaluated whole, read more than the driver holds."""
+        change = self._rule_change
+        if change is None:
+            return False
+        read = {name for clause in (*change.removed, *change.added) for name in read_by(clause)}
+        return sum(self._tables[name].size for name in read) > self._small
 
     def _is_small(self, plan: RulePlan) -> bool:
         """Whether the rows that drive the plan are in the driver."""
@@ -248,7 +271,10 @@ class Propagation:
         return any(plan.seed and self._driven(plan) for plan in self._plans(stage))
 
     def _plans(self, stage: str) -> list[RulePlan]:
-        return stage_plans(self.plan, stage, TableStatistics(self._tables, self._size))
+        statistics = TableStatistics(self._tables, self._size)
+        if self._rule_change is not None:
+            return self._rule_change.plans(stage, statistics)
+        return stage_plans(self.plan, stage, statistics)
 
     def _size(self, relation: str) -> int | None:
         return self._working[relation].count if relation in self._views else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from upshot.engine.spark.worker_memory import worker_memory
 from upshot.engine.work import ViewWork
 from upshot.plan.on_demand import OnDemand
 from upshot.plan.program_plan import ProgramPlan
+from upshot.rewrite.demand import DemandProgram
 
 Types = tuple[Type, ...]
 
@@ -74,14 +75,17 @@ class DemandJob:
     # ---- questions -----------------------------------------------------------------------------------------------
 
     def changes(
-        self, views: tuple[str, ...], afresh: Collection[str], work: ViewWork
-    ) -> Steps[dict[str, tuple[Piece, Piece]] | None]:
-        """What comes into the views, and what goes, by the changes of the tables."""
-        changed = {name: self._tables[name] for name in sorted(self._shared) if self._tables[name].changed}
+        self, views: tuple[str, ...], afresh: Collection[str], following: DemandProgram | None, work: ViewWork,
+        reads: Iterable[str] = (),
+    ) -> Steps[dict[str, tuple[Piece, Piece]] | None]:  # fmt: skip
+        """What comes into the views, and what goes, by the changes of the tables; and of the rules, if there are some
+        for `following` them, which read these stored relations besides."""
+        names = sorted(self._shared.union(reads))
+        changed = {name: self._tables[name] for name in names if self._tables[name].changed}
         inserted, deleted = self._sharing.changes(changed)
         types = tuple(self._tables[view].types for view in views)
-        wanted = NetChanges(views, frozenset(afresh), inserted, deleted)
-        pieces = yield from self._run(wanted, (*types, *types), "old", work)
+        wanted = NetChanges(views, frozenset(afresh), inserted, deleted, following)
+        pieces = yield from self._run(wanted, (*types, *types), "old", work, names)
         if pieces is None:
             return None
         return {view: (pieces[i], pieces[i + len(views)]) for i, view in enumerate(views)}
@@ -108,9 +112,10 @@ class DemandJob:
         return None if pieces is None else pieces[0]
 
     def _run(
-        self, wanted: NetChanges | Asked | Queried, made: tuple[Types, ...], state: str, work: ViewWork
-    ) -> Steps[list[Piece] | None]:
-        tables = {name: self._tables[name] for name in sorted(self._shared)}
+        self, wanted: NetChanges | Asked | Queried, made: tuple[Types, ...], state: str, work: ViewWork,
+        names: Sequence[str] | None = None,
+    ) -> Steps[list[Piece] | None]:  # fmt: skip
+        tables = {name: self._tables[name] for name in names or sorted(self._shared)}
         shared = self._sharing.relations({n: t.new if state == "new" else t.committed for n, t in tables.items()})
         folders = tuple(self._scratch.folder() for _ in made)
         task = DemandTask(self._shard, shared, folders, made, wanted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -22,6 +22,8 @@ from upshot.engine.spark.contents import Contents
 from upshot.engine.spark.decomposed import Decomposed
 from upshot.engine.spark.failures import TOO_LARGE_TO_SEND
 from upshot.engine.spark.given import Given
+from upshot.engine.spark.installed import Installed
+from upshot.engine.spark.installed import release as _release
 from upshot.engine.spark.on_demand import OnDemandTask, OnDemandViews
 from upshot.engine.spark.pieces import SMALL, Piece
 from upshot.engine.spark.queries import Query
@@ -34,6 +36,7 @@ from upshot.engine.spark.statements import Kind, Statement, key_conflicts, sifte
 from upshot.engine.spark.tables import Table, TableStatistics
 from upshot.engine.work import Work
 from upshot.plan.component_plans import stage_plans, stages_of
+from upshot.plan.following import afresh_on_demand, counted, followed_on_demand, following, remade
 from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan
 
@@ -46,30 +49,6 @@ _WITHOUT_PARTS = ("production", *ON_DEMAND)
 """Strategies that never run in parts."""
 
 T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Installed:
-    """A program with its tables; replaced whole, so that a failed definition is undone by putting the old one back."""
-
-    plan: ProgramPlan | None = None
-    schemas: Mapping[str, Schema] = field(default_factory=dict)
-    tables: dict[str, Table] = field(default_factory=dict)
-    fresh: frozenset[tuple[str, ...]] = frozenset()
-    """The components whose views are still to be computed from nothing."""
-    decomposed: dict[tuple[str, ...], Decomposed] = field(default_factory=dict)
-    """The recursive components that fall into parts, with what their workers know."""
-    on_demand: OnDemandViews | None = None
-    afresh: frozenset[str] = frozenset()
-    """Views on demand that the open definition made, or defined otherwise, or stores from now on."""
-    revived: frozenset[str] = frozenset()
-    """Views that are stored from now on and were not: their change is reported against the rows they had."""
-    restores: bool = False
-    """Whether the program is that of a store, and what follows from saved rows is no change."""
-
-    @property
-    def unstored(self) -> frozenset[str]:
-        return self.on_demand.unstored if self.on_demand is not None else frozenset()
 
 
 class SparkEngine:
@@ -115,42 +94,49 @@ class SparkEngine:
 
     def install(self, plan: ProgramPlan, recompute: Collection[str] = frozenset()) -> frozenset[str]:
         """Make the program's relations. One whose columns are unchanged keeps its rows; views that are new, or named in
-        `recompute`, are computed by the next `propagate`; the answer is which."""
+        `recompute`, are brought up to date by the next `propagate`. The answer: those of which all is computed."""
         assert self._before is None, "a definition is open already"
         self._open_change()
         before = self._now
-        counted = {view for c in plan.components if c.strategy == "counting" for view in c.views}
+        followers = following(before.plan, plan, recompute)
+        recompute = frozenset(recompute).difference(*followers)
+        tables, made = self._tables(plan, before)
+        anew = made | remade(before.plan, plan, recompute)
+        touched = anew | recompute
+        earlier = {component.views for component in before.plan.components} if before.plan else set()
+        stored = [c for c in plan.components if c.views[0] not in plan.on_demand.strategies]
+        self._before, self._now = before, Installed(plan, plan.normal.schemas, tables, self._decomposed(plan, before))
+        self._now.fresh = frozenset(c.views for c in stored if c.views not in earlier or touched & {*c.views})
+        self._now.rule_changes = {views: change for views, change in followers.items() if change is not None}
+        self._now.revived = frozenset(name for name in made & before.unstored if tables[name].previous is not None)
+        if plan.on_demand.strategies:
+            self._now.on_demand = OnDemandViews(
+                plan, tables, self._answers, self._scratch, self._limits, most_shared=self._most_shared
+            )
+            sip = self._limits.optimizations.sip
+            self._now.following = followed_on_demand(before.plan, plan, anew, sip=sip)
+            if self._now.following is None:
+                self._now.afresh = afresh_on_demand(before.plan, plan, touched)
+        return frozenset(view for views in self._now.fresh for view in views) | self._now.afresh
+
+    def _tables(self, plan: ProgramPlan, before: Installed) -> tuple[dict[str, Table], frozenset[str]]:
+        """The tables of the program, and which of them are new."""
+        with_counts = counted(plan)
         tables: dict[str, Table] = {}
         made: set[str] = set()
         for name, schema in plan.normal.schemas.items():
             kept = before.tables.get(name)
             same = kept is not None and kept.types == schema.types
             revived = name in before.unstored and name not in plan.on_demand.strategies
-            if kept is not None and same and kept.counted == (name in counted) and not revived:
+            if kept is not None and same and kept.counted == (name in with_counts) and not revived:
                 kept.schema = schema
                 tables[name] = kept
                 continue
-            tables[name] = self._table(schema, counted=name in counted)
+            tables[name] = self._table(schema, counted=name in with_counts)
             if same and schema.role is not Role.BASE and name not in plan.on_demand.strategies:
                 tables[name].previous = kept if not revived else self._table(schema, counted=False)
             made.add(name)
-        earlier = {component.views for component in before.plan.components} if before.plan else set()
-        touched = made.union(recompute)
-        fresh = {c.views for c in plan.components if c.views not in earlier or not touched.isdisjoint(c.views)}
-        self._before = before
-        self._now = Installed(plan, plan.normal.schemas, tables, frozenset(fresh))
-        self._now.decomposed = self._decomposed(plan, before)
-        self._now.revived = frozenset(name for name in made & before.unstored if tables[name].previous is not None)
-        if plan.on_demand.strategies:
-            self._now.on_demand = OnDemandViews(
-                plan, tables, self._answers, self._scratch, self._limits, most_shared=self._most_shared
-            )
-            known = before.on_demand.strategies if before.on_demand is not None else {}
-            stored_now = plan.on_demand.kept & before.unstored
-            self._now.afresh = frozenset(
-                v for v in plan.on_demand.strategies if v in touched or v not in known or v in stored_now
-            )
-        return frozenset(view for views in fresh for view in views) | self._now.afresh
+        return tables, frozenset(made)
 
     def _decomposed(self, plan: ProgramPlan, before: Installed) -> dict[tuple[str, ...], Decomposed]:
         """One for each recursive component; that of a component which stays as it is goes on."""
@@ -189,8 +175,8 @@ class SparkEngine:
             for name, rows in saved.items():
                 if name in self._now.tables and name not in computed:
                     self._answers.run(adopted(self._now.tables[name], rows, self._session))
-            counted = {c.views for c in plan.components if c.strategy == "counting"}
-            self._now.fresh = frozenset(c.views for c in plan.components if computed & {*c.views}) | counted
+            derived = {c.views for c in plan.components if c.strategy == "counting"}
+            self._now.fresh = frozenset(c.views for c in plan.components if computed & {*c.views}) | derived
             self.propagate()
             self.accept()
         except BaseException:
@@ -297,7 +283,7 @@ class SparkEngine:
         attempt = Attempt(
             self._now.plan, self._now.tables, self._now.schemas, self._answers, self._limits,
             fresh=self._now.fresh if self._before is not None else frozenset(), decomposed=self._now.decomposed,
-            on_demand=self._task_on_demand(),
+            rule_changes=self._now.rule_changes, on_demand=self._task_on_demand(),
         )  # fmt: skip
         changed = attempt.run(self._staged)
         self.work = attempt.work
@@ -308,7 +294,7 @@ class SparkEngine:
         now = self._now
         if now.on_demand is None:
             return None
-        return OnDemandTask(now.on_demand, now.afresh, self._rows_before, restores=now.restores)
+        return OnDemandTask(now.on_demand, now.afresh, self._rows_before, now.following, restores=now.restores)
 
     def _rows_before(self, view: str) -> Steps[Contents]:
         """The rows that a view had before the open definition, in its present shape."""
@@ -327,8 +313,7 @@ class SparkEngine:
         """The new state becomes the state. Nothing here can fail: all files were written by `propagate`."""
         for table in self._now.tables.values():
             table.accept()
-        now = self._now
-        now.fresh, now.afresh, now.revived, now.restores = frozenset(), frozenset(), frozenset(), False
+        self._now.settled()
         if self._before is not None:
             _release(self._before, keep=self._now)
         self._close_change()
@@ -358,12 +343,7 @@ class SparkEngine:
         """Remove every file that is neither committed, nor staged, nor still in somebody's hands."""
         kept: set[Path] = set(self._handed_out.folders())
         for installed in (self._now, self._before or Installed()):
-            for table in installed.tables.values():
-                kept.update(table.folders())
-            for decomposed in installed.decomposed.values():
-                kept.update(decomposed.files())
-            if installed.on_demand is not None:
-                kept.update(installed.on_demand.files())
+            kept.update(installed.files())
         for statements in self._staged.values():
             kept.update(path for statement in statements for path in statement.rows.folders())
         self._scratch.keep_only(kept)
@@ -478,13 +458,3 @@ class SparkEngine:
     def _readable(self) -> Installed:
         """The program before any open definition."""
         return self._before if self._before is not None else self._now
-
-
-def _release(installed: Installed, keep: Installed) -> None:
-    """Let go of what workers know of components that are gone."""
-    kept = {id(each) for each in keep.decomposed.values()}
-    for each in installed.decomposed.values():
-        if id(each) not in kept:
-            each.release()
-    if installed.on_demand is not None and installed.on_demand is not keep.on_demand:
-        installed.on_demand.release()

@@ -25,6 +25,7 @@ from upshot.engine.spark.statements import sifted
 from upshot.engine.spark.tables import Table, TableStatistics
 from upshot.engine.work import ViewWork
 from upshot.plan.demand_plans import group_plans, groups_of
+from upshot.plan.following import stored_in
 from upshot.plan.program_plan import ProgramPlan
 from upshot.rewrite.changes_on_demand import changes_on_demand
 from upshot.rewrite.demand import DemandProgram, Held
@@ -83,13 +84,22 @@ class OnDemandViews:
 
     # ---- changes -------------------------------------------------------------------------------------------------
 
-    def propagate(self, afresh: Collection[str], before: Before, work: ViewWork, *, restores: bool) -> Steps[None]:
-        """Settle the tables of the views. Those `afresh` are compared with the rows they had; `restores`: of the
-        others nothing has changed, whatever was computed below them."""
+    def propagate(
+        self,
+        afresh: Collection[str],
+        before: Before,
+        following: DemandProgram | None,
+        work: ViewWork,
+        *,
+        restores: bool,
+    ) -> Steps[None]:
+        """Settle the tables of the views. Those `afresh` are compared with the rows they had; `following`: the rules by
+        which all follow a change of their rules; `restores`: of the others nothing has changed, whatever was computed
+        below them."""
         started = time.perf_counter()
         found: Net = {}
         if not restores and self.strategies.keys() - set(afresh):
-            found = yield from self.changes(afresh, work)
+            found = yield from self.changes(afresh, following, work)
         for view, (came, went) in found.items():
             self._settle(view, came, went)
         shown = sorted(self._plan.source.schemas.keys() & set(afresh))
@@ -114,22 +124,26 @@ class OnDemandViews:
             contents = table.committed.changed(went, came)
         table.settle(contents, came, went)
 
-    def changes(self, afresh: Collection[str], work: ViewWork) -> Steps[Net]:
+    def changes(self, afresh: Collection[str], following: DemandProgram | None, work: ViewWork) -> Steps[Net]:
         """The net insertions and deletions of the views, all but those `afresh`, that follow from the changes of the
-        tables of stored relations."""
+        tables of stored relations, and of the rules if there are some for that."""
         found = None
-        if self._job.holds():
+        reads = stored_in(following) if following is not None else set()
+        if self._job.holds(reads):
             views = [view for view in self.strategies if view in self._plan.source.schemas and view not in afresh]
-            found = yield from self._job.changes(tuple(views), afresh, work)
+            found = yield from self._job.changes(tuple(views), afresh, following, work, reads)
         if found is None:
-            found = yield from self._changes_by_rounds(afresh, work)
+            found = yield from self._changes_by_rounds(afresh, following, work)
         work.inserted += sum(came.count for came, _ in found.values())
         work.deleted += sum(went.count for _, went in found.values())
         return {view: change for view, change in found.items() if change[0].count or change[1].count}
 
-    def _changes_by_rounds(self, afresh: Collection[str], work: ViewWork) -> Steps[Net]:
-        signs = {name: self._signs(name) for name in sorted(self.reads) if self._tables[name].changed}
-        program = self._program(signs, frozenset(afresh))
+    def _changes_by_rounds(
+        self, afresh: Collection[str], following: DemandProgram | None, work: ViewWork
+    ) -> Steps[Net]:
+        reads = self.reads if following is None else stored_in(following)
+        signs = {name: self._signs(name) for name in sorted(reads) if self._tables[name].changed}
+        program = following or self._program(signs, frozenset(afresh))
         given = {
             name: self._change(meaning.relation, meaning.state)
             for name, meaning in program.relations.items()
@@ -142,10 +156,22 @@ class OnDemandViews:
             for view in program.views:
                 if view in self._plan.source.schemas:
                     found[view] = self._net(run, view, "plus"), self._net(run, view, "minus")
+            if following is not None:
+                found = self._reported(found)
         finally:
             run.release(piece for change in found.values() for piece in change)
         work.add(run.work)
         return found
+
+    def _reported(self, found: Net) -> Net:
+        """Only what somebody listens to."""
+        reported = {}
+        for view, signs in self._plan.wanted().items():
+            if view in found:
+                none = nothing(self._tables[view].types)
+                plus, minus = found[view]
+                reported[view] = plus if "plus" in signs else none, minus if "minus" in signs else none
+        return reported
 
     def _signs(self, name: str) -> frozenset[str]:
         return frozenset(sign for sign in ("ins", "del") if self._change(name, sign).count)
@@ -290,12 +316,20 @@ class OnDemandViews:
 class OnDemandTask:
     """The part of all views on demand in one attempt of a commit. It begins when what they read is settled."""
 
-    def __init__(self, views: OnDemandViews, afresh: Collection[str], before: Before, *, restores: bool) -> None:
+    def __init__(
+        self, views: OnDemandViews, afresh: Collection[str], before: Before, following: DemandProgram | None, *,
+        restores: bool,
+    ) -> None:  # fmt: skip
         self.views, self.work, self.began = views, ViewWork(), False
-        self._afresh, self._before, self._restores = afresh, before, restores
+        self._afresh, self._before, self._following, self._restores = afresh, before, following, restores
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The stored relations that it is derived from."""
+        return self.views.reads.union(stored_in(self._following) if self._following is not None else ())
 
     def begin(self) -> Steps[None] | None:
-        if not self._afresh and (self._restores or not self.views.is_reached()):
+        if not self._afresh and self._following is None and (self._restores or not self.views.is_reached()):
             return None
         self.began = True
-        return self.views.propagate(self._afresh, self._before, self.work, restores=self._restores)
+        return self.views.propagate(self._afresh, self._before, self._following, self.work, restores=self._restores)

@@ -1,0 +1,69 @@
+"""A program as the engine on Spark holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from upshot.core.schema import Schema
+from upshot.engine.spark.decomposed import Decomposed
+from upshot.engine.spark.on_demand import OnDemandViews
+from upshot.engine.spark.tables import Table
+from upshot.plan.program_plan import ProgramPlan
+from upshot.plan.rule_changes import RuleChange
+from upshot.rewrite.demand import DemandProgram
+
+
+@dataclass(slots=True)
+class Installed:
+    """A program with its tables; replaced whole, so that a failed definition is undone by putting the old one back."""
+
+    plan: ProgramPlan | None = None
+    schemas: Mapping[str, Schema] = field(default_factory=dict)
+    tables: dict[str, Table] = field(default_factory=dict)
+    decomposed: dict[tuple[str, ...], Decomposed] = field(default_factory=dict)
+    """The recursive components that fall into parts, with what their workers know."""
+    on_demand: OnDemandViews | None = None
+
+    # While the definition is open:
+    fresh: frozenset[tuple[str, ...]] = frozenset()
+    """The components whose views are still to be computed from nothing."""
+    rule_changes: Mapping[tuple[str, ...], RuleChange] = field(default_factory=dict)
+    """The components whose rows are to follow from other rules to the present ones."""
+    afresh: frozenset[str] = frozenset()
+    """Views on demand that it made, or defined otherwise, or stores from now on."""
+    following: DemandProgram | None = None
+    """The rules by which views on demand follow from the rules they had."""
+    revived: frozenset[str] = frozenset()
+    """Views that are stored from now on and were not: their change is reported against the rows they had."""
+    restores: bool = False
+    """Whether the program is that of a store, and what follows from saved rows is no change."""
+
+    @property
+    def unstored(self) -> frozenset[str]:
+        return self.on_demand.unstored if self.on_demand is not None else frozenset()
+
+    def settled(self) -> None:
+        """The definition is accepted: nothing is left to be computed."""
+        self.fresh, self.rule_changes, self.revived, self.restores = frozenset(), {}, frozenset(), False
+        self.afresh, self.following = frozenset(), None
+
+    def files(self) -> Iterator[Path]:
+        """The files of committed rows, and those that workers were given."""
+        for table in self.tables.values():
+            yield from table.folders()
+        for decomposed in self.decomposed.values():
+            yield from decomposed.files()
+        if self.on_demand is not None:
+            yield from self.on_demand.files()
+
+
+def release(installed: Installed, keep: Installed) -> None:
+    """Let go of what workers know of components that are gone."""
+    kept = {id(each) for each in keep.decomposed.values()}
+    for each in installed.decomposed.values():
+        if id(each) not in kept:
+            each.release()
+    if installed.on_demand is not None and installed.on_demand is not keep.on_demand:
+        installed.on_demand.release()
