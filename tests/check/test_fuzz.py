@@ -48,6 +48,7 @@ SEED_TEXT = """
 .decl reach(x: symbol, y: symbol)
 .decl cost(x: Any, n: number)
 .decl few(n: unsigned, f: float)
+.decl gate(n: unsigned, f: float)
 road("Rome", "Bari", 374.5, 12).
 road("Bari", cat("Ro", "me"), 374 + 0.5, null).
 reach(X, Y) :- road(X, Y, K, _), K < 400.0.
@@ -62,8 +63,14 @@ open(X, date("2026-01-31"), timestamp("2026-01-31T10:00:00Z"), true) :- reach(X,
 .view reach strategy=rod materialized=false
 .deny loop(X) :- reach(X, X), X != "Rome".
 .deny loop on_violation=warn
+.rule tell(X) on insert reach(X, _) when old road(X, _, _, _), !old reach(_, X) do call ring(X).
+.rule pay(X, T) priority=3 when road(X, Y, K, T), K > 10.0, !open(X, _, _, true) do insert gate(3, 1.5), call ring(Y).
+.rule more(X) semantics=nervous when reach(X, Y) ; 3 < count : { road(X, _, _, Z) }, cost(X, Z) do delete gate(1, 2.5).
+.rule less(X) precedes=more semantics=strict on change road(X, _, _, _) when T = sum N : { cost(X, N) }, T > 3
+  do call ring(X, T + 1).
+.activate pay(X = "Rome", T = null)
+.deactivate tell
 """
-ACTIVE_RULE = ".rule tell(X) on insert reach(X, _) when old road(X, _, _, _) do call ring(X).\n"
 TOKENS = re.findall(r"\"[^\"]*\"|[A-Za-z_][A-Za-z0-9_]*|[0-9.]+|:-|<=|>=|!=|<:|\s+|.", SEED_TEXT)
 WORDS = [t for t in TOKENS if not t.isspace()]
 
@@ -75,7 +82,7 @@ def outcome(program: Program) -> CheckedProgram | None:
     except ProgramError as error:
         found = error
     else:
-        for clause in checked.clauses:
+        for clause in (*checked.clauses, *(c for rule in checked.rules for c in (*rule.clauses, *rule.before))):
             assert_clause_form(clause)
         return checked
     assert str(found)
@@ -123,7 +130,7 @@ def mutated(draw: random.Random) -> str:
             case _:
                 other = draw.randrange(len(tokens))
                 tokens[position], tokens[other] = tokens[other], tokens[position]
-    return "".join(tokens) + draw.choice(("", ACTIVE_RULE))
+    return "".join(tokens)
 
 
 def test_mutated_programs_give_programs_or_diagnostics() -> None:
