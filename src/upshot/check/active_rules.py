@@ -54,7 +54,8 @@ def active_rules(
 def _is_new(rule: ActiveRule, seen: dict[str, ActiveRule], names: NameCheck, findings: Findings) -> bool:
     """Whether the name is free: rules are watched by name, as relations are."""
     if rule.name in names.schemas or rule.name in names.constraints:
-        what = "relation" if rule.name in names.schemas else "constraint"
+        known = names.schemas.get(rule.name)
+        what = "constraint" if known is None or known.role is Role.CONSTRAINT else "relation"
         findings.error(
             "name-clash",
             f"rule `{rule.name}` has the name of a {what}",

@@ -60,7 +60,12 @@ def check(program: Program) -> CheckedProgram:
     constraints = constraint_clauses(sorted_items.denies, maker, names)
     visible = {**known.schemas, **constraints.schemas}
     check_directives(sorted_items.directives, visible, findings)
-    rules = active_rules(sorted_items.active, sorted_items.activations, maker, names)
+    rules = active_rules(
+        sorted_items.active,
+        sorted_items.activations,
+        replace(maker, schemas=visible),
+        replace(names, schemas=visible, constraints=denied - visible.keys()),
+    )
     schemas = {**visible, **rules.schemas}
     checked = CheckedProgram(
         schemas=schemas,

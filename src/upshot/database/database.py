@@ -14,7 +14,7 @@ from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.actions import Function
 from upshot.database.changes import Commit, Definition
-from upshot.database.compile import compile_text, compile_with_rules, compile_without_rules, nothing
+from upshot.database.compile import compile_items, compile_text, compile_with_rules, compile_without_rules, nothing
 from upshot.database.drop import drop
 from upshot.database.engines import Engine, local_engine
 from upshot.database.explain import Explanation, explain
@@ -32,7 +32,7 @@ from upshot.database.watch import Callback, Event, Subscription
 from upshot.database.what_if import WhatIf, what_if
 from upshot.engine.local import LocalEngine
 from upshot.store.trouble import not_durable
-from upshot.syntax.ast import Directive
+from upshot.syntax.ast import Activation, Constant, Directive
 
 
 class Database:
@@ -140,6 +140,20 @@ class Database:
         self._state.open()
         self._state.actions.register(name, function)
         self._carry_out([each for each in self._state.outbox if any(a.target == name for a in each.actions)])
+
+    def activate(self, rule: str, **bindings: Any) -> Definition:
+        """Makes a rule active for these values of its parameters: the first ones take the place of "for all", later
+        ones are added; without any, it is active for all. A definition, which a durable database keeps."""
+        return self._switch(rule, bindings, active=True)
+
+    def deactivate(self, rule: str, **bindings: Any) -> Definition:
+        """Takes values away that a rule was activated for; without any, the rule sleeps."""
+        return self._switch(rule, bindings, active=False)
+
+    def _switch(self, rule: str, bindings: Mapping[str, Any], *, active: bool) -> Definition:
+        item = Activation(rule, tuple((name, Constant(value)) for name, value in bindings.items()), active)
+        with self._state.writing("activate a rule" if active else "deactivate a rule"):
+            return redefine(self._state, compile_items((item,), self._state.compiled))
 
     def pending(self) -> tuple[Firing, ...]:
         """What rules have still to do after their commits, each with the error that stood in the way."""

@@ -8,6 +8,7 @@ from upshot.plan.order_body import Resolve, Resolved
 from upshot.plan.rule_plan import Absent, Action, Change, Probe, RulePlan, State, Step
 from upshot.plan.rule_plans import driven_plan
 from upshot.plan.statistics import Statistics
+from upshot.rewrite.change_rules import ABSENT_IN
 from upshot.rewrite.demand import DemandProgram, DemandRule, Held, Meaning
 from upshot.rewrite.shapes import aggregate_of
 from upshot.syntax.ast import Atom, Not
@@ -66,6 +67,21 @@ def _plan(rule: DemandRule, position: int | None, resolve: Resolve, statistics: 
     if plan.driver is not None and position in rule.rows:
         plan = replace(plan, driver=replace(plan.driver, of_head=True))
     return _with_rows(rule, plan)
+
+
+def filters(program: DemandProgram) -> dict[str, str]:
+    """For each relation of potential changes the one of the questions that they are put to: whole rows of the view, in
+    the state that must not have them. A question is a row of a set, and drives the rules that answer it once."""
+    named = {meaning: name for name, meaning in program.relations.items()}
+    found = {}
+    for name, meaning in program.relations.items():
+        sign, _, kind = meaning.state.partition("_")
+        if meaning.held is Held.PART and kind == "potential" and sign in ABSENT_IN:
+            adornment = "b" * program.schemas[name].arity
+            asked = named.get(Meaning(Held.ASKED, meaning.relation, f"{ABSENT_IN[sign]} {adornment}"))
+            if asked is not None:
+                found[name] = asked
+    return found
 
 
 def resolver(program: DemandProgram) -> Resolve:

@@ -19,7 +19,7 @@ from upshot.engine.local.phases import Phases, TableStatistics
 from upshot.engine.local.runner import Runner
 from upshot.engine.local.storage import Storage, Table
 from upshot.engine.work import ViewWork
-from upshot.plan.demand_plans import Group, group_plans, groups_of
+from upshot.plan.demand_plans import Group, filters, group_plans, groups_of
 from upshot.plan.rule_plan import Change
 from upshot.rewrite.demand import DemandProgram, DemandRule, Held
 from upshot.rewrite.shapes import aggregate_of, conjunction
@@ -99,6 +99,7 @@ class DemandRun:
         self._passing = np.array([self._places[name] for _, name in self._leaving], np.int64)
         self._leaving = [(gate, name) for gate, name in self._leaving if name not in results]
         self._left = 0
+        self._filters = filters(program)
 
     # ---- running -------------------------------------------------------------------------------------------
 
@@ -113,6 +114,8 @@ class DemandRun:
         if len(self._passing):
             work.peak = max(work.peak, int(self._all.words(T_LIVE)[self._passing].sum()))
         work.asked, work.answered = self._counted()
+        for name in self._filters:
+            self._count_potential(name, work)
         return work
 
     def _fixpoint(self, work: ViewWork, *, resumed: bool) -> None:
@@ -156,6 +159,7 @@ class DemandRun:
             name = self._leaving[self._left][1]
             self._left += 1
             if self.own[name].word(T_NINS):
+                self._count_potential(name, work)
                 self.own[name].wipe()
                 place = self._places[name]
                 self._all.set_windows(np.array([place]), 0, 0)
@@ -205,6 +209,13 @@ class DemandRun:
             clause, self._schemas[head], self._schemas[source], self.own[head], self._tables[source], self._codec
         )
         return groups.relation, view, mask
+
+    def _count_potential(self, name: str, work: ViewWork) -> None:
+        """Potential changes that are there, and how many of them were asked for, if the relation holds such."""
+        if name in self._filters and self.own[name].word(T_NINS):
+            rows = self.rows(name)
+            work.potential += len(rows)
+            work.questions += int(np.count_nonzero(self.own[self._filters[name]].row_numbers(rows, NEW) >= 0))
 
     def _counted(self) -> tuple[int, int]:
         """How many bindings were asked for, and how many rows answered."""

@@ -22,9 +22,10 @@ from upshot.engine.spark.pieces import FilePiece, LocalPiece, Piece, joined, not
 from upshot.engine.spark.rule_frames import heads
 from upshot.engine.spark.set_frames import within
 from upshot.engine.spark.spark_types import framed
+from upshot.engine.spark.statements import sifted
 from upshot.engine.spark.tables import Table, TableStatistics, spilled
 from upshot.engine.work import ViewWork
-from upshot.plan.demand_plans import Group, group_plans, groups_of
+from upshot.plan.demand_plans import Group, filters, group_plans, groups_of
 from upshot.plan.gate_order import waits_for
 from upshot.plan.rule_plan import Change, RulePlan, State
 from upshot.rewrite.demand import DemandProgram, DemandRule, Held
@@ -84,6 +85,7 @@ class DemandRounds:
             )
             yield from self._fixpoint(free)
         self._count()
+        yield from self._count_potential()
 
     def _fixpoint(self, free: _Pass) -> Steps[None]:
         while self._waiting(free):
@@ -197,6 +199,14 @@ class DemandRounds:
                 self.work.asked += self._known[name].count
             elif meaning.held is Held.ANSWERS:
                 self.work.answered += self._known[name].count
+
+    def _count_potential(self) -> Steps[None]:
+        """Potential changes, and how many of them were asked for."""
+        for name, asked in filters(self.program).items():
+            put = yield from sifted(self.rows(name), self._known[asked], self._session, present=True)
+            self.work.potential += self._known[name].count
+            self.work.questions += put.count
+            FilePiece(set(put.folders()), 0, ()).drop()
 
     def release(self, keep: Iterable[Piece] = ()) -> None:
         """Remove the files of all that was derived, but for these pieces."""
