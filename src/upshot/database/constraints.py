@@ -144,8 +144,8 @@ def _warning(slug: str, message: str, constraint: str, compiled: Compiled) -> Di
 
 
 def _keeping(name: str, rows: Sequence[Row], compiled: Compiled) -> str:
-    count = "1 violation" if len(rows) == 1 else f"{len(rows)} violations"
-    return f"{count} of constraint `{name}` stay: {_listed(compiled.schema(name), rows)}"
+    count, stay = ("1 violation", "stays") if len(rows) == 1 else (f"{len(rows)} violations", "stay")
+    return f"{count} of constraint `{name}` {stay}: {_listed(compiled.schema(name), rows)}"
 
 
 def notes_of_repairs(repaired: Violations, schemas: Mapping[str, Schema]) -> tuple[Diagnostic, ...]:
