@@ -62,6 +62,9 @@ def test_a_deleted_edge_takes_only_what_it_alone_gave(spark: Any, strategy: str,
         assert tx.stats.asked > 0
         assert tx.stats.answered > 0
         assert (tx.stats.jobs == 1) == (way == "on a worker")
+        if strategy == "epf":
+            # tc(b, d), tc(b, e1), tc(b, e2), and tc(a, d), which another way still gives.
+            assert (tx.stats.potential, tx.stats.questions) == (4, 4)
 
 
 @pytest.mark.parametrize("way", ["on a worker", "by rounds"])
