@@ -41,7 +41,7 @@ def said(text: str, slug: str) -> list[str]:
         pytest.param(".rule a(I) when low(I) do insert orders(I, 1).", [], id="the view does not rest on it"),
         pytest.param(
             ".rule a(I, Q) on insert quantity(I, Q) do insert threshold(I, Q).\n.rule b(I) when low(I) do call f(I).",
-            ["a inserted threshold > b by inserted b_becomes"],
+            ["a inserted threshold > b by inserted low"],
             id="through a view",
         ),
         pytest.param(

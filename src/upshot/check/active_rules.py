@@ -98,7 +98,7 @@ def _rule(rule: ActiveRule, options: RuleOptions, maker: ClauseMaker, names: Nam
     when = condition_of(rule, head, schema, _semantics(rule, options) == "nervous", held, found.schemas)
     if findings.reported > start:
         return
-    if when.becomes is not None:
+    if when.becomes_clauses:
         _hide(when, body, options, found)
     found.rules.append(_checked(rule, schema, actions, when, replace(options, coupling=coupling)))
 
@@ -209,10 +209,10 @@ def _target(rule: ActiveRule, atom: Atom, check: NameCheck, findings: Findings) 
     if schema is not None and schema.role is not Role.BASE:
         findings.error(
             "action-on-view",
-            f"rule `{rule.name}` cannot change view `{schema.name}`",
+            f"rule `{rule.name}` cannot change {schema.role.value} `{schema.name}`",
             atom.span or rule.span,
             label="defined by rules",
-            help="change the base relations that the view is defined from",
+            help="change the base relations that it is defined from",
         )
 
 

@@ -32,6 +32,7 @@ class Condition:
     before: tuple[Clause, ...] = ()
     before_schema: Schema | None = None
     becomes: Schema | None = None
+    """With `becomes_clauses`, a view of its own; without, one that is there."""
     becomes_clauses: tuple[Clause, ...] = ()
 
 
@@ -131,6 +132,8 @@ def _becoming(work: Work, identity: tuple[int, ...], hidden: Iterable[str]) -> C
     """Strict: a view over the identity, whose additions fire."""
     rule = work.rule
     assert rule.condition is not None
+    if (selected := _selected(work, identity)) is not None:
+        return selected
     taken = {*work.states.schemas, *hidden}
     head = Atom(fresh_name(f"{rule.name}_becomes", taken), tuple(work.head.args[i] for i in identity), span=rule.span)
     made = work.free.rule((head,), rule.condition, rule.span, infer=True)
@@ -145,6 +148,29 @@ def _becoming(work: Work, identity: tuple[int, ...], hidden: Iterable[str]) -> C
     window = Atom(work.states.window(schema.name, INSERTED), head.args)
     found.clauses = work.clauses(And((joined, rule.condition)) for joined in _matching(window, schema, work.states))
     return found
+
+
+def _selected(work: Work, identity: tuple[int, ...]) -> Condition | None:
+    """No view is needed where the condition picks whole rows of one relation: what becomes true is what comes to it."""
+    choices = alternatives(work.rule.condition)
+    reading = [literal for literal in choices[0] if any(True for _ in atoms(literal))]
+    if len(choices) > 1 or len(reading) != 1 or not isinstance(reading[0], Atom) or _has_strategy(work.rule):
+        return None
+    atom = reading[0]
+    names = {term.name for term in atom.args if isinstance(term, Variable)}
+    if not all(isinstance(term, Variable | Constant) for term in atom.args) or len(names) != len(identity):
+        return None
+    found = Condition(identity, ((atom.relation, INSERTED),))
+    if len(choices[0]) == 1 and atom.args == work.head.args and len(names) == len(atom.args):
+        return replace(found, becomes=work.free.schemas[atom.relation])
+    window = replace(atom, relation=work.states.window(atom.relation, INSERTED))
+    found.clauses = work.clauses([And(tuple(window if literal is atom else literal for literal in choices[0]))])
+    return found
+
+
+def _has_strategy(rule: ActiveRule) -> bool:
+    """Whether the rule says how its view is kept, so that it has one."""
+    return any(option == "strategy" for option, _ in rule.options)
 
 
 def _matching(window: Atom, schema: Schema, states: States) -> Iterator[Formula]:

@@ -90,6 +90,7 @@ class Events:
         windows = {table.schema.name: table.relation for table in rule.windows}
         clauses = (*rule.clauses, *rule.before, *self.definitions.get(rule.becomes or "", ()))
         waiting = [windows.get(a.relation, a.relation) for clause in clauses for x in clause.body for a in atoms(x)]
+        waiting += [] if rule.becomes is None else [rule.becomes]
         found: set[str] = set()
         while waiting:
             name = waiting.pop()

@@ -85,7 +85,8 @@ class CheckedRule:
     `clauses` derive the instances from the current state, the `windows`, and `helpers` that they define themselves.
     `before` derive the identities that held before the window already; those do not fire. A strict condition without an
     event is a hidden view, `becomes`, over the identity: its additions are what fires, and if an instance is nothing
-    but its identity there are no clauses.
+    but its identity there are no clauses. A condition that picks whole rows of one relation needs no view: `becomes` is
+    that relation, or nothing, and the clauses pick from its window.
     """
 
     name: str
