@@ -170,3 +170,15 @@ def test_a_view_that_is_not_stored_follows_its_rules_too() -> None:
             assert made.stats.derived < whole / 5
             assert made.stats.stored == 0
             db.verify()
+
+
+def test_a_view_of_production_rules_is_stored_and_no_longer_and_again() -> None:
+    with upshot.connect() as db:
+        db.define(".decl e(x: number) .decl v(x: number) v(X) :- e(X), X > 1. v(X) :- e(Y), X = Y + 10.")
+        with db.transaction() as tx:
+            tx.insert("e", [(1,), (2,), (3,)])
+        for stored in (False, True, False, True):
+            made = db.define(f".view v strategy=production materialized={str(stored).lower()}")
+            assert not made.changes["v"]
+            assert len(db.rows("v")) == 5
+            db.verify()

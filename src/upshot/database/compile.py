@@ -213,12 +213,12 @@ def difference(old: Compiled, new: Compiled) -> Difference:
 
 def _definitions(compiled: Compiled) -> Mapping[str, Any]:
     """For each relation of the plan whatever its rows depend on, in a form that compares."""
-    normal, strategies = compiled.plan.normal, compiled.plan.strategies
+    normal, strategies, on_demand = compiled.plan.normal, compiled.plan.strategies, compiled.plan.on_demand.strategies
     clauses: dict[str, set[Any]] = {name: set() for name in normal.schemas}
     for clause in normal.clauses:
         clauses[clause.head.relation].add(clause)
     strategy: Callable[[str], object] = lambda name: strategies[name].strategy if name in strategies else None  # noqa: E731
     return {
-        name: (schema.columns, schema.role is Role.BASE, schema.keys, clauses[name], strategy(name))
+        name: (schema.columns, schema.role is Role.BASE, schema.keys, clauses[name], strategy(name), name in on_demand)
         for name, schema in normal.schemas.items()
     }
