@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +13,13 @@ from upshot.engine.local.codec import Codec
 from upshot.engine.local.demand_run import DemandRun
 from upshot.engine.local.installed import Installed
 from upshot.engine.local.queries import Query
+from upshot.engine.local.questions import Given, Question
 from upshot.engine.local.runner import Runner
 from upshot.engine.local.storage import Storage, Table
 from upshot.engine.work import ViewWork
 from upshot.rewrite.questions import about_clauses
 
 Codes = NDArray[np.int64]
-Given = Mapping[str, tuple[Schema, Codes]]
-"""Relations that are there for one query only, with their rows."""
 
 
 class Answers:
@@ -41,22 +39,31 @@ class Answers:
         reaches = views is not None and views.reaches(clauses)
         if views is not None and reaches and not helpers and views.started.can_answer(clauses, self._state):
             return views.started.answer(schema, clauses)
-        known = {name: each for name, (each, _) in given.items()}
-        with self._tables(given) as tables:
-            if not reaches and not helpers:
-                schemas = {**self._installed.schemas, **known}
-                query = Query(schemas, tables, self._storage, self._codec, self._runner, self._state)
-                normal = query.normal(schema, clauses)
-                if not given or len(normal.strata) == 1:
-                    codes = query.derived(schema.name, normal)
-                    self.work = query.work
-                    return codes
-            return self._on_demand(schema, clauses, tables, known, helpers)
+        if not (reaches or given or helpers):
+            query = Query(
+                self._installed.schemas, self._installed.tables, self._storage, self._codec, self._runner, self._state
+            )
+            codes = query.answer(schema, clauses)
+            self.work = query.work
+            return codes
 
-    def _on_demand(
-        self, schema: Schema, clauses: tuple[Clause, ...], tables: Mapping[str, Table], given: Mapping[str, Schema],
+        def make(tables: Mapping[str, Table]) -> Question:
+            return self._question(schema, clauses, {name: each for name, (each, _) in given.items()}, tables, helpers)
+
+        if given:
+            codes, self.work = self._installed.questions_of(self._storage).answer(schema.name, clauses, given, make)
+            return codes
+        question = make({})
+        try:
+            codes, self.work = question.answer({})
+            return codes
+        finally:
+            question.release(self._storage)
+
+    def _question(
+        self, schema: Schema, clauses: tuple[Clause, ...], given: Mapping[str, Schema], tables: Mapping[str, Table],
         helpers: Mapping[str, Schema],
-    ) -> Codes:  # fmt: skip
+    ) -> Question:  # fmt: skip
         plan, views = self._installed.plan, self._installed.on_demand
         normal = plan.normal if plan is not None else CheckedProgram({}, (), {}, ())
         question, program = about_clauses(
@@ -64,25 +71,7 @@ class Answers:
             helpers=helpers,
         )  # fmt: skip
         run = DemandRun(
-            question.program, tables, program.schemas, self._storage, self._codec, self._runner, memo=self._memo
-        )
-        try:
-            self.work = run.run({})
-            return run.rows(question.answers[schema.name])
-        finally:
-            run.release()
-
-    @contextmanager
-    def _tables(self, given: Given) -> Iterator[Mapping[str, Table]]:
-        """All tables there are to read."""
-        made: dict[str, Table] = {}
-        try:
-            for name, (schema, codes) in given.items():
-                made[name] = table = self._storage.create(schema.arity)
-                table.stage(codes, insert=True)
-                table.settle()
-                table.accept()
-            yield {**self._installed.tables, **made}
-        finally:
-            for table in made.values():
-                self._storage.drop(table)
+            question.program, {**self._installed.tables, **tables}, program.schemas, self._storage, self._codec,
+            self._runner, memo=self._memo,
+        )  # fmt: skip
+        return Question(clauses, run, tables, question.answers[schema.name])

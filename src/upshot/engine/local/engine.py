@@ -360,7 +360,9 @@ class LocalEngine:
     def _collect(self) -> None:
         on_demand = self._now.on_demand.texts() if self._now.on_demand is not None else ()
         screening = self._now.screening.texts() if self._now.screening is not None else ()
-        constants = (*(code for each in self._now.components for code in each.texts()), *on_demand, *screening)
+        questions = self._now.questions.texts() if self._now.questions is not None else ()
+        made = (code for each in self._now.components for code in each.texts())
+        constants = (*made, *on_demand, *screening, *questions)
         collect_garbage(self._codec.dictionary, self._now.schemas, self._now.tables, constants, self._factory.alive)
 
     def _close_change(self) -> None:

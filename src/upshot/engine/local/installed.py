@@ -9,6 +9,7 @@ from upshot.core.schema import Schema
 from upshot.engine.local.codec import Codec
 from upshot.engine.local.component import Component
 from upshot.engine.local.on_demand import OnDemandViews
+from upshot.engine.local.questions import Questions
 from upshot.engine.local.runner import Runner
 from upshot.engine.local.screening import Screening
 from upshot.engine.local.storage import Storage, Table
@@ -29,6 +30,13 @@ class Installed:
     screening: Screening | None = None
     afresh: frozenset[str] = frozenset()
     """Views on demand that the open definition made, or defined otherwise."""
+    questions: Questions | None = None
+
+    def questions_of(self, storage: Storage) -> Questions:
+        """What is asked again and again of this program."""
+        if self.questions is None:
+            self.questions = Questions(storage)
+        return self.questions
 
 
 def same_shape(one: Schema, other: Schema) -> bool:
@@ -68,6 +76,8 @@ def drop(installed: Installed, storage: Storage, keep: Installed) -> None:
         installed.on_demand.release()
     if installed.screening is not None:
         installed.screening.release()
+    if installed.questions is not None:
+        installed.questions.release()
     kept = {id(table) for table in keep.tables.values()}
     for table in installed.tables.values():
         if id(table) not in kept:
