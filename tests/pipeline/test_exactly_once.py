@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.conftest import environment_with
 from tests.pipeline.lake import Lake, summed
-from tests.properties.settings import case_count
+from tests.properties.settings import case_count, is_soak
 from upshot.pipeline import steps
 from upshot.pipeline.metrics import BatchMetrics
 from upshot.pipeline.steps import POINTS
@@ -68,6 +68,9 @@ FAULTS = (
 )
 """Each kills the process in the batch after the one that the kill before left behind."""
 
+FEW_FAULTS = ("record:1", "recorded:2", "finish:2")
+"""What `make test` kills for good: before the commit, after it, and when all is done but said."""
+
 
 def start(lake: Lake, **environment: str) -> int:
     command = [sys.executable, "-m", "upshot", "pipeline", "run", str(lake.file), "--once"]
@@ -79,14 +82,16 @@ def start(lake: Lake, **environment: str) -> int:
 
 @pytest.mark.slow
 def test_a_driver_killed_at_every_step_leaves_nothing_undone_or_done_twice(spark: Any, tmp_path: Path) -> None:
+    """All steps by `make soak`; `make test` kills at a few, and ends the run at every one in this process, below."""
     assert {fault.partition(":")[0] for fault in (FIRST_FAULT, *FAULTS)} == set(POINTS)
-    changes = random_changes(1, len(FAULTS) + 1)
+    faults = FAULTS if is_soak() else FEW_FAULTS
+    changes = random_changes(1, len(faults) + 1)
     killed = Lake(tmp_path / "killed")
     assert start(killed, UPSHOT_TESTING="1", UPSHOT_FAULT_AT=FIRST_FAULT) == -9
     # Nothing can be killed inside the writer: these are the files that it puts down before the table's first version.
     (killed.root / "out" / "path" / "_delta_log").mkdir(parents=True)
     (killed.root / "out" / "path" / "part-00000-5f-c000.snappy.parquet").write_bytes(b"half")
-    for change, fault in zip(changes, FAULTS, strict=False):
+    for change, fault in zip(changes, faults, strict=False):
         killed.change(*change)
         assert start(killed, UPSHOT_TESTING="1", UPSHOT_FAULT_AT=fault) == -9, fault
     killed.change(*changes[-1])
@@ -110,6 +115,28 @@ def mortal(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     monkeypatch.setenv("UPSHOT_TESTING", "1")
     yield monkeypatch
     steps._passed.clear()
+
+
+@pytest.mark.slow
+def test_a_run_struck_down_at_every_step_ends_as_one_that_was_not(
+    spark: Any, tmp_path: Path, mortal: pytest.MonkeyPatch
+) -> None:
+    """The first step comes before there is a batch, each other one in a batch of its own."""
+    changes = random_changes(2, len(FAULTS))
+    struck = Lake(tmp_path / "struck", spark=spark)
+    died = []
+    for change, fault in zip(changes, (FIRST_FAULT, *FAULTS[1:]), strict=True):
+        struck.change(*change)
+        mortal.setenv("UPSHOT_FAULT_AT", fault.partition(":")[0] + ":1")
+        steps._passed.clear()
+        try:
+            struck.run()
+        except Died:
+            died.append(fault.partition(":")[0])
+        mortal.setenv("UPSHOT_FAULT_AT", "")
+        struck.run()
+    assert set(died) == set(POINTS) - {"read"}
+    assert struck.everything() == uninterrupted(Lake(tmp_path / "calm", spark=spark), changes)
 
 
 @pytest.mark.slow
