@@ -197,6 +197,9 @@ def _net(delta: tuple[Rows, Rows] | None) -> Net:
 
 
 def _is_active(rule: CheckedRule, row: Row) -> bool:
-    """Whether the rule is active for the instance, whose first columns are the parameters."""
+    """Whether the rule is active for the instance, whose first columns are the parameters; one NaN stands for all."""
     values = dict(zip(rule.parameters, row, strict=False))
-    return any(all(values[name] == value for name, value in binding.items()) for binding in rule.activations)
+    return any(
+        all(values[name] is value or values[name] == value for name, value in binding.items())
+        for binding in rule.activations
+    )

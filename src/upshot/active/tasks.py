@@ -21,6 +21,8 @@ class Pending:
     actions: tuple[RuleAction, ...]
     per: str = "set"
     attempts: int = 0
+    under_way: bool = False
+    """Somebody is carrying it out at this moment."""
 
     @property
     def is_call(self) -> bool:

@@ -4,7 +4,7 @@ from upshot.check.checking import check
 from upshot.check.mistakes import with_findings
 from upshot.check.printing import print_checked, print_clause
 from upshot.check.program import CheckedProgram, Clause, Constraint, Literal, ViewOptions
-from upshot.check.query import check_query
+from upshot.check.query import binding, check_query
 from upshot.check.strata import stratify
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Constraint",
     "Literal",
     "ViewOptions",
+    "binding",
     "check",
     "check_query",
     "print_checked",

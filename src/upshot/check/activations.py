@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -84,7 +85,8 @@ def _values(rule: CheckedRule, item: Activation, findings: Findings) -> Binding 
                 help="write two activations",
             )
         elif _fits(name, constant, column, findings):
-            values[name] = convert(constant, column.type, findings).value
+            value = convert(constant, column.type, findings).value
+            values[name] = value if value == value else math.nan
     return values if findings.reported == before else None
 
 

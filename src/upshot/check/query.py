@@ -92,13 +92,23 @@ def _constants(formula: Formula, parameters: Mapping[str, Any], findings: Findin
     result = {}
     for name, parameter in used.items():
         if name in parameters:
-            constant = _constant(parameters[name], parameter, findings)
+            constant = value_constant(parameters[name], f"${name}", parameter.span, findings)
             if constant is not None:
                 result[name] = constant
     return result
 
 
-def _constant(value: Any, parameter: Parameter, findings: Findings) -> Constant | None:
+def binding(name: str, value: Any) -> Constant:
+    """The value that a parameter of a rule is bound to."""
+    findings = Findings()
+    constant = value_constant(value, name, None, findings)
+    findings.raise_errors()
+    assert constant is not None, "nothing was reported"
+    return constant
+
+
+def value_constant(value: Any, parameter: str, span: Span | None, findings: Findings) -> Constant | None:
+    """A value that Python gives for a parameter; None if no column could hold it."""
     if type(value).__module__ == "numpy" and hasattr(value, "item"):
         value = value.item()
     match value:
@@ -122,9 +132,9 @@ def _constant(value: Any, parameter: Parameter, findings: Findings) -> Constant 
             naive = isinstance(value, datetime.datetime)
             findings.error(
                 "bad-parameter",
-                f"parameter `${parameter.name}` cannot be a "
+                f"parameter `{parameter}` cannot be a "
                 + ("datetime without time zone" if naive else f"`{type(value).__name__}`"),
-                parameter.span,
+                span,
                 label="cannot be bound",
                 help="give it a time zone, for example UTC"
                 if naive

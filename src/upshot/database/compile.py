@@ -17,7 +17,7 @@ from typing import Any
 
 from upshot.active.rules import ActiveRules
 from upshot.check import check, with_findings
-from upshot.check.program import CheckedProgram
+from upshot.check.program import CheckedProgram, CheckedRule
 from upshot.core.errors import ProgramError, UsageError
 from upshot.core.schema import Role, Schema
 from upshot.database.definitions import merged, without
@@ -37,6 +37,10 @@ class Compiled:
     plan: ProgramPlan
     visible: Mapping[str, Schema]
     rules: ActiveRules
+
+    def rule(self, name: str) -> CheckedRule | None:
+        """The active rule of that name, awake or not."""
+        return next((rule for rule in self.checked.rules if rule.name == name), None)
 
     def schema(self, name: str) -> Schema:
         return self.checked.schemas[name]

@@ -9,6 +9,7 @@ from typing import Any
 
 from upshot.active.firing import Firing
 from upshot.active.tasks import Pending
+from upshot.check import binding
 from upshot.core.errors import UsageError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
@@ -32,7 +33,7 @@ from upshot.database.watch import Callback, Event, Subscription
 from upshot.database.what_if import WhatIf, what_if
 from upshot.engine.local import LocalEngine
 from upshot.store.trouble import not_durable
-from upshot.syntax.ast import Activation, Constant, Directive
+from upshot.syntax.ast import Activation, Directive
 
 
 class Database:
@@ -82,7 +83,7 @@ class Database:
             return redefine(self._state, compile_without_rules(text, self._state.compiled))
 
     def drop(self, name: str) -> Definition:
-        """Removes a view or constraint that nothing uses, or a base relation that is empty too."""
+        """Removes a view, constraint or active rule that nothing uses, or a base relation that is empty too."""
         with self._state.writing("drop a relation"):
             return drop(self._state, name)
 
@@ -91,6 +92,12 @@ class Database:
         """The relations by name, with their columns and roles."""
         self._state.open()
         return self._state.schemas
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The names of the active rules, in the order of their definition."""
+        self._state.open()
+        return tuple(rule.name for rule in self._state.compiled.checked.rules)
 
     @property
     def directives(self) -> tuple[Directive, ...]:
@@ -151,7 +158,7 @@ class Database:
         return self._switch(rule, bindings, active=False)
 
     def _switch(self, rule: str, bindings: Mapping[str, Any], *, active: bool) -> Definition:
-        item = Activation(rule, tuple((name, Constant(value)) for name, value in bindings.items()), active)
+        item = Activation(rule, tuple((name, binding(name, value)) for name, value in bindings.items()), active)
         with self._state.writing("activate a rule" if active else "deactivate a rule"):
             return redefine(self._state, compile_items((item,), self._state.compiled))
 
@@ -194,7 +201,7 @@ class Database:
             schema = state.watchable(view)
             subscription = Subscription(view, callback, state.feed)
             if since is None:
-                is_rule = view in state.compiled.rules.rules
+                is_rule = state.compiled.rule(view) is not None
                 rows = Rows.of(schema, []) if is_rule else engine.rows(view)
                 first = Event(view, state.version, rows, Rows.of(schema, []), snapshot=True)
                 state.feed.add(subscription, [first])
@@ -241,9 +248,10 @@ class Database:
 
     # ---- insight --------------------------------------------------------------------------------
 
-    def explain(self, view: str | None = None) -> Explanation:
-        """How one view, or every view, is maintained and why so; `.svg()` draws the network."""
-        return explain(self._state, view)
+    def explain(self, name: str | None = None) -> Explanation:
+        """How one view, or every view, is maintained and why so; when one active rule, or each, fires, and which sets
+        off which. `.svg()` draws the network."""
+        return explain(self._state, name)
 
     def verify(self) -> Verified:
         """Recomputes every view from the base rows and compares; raises `VerifyError` on any difference."""

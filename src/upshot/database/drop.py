@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from upshot.check.variables import atoms
 from upshot.core.errors import UsageError
 from upshot.database.changes import Definition
 from upshot.database.compile import compile_without
@@ -9,27 +12,51 @@ from upshot.database.definitions import constraint_names
 from upshot.database.dependencies import dependencies
 from upshot.database.redefine import redefine
 from upshot.database.state import State
-from upshot.syntax.ast import Declaration, Program
+from upshot.syntax.ast import ActiveRule, Declaration, Program
 
 
 def drop(state: State, name: str) -> Definition:
-    """Removes the relation with its rules and settings; refused while something uses it, watches it or is in it."""
-    name = state.schema(name).name
+    """Removes the relation with its rules and settings, or the active rule; refused while something uses it, watches
+    it or is in it."""
     checked = state.compiled.checked
+    if any(rule.name == name for rule in checked.rules):
+        _refuse_used(name, [rule.name for rule in checked.rules if name in (*rule.precedes, *rule.follows)])
+        _refuse_watched(state, [name])
+        return redefine(state, compile_without(name, state.compiled))
+    name = state.schema(name).name
     own = _declared_with(state.compiled.program, name)
-    users = sorted({edge.view for edge in dependencies(checked) if edge.relation == name} - {name, *own})
-    if users:
-        listed = ", ".join(f"`{user}`" for user in users)
-        raise UsageError(f"`{name}` is used by {listed}", code="relation-in-use", help="drop or redefine those first")
-    watched = next((each for each in (name, *own) if state.feed.watching(each)), name)
-    if watchers := state.feed.watching(watched):
-        message = f"`{watched}` is watched by {len(watchers)} subscription{'s' * (len(watchers) > 1)}"
-        raise UsageError(message, code="relation-in-use", help="close the subscriptions first")
+    views = {edge.view for edge in dependencies(checked) if edge.relation == name} - {name, *own} - checked.hidden
+    _refuse_used(name, [*sorted(views), *_rules_using(state.compiled.program, name)])
+    _refuse_watched(state, [name, *own])
     home = state.compiled.home(name)
     if home is not None and (size := state.engine.size(home)):
         message = f"`{name}` holds {size} row{'s' * (size > 1)}"
         raise UsageError(message, code="relation-not-empty", help="delete the rows first")
     return redefine(state, compile_without(name, state.compiled))
+
+
+def _rules_using(program: Program, relation: str) -> list[str]:
+    """The active rules that read or change a relation."""
+    return [item.name for item in program.items if isinstance(item, ActiveRule) and relation in _relations(item)]
+
+
+def _relations(rule: ActiveRule) -> set[str]:
+    found = {action.atom.relation for action in rule.actions if action.kind != "call"}
+    found |= {atom.relation for atom in atoms(rule.condition)} if rule.condition is not None else set()
+    return found | ({rule.event.atom.relation} if rule.event is not None else set())
+
+
+def _refuse_used(name: str, users: Sequence[str]) -> None:
+    if users:
+        listed = ", ".join(f"`{user}`" for user in users)
+        raise UsageError(f"`{name}` is used by {listed}", code="relation-in-use", help="drop or redefine those first")
+
+
+def _refuse_watched(state: State, names: Sequence[str]) -> None:
+    for name in names:
+        if watchers := state.feed.watching(name):
+            message = f"`{name}` is watched by {len(watchers)} subscription{'s' * (len(watchers) > 1)}"
+            raise UsageError(message, code="relation-in-use", help="close the subscriptions first")
 
 
 def _declared_with(program: Program, name: str) -> list[str]:

@@ -30,6 +30,8 @@ def carry_out(state: State, pending: Iterable[Pending], begin: Begin) -> None:
         if len(trace) > state.max_firings:
             _settle(state, task)
             raise endless(trace, state.max_firings)
+        if not _taken_up(state, task):
+            continue
         try:
             left = _carry_out(state, task, begin)
         except Exception as error:
@@ -37,8 +39,20 @@ def carry_out(state: State, pending: Iterable[Pending], begin: Begin) -> None:
             task.firing.error = error
             log.exception("rule `%s`, fired by version %s, failed", task.firing.rule, task.firing.version)
             continue
+        finally:
+            task.under_way = False
         task.firing.error = None
         queue.extend((each, (*trace, each.firing.rule)) for each in left)
+
+
+def _taken_up(state: State, task: Pending) -> bool:
+    """Whether the task is the caller's to do: it is not done yet, and nobody is at it, on another thread or further
+    down on this one."""
+    with state.lock:
+        if task.under_way or not any(each is task for each in state.outbox):
+            return False
+        task.under_way = True
+        return True
 
 
 def _carry_out(state: State, task: Pending, begin: Begin) -> list[Pending]:

@@ -131,7 +131,7 @@ class State:
 
     def watchable(self, name: str) -> Schema:
         """The columns of a relation, or of the instances of an active rule."""
-        rule = self.compiled.rules.rules.get(name)
+        rule = self.compiled.rule(name)
         return self.schema(name) if rule is None else shown_schema(rule)
 
     def base(self, name: str) -> Schema:

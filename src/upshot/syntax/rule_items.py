@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NoReturn
 
 from upshot.core.diagnostic import did_you_mean
-from upshot.syntax.ast import Action, Activation, ActiveRule, Constant, Deny, DenyPolicy, Event, Item, Term
+from upshot.core.types import FLOAT
+from upshot.syntax.ast import Action, Activation, ActiveRule, Call, Constant, Deny, DenyPolicy, Event, Item, Term
 from upshot.syntax.bodies import arguments, atom, formula, term
 from upshot.syntax.cursor import Cursor
 from upshot.syntax.phrases import end_clause, options
@@ -66,11 +68,19 @@ def _binding(c: Cursor) -> tuple[str, Constant]:
     parameter = c.take("name", "a parameter of the rule")
     c.take("=", "`=` and a value", opened=-1)
     start = c.start
-    value = term(c)
+    value = _folded(term(c))
     if not isinstance(value, Constant):
         help = "give a number, a text or another constant"
         c.fail("not-a-constant", f"`{parameter}` needs a value that is known", start, c.last, help=help)
     return parameter, value
+
+
+def _folded(value: Term) -> Term:
+    """Infinity and NaN, which have no literal and are written as quotients: `1.0 / 0.0`."""
+    match value:
+        case Call("/", (Constant(float(upper)), Constant(0.0))):
+            return Constant(math.nan if upper == 0 else math.copysign(math.inf, upper), FLOAT, span=value.span)
+    return value
 
 
 def _refuse_phrase(c: Cursor, wanted: str) -> NoReturn:
