@@ -181,7 +181,9 @@ def rewrite(
 @app.command()
 def explain(
     file: ProgramFile,
-    view: ViewName = None,
+    view: Annotated[
+        str | None, typer.Option("--view", "-v", metavar="VIEW", help="Only this view, or this active rule.")
+    ] = None,
     svg: Annotated[
         Path | None, typer.Option("--svg", metavar="FILE", help="Draw the dependency network; - prints it.")
     ] = None,
@@ -189,7 +191,7 @@ def explain(
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Say how each view is kept up to date, and why so."""
+    """Say how each view is kept up to date and why so, and when each rule fires."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.explain import explain

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from upshot.check import check, with_findings
@@ -42,14 +42,14 @@ def checked_file(terminal: Terminal, file: Path) -> CheckedProgram:
     return checked
 
 
-def known_view(schemas: Mapping[str, Schema], view: str | None) -> str | None:
-    """The view, if it is one of the program; `UsageError` otherwise."""
+def known_view(schemas: Mapping[str, Schema], view: str | None, rules: Sequence[str] = ()) -> str | None:
+    """The view, or one of these active rules, if it is one of the program; `UsageError` otherwise."""
     if view is None:
         return None
-    views = [name for name, schema in schemas.items() if schema.role is not Role.BASE]
+    views = [name for name, schema in schemas.items() if schema.role is not Role.BASE] + list(rules)
     if view in views:
         return view
-    listed = "views: " + (", ".join(f"`{name}`" for name in views) or "none")
+    listed = f"views{' and rules' * bool(rules)}: " + (", ".join(f"`{name}`" for name in views) or "none")
     if view in schemas:
         raise UsageError(f"`{view}` is a base relation, not a view", code="not-a-view", help=listed)
     raise UsageError(f"there is no view `{view}`", code="unknown-view", help=did_you_mean(view, views) or listed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
@@ -14,6 +14,8 @@ MARGIN, GAP, BOX_HEIGHT, BOX_SPACE, LANE = 32.0, 96.0, 52.0, 22.0, 14.0
 NAME_WIDTH, NOTE_WIDTH = 9.8, 7.1
 """Of a character, in DejaVu Sans: the widest font of the stack."""
 LONGEST_NOTE = 44
+POINT = 10.0
+"""How far the sides of a rule's box come to a point."""
 
 STYLE = """
   text { font-family: ui-sans-serif, system-ui, "Segoe UI", "DejaVu Sans", sans-serif; }
@@ -24,10 +26,13 @@ STYLE = """
   .base { fill: #e6f0fa; stroke: #3a78b5; }
   .view { fill: #eaf6ec; stroke: #36864a; }
   .constraint { fill: #fcebe8; stroke: #b83a26; }
+  .rule { fill: #f3ecfb; stroke: #7a4bb5; }
   .recursive { fill: none; stroke: #36864a; stroke-dasharray: 2 4; }
   .edge { fill: none; stroke: #7b8794; stroke-width: 1.4; }
   .negated { stroke: #b83a26; stroke-dasharray: 6 4; }
   .aggregated { stroke: #8a5a00; }
+  .fires { fill: none; stroke: #7a4bb5; stroke-width: 1.4; stroke-dasharray: 3 4; }
+  .cause { font-size: 11.5px; fill: #7a4bb5; stroke: #ffffff; stroke-width: 4px; paint-order: stroke; }
   .tip { fill: #7b8794; }
   .sum { font-size: 13px; font-weight: 700; fill: #8a5a00; stroke: #ffffff; stroke-width: 4px; paint-order: stroke; }
   @media (prefers-color-scheme: dark) {
@@ -37,10 +42,13 @@ STYLE = """
     .base { fill: #13263a; stroke: #5b9bd8; }
     .view { fill: #14291a; stroke: #56b06c; }
     .constraint { fill: #331814; stroke: #ff8a75; }
+    .rule { fill: #251a35; stroke: #b58ce6; }
     .recursive { stroke: #56b06c; }
     .edge { stroke: #7d8894; }
     .negated { stroke: #ff8a75; }
     .aggregated { stroke: #e3b341; }
+    .fires { stroke: #b58ce6; }
+    .cause { fill: #b58ce6; stroke: #10161d; }
     .tip { fill: #7d8894; }
     .sum { fill: #e3b341; stroke: #10161d; }
   }
@@ -64,6 +72,16 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
+class Arrow:
+    """One active rule can set off another, or itself: what stands beside the arrow, and what it means."""
+
+    source: str
+    target: str
+    label: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """Where the boxes are, through which points each long edge goes, and how large it all is."""
 
@@ -74,11 +92,12 @@ class Layout:
     height: float
 
 
-def svg(network: Network, schemas: Mapping[str, Schema], note: Callable[[str], str]) -> str:
-    """The picture; `note` gives the small line under a relation's name."""
-    notes = {name: _short(note(name)) for layer in network.layers for slot in layer for name in slot.members}
+def svg(network: Network, schemas: Mapping[str, Schema], notes: Mapping[str, str], arrows: Sequence[Arrow] = ()) -> str:
+    """The picture; `notes` are the small lines under the names, `arrows` go between active rules."""
+    notes = {name: _short(note) for name, note in notes.items()}
     layout = laid_out(network, notes)
-    width, height = layout.width, layout.height
+    fires, room = _arrows(arrows, layout.boxes)
+    width, height = max(layout.width + room, 860.0 * bool(network.rules)), layout.height
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
         f'height="{height:.0f}" role="img" aria-label="dependency network">',
@@ -89,8 +108,11 @@ def svg(network: Network, schemas: Mapping[str, Schema], note: Callable[[str], s
     ]
     parts += [_group([layout.boxes[name] for name in group]) for group in layout.groups]
     parts += [_edge(edge, layout) for edge in network.edges]
-    parts += [_node(schemas[name], box, notes[name]) for name, box in layout.boxes.items()]
-    parts.append(_legend(height))
+    parts += fires
+    for name, box in layout.boxes.items():
+        kind = "rule" if name in network.rules else schemas[name].role.value
+        parts.append(_node(schemas[name], kind, box, notes[name]))
+    parts.append(_legend(height, rules=bool(network.rules)))
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -126,14 +148,64 @@ def _slot_height(members: tuple[str, ...]) -> float:
     return len(members) * (BOX_HEIGHT + BOX_SPACE) if members else LANE
 
 
-def _node(schema: Schema, box: Box, note: str) -> str:
-    corner = 4 if schema.role is Role.BASE else 14
+def _node(schema: Schema, kind: str, box: Box, note: str) -> str:
+    """Base relations have corners, views are round, active rules have a point on either side."""
+    if kind == "rule":
+        shape = f'<path class="box rule" d="{_hexagon(box)}"/>'
+    else:
+        shape = (
+            f'<rect class="box {kind}" x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" '
+            f'height="{BOX_HEIGHT:.0f}" rx="{4 if schema.role is Role.BASE else 14}"/>'
+        )
     return (
-        f'<g><title>{escape(str(schema))}</title><rect class="box {schema.role.value}" x="{box.x:.1f}" y="{box.y:.1f}" '
-        f'width="{box.width:.1f}" height="{BOX_HEIGHT:.0f}" rx="{corner}"/>'
+        f"<g><title>{escape(str(schema))}</title>{shape}"
         f'<text class="name" x="{box.x + 14:.1f}" y="{box.y + 22:.1f}">{escape(schema.name)}</text>'
         f'<text class="note" x="{box.x + 14:.1f}" y="{box.y + 40:.1f}">{escape(note)}</text></g>'
     )
+
+
+def _hexagon(box: Box) -> str:
+    left, right, bottom = box.x + POINT, box.right - POINT, box.y + BOX_HEIGHT
+    return (
+        f"M{box.x:.1f} {box.middle:.1f} L{left:.1f} {box.y:.1f} H{right:.1f} L{box.right:.1f} {box.middle:.1f} "
+        f"L{right:.1f} {bottom:.1f} H{left:.1f} Z"
+    )
+
+
+def _arrows(arrows: Sequence[Arrow], boxes: Mapping[str, Box]) -> tuple[list[str], float]:
+    """Bows to the right of the rules, and the room they take there."""
+    lines: list[str] = []
+    labels: list[str] = []
+    bow = 30.0
+    for lane in _lanes(arrows, boxes):
+        for arrow in lane:
+            source, target = boxes[arrow.source], boxes[arrow.target]
+            x, start, end = source.right - POINT * 8 / (BOX_HEIGHT / 2), source.middle + 8, target.middle - 8
+            line = f"M{x:.1f} {start:.1f} C{x + bow:.1f} {start:.1f} {x + bow:.1f} {end:.1f} {x + 2:.1f} {end:.1f}"
+            title, place = f"<title>{escape(arrow.words)}</title>", (x + 0.75 * bow + 4, (start + end) / 2 + 4)
+            lines.append(f'<g>{title}<path class="fires" marker-end="url(#tip)" d="{line}"/></g>')
+            labels.append(f'<text class="cause" x="{place[0]:.1f}" y="{place[1]:.1f}">{escape(arrow.label)}</text>')
+        # A bow of Bézier goes three quarters of the way to where it is drawn.
+        bow += (max(len(arrow.label) for arrow in lane) * NOTE_WIDTH + 10) / 0.75
+    return [*lines, *labels], 0.75 * bow if lines else 0.0
+
+
+def _lanes(arrows: Sequence[Arrow], boxes: Mapping[str, Box]) -> list[list[Arrow]]:
+    """Arrows that are side by side nowhere share a lane; the shortest are inside."""
+    lanes: list[list[Arrow]] = []
+    ends = {arrow: sorted((boxes[arrow.source].y, boxes[arrow.target].y)) for arrow in arrows}
+
+    def apart(one: Arrow, other: Arrow) -> bool:
+        (top, bottom), (first, last) = ends[one], ends[other]
+        return (top, bottom) != (first, last) and (bottom <= first or last <= top)
+
+    for arrow in sorted(arrows, key=lambda arrow: ends[arrow][1] - ends[arrow][0]):
+        free = next((lane for lane in lanes if all(apart(arrow, other) for other in lane)), None)
+        if free is None:
+            lanes.append([arrow])
+        else:
+            free.append(arrow)
+    return lanes
 
 
 def _edge(edge: Dependency, layout: Layout) -> str:
@@ -182,10 +254,11 @@ def _group(boxes: list[Box]) -> str:
     return f'<rect class="recursive" x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}" rx="18"/>'
 
 
-def _legend(height: float) -> str:
+def _legend(height: float, *, rules: bool) -> str:
     y, x = height - 20, MARGIN
     parts = []
-    for kind, words in (("edge", "uses"), ("edge negated", "uses negated"), ("edge aggregated", "Σ aggregates over")):
+    lines = [("edge", "uses"), ("edge negated", "uses negated"), ("edge aggregated", "Σ aggregates over")]
+    for kind, words in lines + [("fires", "can set off")] * rules:
         parts.append(f'<path class="{kind}" d="M{x:.0f} {y:.1f} h28"/>')
         parts.append(f'<text class="note" x="{x + 36:.0f}" y="{y + 4:.1f}">{words}</text>')
         x += 64 + len(words) * NOTE_WIDTH

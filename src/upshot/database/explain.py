@@ -1,59 +1,53 @@
-"""How views are maintained, why so, and what it cost last time: as text, as data, as a picture."""
+"""How views are maintained, why so, and what it cost last time; when rules fire, and which sets off which: as text, as
+data, as a picture."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from upshot.check.printing import print_clause
+from upshot.check.program import CheckedRule
+from upshot.check.triggering import Edge
 from upshot.core.errors import UsageError
-from upshot.core.schema import Role, Schema
-from upshot.database.dependencies import inputs
-from upshot.database.drawing import svg
+from upshot.core.schema import Role
+from upshot.database.dependencies import Dependency, inputs
+from upshot.database.drawing import Arrow, svg
 from upshot.database.engines import Engine
+from upshot.database.explained_rule import (
+    RulePart,
+    TriggeringPart,
+    describe_rule,
+    explained_triggering,
+    label,
+    read_by,
+)
+from upshot.database.explained_view import RelationPart, counters, describe_relation, explained_relation
 from upshot.database.network import Network, network
 from upshot.database.placement import Placement, placement_of
 from upshot.database.state import State
-from upshot.plan import ProgramPlan
-from upshot.plan.pivot import decomposition
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One relation of an explanation. A base relation has no strategy, rules or plan."""
-
-    name: str
-    schema: Schema
-    size: int | None
-    """rows stored; None for a view that is not"""
-    recursive: bool
-    strategy: str
-    reasons: tuple[str, ...]
-    others: tuple[tuple[str, str], ...]
-    """the other strategies that would have been possible, and why not"""
-    rules: tuple[str, ...]
-    uses: tuple[str, ...]
-    plan: str
-    work: Mapping[str, Any]
-    """counters of the last change, of the whole component; empty if it was not reached"""
-    decomposition: str = ""
-    """on Spark, how the recursion of the component is cut into parts, or why it is not"""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """`str()` is for people, `as_dict()` for programs, `svg()` the dependency network with sizes and strategies."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[RelationPart, ...]
+    rules: tuple[RulePart, ...]
+    """in the order of their turns"""
+    triggering: TriggeringPart
     version: int
     work: Mapping[str, Any]
     placement: Placement
     _network: Network
+    _awake: int
+    """rules that get turns, whether they are in `rules` or not"""
 
     def __str__(self) -> str:
         shown: dict[str, str] = {}
-        parts = [_described(part, shown.setdefault(part.plan, part.name)) for part in self.parts]
+        parts = [describe_relation(part, shown.setdefault(part.plan, part.name)) for part in self.parts]
+        parts += [describe_rule(part, self._awake) for part in self.rules]
+        parts += filter(None, [str(self.triggering)])
         return "\n\n".join(parts) + _last_work(self.work, self.version) + f"engine {self.placement}\n"
 
     def _repr_svg_(self) -> str:
@@ -61,107 +55,83 @@ class Explanation:
         return self.svg()
 
     def as_dict(self) -> dict[str, Any]:
-        relations = {
-            part.name: {
-                "role": part.schema.role.value,
-                "columns": {column.name: str(column.type) for column in part.schema.columns},
-                "size": part.size,
-                "recursive": part.recursive,
-                "strategy": part.strategy or None,
-                "reasons": list(part.reasons),
-                "others": dict(part.others),
-                "rules": list(part.rules),
-                "uses": list(part.uses),
-                "plan": part.plan,
-                "decomposition": part.decomposition or None,
-                "work": dict(part.work),
-            }
-            for part in self.parts
+        return {
+            "version": self.version,
+            "engine": {"name": self.placement.engine, "reason": self.placement.reason or None},
+            "relations": {part.name: part.as_dict() for part in self.parts},
+            "rules": {part.name: part.as_dict() for part in self.rules},
+            "triggering": self.triggering.as_dict(),
+            "work": dict(self.work),
         }
-        engine = {"name": self.placement.engine, "reason": self.placement.reason or None}
-        return {"version": self.version, "engine": engine, "relations": relations, "work": dict(self.work)}
 
     def svg(self) -> str:
         """The network as an SVG document."""
-        parts = {part.name: part for part in self.parts}
-        return svg(self._network, {name: part.schema for name, part in parts.items()}, lambda name: _note(parts[name]))
+        drawn = {part.name for part in self.rules}
+        causes: dict[tuple[str, str], list[Edge]] = {}
+        for edge in self.triggering.edges:
+            if {edge.source, edge.target} <= drawn:
+                causes.setdefault((edge.source, edge.target), []).append(edge)
+        return svg(
+            self._network,
+            {part.name: part.schema for part in self.parts} | {part.name: part.rule.instance for part in self.rules},
+            {part.name: part.note for part in self.parts} | {part.name: part.note for part in self.rules},
+            [
+                Arrow(*names, ", ".join(map(label, edges)), "; ".join(map(str, edges)).replace("`", ""))
+                for names, edges in causes.items()
+            ],
+        )
 
 
-def explain(state: State, view: str | None) -> Explanation:
-    """The explanation of every relation, or of one view and all it rests on."""
+def explain(state: State, name: str | None) -> Explanation:
+    """The explanation of every relation and active rule, or of one view or rule and all it rests on."""
     with state.reading() as engine:
-        if view is not None and state.schema(view).role is Role.BASE:
-            hint = "its rows are what transactions put there; explain a view"
-            raise UsageError(f"`{view}` is a base relation", code="not-a-view", help=hint)
-        drawn = network(state.compiled.checked, view)
-        names = [name for layer in drawn.layers for slot in layer for name in slot.members]
-        below = inputs(state.compiled.checked)
-        parts = tuple(_part(state, engine, name, drawn, below.get(name, frozenset())) for name in names)
-        return Explanation(parts, state.version, engine.work.as_dict(), placement_of(engine), drawn)
+        checked = state.compiled.checked
+        order = {rule.name: turn for turn, rule in enumerate(state.compiled.rules.scheduled, 1)}
+        rules = [rule for rule in checked.rules if name in (None, rule.name)]
+        rules.sort(key=lambda rule: order.get(rule.name, len(order) + 1))
+        reading = {rule.name: read_by(rule, checked) for rule in rules}
+        drawn = network(checked, _roots(state, name, rules, reading), reading)
+        below, found = inputs(checked), explained_triggering(checked)
+        return Explanation(
+            tuple(
+                explained_relation(state, engine, each, below.get(each, frozenset()), recursive=each in drawn.recursive)
+                for each in drawn.names
+                if each not in reading
+            ),
+            tuple(_rule(state, engine, rule, order.get(rule.name, 0)) for rule in rules),
+            found if name is None else found.around(name),
+            state.version,
+            engine.work.as_dict(),
+            placement_of(engine),
+            drawn,
+            len(order),
+        )
 
 
-def _part(state: State, engine: Engine, name: str, drawn: Network, uses: frozenset[str]) -> Part:
-    checked, plan = state.compiled.checked, state.compiled.plan
-    schema = checked.schemas[name]
-    size = engine.size(name) if name not in plan.on_demand.unstored else None
-    if schema.role is Role.BASE:
-        return Part(name, schema, size, False, "", (), (), (), (), "", {})
-    choice = plan.strategies[name]
-    rules = tuple(print_clause(clause) for clause in checked.clauses if clause.head.relation == name)
-    reasons, recursive = tuple(choice.reasons), name in drawn.recursive
-    work = next((asdict(done) for views, done in engine.work.views.items() if name in views.split(", ")), {})
-    told = engine.describe(name)
-    parts = _decomposition(plan, name) if placement_of(engine).engine == "spark" else ""
-    used = tuple(sorted(uses))
-    return Part(name, schema, size, recursive, choice.strategy, reasons, choice.others, rules, used, told, work, parts)
+def _roots(
+    state: State, name: str | None, rules: Sequence[CheckedRule], reading: Mapping[str, Collection[Dependency]]
+) -> set[str] | None:
+    """The relations that are explained with all they rest on; None for every one."""
+    if name is None:
+        return None
+    if rules:
+        shown = {hidden: relation for relation, hidden in state.compiled.checked.input_part.items()}
+        written = (action.target for action in rules[0].actions if action.kind != "call")
+        return {edge.relation for edge in reading[name]} | {shown.get(target, target) for target in written}
+    if state.schema(name).role is Role.BASE:
+        hint = "its rows are what transactions put there; explain a view or an active rule"
+        raise UsageError(f"`{name}` is a base relation", code="not-a-view", help=hint)
+    return {name}
 
 
-def _decomposition(plan: ProgramPlan, view: str) -> str:
-    """How the recursion that the view is part of is cut into parts; nothing if it is part of none."""
-    component = next((each for each in plan.components if view in each.views), None)
-    if component is None or not component.recursive or component.strategy == "production":
-        return ""
-    return str(decomposition(component, plan.normal))
-
-
-def _described(part: Part, first: str) -> str:
-    """The part as text; `first` is the part that already shows the same plan, views of one component share theirs."""
-    kind = "recursive " * part.recursive + part.schema.role.value
-    if part.schema.role is Role.BASE:
-        kind = "base relation"
-    lines = [f"{part.schema}: {kind}, {_rows(part.size)}"]
-    if part.strategy:
-        lines.append(f"  strategy {part.strategy}")
-        lines += [f"    because {reason}" for reason in part.reasons]
-        lines += [f"    rather than {name}, which {why}" for name, why in part.others]
-        lines.append("  rules")
-        lines += [f"    {line}" for rule in part.rules for line in rule.splitlines()]
-    if part.decomposition and part.decomposition.rstrip() not in part.plan:
-        lines += [f"  {line}" for line in part.decomposition.rstrip().splitlines()]
-    if part.plan:
-        lines.append("  plan" if first == part.name else f"  plan as for {first}")
-        lines += [f"    {line}" for line in part.plan.rstrip().splitlines()] * (first == part.name)
-    if counters := _counters(part.work):
-        lines.append(f"  last change: {counters}")
-    if decision := part.work.get("decision"):
-        lines.append(f"    {decision}")
-    return "\n".join(lines)
+def _rule(state: State, engine: Engine, rule: CheckedRule, turn: int) -> RulePart:
+    checked = state.compiled.checked
+    if rule.becomes is None or rule.becomes not in checked.hidden:
+        return RulePart(rule, turn)
+    below = frozenset(edge.relation for edge in read_by(rule, checked))
+    return RulePart(rule, turn, explained_relation(state, engine, rule.becomes, below, recursive=False))
 
 
 def _last_work(work: Mapping[str, Any], version: int) -> str:
-    counters = _counters(work)
-    return f"\n\nversion {version}: {counters}\n" if counters else "\n\n"
-
-
-def _counters(work: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in work.items() if isinstance(value, int) and value)
-
-
-def _note(part: Part) -> str:
-    return _rows(part.size) + (f" · {part.strategy}" if part.strategy else "")
-
-
-def _rows(count: int | None) -> str:
-    if count is None:
-        return "not stored"
-    return "1 row" if count == 1 else f"{count:,} rows"
+    told = counters(work)
+    return f"\n\nversion {version}: {told}\n" if told else "\n\n"

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 
 from upshot.check.program import CheckedProgram
 from upshot.database.dependencies import Dependency, dependencies, everything_below, inputs
@@ -27,30 +28,47 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """`layers` from base to top; `edges` as in the program, those inside a component included; `recursive` holds the
-    members of recursive components."""
+    """`layers` from base to top, active rules in the last; `edges` as in the program, those inside a component
+    included; `recursive` holds the members of recursive components."""
 
     layers: tuple[tuple[Slot, ...], ...]
     edges: tuple[Dependency, ...]
     recursive: frozenset[str]
+    rules: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> list[str]:
+        """Everything that has a box, layer by layer."""
+        return [name for layer in self.layers for slot in layer for name in slot.members]
 
 
-def network(program: CheckedProgram, view: str | None = None) -> Network:
-    """The network of the whole program, or of what one view rests on; facts loaded into a view are part of the view."""
+def network(
+    program: CheckedProgram,
+    roots: Collection[str] | None = None,
+    rules: Mapping[str, Collection[Dependency]] = MappingProxyType({}),
+) -> Network:
+    """The network of the whole program, or of what some relations rest on, and of `rules`, in order, given with what
+    they read; facts loaded into a view are part of the view."""
     shown_as = {hidden: name for name, hidden in program.input_part.items()}
     names = [name for name in program.schemas if name not in shown_as and name not in program.hidden]
-    if view is not None:
-        below = everything_below(view, inputs(program))
+    if roots is not None:
+        below = {name for root in roots for name in everything_below(root, inputs(program))}
         names = [name for name in names if name in below]
     edges = [edge for edge in dependencies(program) if edge.view in names and edge.relation in names]
     components = _components(program, names)
     home = {name: component for component in components for name in component}
     levels = _levels(components, home, edges)
+    last = 1 + max(levels.values(), default=-1)
+    for rule, reading in rules.items():
+        components.append((rule,))
+        home[rule], levels[(rule,)] = (rule,), last
+        edges += sorted(reading)
     recursive = {edge.view for edge in edges if home[edge.view] == home[edge.relation]}
     return Network(
         _ordered(_slotted(components, levels, home, edges), home, edges),
         tuple(edges),
         frozenset(name for component in components if recursive.intersection(component) for name in component),
+        frozenset(rules),
     )
 
 

@@ -1,4 +1,4 @@
-"""`upshot explain`: how views are kept up to date, as text, as data, as a picture."""
+"""`upshot explain`: how views are kept up to date and when rules fire, as text, as data, as a picture."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def explain(
 ) -> int:
     """With `-F` sizes and join orders are those of the loaded facts."""
     with opened(terminal, file, fact_dir, engine) as database:
-        explanation = database.explain(known_view(database.schemas, view))
+        explanation = database.explain(known_view(database.schemas, view, database.rules))
     if svg == _STDOUT:
         terminal.data(explanation.svg().rstrip("\n"))
         return OK

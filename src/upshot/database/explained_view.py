@@ -1,0 +1,130 @@
+"""How one relation is kept up to date, why so, and what it cost last time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from upshot.check.printing import print_clause
+from upshot.core.schema import Role, Schema
+from upshot.database.engines import Engine
+from upshot.database.placement import placement_of
+from upshot.database.state import State
+from upshot.plan import ProgramPlan
+from upshot.plan.pivot import decomposition
+
+
+@dataclass(frozen=True, slots=True)
+class RelationPart:
+    """One relation of an explanation. A base relation has no strategy, rules or plan."""
+
+    name: str
+    schema: Schema
+    size: int | None
+    """rows stored; None for a view that is not"""
+    recursive: bool = False
+    strategy: str = ""
+    reasons: tuple[str, ...] = ()
+    others: tuple[tuple[str, str], ...] = ()
+    """the other strategies that would have been possible, and why not"""
+    rules: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
+    plan: str = ""
+    work: Mapping[str, Any] = field(default_factory=dict)
+    """counters of the last change, of the whole component; empty if it was not reached"""
+    decomposition: str = ""
+    """on Spark, how the recursion of the component is cut into parts, or why it is not"""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "role": self.schema.role.value,
+            "columns": {column.name: str(column.type) for column in self.schema.columns},
+            "size": self.size,
+            "recursive": self.recursive,
+            "strategy": self.strategy or None,
+            "reasons": list(self.reasons),
+            "others": dict(self.others),
+            "rules": list(self.rules),
+            "uses": list(self.uses),
+            "plan": self.plan,
+            "decomposition": self.decomposition or None,
+            "work": dict(self.work),
+        }
+
+    @property
+    def note(self) -> str:
+        """In few words, for a picture."""
+        return rows(self.size) + (f" · {self.strategy}" if self.strategy else "")
+
+
+def explained_relation(
+    state: State, engine: Engine, name: str, uses: frozenset[str], *, recursive: bool
+) -> RelationPart:
+    """The relation as the program and the engine have it."""
+    checked, plan = state.compiled.checked, state.compiled.plan
+    schema = checked.schemas[name]
+    size = engine.size(name) if name not in plan.on_demand.unstored else None
+    if schema.role is Role.BASE:
+        return RelationPart(name, schema, size)
+    choice = plan.strategies[name]
+    return RelationPart(
+        name,
+        schema,
+        size,
+        recursive,
+        choice.strategy,
+        tuple(choice.reasons),
+        choice.others,
+        tuple(print_clause(clause) for clause in checked.clauses if clause.head.relation == name),
+        tuple(sorted(uses)),
+        engine.describe(name),
+        next((asdict(done) for views, done in engine.work.views.items() if name in views.split(", ")), {}),
+        _decomposition(plan, name) if placement_of(engine).engine == "spark" else "",
+    )
+
+
+def _decomposition(plan: ProgramPlan, view: str) -> str:
+    """How the recursion that the view is part of is cut into parts; nothing if it is part of none."""
+    component = next((each for each in plan.components if view in each.views), None)
+    if component is None or not component.recursive or component.strategy == "production":
+        return ""
+    return str(decomposition(component, plan.normal))
+
+
+def describe_relation(part: RelationPart, first: str) -> str:
+    """The part as text; `first` is the part that already shows the same plan, views of one component share theirs."""
+    kind = "recursive " * part.recursive + part.schema.role.value
+    if part.schema.role is Role.BASE:
+        kind = "base relation"
+    head = f"{part.schema}: {kind}, {rows(part.size)}"
+    return "\n".join([head, *(f"  {line}" for line in upkeep(part, first))])
+
+
+def upkeep(part: RelationPart, first: str) -> Iterator[str]:
+    """Strategy, rules, plan and last work, line by line."""
+    if part.strategy:
+        yield f"strategy {part.strategy}"
+        yield from (f"  because {reason}" for reason in part.reasons)
+        yield from (f"  rather than {name}, which {why}" for name, why in part.others)
+        yield "rules"
+        yield from (f"  {line}" for rule in part.rules for line in rule.splitlines())
+    if part.decomposition and part.decomposition.rstrip() not in part.plan:
+        yield from part.decomposition.rstrip().splitlines()
+    if part.plan:
+        yield "plan" if first == part.name else f"plan as for {first}"
+        yield from (f"  {line}" for line in part.plan.rstrip().splitlines() if first == part.name)
+    if told := counters(part.work):
+        yield f"last change: {told}"
+    if decision := part.work.get("decision"):
+        yield f"  {decision}"
+
+
+def counters(work: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in work.items() if isinstance(value, int) and value)
+
+
+def rows(count: int | None) -> str:
+    if count is None:
+        return "not stored"
+    return "1 row" if count == 1 else f"{count:,} rows"
