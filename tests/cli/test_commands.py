@@ -152,7 +152,8 @@ def test_rewrite_prints_one_view(upshot: Run) -> None:
 
 
 def test_rewrite_prints_counting_rules(upshot: Run) -> None:
-    ended = upshot("rewrite", EXAMPLES / "inventory.dl", "-s", "counting", "-v", "low", "--format", "json")
+    program = EXAMPLES / "inventory" / "inventory.dl"
+    ended = upshot("rewrite", program, "-s", "counting", "-v", "low", "--format", "json")
     assert ended.code == 0
     assert "low_gain(" in json.loads(ended.out)["rules"]
 

@@ -60,6 +60,16 @@ def test_a_story_is_told_to_the_end(
     assert max(map(len, out.splitlines())) <= 80
 
 
+def test_the_story_of_the_warehouse_tells_when_its_rules_fire(capsys: pytest.CaptureFixture[str]) -> None:
+    tell(Terminal(), inventory())
+    fired = [line for line in capsys.readouterr().out.splitlines() if line.startswith("rule ")]
+    assert fired == [
+        "rule reorder fired: item1, 4861",
+        "rule delivered fired: item1, 4861",
+        "rule reorder fired: item2, 6500",
+    ]
+
+
 def test_where_spark_cannot_run_the_demo_says_so_and_runs_here(upshot: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
     monkeypatch.setenv("COLUMNS", "200")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -10,31 +12,43 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import EXAMPLES, Ended
+from tests.docs.markdown import blocks
 
 Run = Callable[..., Ended]
 
 PROGRAMS = ("dependencies", "inventory", "modules", "trains")
 
 
+def program(name: str) -> Path:
+    """One that needs more than a program has a folder of its own."""
+    folder = EXAMPLES / name
+    return (folder if folder.is_dir() else EXAMPLES) / f"{name}.dl"
+
+
+def told(name: str) -> list[object]:
+    """The program, its facts and its changes, as commands take them."""
+    folder = EXAMPLES / name
+    if folder.is_dir():
+        return [program(name), "-F", folder / "facts", "-c", folder / "changes.ndjson"]
+    return [program(name), "-F", EXAMPLES / "facts" / name, "-c", EXAMPLES / "changes" / f"{name}.ndjson"]
+
+
 def changes(upshot: Run, name: str) -> list[dict[str, dict[str, list[list[object]]]]]:
-    ended = upshot(
-        "watch", EXAMPLES / f"{name}.dl", "-F", EXAMPLES / "facts" / name, "-c", EXAMPLES / "changes" / f"{name}.ndjson"
-    )
+    ended = upshot("watch", *told(name))
     assert ended.code == 0, ended.err
     return [json.loads(line)["changes"] for line in ended.out.splitlines()]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_an_example_is_exact_after_its_changes(upshot: Run, name: str) -> None:
-    change_file = EXAMPLES / "changes" / f"{name}.ndjson"
-    ended = upshot("verify", EXAMPLES / f"{name}.dl", "-F", EXAMPLES / "facts" / name, "-c", change_file)
+    ended = upshot("verify", *told(name))
     assert ended.code == 0, ended.err
 
 
 @pytest.mark.parametrize("name", ["dependencies", "inventory", "trains"])
 def test_an_example_is_the_program_of_the_demo(name: str) -> None:
     packaged = files("upshot.cli.demo").joinpath(f"{name}.dl").read_text(encoding="utf-8")
-    assert (EXAMPLES / f"{name}.dl").read_text(encoding="utf-8") == packaged
+    assert program(name).read_text(encoding="utf-8") == packaged
 
 
 def test_modules_follow_new_imports(upshot: Run) -> None:
@@ -47,7 +61,21 @@ def test_modules_follow_new_imports(upshot: Run) -> None:
 
 def test_an_item_is_low_exactly_while_it_is_below_its_threshold(upshot: Run) -> None:
     found = [change.get("low") for change in changes(upshot, "inventory")]
-    assert found == [None, {"insert": [["item1"]], "delete": []}, None, {"insert": [], "delete": [["item1"]]}]
+    came, went = ({"insert": [["item1"]], "delete": []}, {"insert": [], "delete": [["item1"]]})
+    assert found == [None, came, None, {"insert": [["item2"]], "delete": []}, went]
+
+
+def test_stock_that_falls_is_ordered_once() -> None:
+    """What `run.py` prints is what the README of the example shows."""
+    ended = subprocess.run(
+        [sys.executable, EXAMPLES / "inventory" / "run.py"], capture_output=True, text=True, timeout=120, check=True
+    )
+    shown = next(block.text for block in blocks(EXAMPLES / "inventory" / "README.md") if block.language == "text")
+    assert ended.stdout == shown
+    assert "thresholds [('item1', 140), ('item2', 290)]" in shown
+    assert shown.count("reorder: [('item1'") == 1, "on crossing, not at 138"
+    assert shown.count("still low: [('item1'") == 2, "a nervous rule, at 138 too"
+    assert "10, " not in shown.split("a mistake")[1].split("\n")[1], "what was undone sets off nothing"
 
 
 def test_a_second_path_keeps_services_exposed(upshot: Run) -> None:

@@ -94,6 +94,9 @@ def _tell_step(terminal: Terminal, story: Story, number: int, database: Database
     terminal.show(Text(f"transaction: {_statement(transaction.changes, database)}", style="dim"))
     changed = dict(view_changes(transaction.changes, database.schemas))
     terminal.show(_changes_table(story, changed) if changed else Text("No view changed.", style="bold green"))
+    for firing in transaction.firings:
+        instances = ["; ".join(map(_row, _first(firing.rows))), "…"][: 1 + (len(firing.rows) > _EXAMPLES)]
+        terminal.show(Text(f"rule {firing.rule} fired: {'; '.join(instances)}", style="magenta"))
     for warning in transaction.warnings:
         terminal.show(Text(f"warning: {warning.message}", style="yellow"))
     with terminal.progress(compared.waiting):
