@@ -95,6 +95,10 @@ class Buffer:
         memory = (ctypes.c_uint8 * (count * np.dtype(dtype).itemsize)).from_address(self.address)
         return np.frombuffer(memoryview(memory), dtype=dtype)
 
+    def words(self) -> memoryview[int]:
+        """The whole as 64-bit numbers that Python reads and writes at once; not to be kept across `reserve`."""
+        return memoryview((ctypes.c_int64 * (self.size // 8)).from_address(self.address)).cast("B").cast("q")
+
     def clear(self) -> None:
         ctypes.memset(self.address, 0, self.size)
 

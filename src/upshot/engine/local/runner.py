@@ -16,7 +16,7 @@ from upshot.engine.local.assemble import Phase
 from upshot.engine.local.codec import Codec
 from upshot.engine.local.crew import Crew
 from upshot.engine.local.machine import MACHINE
-from upshot.engine.local.memory import Buffer, load8, store8
+from upshot.engine.local.memory import Buffer
 from upshot.engine.local.storage import Storage, Table
 from upshot.engine.local.threads import WORKERS
 from upshot.engine.work import ViewWork
@@ -36,6 +36,7 @@ class Runner:
     def __init__(self, storage: Storage, codec: Codec, limits: Limits) -> None:
         self._storage, self._codec, self._limits = storage, codec, limits
         self._state = Buffer(8 * op.S_COMPONENT)
+        self._words = self._state.words()
         self._block = Buffer()
         self.progress: Progress | None = None
         self.trace: Callable[[str], None] | None = None
@@ -74,7 +75,9 @@ class Runner:
         return self._work(time.perf_counter() - started)
 
     def _begin(self, phase: Phase, numbers: NDArray[np.int64], grows: Change | None, resumed: bool) -> None:
-        self._state.reserve(8 * (op.S_COMPONENT + len(numbers)))
+        if self._state.size < 8 * (op.S_COMPONENT + len(numbers)):
+            self._state.reserve(8 * (op.S_COMPONENT + len(numbers)))
+            self._words = self._state.words()
         ctypes.memset(self._state.address, 0, 8 * op.S_COMPONENT)
         for extern in phase.externs:
             extern.input.empty_scratch()
@@ -92,10 +95,10 @@ class Runner:
         self._set(op.S_ROUND, int(resumed))
 
     def _set(self, word: int, value: int) -> None:
-        store8(self._state.address, word, value)
+        self._words[word] = value
 
     def _get(self, word: int) -> int:
-        return load8(self._state.address, word)
+        return self._words[word]
 
     def _attend(
         self, result: int, phase: Phase, component: Sequence[tuple[str, Table]], numbered: dict[int, Table]

@@ -49,6 +49,8 @@ class Storage:
         self._free_indexes: list[int] = []
         self._table_count = 0
         self._index_count = 0
+        self.words = self._tables.words()
+        """The table descriptors, one behind the other."""
 
     @property
     def tables(self) -> int:
@@ -66,13 +68,8 @@ class Storage:
             number = self._table_count
             self._table_count += 1
             self._tables.reserve(_doubled(self._table_count * L.TABLE_WORDS * 8))
+            self.words = self._tables.words()
         return Table(self, number, arity, counted=counted)
-
-    def describe(self, number: int, field: int) -> int:
-        return load8(self._tables.address, number * L.TABLE_WORDS + field)
-
-    def set(self, number: int, field: int, value: int) -> None:
-        store8(self._tables.address, number * L.TABLE_WORDS + field, value)
 
     def index_word(self, number: int, field: int) -> int:
         return load8(self._indexes.address, number * L.INDEX_WORDS + field)
@@ -108,18 +105,19 @@ class Table:
         self._rows, self._flags, self._count, self._gain, self._free = (Buffer(account=account) for _ in range(5))
         self._lists = {field: Buffer(account=account) for field in (L.T_DEL, L.T_RED, L.T_INS)}
         self._slots = Buffer(8 * _FIRST, account)
+        self._first = number * L.TABLE_WORDS
         for field in range(L.TABLE_WORDS):
-            storage.set(number, field, 0)
+            self.set(field, 0)
         self.set(L.T_ARITY, arity)
         self.set(L.T_SLOTS, self._slots.address)
         self.set(L.T_NSLOTS, _FIRST)
         self.set(L.T_INDEX, -1)
 
     def word(self, field: int) -> int:
-        return self.storage.describe(self.number, field)
+        return self.storage.words[self._first + field]
 
     def set(self, field: int, value: int) -> None:
-        self.storage.set(self.number, field, value)
+        self.storage.words[self._first + field] = value
 
     @property
     def size(self) -> int:
