@@ -38,6 +38,10 @@ ChangeFile = Annotated[
     ),
 ]
 ViewName = Annotated[str | None, typer.Option("--view", "-v", metavar="VIEW", help="Only this view.")]
+ActionFile = Annotated[
+    Path | None,
+    typer.Option("--actions", metavar="FILE", help="A Python file; rules call its public functions by name."),
+]
 EngineOption = Annotated[Engine, typer.Option("--engine", help="Where the work is done; auto is local but for demo.")]
 FormatOption = Annotated[Format, typer.Option("--format", help="How results and errors are printed.")]
 
@@ -119,6 +123,7 @@ def run(
     output_dir: Annotated[
         Path, typer.Option("--output-dir", "-D", metavar="DIR", help="Where .output relations go; - prints them.")
     ] = Path("."),
+    actions: ActionFile = None,
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
@@ -127,7 +132,7 @@ def run(
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.run import run
 
-        return run(terminal, file, fact_dir, output_dir, engine)
+        return run(terminal, file, fact_dir, output_dir, actions, engine)
 
     finish(body, format)
 
@@ -138,6 +143,7 @@ def watch(
     changes: ChangeFile,
     fact_dir: FactDir = None,
     on_error: Annotated[OnError, typer.Option("--on-error", help="What to do at a bad transaction.")] = OnError.STOP,
+    actions: ActionFile = None,
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
@@ -146,7 +152,7 @@ def watch(
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.watch import watch
 
-        return watch(terminal, file, fact_dir, changes, on_error, engine)
+        return watch(terminal, file, fact_dir, changes, on_error, actions, engine)
 
     finish(body, format)
 
@@ -188,6 +194,7 @@ def explain(
         Path | None, typer.Option("--svg", metavar="FILE", help="Draw the dependency network; - prints it.")
     ] = None,
     fact_dir: FactDir = None,
+    actions: ActionFile = None,
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
@@ -196,7 +203,7 @@ def explain(
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.explain import explain
 
-        return explain(terminal, file, fact_dir, view, svg, engine)
+        return explain(terminal, file, fact_dir, view, svg, actions, engine)
 
     finish(body, format)
 
@@ -206,6 +213,7 @@ def what_if(
     file: ProgramFile,
     changes: ChangeFile,
     fact_dir: FactDir = None,
+    actions: ActionFile = None,
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
@@ -214,7 +222,7 @@ def what_if(
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.what_if import what_if
 
-        return what_if(terminal, file, fact_dir, changes, engine)
+        return what_if(terminal, file, fact_dir, changes, actions, engine)
 
     finish(body, format)
 
@@ -229,6 +237,7 @@ def verify(
             "--changes", "-c", metavar="FILE", help="Commit these transactions first; - reads standard input."
         ),
     ] = None,
+    actions: ActionFile = None,
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
@@ -237,7 +246,7 @@ def verify(
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.verify import verify
 
-        return verify(terminal, file, fact_dir, changes, engine)
+        return verify(terminal, file, fact_dir, changes, actions, engine)
 
     finish(body, format)
 
@@ -246,6 +255,7 @@ def verify(
 def repl(
     file: Annotated[Path | None, typer.Argument(metavar="FILE", show_default=False, help="A program to load.")] = None,
     fact_dir: FactDir = None,
+    actions: ActionFile = None,
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
@@ -254,7 +264,7 @@ def repl(
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.repl import repl
 
-        return repl(terminal, file, fact_dir, engine)
+        return repl(terminal, file, fact_dir, actions, engine)
 
     finish(body, format)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from upshot.cli.engines import connected
 from upshot.cli.files import existing_directory, read_program
+from upshot.cli.firings import register_actions, report_failures
 from upshot.cli.programs import parse_source
 from upshot.cli.settings import Engine
 from upshot.cli.terminal import Bar, Terminal
@@ -22,9 +23,15 @@ from upshot.database.souffle_files import FileOptions, file_options, read_facts
 
 @contextmanager
 def opened(
-    terminal: Terminal, file: Path, fact_dir: Path | None, engine: Engine, *, facts_required: bool = False
+    terminal: Terminal,
+    file: Path,
+    fact_dir: Path | None,
+    engine: Engine,
+    *,
+    actions: Path | None = None,
+    facts_required: bool = False,
 ) -> Iterator[Database]:
-    """The program of a file over the facts in a directory.
+    """The program of a file over the facts in a directory, with the functions of a file for its rules.
 
     Without `-F` the current directory is looked at as Soufflé does; a missing fact file is then an error only where
     `facts_required`, and an empty relation otherwise.
@@ -34,6 +41,7 @@ def opened(
     source = read_program(file)
     parse_source(source)
     with connected(terminal, engine) as database:
+        register_actions(database, actions)
         with terminal.progress(f"defining {source.name}"):
             terminal.report(database.define(source.text, name=source.name).warnings)
         load_facts(terminal, database, fact_dir or Path(), optional=fact_dir is None and not facts_required)
@@ -55,6 +63,7 @@ def load_facts(terminal: Terminal, database: Database, folder: Path, *, optional
             for relation, rows in tables.items():
                 transaction.insert(relation, rows)
     terminal.report(transaction.warnings)
+    report_failures(terminal, transaction.firings)
 
 
 @contextmanager

@@ -38,11 +38,12 @@ class Actions:
         for action in rule.actions:
             if action.kind == "call" and action.target not in self._functions:
                 hint = did_you_mean(action.target, self._functions)
+                cure = f'db.action("{action.target}", function), `--actions FILE.py`, or `actions` in a pipeline file'
                 raise RuleError(
                     f"rule `{rule.name}` calls `{action.target}`, which is not registered",
                     code="unknown-action",
                     span=action.span or rule.span,
-                    help=hint or f'nothing was committed; register it with db.action("{action.target}", function)',
+                    help=hint or f"nothing was committed; register it with {cure}",
                 )
 
     def call(self, firing: Firing, action: RuleAction, per: str) -> None:

@@ -15,10 +15,16 @@ _STDOUT = Path("-")
 
 
 def explain(
-    terminal: Terminal, file: Path, fact_dir: Path | None, view: str | None, svg: Path | None, engine: Engine
+    terminal: Terminal,
+    file: Path,
+    fact_dir: Path | None,
+    view: str | None,
+    svg: Path | None,
+    actions: Path | None,
+    engine: Engine,
 ) -> int:
     """With `-F` sizes and join orders are those of the loaded facts."""
-    with opened(terminal, file, fact_dir, engine) as database:
+    with opened(terminal, file, fact_dir, engine, actions=actions) as database:
         explanation = database.explain(known_view(database.schemas, view, database.rules))
     if svg == _STDOUT:
         terminal.data(explanation.svg().rstrip("\n"))

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from upshot.cli.deltas import changes_to_json
+from upshot.cli.firings import without_log
 from upshot.cli.settings import OK, Engine
 from upshot.cli.terminal import Terminal
 from upshot.database.changes import Changes
@@ -15,6 +16,7 @@ from upshot.engine.spark.session import require_spark
 def run(terminal: Terminal, file: Path, engine: Engine | None, *, once: bool, dry_run: bool) -> int:
     """Metrics are the data of `--format json`; as text, stdout carries what console sinks print and nothing else."""
     require_spark()
+    without_log()
     # Only now: these need Spark's package.
     from upshot.pipeline.metrics import BatchMetrics  # noqa: PLC0415
     from upshot.pipeline.progress import Display  # noqa: PLC0415

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from upshot.cli.engines import connected
+from upshot.cli.firings import code_of_failures, register_actions
 from upshot.cli.repl.session import Quit, ReplSession
 from upshot.cli.repl.statements import Input
 from upshot.cli.settings import OK, Engine
@@ -26,12 +27,13 @@ _PROMPT, _MORE = "upshot> ", "   ...> "
 _HISTORY_LENGTH = 2000
 
 
-def repl(terminal: Terminal, file: Path | None, fact_dir: Path | None, engine: Engine) -> int:
+def repl(terminal: Terminal, file: Path | None, fact_dir: Path | None, actions: Path | None, engine: Engine) -> int:
     """Runs until `:quit` or the end of input; errors are reported and the session goes on.
 
     Whoever sits at a terminal has read them. A script learns of them by the exit code.
     """
     with connected(terminal, engine) as database:
+        register_actions(database, actions)
         return _session(terminal, ReplSession(terminal, fact_dir, database), file)
 
 
@@ -47,7 +49,7 @@ def _session(terminal: Terminal, session: ReplSession, file: Path | None) -> int
             _read(session)
     except Quit:
         pass
-    return OK if interactive else session.code
+    return OK if interactive else session.code or code_of_failures(session.database)
 
 
 def _read(session: ReplSession) -> None:
@@ -112,6 +114,10 @@ class _Completer:
         self._session = session
 
     def __call__(self, text: str, state: int) -> str | None:
-        words = [*(f":{name}" for name in self._session.commands), *self._session.database.schemas]
+        words = [
+            *(f":{name}" for name in self._session.commands),
+            *self._session.database.schemas,
+            *self._session.database.rules,
+        ]
         matching = [word for word in words if word.startswith(text)]
         return matching[state] if state < len(matching) else None

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 from upshot.cli.files import shown_name
+from upshot.cli.firings import code_of_failures
 from upshot.cli.session import opened
-from upshot.cli.settings import OK, Engine
+from upshot.cli.settings import Engine
 from upshot.cli.terminal import Terminal
 from upshot.cli.values import rows_to_json
 from upshot.core.diagnostic import Diagnostic, Severity
@@ -20,15 +21,18 @@ from upshot.database.souffle_writer import block, size_line
 _STDOUT = Path("-")
 
 
-def run(terminal: Terminal, file: Path, fact_dir: Path | None, output_dir: Path, engine: Engine) -> int:
+def run(
+    terminal: Terminal, file: Path, fact_dir: Path | None, output_dir: Path, actions: Path | None, engine: Engine
+) -> int:
     """Results come in the order of the program's `.output` and `.printsize` directives."""
     if output_dir != _STDOUT and output_dir.exists() and not output_dir.is_dir():
         raise UsageError(f"`{output_dir}` is a file, not a directory", code="not-a-directory", help="check `-D`")
-    with opened(terminal, file, fact_dir, engine, facts_required=True) as database:
+    with opened(terminal, file, fact_dir, engine, actions=actions, facts_required=True) as database:
         wanted = _write(terminal, database, output_dir)
+        code = code_of_failures(database)
     if not wanted:
         terminal.report([_nothing_asked(file)])
-    return OK
+    return code
 
 
 def _write(terminal: Terminal, database: Database, output_dir: Path) -> list[FileOptions]:

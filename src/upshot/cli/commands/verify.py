@@ -7,9 +7,10 @@ from pathlib import Path
 
 from upshot.cli.changes import read_change_lines
 from upshot.cli.files import STDIN
+from upshot.cli.firings import code_of_failures, report_failures
 from upshot.cli.outcome import code_of
 from upshot.cli.session import opened
-from upshot.cli.settings import OK, Engine
+from upshot.cli.settings import Engine
 from upshot.cli.terminal import Terminal
 from upshot.cli.transactions import at_change, commit_line
 from upshot.cli.wording import counted, its
@@ -17,11 +18,13 @@ from upshot.core.errors import Error, UsageError
 from upshot.database.database import Database
 
 
-def verify(terminal: Terminal, file: Path, fact_dir: Path | None, changes: Path | None, engine: Engine) -> int:
+def verify(
+    terminal: Terminal, file: Path, fact_dir: Path | None, changes: Path | None, actions: Path | None, engine: Engine
+) -> int:
     """After the facts are loaded and the transactions of the change file, if one is given, are committed."""
     if file == STDIN and changes == STDIN:
         raise UsageError("program and changes cannot both come from standard input", code="stdin-twice")
-    with opened(terminal, file, fact_dir, engine) as database:
+    with opened(terminal, file, fact_dir, engine, actions=actions) as database:
         return _verified(terminal, database, changes)
 
 
@@ -29,7 +32,7 @@ def _verified(terminal: Terminal, database: Database, changes: Path | None) -> i
     committed = 0
     for line in read_change_lines(changes) if changes is not None else ():
         try:
-            commit_line(database, line)
+            report_failures(terminal, commit_line(database, line).firings)
         except Error as error:
             terminal.report(at_change(error, line))
             return code_of(error)
@@ -45,4 +48,4 @@ def _verified(terminal: Terminal, database: Database, changes: Path | None) -> i
         after = f" after {counted(committed, 'transaction')}" if changes is not None else ""
         compared = f"{counted(len(views), 'view')}, {counted(rows, 'row')}, equal to {its(len(views))} recomputation"
         terminal.data(f"ok: {compared}{after}")
-    return OK
+    return code_of_failures(database)

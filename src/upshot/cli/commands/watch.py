@@ -9,6 +9,7 @@ from upshot.cli.changes import ChangeLine, read_change_lines
 from upshot.cli.deltas import changes_to_json, view_changes
 from upshot.cli.diagnostics import as_fields
 from upshot.cli.files import STDIN
+from upshot.cli.firings import code_of_failures, firing_lines, firings_field, report_failures
 from upshot.cli.outcome import code_of
 from upshot.cli.session import opened
 from upshot.cli.settings import OK, Engine, OnError
@@ -20,7 +21,13 @@ from upshot.database.database import Database
 
 
 def watch(
-    terminal: Terminal, file: Path, fact_dir: Path | None, changes: Path, on_error: OnError, engine: Engine
+    terminal: Terminal,
+    file: Path,
+    fact_dir: Path | None,
+    changes: Path,
+    on_error: OnError,
+    actions: Path | None,
+    engine: Engine,
 ) -> int:
     """One line of output for each line of input, as soon as it is committed.
 
@@ -29,7 +36,7 @@ def watch(
     """
     if file == STDIN and changes == STDIN:
         raise UsageError("program and changes cannot both come from standard input", code="stdin-twice")
-    with opened(terminal, file, fact_dir, engine) as database:
+    with opened(terminal, file, fact_dir, engine, actions=actions) as database:
         return _commits(terminal, database, changes, on_error)
 
 
@@ -47,11 +54,15 @@ def _commits(terminal: Terminal, database: Database, changes: Path, on_error: On
             code = code_of(error)
             terminal.data(json.dumps({"error": as_fields(found[0])}, ensure_ascii=False))
         terminal.out.flush()
-    return code
+    return code or code_of_failures(database)
 
 
 def _committed(terminal: Terminal, database: Database, line: ChangeLine) -> str:
     transaction = commit_line(database, line)
     terminal.report((*transaction.warnings, *notes_of_repairs(transaction.repaired, database.schemas)))
-    changed = view_changes(transaction.changes, database.schemas)
-    return f'{{"version": {transaction.version}, "changes": {changes_to_json(changed)}}}'
+    report_failures(terminal, transaction.firings)
+    if not terminal.json:
+        for text in firing_lines(transaction.firings):
+            terminal.message(text)
+    changed, fired = view_changes(transaction.changes, database.schemas), firings_field(transaction.firings)
+    return f'{{"version": {transaction.version}, "changes": {changes_to_json(changed)}{fired}}}'

@@ -8,6 +8,7 @@ from pathlib import Path
 from upshot.cli.changes import ChangeLine, parse_change, read_change_lines
 from upshot.cli.deltas import changes_to_json, signed_lines, view_changes
 from upshot.cli.files import STDIN
+from upshot.cli.firings import firing_lines, firings_field
 from upshot.cli.outcome import code_of
 from upshot.cli.session import opened
 from upshot.cli.settings import OK, Engine
@@ -21,11 +22,13 @@ from upshot.database.database import Database
 from upshot.database.what_if import WhatIf
 
 
-def what_if(terminal: Terminal, file: Path, fact_dir: Path | None, changes: Path, engine: Engine) -> int:
+def what_if(
+    terminal: Terminal, file: Path, fact_dir: Path | None, changes: Path, actions: Path | None, engine: Engine
+) -> int:
     """Each line of the change file is asked about on its own, against the loaded facts."""
     if file == STDIN and changes == STDIN:
         raise UsageError("program and changes cannot both come from standard input", code="stdin-twice")
-    with opened(terminal, file, fact_dir, engine) as database:
+    with opened(terminal, file, fact_dir, engine, actions=actions) as database:
         return _answers(terminal, database, changes)
 
 
@@ -46,14 +49,17 @@ def _answers(terminal: Terminal, database: Database, changes: Path) -> int:
 def _tell(terminal: Terminal, database: Database, line: ChangeLine, answer: WhatIf) -> None:
     changed = view_changes(answer, database.schemas)
     if terminal.json:
+        fired = firings_field(answer.firings)
         violations = ", ".join(f"{json.dumps(name)}: {rows_to_json(rows)}" for name, rows in answer.violations.items())
-        terminal.data(f'{{"changes": {changes_to_json(changed)}, "violations": {{{violations}}}}}')
+        terminal.data(f'{{"changes": {changes_to_json(changed)}, "violations": {{{violations}}}{fired}}}')
         return
     terminal.data(f"// {line.place}")
     for text in signed_lines(changed):
         terminal.data(text)
     if not changed:
         terminal.data("// no view changes")
+    for text in firing_lines(answer.firings):
+        terminal.data(f"// {text}")
     terminal.report(_violation(database, line, name, list(rows)) for name, rows in answer.violations.items())
 
 

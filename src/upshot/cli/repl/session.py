@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import assert_never
 
+from upshot.active.firing import Firing
 from upshot.cli.deltas import changes_to_json, view_changes
 from upshot.cli.diagnostics import of_error
 from upshot.cli.files import existing_directory, read_program
+from upshot.cli.firings import firing_lines, firings_field, report_failures
 from upshot.cli.outcome import code_of
 from upshot.cli.programs import parse_source
 from upshot.cli.repl.display import show_answer, show_changes
@@ -37,12 +39,12 @@ HELP = """\
 path(X, Y) :- edge(X, Y).             add a rule to a view; what is typed ends with a full stop
 +edge(1, 2), -edge(2, 3).             change facts in one transaction and see what follows
 ? path(1, X)                          ask
-:list                                 relations and their sizes
-:explain [VIEW]                       how views are kept up to date
+:list                                 relations and their sizes, active rules
+:explain [NAME]                       how views are kept up to date, when rules fire
 :stats                                the work of the last change
 :verify                               recompute every view and compare
 :load FILE                            define a program and read its .input files
-:drop NAME                            forget a view, or an empty relation
+:drop NAME                            forget a view, a rule, or an empty relation
 :help  :quit"""
 
 _OTHER_NAMES = {"?": "help", "exit": "quit"}
@@ -125,7 +127,8 @@ class ReplSession:
                 else:
                     transaction.delete(relation, [values])
         self._last = transaction
-        self._show(transaction.version, transaction.changes)
+        self._show(transaction.version, transaction.changes, transaction.firings)
+        report_failures(self._terminal, transaction.firings)
         self._terminal.report((*transaction.warnings, *notes_of_repairs(transaction.repaired, self.database.schemas)))
 
     def _define(self, text: str) -> None:
@@ -148,12 +151,16 @@ class ReplSession:
         self._terminal.report(definition.warnings)
         self._show(definition.version, definition.changes, quiet=True)
 
-    def _show(self, version: int, changes: ChangeSet, *, quiet: bool = False) -> None:
+    def _show(self, version: int, changes: ChangeSet, firings: Sequence[Firing] = (), *, quiet: bool = False) -> None:
         changed = view_changes(changes, self.database.schemas)
         if self._terminal.json:
-            self._terminal.data(f'{{"version": {version}, "changes": {changes_to_json(changed)}}}')
-        elif changed or not quiet:
+            fired = firings_field(firings)
+            self._terminal.data(f'{{"version": {version}, "changes": {changes_to_json(changed)}{fired}}}')
+            return
+        if changed or not quiet:
             show_changes(self._terminal, changed)
+        for line in firing_lines(firings):
+            self._terminal.data(line)
 
     # ---- commands ---------------------------------------------------------------------------------
 
@@ -164,6 +171,8 @@ class ReplSession:
         for name, schema in self.database.schemas.items():
             size = counted(len(self.database.rows(name)), "row")
             self._terminal.data(f"{schema}  {schema.role.value}, {size}")
+        for name in self.database.rules:
+            self._terminal.data(f"{name}  active rule")
 
     def _explain(self, view: str) -> None:
         self._terminal.data(str(self.database.explain(view or None)).rstrip("\n"))
