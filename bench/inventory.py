@@ -21,6 +21,15 @@ threshold(I, T) :- consume_freq(I, F), delivery_time(I, S, D), supplies(S, I), m
 low(I) :- quantity(I, Q), threshold(I, T), Q < T.
 """
 
+_CONDITION = "when low(I), max_stock(I, M), quantity(I, Q), N = M - Q"
+RULES = {
+    "": "",
+    "insert": ".decl order(item: number, n: number)\n"
+    f".rule reorder(I, N) priority=10 {_CONDITION} do insert order(I, N).",
+    "call": f".rule reorder(I, N) {_CONDITION} do call order(I, N).",
+}
+"""What is done about an item that becomes low, by its short name; nothing at first."""
+
 SUPPLIERS = 1000
 
 
@@ -55,6 +64,10 @@ class Inventory:
         rng = np.random.default_rng(11)
         for item in rng.permutation(self.item[~self.low])[:count].tolist():
             yield item, int(self.threshold[item]) - 1
+
+    def order(self, item: int, quantity: int) -> tuple[int, int]:
+        """What the rules order when the item has become low."""
+        return item, int(self.threshold[item]) * 10 - quantity
 
     def quantity_of(self, item: int) -> int:
         return int(self.quantity[item])

@@ -89,6 +89,7 @@ SUITES = (
     Suite("engine", "tests/engine", 240),
     Suite("goldens", "tests/goldens", 60),
     Suite("database", "tests/database", 120),
+    Suite("active", "tests/active", 60),
     Suite("scripts", "tests/scripts", 60),
     Suite("properties", "tests/properties", 600),
     Suite("cli", "tests/cli", 90),

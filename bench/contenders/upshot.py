@@ -11,7 +11,7 @@ import upshot
 from bench import memory
 from bench.edge_changes import EdgeChange, edge_changes
 from bench.inventory import PROGRAM as INVENTORY
-from bench.inventory import Inventory
+from bench.inventory import RULES, Inventory
 from bench.tasks import Answer, Graph, Task
 
 PAIR = """
@@ -123,7 +123,8 @@ def _expect(change: EdgeChange, changed: int, wrong_side: int) -> None:
 
 
 def _inventory(task: Task) -> Answer:
-    """Quantities fall under their thresholds, 1, 10 or 1,000 in a transaction, and rise again (not timed)."""
+    """Quantities fall under their thresholds, 1, 10 or 1,000 in a transaction, and rise again (not timed). A rule that
+    answers is defined after the load."""
     inventory = Inventory(task.options["items"])
     db = upshot.connect()
     db.define(INVENTORY)
@@ -137,9 +138,40 @@ def _inventory(task: Task) -> Answer:
     answer = Answer(seconds, len(db.rows("low")), memory.peak() - before, memory.peak())
     if answer.size != int(inventory.low.sum()):
         raise AssertionError(f"low has {answer.size} items, {int(inventory.low.sum())} expected")
+    rule = task.options.get("rule", "")
+    db.action("order", _CALLED.extend)
+    db.define(RULES[rule])
     for batch, repeat in task.options["batches"]:
-        answer.times[str(batch)] = _crossings(db, inventory, batch, repeat)
+        answer.times[str(batch)] = (_orders if rule else _crossings)(db, inventory, batch, repeat)
     return answer
+
+
+_CALLED: list[Any] = []
+"""What the function of the rule was given."""
+
+
+def _orders(db: Any, inventory: Inventory, batch: int, repeat: int) -> list[float]:
+    """As `_crossings`, until the order is made: the row in `order`, or the call."""
+    times = []
+    rows = list(inventory.crossings(batch * repeat))
+    for start in range(0, len(rows), batch):
+        under = rows[start : start + batch]
+        expected = sorted(inventory.order(*row) for row in under)
+        _CALLED.clear()
+        began = time.perf_counter()
+        with db.transaction() as tx:
+            tx.upsert("quantity", under)
+        made = _CALLED or list(tx.changes["order"].inserted)
+        times.append(time.perf_counter() - began)
+        if sorted(made) != expected or tx.stats.firings != {"reorder": 1}:
+            raise AssertionError(f"{len(made)} orders, {len(under)} expected")
+        with db.transaction() as tx:
+            tx.upsert("quantity", [(item, inventory.quantity_of(item)) for item, _ in under])
+            if not _CALLED:
+                tx.delete("order", expected)
+        if tx.firings:
+            raise AssertionError("a rule fired for an item that is not low any more")
+    return times
 
 
 def _crossings(db: Any, inventory: Inventory, batch: int, repeat: int) -> list[float]:

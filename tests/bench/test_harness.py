@@ -43,8 +43,10 @@ def test_the_other_forms_have_exact_sizes_too(runner: Runner, contender: str, fo
 def test_upshot_follows_edges_and_quantities_exactly(runner: Runner) -> None:
     edges = runner.ask("upshot", Task("changes", Graph("blocks", (400, 900)), {"edges": 5}))
     assert (edges.error, len(edges.times["delete"]), len(edges.times["insert"])) == ("", 5, 5)
-    items = runner.ask("upshot", Task("inventory", options={"items": 1000, "batches": [[1, 3], [10, 2]]}))
-    assert (items.error, {k: len(v) for k, v in items.times.items()}) == ("", {"1": 3, "10": 2})
+    for rule in ("", "insert", "call"):
+        options = {"items": 1000, "batches": [[1, 3], [10, 2]], "rule": rule}
+        items = runner.ask("upshot", Task("inventory", options=options))
+        assert (items.error, {k: len(v) for k, v in items.times.items()}) == ("", {"1": 3, "10": 2})
 
 
 def test_a_wrong_size_fails_the_report(runner: Runner) -> None:
