@@ -148,3 +148,30 @@ def test_changes_go_as_the_wave_passes() -> None:
         assert len(tx.changes[f"v{depth - 1}"].inserted) == 50
         assert tx.stats.stored == 0
         assert 50 <= tx.stats.peak <= 8 * 50 < depth * 50 * 2
+
+
+def test_a_view_that_is_empty_has_nothing_to_lose() -> None:
+    """What can only take rows away does not wake a constraint that nothing violates; repairs are followed."""
+    text = """
+    .decl a(x: number) .decl b(x: number)
+    .deny both(X) :- a(X), b(X).
+    .deny both on_violation=warn
+    .deny lonely(X) :- a(X), !b(X), X > 10.
+    """
+    looked_at = []
+    for optimize in (True, False):
+        with upshot.connect(optimize=optimize) as db:
+            db.define(text)
+            with db.transaction() as tx:
+                tx.insert("a", [(x,) for x in range(5)])
+            with db.transaction() as tx:
+                tx.delete("a", [(1,)])
+            looked_at.append(tx.stats.components)
+            assert set(tx.changes) == {"a"}
+            with db.transaction() as tx:
+                tx.insert("b", [(2,)])
+            assert tx.changes["both"].inserted == [(2,)]
+            with db.transaction() as tx:
+                tx.delete("a", [(2,)])
+            assert tx.changes["both"].deleted == [(2,)]
+    assert looked_at == [0, 2]

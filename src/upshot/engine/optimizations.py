@@ -12,8 +12,9 @@ from upshot.core.errors import UsageError
 @dataclass(frozen=True, slots=True)
 class Optimizations:
     """`sip`: the literals of a rule are joined from what is bound outward. `event_paths`: only the events that somebody
-    listens to are followed. `partial_evaluation`: constants are pushed down into copies of rules. `screening`: changes
-    that no literal can match wake nobody. `memo`: what is known is not asked for again."""
+    listens to, or that can change something, are followed. `partial_evaluation`: constants are pushed down into copies
+    of rules. `screening`: changes that no literal can match wake nobody. `memo`: what is known is not asked for
+    again."""
 
     sip: bool = True
     event_paths: bool = True

@@ -21,7 +21,7 @@ from upshot.plan.cost import Experience, Situation, decide
 from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
 from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_changes import RuleChange
-from upshot.plan.rule_plan import Change, RulePlan
+from upshot.plan.rule_plan import Action, Change, RulePlan
 from upshot.syntax.ast import Atom
 
 
@@ -92,6 +92,15 @@ class Component:
             self._follow_or_recompute(work)
         work.seconds = time.perf_counter() - started
         return work
+
+    def is_idle(self) -> bool:
+        """Whether nothing can come of the change: the views are empty, so that nothing can go, and nothing below drives
+        a rule that adds a row. So it is with most constraints, most of the time."""
+        if self.fresh or self.rule_change is not None or any(table.size for _, table in self._views):
+            return False
+        if self.plan.strategy == "counting":
+            return not self._has_seeds("count", Action.GAIN)
+        return self.plan.strategy in ("maintenance", "bf") and not self._has_seeds("insert")
 
     def _follow_rules(self, change: RuleChange, work: ViewWork) -> None:
         """Bring the views from the old rules and the old state to the new ones. What the old rules derive goes by their
@@ -236,10 +245,11 @@ class Component:
         """The rule plans of a stage, ordered by the sizes as they are now."""
         return stage_plans(self.plan, stage, TableStatistics(self._tables))
 
-    def _has_seeds(self, stage: str) -> bool:
-        """Whether anything drives the stage: a change of the right sign in a relation outside the component."""
+    def _has_seeds(self, stage: str, action: Action | None = None) -> bool:
+        """Whether anything drives the stage, or the plans of one action in it: a change of the right sign in a relation
+        outside the component."""
         for plan in self._phase(stage).plans:
-            if plan.seed and plan.driver is not None:
+            if plan.seed and plan.driver is not None and action in (None, plan.action):
                 field = T_DEL if plan.driver.change is Change.DELETED else T_INS
                 if self._tables[plan.driver.match.relation].word(field + 1):
                     return True

@@ -206,7 +206,7 @@ class LocalEngine:
         while waiting:
             number = heapq.heappop(waiting)
             component = installed.components[number]
-            if component.is_on_demand:
+            if component.is_on_demand or (self._optimizations.event_paths and component.is_idle()):
                 continue
             self._visit(component)
             for view in component.plan.views:
