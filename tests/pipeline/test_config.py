@@ -57,6 +57,12 @@ def mistakes(folder: Path, text: str) -> list[tuple[int, str, str]]:
     return [(d.span.line if d.span else 0, d.slug, d.message) for d in found.value.diagnostics]
 
 
+def test_the_file_of_actions_is_taken_from_the_folder_of_the_file_too(tmp_path: Path) -> None:
+    assert read(tmp_path, WHOLE).actions == ""
+    text = WHOLE.replace('state = "state/"', 'state = "state/"\nactions = "rules/actions.py"')
+    assert read(tmp_path, text).actions == str(tmp_path / "rules" / "actions.py")
+
+
 def test_paths_are_taken_from_the_folder_of_the_file(tmp_path: Path) -> None:
     config = read(tmp_path, WHOLE)
     assert (config.program, config.state) == (tmp_path / "dependencies.dl", tmp_path / "state")

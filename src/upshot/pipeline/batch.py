@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.util import inheritable_thread_target
 
-from upshot.core.errors import DataError
+from upshot.core.errors import DataError, Error
 from upshot.core.schema import Role, Schema
 from upshot.database.database import Database
 from upshot.database.transaction import Transaction
@@ -21,7 +21,7 @@ from upshot.pipeline.attempts import tried
 from upshot.pipeline.checkpoint import mismatch
 from upshot.pipeline.config import PipelineConfig
 from upshot.pipeline.data_source import Movement
-from upshot.pipeline.metrics import BatchMetrics, SourceMetrics, ViewMetrics
+from upshot.pipeline.metrics import BatchMetrics, RuleMetrics, SourceMetrics, ViewMetrics
 from upshot.pipeline.positions import Position
 from upshot.pipeline.quarantine import quarantine_path, remove_batch
 from upshot.pipeline.ranges import Range, read_range
@@ -53,9 +53,22 @@ class Applied:
         }
 
     @property
+    def rules(self) -> dict[str, RuleMetrics]:
+        found: dict[str, RuleMetrics] = {}
+        for firing in self.transaction.firings:
+            before = found.get(firing.rule, RuleMetrics(0, 0))
+            found[firing.rule] = RuleMetrics(before.firings + 1, before.rows + len(firing.rows))
+        return found
+
+    @property
     def notes(self) -> tuple[str, ...]:
         warnings = [warning.message for warning in self.transaction.warnings]
-        return (*(note for found in self.ranges.values() for note in found.notes), *warnings)
+        failed = [
+            f"{_why(firing.error)}; it is tried again with the next batch"
+            for firing in self.transaction.firings
+            if firing.error is not None
+        ]
+        return (*(note for found in self.ranges.values() for note in found.notes), *warnings, *failed)
 
 
 @dataclass(slots=True)
@@ -83,6 +96,7 @@ class BatchRunner:
     def run(self, batch: int, moved: Sequence[Movement]) -> BatchMetrics:
         """Applies a batch, or, if the store has it already, brings only the sinks up to date."""
         watch, jobs = Stopwatch(lambda step: self.told(batch, step)), self.jobs()
+        self.database.retry()
         applied = None if self._is_recorded(batch, moved) else self._applied(batch, moved, watch)
         with watch.step(Step.PUBLISH):
             self.publication.catch_up(self.database)
@@ -97,6 +111,8 @@ class BatchRunner:
             time=datetime.now(UTC).isoformat(timespec="milliseconds"),
             sources=applied.sources if applied else {},
             views=applied.views(self.schemas) if applied else {},
+            rules=applied.rules if applied else {},
+            pending=len(self.database.pending()),
             seconds=watch.seconds,
             jobs=self.jobs() - jobs,
             engine=self.database.placement.engine,
@@ -183,3 +199,7 @@ class BatchRunner:
             remove_batch(folders[name], batch)
         for name, found in ranges.items():
             found.bad.write(folders[name], batch, now)
+
+
+def _why(error: Exception) -> str:
+    return error.message if isinstance(error, Error) else f"{type(error).__name__}: {error}"

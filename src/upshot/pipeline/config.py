@@ -66,6 +66,8 @@ class PipelineConfig:
     """Bytes the local engine may use when `engine` is auto; None: the default of `connect`."""
     trigger: float = 1.0
     """Seconds between two looks at the sources."""
+    actions: str = ""
+    """A Python file with the functions that active rules call; empty: none."""
     metrics: str = ""
     """A file that gets one JSON line per batch; empty: one in the state."""
     delta: str = "auto"
@@ -128,7 +130,7 @@ class _Reading:
             Path(head["state"]),
             _with_neighbours(sources),
             sinks,
-            **{name: head[name] for name in ("engine", "memory", "trigger", "metrics", "delta")},
+            **{name: head[name] for name in ("actions", "engine", "memory", "trigger", "metrics", "delta")},
             packages=tuple(head["packages"]),
             spark=head["spark"] or {},
         )

@@ -21,6 +21,7 @@ PIPELINE = {
     "name": Key(required=True),
     "program": Key("path", required=True),
     "state": Key("path", required=True),
+    "actions": Key("path", default=""),
     "engine": Key(choices=("auto", "local", "spark"), default="auto"),
     "memory": Key("bytes"),
     "trigger": Key("seconds", default=1.0),

@@ -23,6 +23,13 @@ class ViewMetrics:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleMetrics:
+    firings: int
+    rows: int
+    """instances that it fired for"""
+
+
+@dataclass(frozen=True, slots=True)
 class BatchMetrics:
     pipeline: str
     batch: int
@@ -32,6 +39,10 @@ class BatchMetrics:
     sources: Mapping[str, SourceMetrics] = field(default_factory=dict)
     views: Mapping[str, ViewMetrics] = field(default_factory=dict)
     """views and constraints that changed"""
+    rules: Mapping[str, RuleMetrics] = field(default_factory=dict)
+    """active rules that fired"""
+    pending: int = 0
+    """what rules have still to do after their commits, of this batch and of earlier ones"""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """by step"""
     jobs: int = 0

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from upshot.core.errors import DataError, UsageError
 from upshot.core.schema import Role, Schema
+from upshot.database.action_files import read_actions
+from upshot.database.actions import Actions, Function
 from upshot.database.changes import Definition, unknown_relation
 from upshot.database.compile import Compiled, compile_text, nothing
 from upshot.database.database import Database
@@ -36,19 +38,37 @@ def compiled_program(config: PipelineConfig) -> Compiled:
     return compiled
 
 
-def take_on(database: Database, config: PipelineConfig, schemas: Mapping[str, Schema]) -> Definition:
-    """Makes the file the store's program. Views it no longer has are dropped; base relations stay, with their rows, so
-    that a source that comes back goes on where it was."""
+def functions_of(config: PipelineConfig, compiled: Compiled) -> dict[str, Function]:
+    """The functions that the program's active rules call, all of them there."""
+    found = read_actions(config.actions) if config.actions else {}
+    actions = Actions()
+    for name, function in found.items():
+        actions.register(name, function)
+    for rule in compiled.rules.rules.values():
+        actions.require(rule)
+    return found
+
+
+def take_on(database: Database, config: PipelineConfig, compiled: Compiled) -> Definition:
+    """Makes the file the store's program. Views and active rules it no longer has are dropped; base relations stay,
+    with their rows, so that a source that comes back goes on where it was."""
+    schemas = compiled.visible
     refuse_other_columns(database.schemas, schemas)
+    rules = {rule.name for rule in compiled.checked.rules}
+    # Before the rest: they may not go with views that are other than they were.
+    _drop(database, [name for name in database.rules if name not in rules])
     definition = database.define(config.program)
-    gone = [n for n, schema in database.schemas.items() if n not in schemas and schema.role is not Role.BASE]
+    _drop(database, [n for n, each in database.schemas.items() if n not in schemas and each.role is not Role.BASE])
+    return definition
+
+
+def _drop(database: Database, gone: list[str]) -> None:
+    """Whatever nothing else uses goes first."""
     while gone:
-        # Whatever nothing else uses goes first.
         left = [name for name in gone if not _dropped(database, name)]
         if len(left) == len(gone):
             break
         gone = left
-    return definition
 
 
 def refuse_other_columns(before: Mapping[str, Schema], after: Mapping[str, Schema]) -> None:

@@ -26,10 +26,14 @@ _WORDS = {
 def summary(metrics: BatchMetrics) -> str:
     """One line on a batch.
 
-    >>> from upshot.pipeline.metrics import SourceMetrics, ViewMetrics
+    >>> from upshot.pipeline.metrics import RuleMetrics, SourceMetrics, ViewMetrics
     >>> sources, views = {"edge": SourceMetrics(3, bad=1)}, {"path": ViewMetrics(5, 2)}
-    >>> summary(BatchMetrics("p", 7, 9, "", sources, views, {"read": 0.5, "record": 0.25}, 4, "local"))
+    >>> took = {"read": 0.5, "record": 0.25}
+    >>> summary(BatchMetrics("p", 7, 9, "", sources, views, seconds=took, jobs=4, engine="local"))
     'batch 7, version 9: 3 rows in, 1 bad; path +5 -2; 0.75 s, 4 jobs, local engine'
+    >>> rules = {"reorder": RuleMetrics(firings=1, rows=2)}
+    >>> summary(BatchMetrics("p", 8, 10, "", {}, {}, rules, 1, took, 4, "local"))
+    'batch 8, version 10: 0 rows in; no view changed; reorder fired for 2; 1 action waits; 0.75 s, 4 jobs, local engine'
     """
     head = f"batch {metrics.batch}, version {metrics.version}"
     took = f"{sum(metrics.seconds.values()):.2f} s, {_counted(metrics.jobs, 'job')}"
@@ -37,8 +41,12 @@ def summary(metrics: BatchMetrics) -> str:
         return f"{head}: recorded before, sinks caught up; {took}"
     bad = f", {metrics.bad} bad" if metrics.bad else ""
     changed = ", ".join(f"{name} +{view.inserted} -{view.deleted}" for name, view in metrics.views.items())
-    rows = _counted(metrics.rows, "row")
-    return f"{head}: {rows} in{bad}; {changed or 'no view changed'}; {took}, {metrics.engine} engine"
+    parts = [f"{head}: {_counted(metrics.rows, 'row')} in{bad}", changed or "no view changed"]
+    if metrics.rules:
+        parts.append(", ".join(f"{name} fired for {rule.rows}" for name, rule in metrics.rules.items()))
+    if metrics.pending:
+        parts.append(f"{_counted(metrics.pending, 'action')} {'waits' if metrics.pending == 1 else 'wait'}")
+    return "; ".join([*parts, f"{took}, {metrics.engine} engine"])
 
 
 def _counted(number: int, one: str, more: str = "") -> str:

@@ -14,9 +14,11 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
-from upshot.core.errors import ConstraintError, DataError, Error, UsageError
+from upshot.core.errors import ConstraintError, DataError, Error, RuleError, UsageError
 from upshot.core.schema import Role, Schema
+from upshot.database.actions import Function
 from upshot.database.changes import Definition
+from upshot.database.compile import Compiled
 from upshot.database.connect import connect
 from upshot.database.database import Database
 from upshot.engine.spark.session import is_connect
@@ -29,7 +31,7 @@ from upshot.pipeline.jobs import JobCounter
 from upshot.pipeline.lock import locked
 from upshot.pipeline.metrics import BatchMetrics, append_metrics
 from upshot.pipeline.positions import Positions
-from upshot.pipeline.program import compiled_program, take_on
+from upshot.pipeline.program import compiled_program, functions_of, take_on
 from upshot.pipeline.record import Recorded, recorded
 from upshot.pipeline.session import delta_support, pipeline_session
 from upshot.pipeline.sinks import open_sinks
@@ -96,7 +98,7 @@ class Pipeline:
 
     def check(self) -> DryRun:
         """What a run would do: program, sources and sinks are checked, views planned; nothing is made or changed."""
-        compiled_program(self.config)  # What is wrong with the file itself needs no Spark.
+        functions_of(self.config, compiled_program(self.config))  # What is wrong with the files needs no Spark.
         with TemporaryDirectory() as folder, self._session(Path(folder) / "spark.log") as session:
             return dry_run(self.config, session)
 
@@ -109,13 +111,14 @@ class Pipeline:
             self._stopping.clear()
 
     def _run(self, once: bool, watchers: Watchers) -> Summary:
-        schemas = dict(compiled_program(self.config).visible)
+        compiled = compiled_program(self.config)
+        functions = functions_of(self.config, compiled)
         with ExitStack() as opened:
             opened.enter_context(locked(self.config.state))
             session = opened.enter_context(self._session(self.config.state / "spark.log"))
             # After the session: Spark puts up a handler of its own when it starts.
             opened.enter_context(stopped_by_signals(self._stopping))
-            work = _Work(self.config, session, schemas, watchers, opened)
+            work = _Work(self.config, session, compiled, functions, watchers, opened)
             return work.loop(once, self._stopping)
 
     @contextmanager
@@ -141,11 +144,13 @@ class _Work:
         self,
         config: PipelineConfig,
         session: Any,
-        schemas: dict[str, Schema],
+        compiled: Compiled,
+        functions: Mapping[str, Function],
         watchers: Watchers,
         opened: ExitStack,
     ) -> None:
         self.config, self.watchers = config, watchers
+        schemas = dict(compiled.visible)
         self._session = session
         delta = delta_support(session, config)
         self._sources: dict[str, Source] = {
@@ -161,7 +166,10 @@ class _Work:
             connect(config.state / "store", spark=session, engine=config.engine, memory=config.memory)
         )
         self._whole_state(recorded(database))
-        self._tell(take_on(database, config, schemas), schemas)
+        for name, function in functions.items():
+            # Calls that an earlier run left undone are made now.
+            database.action(name, function)
+        self._tell(take_on(database, config, compiled), schemas)
         publication.catch_up(database)
         self._batches = BatchRunner(
             config, session, database, self._sources, schemas, publication, watchers.step, JobCounter(session)
@@ -210,7 +218,7 @@ class _Work:
                 self._stream.start(self._pace(once))
                 self._stream.wait_for(lambda done: done >= state.planned)
             self._follow(once, stopping)
-        except (ConstraintError, DataError):
+        except (ConstraintError, DataError, RuleError):
             self._stream.stop()
             self._take_back()
             raise
@@ -276,8 +284,9 @@ class _Work:
         """After a batch that the data do not allow: nothing of it was applied, and the next run plans it anew, with
         whatever has been corrected by then."""
         found = read_checkpoint(self._stream.checkpoint)
-        last = -1 if self._batches.last is None else self._batches.last.batch
-        if found.planned == last + 1:
+        # As the store has it: what rules do after a commit may fail when the batch is recorded.
+        last = recorded(self._batches.database)
+        if found.planned == (0 if last is None else last.batch + 1):
             take_back(self._stream.checkpoint, found.planned)
 
 
