@@ -86,6 +86,34 @@ def test_a_veto_ends_the_run_and_applies_nothing(watch: Run) -> None:
     assert going_on.code == 1
 
 
+def test_what_rules_change_after_the_commit_has_a_line_of_its_own(upshot: Run, write: Write) -> None:
+    program = """.decl n(x: number) .decl m(x: number) .decl log(x: number) .decl both(x: number)
+    both(X) :- n(X), m(X).
+    .rule copy(X) coupling=after on insert n(X) do insert m(X).
+    .rule noted(X) coupling=after on insert both(X) do insert log(X).
+    """
+    changes = write("c.ndjson", '{"insert": {"n": [[1], [2]]}}\n{"insert": {"m": [[7]]}}\n{"insert": {"n": [[7]]}}\n')
+    ended = upshot("watch", write("copy.dl", program), "--changes", changes)
+    assert ended.code == 0, ended.err
+    lines = [json.loads(line) for line in ended.out.splitlines()]
+    assert lines == [
+        {"version": 2, "changes": {}, "firings": [{"rule": "copy", "rows": [[1], [2]]}]},
+        {
+            "version": 3,
+            "changes": {"both": {"insert": [[1], [2]], "delete": []}},
+            "firings": [{"rule": "noted", "rows": [[1], [2]]}],
+        },
+        {"version": 4, "changes": {}},
+        {"version": 5, "changes": {}},
+        {
+            "version": 6,
+            "changes": {"both": {"insert": [[7]], "delete": []}},
+            "firings": [{"rule": "copy", "rows": [[7]]}, {"rule": "noted", "rows": [[7]]}],
+        },
+        {"version": 7, "changes": {}},
+    ]
+
+
 def test_rules_without_end_end_the_run(upshot: Run, write: Write) -> None:
     program = write("up.dl", ".decl n(x: number) .rule up(X) on insert n(X) do insert n(X + 1).")
     changes = write("c.ndjson", '{"insert": {"n": [[1]]}}\n')

@@ -10,6 +10,7 @@ from upshot.cli.deltas import changes_to_json, view_changes
 from upshot.cli.diagnostics import as_fields
 from upshot.cli.files import STDIN
 from upshot.cli.firings import code_of_failures, firing_lines, firings_field, report_failures
+from upshot.cli.later_commits import LaterCommits
 from upshot.cli.outcome import code_of
 from upshot.cli.session import opened
 from upshot.cli.settings import OK, Engine, OnError
@@ -41,10 +42,10 @@ def watch(
 
 
 def _commits(terminal: Terminal, database: Database, changes: Path, on_error: OnError) -> int:
-    code = OK
+    code, later = OK, LaterCommits(database)
     for line in read_change_lines(changes):
         try:
-            terminal.data(_committed(terminal, database, line))
+            terminal.data(_committed(terminal, database, line, later))
         except Error as error:
             found = at_change(error, line)
             if on_error is OnError.STOP or isinstance(error, EngineError):
@@ -57,7 +58,7 @@ def _commits(terminal: Terminal, database: Database, changes: Path, on_error: On
     return code or code_of_failures(database)
 
 
-def _committed(terminal: Terminal, database: Database, line: ChangeLine) -> str:
+def _committed(terminal: Terminal, database: Database, line: ChangeLine, later: LaterCommits) -> str:
     transaction = commit_line(database, line)
     terminal.report((*transaction.warnings, *notes_of_repairs(transaction.repaired, database.schemas)))
     report_failures(terminal, transaction.firings)
@@ -65,4 +66,5 @@ def _committed(terminal: Terminal, database: Database, line: ChangeLine) -> str:
         for text in firing_lines(transaction.firings):
             terminal.message(text)
     changed, fired = view_changes(transaction.changes, database.schemas), firings_field(transaction.firings)
-    return f'{{"version": {transaction.version}, "changes": {changes_to_json(changed)}{fired}}}'
+    own = f'{{"version": {transaction.version}, "changes": {changes_to_json(changed)}{fired}}}'
+    return "\n".join([own, *later.lines(transaction.version)])
