@@ -135,8 +135,8 @@ def test_what_is_too_much_to_send_to_all_workers_is_shuffled(spark: Any, caplog:
     p(X, W) :- e(X, Y), hub(Y, Z), at(Z, W).
     """
     with SparkDriver(spark, text, small=200) as it, caplog.at_level("INFO", logger="upshot.spark"):
-        it.change(insert={"hub": [(1, z) for z in range(3_000)], "at": [(z, z % 5) for z in range(3_000)]})
-        it.engine._session.conf.set("spark.sql.maxBroadcastTableSize", "40000b")
+        it.change(insert={"hub": [(1, z) for z in range(800)], "at": [(z, z % 5) for z in range(800)]})
+        it.engine._session.conf.set("spark.sql.maxBroadcastTableSize", "10000b")
         it.insert("e", (0, 1))
         assert "joins shuffle" in caplog.text
         it.assert_exact()
