@@ -13,15 +13,13 @@ from upshot.store import Task
 
 @dataclass(slots=True)
 class Pending:
-    """Actions of a firing that are carried out together: all of its changes, or one call. `attempts` that failed are
-    counted; the last error is the firing's. `taken`: somebody is at it."""
+    """Actions of a firing that are carried out together: all of its changes, or one call. The last
+    error is the firing's."""
 
     firing: Firing
     number: int
     actions: tuple[RuleAction, ...]
     per: str = "set"
-    attempts: int = 0
-    taken: bool = False
     under_way: bool = False
     """Somebody is carrying it out at this moment."""
 

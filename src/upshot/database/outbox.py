@@ -35,7 +35,6 @@ def carry_out(state: State, pending: Iterable[Pending], begin: Begin) -> None:
         try:
             left = _carry_out(state, task, begin)
         except Exception as error:
-            task.attempts += 1
             task.firing.error = error
             log.exception("rule `%s`, fired by version %s, failed", task.firing.rule, task.firing.version)
             continue
