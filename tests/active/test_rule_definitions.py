@@ -131,6 +131,26 @@ def test_the_view_of_a_condition_is_seen_nowhere(tmp_path: Path) -> None:
                 db.drop(name)
 
 
+def test_a_name_that_the_hidden_view_has_is_still_free() -> None:
+    with upshot.connect() as db:
+        db.define(BASE + ".decl pair(x: number, y: number)\n.rule note(X) when pair(X, Y), Y > 0 do insert log(X).")
+        change(db, insert={"pair": [(1, 1)]})
+        (hidden,) = db._state.compiled.checked.hidden
+        for text in (f".output {hidden}", f".view {hidden} strategy=epf", f".deny d(X) :- {hidden}(X)."):
+            with pytest.raises(upshot.ProgramError) as caught:
+                db.define(text)
+            assert caught.value.code == "unknown-relation"
+        made = db.define(f".decl {hidden}(x: number)")
+        assert dict(made.changes.items()) == {}, "nobody ever saw a row of it"
+        tx = change(db, insert={hidden: [(7,)], "pair": [(1, 2), (2, 2)]})
+        assert fired(tx) == [("note", [(2,)])]
+        assert db.rows(hidden) == [(7,)]
+        change(db, delete={hidden: [(7,)]})
+        db.drop(hidden)
+        assert fired(change(db, insert={"pair": [(1, 3), (3, 3)]})) == [("note", [(3,)])]
+        db.verify()
+
+
 # ---- rules that come and go ---------------------------------------------------------------------------
 
 BASE = """

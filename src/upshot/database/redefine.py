@@ -158,7 +158,7 @@ class _Before:
 
 def _before(state: State, new: Compiled) -> _Before:
     old, engine = state.compiled, state.engine
-    alike = [n for n in new.visible if n in old.checked.schemas and old.schema(n).types == new.schema(n).types]
+    alike = [n for n in new.visible if n in old.visible and old.schema(n).types == new.schema(n).types]
     given, demoted = {}, {}
     for name in alike:
         home = old.home(name)
