@@ -162,6 +162,21 @@ def test_rules_and_their_activations_outlive_the_process(tmp_path: Path) -> None
         assert [firing.rule for firing in tx.firings] == ["reorder", "sleeping"]
 
 
+def test_past_firings_are_not_kept_and_nobody_pretends_they_are(tmp_path: Path) -> None:
+    heard: list[Any] = []
+    with upshot.connect(tmp_path / "db") as db:
+        db.define(CHANGING)
+        with db.transaction() as tx:
+            tx.insert("fact", [(1,)])
+        with pytest.raises(upshot.UsageError, match="firings since version 1") as caught:
+            db.watch("copies", heard.append, since=1)
+        assert caught.value.code == "history-not-kept"
+        db.watch("copies", lambda event: heard.append((event.version, event.inserted.sorted())), since=db.version)
+        with db.transaction() as tx:
+            tx.insert("fact", [(2,)])
+        assert heard == [(tx.version, [(2,)])]
+
+
 def test_two_threads_commit_and_each_call_is_made_once(tmp_path: Path) -> None:
     calls: list[Any] = []
     failures: list[BaseException] = []

@@ -65,6 +65,17 @@ def test_an_item_is_low_exactly_while_it_is_below_its_threshold(upshot: Run) -> 
     assert found == [None, came, None, {"insert": [["item2"]], "delete": []}, went]
 
 
+def test_the_orders_are_firings_of_the_rules(upshot: Run) -> None:
+    ended = upshot("watch", *told("inventory"))
+    assert [json.loads(line).get("firings", []) for line in ended.out.splitlines()] == [
+        [],
+        [{"rule": "reorder", "rows": [["item1", 4861]]}],
+        [],
+        [{"rule": "reorder", "rows": [["item2", 7211]]}],
+        [{"rule": "delivered", "rows": [["item1", 4861]]}],
+    ]
+
+
 def test_stock_that_falls_is_ordered_once() -> None:
     """What `run.py` prints is what the README of the example shows."""
     ended = subprocess.run(

@@ -191,7 +191,7 @@ class Database:
     def watch(self, view: str, callback: Callback, since: int | None = None) -> Subscription:
         """Calls back with all rows of the relation first, then with each commit's exact changes to it, in order, once.
         `since` a version, it starts with the changes after that one; a database in memory knows only the current. The
-        name of an active rule stands for its firings: each commit's instances come as inserted."""
+        name of an active rule stands for its firings: each commit's instances come as inserted. Past ones are not kept."""
         if not callable(callback):
             raise UsageError(
                 "the callback cannot be called", code="wrong-argument", help="pass a function of one event"
@@ -200,19 +200,20 @@ class Database:
         with state.reading() as engine:
             schema = state.watchable(view)
             subscription = Subscription(view, callback, state.feed)
+            is_rule = state.compiled.rule(view) is not None
             if since is None:
-                is_rule = state.compiled.rule(view) is not None
                 rows = Rows.of(schema, []) if is_rule else engine.rows(view)
                 first = Event(view, state.version, rows, Rows.of(schema, []), snapshot=True)
                 state.feed.add(subscription, [first])
-            elif state.journal is not None:
+            elif state.journal is not None and not is_rule:
                 store = state.journal.store
                 refuse_forgotten(store, since, state.version)
                 state.feed.add(subscription, past_events(store, view, since, state.version))
             elif since == state.version:
                 state.feed.add(subscription)
             else:
-                message = f"changes since version {since} are not kept; the current version is {state.version}"
+                what = "firings" if is_rule else "changes"
+                message = f"{what} since version {since} are not kept; the current version is {state.version}"
                 hint = "watch without `since` to start from all rows"
                 raise UsageError(message, code="history-not-kept", help=hint)
         state.feed.hand_over()
