@@ -191,7 +191,7 @@ class Database:
     def watch(self, view: str, callback: Callback, since: int | None = None) -> Subscription:
         """Calls back with all rows of the relation first, then with each commit's exact changes to it, in order, once.
         `since` a version, it starts with the changes after that one; a database in memory knows only the current. The
-        name of an active rule stands for its firings: each commit's instances come as inserted. Past ones are not kept."""
+        name of an active rule stands for its firings: those of each commit come as inserted, past ones are not kept."""
         if not callable(callback):
             raise UsageError(
                 "the callback cannot be called", code="wrong-argument", help="pass a function of one event"
