@@ -44,6 +44,8 @@ class Component:
         self.rule_change: RuleChange | None = None
         """In an open definition: from which rules the rows are to follow to the present ones."""
         self._experience = Experience()
+        self._seeds: dict[str, tuple[tuple[str, int, Action], ...]] = {}
+        """For each stage what drives it from outside: a relation, its list of changes, what becomes of the head."""
         self._aggregates = (
             [self._aggregate(i) for i in range(len(plan.clauses))] if plan.strategy == "aggregate" else []
         )
@@ -248,12 +250,19 @@ class Component:
     def _has_seeds(self, stage: str, action: Action | None = None) -> bool:
         """Whether anything drives the stage, or the plans of one action in it: a change of the right sign in a relation
         outside the component."""
-        for plan in self._phase(stage).plans:
-            if plan.seed and plan.driver is not None and action in (None, plan.action):
-                field = T_DEL if plan.driver.change is Change.DELETED else T_INS
-                if self._tables[plan.driver.match.relation].word(field + 1):
-                    return True
-        return False
+        if stage not in self._seeds:
+            self._seeds[stage] = tuple(
+                {
+                    (plan.driver.match.relation, T_DEL if plan.driver.change is Change.DELETED else T_INS, plan.action)
+                    for plan in self.plans(stage)
+                    if plan.seed and plan.driver is not None
+                }
+            )
+        return any(
+            self._tables[relation].word(field + 1)
+            for relation, field, deed in self._seeds[stage]
+            if action in (None, deed)
+        )
 
     def texts(self) -> Iterator[int]:
         """The codes of text constants in the component's rules."""
