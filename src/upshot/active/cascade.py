@@ -54,7 +54,7 @@ def endless(trace: Sequence[str], most: int) -> RuleError:
         f"rules that run after the commit did not come to rest within {most:,} transactions: {cycle}",
         code="runaway-rules",
         trace=names,
-        help="what was committed stands, the next firing was dropped; make a condition false by its own action",
+        help="what was committed stands, the rest was dropped; make a condition false by its own action",
     )
 
 

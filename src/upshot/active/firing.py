@@ -14,8 +14,9 @@ from upshot.core.schema import Schema
 @dataclass(slots=True)
 class Firing:
     """`rows` tell what the rule fired for: the values of its parameters, or of all variables its actions use if it has
-    none; `instances` are the same with whatever the actions need. `key` names this firing for good: a call that is made
-    again after a crash has the same one. `error` is what went wrong after the commit, if something did.
+    none; `instances` are the same with whatever the actions need. `key` names this firing for good; the function that
+    is called gets one that names the call, the same when it is made again after a crash. `error` is what went wrong
+    after the commit, if something did.
 
     While a transaction is open, `query` answers from the state that the rule sees; afterwards it is None.
     """

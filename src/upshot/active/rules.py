@@ -23,14 +23,20 @@ class ActiveRules:
 
     @staticmethod
     def of(rules: Iterable[CheckedRule]) -> ActiveRules:
-        """Rules that are active for nothing are left out."""
-        awake = [rule for rule in rules if rule.activations]
-        names = {rule.name for rule in awake}
+        """Rules that are active for nothing are left out; what is ordered by way of them keeps its order."""
+        known = {rule.name: rule for rule in rules}
+        ordered = [known[each.name] for each in in_order([_scheduled(rule) for rule in known.values()])]
+        ordered.sort(key=lambda rule: _COUPLINGS.index(rule.coupling))
+        awake = [rule for rule in known.values() if rule.activations]
         followed = {relation for rule in awake for relation, _ in rule.triggers}
         followed |= {window.relation for rule in awake for window in rule.windows}
         return ActiveRules(
             {rule.name: rule for rule in awake},
-            tuple(in_order([_scheduled(rule, names) for rule in awake])),
+            tuple(
+                ScheduledRule(rule.name, rule.triggers, (turn,))
+                for turn, rule in enumerate(ordered)
+                if rule.activations
+            ),
             frozenset(followed),
         )
 
@@ -39,11 +45,11 @@ class ActiveRules:
         return frozenset(name for name, rule in self.rules.items() if rule.coupling in couplings)
 
 
-def _scheduled(rule: CheckedRule, awake: set[str]) -> ScheduledRule:
+def _scheduled(rule: CheckedRule) -> ScheduledRule:
     return ScheduledRule(
         rule.name,
         rule.triggers,
         rank=(_COUPLINGS.index(rule.coupling), -rule.priority),
-        precedes=tuple(name for name in rule.precedes if name in awake),
-        follows=tuple(name for name in rule.follows if name in awake),
+        precedes=rule.precedes,
+        follows=rule.follows,
     )

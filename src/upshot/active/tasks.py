@@ -28,6 +28,11 @@ class Pending:
         return self.actions[0].kind == "call"
 
     @property
+    def key(self) -> str:
+        """Names this call, among those of its firing too."""
+        return f"{self.firing.key.rpartition('-')[0]}-{self.number}"
+
+    @property
     def place(self) -> tuple[int, int]:
         """Where the outbox has it."""
         assert self.firing.version is not None, "committed"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from upshot.active.firing import Firing, arguments
@@ -47,15 +48,18 @@ class Actions:
                 )
 
     def call(self, firing: Firing, action: RuleAction, per: str) -> None:
-        """Once for all rows, or once for each."""
+        """Once for all rows, or once for each; each call after a commit has a key of its own."""
         function = self._functions[action.target]
-        told: Mapping[str, Any] = {"firing": firing} if self._told[action.target] else {}
         rows = arguments(firing.instances, action)
         if per == "set":
-            function(rows, **told)
+            function(rows, **self._about(firing, action))
             return
-        for row in rows:
-            function(*row, **told)
+        for place, row in enumerate(rows):
+            one = replace(firing, key=f"{firing.key}-{place}") if firing.key else firing
+            function(*row, **self._about(one, action))
+
+    def _about(self, firing: Firing, action: RuleAction) -> Mapping[str, Any]:
+        return {"firing": firing} if self._told[action.target] else {}
 
 
 def failed_call(rule: str, action: RuleAction, error: Exception, *, committed: bool = False) -> RuleError:

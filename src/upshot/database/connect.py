@@ -50,7 +50,7 @@ def connect(
         hint = did_you_mean(str(engine), ENGINES) or "the engines are `auto`, `local` and `spark`"
         raise UsageError(f"there is no engine `{engine}`", code="unknown-engine", help=hint)
     for name, bound in (("max_rounds", max_rounds), ("max_firings", max_firings)):
-        if bound is not None and (not isinstance(bound, int) or bound < 1):
+        if (bound is not None or name == "max_firings") and (not isinstance(bound, int) or bound < 1):
             hint = "pass a whole number, such as 1_000_000"
             raise UsageError(f"`{name}` cannot be {bound!r}", code="wrong-argument", help=hint)
     if spark is not None and not callable(getattr(spark, "createDataFrame", None)):

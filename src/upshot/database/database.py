@@ -10,7 +10,7 @@ from typing import Any
 from upshot.active.firing import Firing
 from upshot.active.tasks import Pending
 from upshot.check import binding
-from upshot.core.errors import UsageError
+from upshot.core.errors import RuleError, UsageError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.actions import Function
@@ -143,10 +143,10 @@ class Database:
     def action(self, name: str, function: Function) -> None:
         """Makes a function known to rules that `call` it. It takes the list of rows, or the values of one if the rule
         says `per=instance`; a parameter named `firing` gets the whole firing. Calls that an earlier process, or a
-        failure, left undone are made now."""
+        failure, left undone are made now, and so are changes that failed for want of a function."""
         self._state.open()
         self._state.actions.register(name, function)
-        self._carry_out([each for each in self._state.outbox if any(a.target == name for a in each.actions)])
+        self._carry_out([each for each in self._state.outbox if _awaits(each, name)])
 
     def activate(self, rule: str, **bindings: Any) -> Definition:
         """Makes a rule active for these values of its parameters: the first ones take the place of "for all", later
@@ -294,6 +294,15 @@ class Database:
         if self._state.closed:
             return "<upshot database, closed>"
         return f"<upshot database, {len(self._state.schemas)} relations, version {self._state.version}>"
+
+
+def _awaits(pending: Pending, function: str) -> bool:
+    """Whether a function that is registered lets the task be tried: it is what is called, or its absence stood in the
+    way of changes, whose rules may call it."""
+    if pending.is_call:
+        return pending.actions[0].target == function
+    error = pending.firing.error
+    return isinstance(error, RuleError) and error.code == "unknown-action"
 
 
 def _empty(make_engine: Callable[[], Engine]) -> State:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 from upshot.active.cascade import endless
@@ -23,13 +24,20 @@ Begin = Callable[..., AbstractContextManager[Any]]
 
 def carry_out(state: State, pending: Iterable[Pending], begin: Begin) -> None:
     """Does what a commit left to be done, and what that leaves in turn. A failure harms nobody else: it is logged, kept
-    with the firing, and the task stays in the outbox."""
-    queue: deque[tuple[Pending, tuple[str, ...]]] = deque((each, (each.firing.rule,)) for each in pending)
+    with the firing, and the task stays in the outbox. Each task may set off a number of transactions; what would be
+    more is dropped, and is an error once everything else is done."""
+    queue: deque[tuple[Pending, tuple[str, ...], int]] = deque(
+        (each, (each.firing.rule,), first) for first, each in enumerate(pending)
+    )
+    made: Counter[int] = Counter()
+    runaway: RuleError | None = None
     while queue:
-        task, trace = queue.popleft()
-        if len(trace) > state.max_firings:
+        task, trace, first = queue.popleft()
+        made[first] += not task.is_call
+        if made[first] > state.max_firings and not task.is_call:
             _settle(state, task)
-            raise endless(trace, state.max_firings)
+            runaway = runaway or endless(trace, state.max_firings)
+            continue
         if not _taken_up(state, task):
             continue
         try:
@@ -40,8 +48,12 @@ def carry_out(state: State, pending: Iterable[Pending], begin: Begin) -> None:
             continue
         finally:
             task.under_way = False
-        task.firing.error = None
-        queue.extend((each, (*trace, each.firing.rule)) for each in left)
+        with state.lock:
+            if not any(each.firing is task.firing for each in state.outbox):
+                task.firing.error = None
+        queue.extend((each, (*trace, each.firing.rule), first) for each in left)
+    if runaway is not None:
+        raise runaway
 
 
 def _taken_up(state: State, task: Pending) -> bool:
@@ -65,7 +77,7 @@ def _carry_out(state: State, task: Pending, begin: Begin) -> list[Pending]:
                 help=f'it is called as soon as db.action("{action.target}", function) registers it',
             )
         try:
-            state.actions.call(task.firing, action, task.per)
+            state.actions.call(replace(task.firing, key=task.key), action, task.per)
         except Error:
             raise
         except Exception as error:

@@ -36,6 +36,7 @@ class Transaction:
         self._meta = meta
         self._settles = settles
         self._stage = "new"
+        self._answering = False
         self._commit: Commit | None = None
         self._rules: RuleRun | None = None
 
@@ -115,6 +116,10 @@ class Transaction:
 
         assert self._rules is not None, "open"
         with state.lock:
+            if self._answering:
+                hint = "let the rule insert or delete, or call the function after the commit"
+                raise self._misused("the transaction cannot be changed by a function that its rules call", hint)
+            self._answering = True
             try:
                 self._rules.statement(once)
             except BaseException:
@@ -122,6 +127,8 @@ class Transaction:
                     self._stage = "failed"
                     state.engine.rollback()
                 raise
+            finally:
+                self._answering = False
 
     def _given(self, name: str, rows: Any) -> tuple[Schema, Any]:
         if self._stage != "open":

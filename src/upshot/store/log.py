@@ -96,14 +96,14 @@ class OutboxRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """All rows of one commit, ready to be written. `outbox` is what it leaves to be done, `done` the version and number
-    of what was left by an earlier commit and is done with this one."""
+    """All rows of one commit, ready to be written. `outbox` is what it leaves to be done, `done` what was left by
+    earlier commits and is done with this one."""
 
     commit: CommitRow
     changes: tuple[ChangeRow, ...]
     definition: DefinitionRow | None = None
     outbox: tuple[OutboxRow, ...] = ()
-    done: tuple[tuple[int, int], ...] = ()
+    done: tuple[OutboxRow, ...] = ()
 
 
 def checksum(row: Iterable[Any]) -> int:
@@ -175,7 +175,7 @@ class Log:
                 execute("INSERT INTO definitions VALUES (?, ?, ?, ?, ?, ?)", _sealed(encoded.definition))
             for task in encoded.outbox:
                 execute("INSERT INTO outbox VALUES (?, ?, ?, ?, ?)", _sealed(task))
-            _remove_tasks(execute, encoded.done)
+            _remove_tasks(execute, [(task.version, task.number) for task in encoded.done])
 
     def remove_tasks(self, done: Sequence[tuple[int, int]]) -> None:
         """These tasks of the outbox are done."""
@@ -188,13 +188,16 @@ class Log:
             execute(_OUTBOX)
             execute("INSERT OR IGNORE INTO meta VALUES ('identity', ?)", (identity,))
 
-    def remove_from(self, version: int) -> None:
-        """Takes out this version, and what could come after it. There is always something to write: a record that an
-        interrupted write left in SQLite's own log is then certain not to come back."""
+    def remove_from(self, version: int, done: Sequence[OutboxRow]) -> None:
+        """Takes out this version, and what could come after it; the tasks that were `done` with it are still to be
+        done. There is always something to write: a record that an interrupted write left in SQLite's own log is then
+        certain not to come back."""
         with self.changing() as execute:
             execute("INSERT OR REPLACE INTO meta VALUES ('retracted', ?)", (str(version),))
             for table in ("commits", "changes", "definitions", "outbox"):
                 execute(f"DELETE FROM {table} WHERE version >= ?", (version,))  # noqa: S608 - names from this file
+            for task in done:
+                execute("INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?)", _sealed(task))
 
     def add_snapshot(self, snapshot: SnapshotRow) -> None:
         with self.changing() as execute:
@@ -283,6 +286,11 @@ class Log:
         """What is still to be done, oldest first."""
         rows = self._fetch("SELECT * FROM outbox ORDER BY version, number")
         return [OutboxRow(*_opened(row, "task")) for row in rows]
+
+    def task(self, version: int, number: int) -> OutboxRow | None:
+        """One task, if it is still to be done."""
+        rows = self._fetch("SELECT * FROM outbox WHERE version = ? AND number = ?", (version, number))
+        return OutboxRow(*_opened(rows[0], "task")) if rows else None
 
     def snapshots(self) -> list[SnapshotRow]:
         """Newest first."""

@@ -56,7 +56,7 @@ class Store:
         self.recovered = recovered
         self.tail = recovered.tail
         self._lock, self._log = lock, log
-        self._in_doubt: int | None = None
+        self._in_doubt: Encoded | None = None
 
     def close(self) -> None:
         """Lets others open the store; closing twice is fine."""
@@ -70,16 +70,17 @@ class Store:
         with self._writing(entry.version):
             self._resolve_doubt()
             changes = self._encode(entry)
+            done = tuple(task for place in entry.done if (task := self._log.task(*place)) is not None)
         rows = sum(change.inserted + change.deleted for change in changes)
         size = sum(size_of(change.came) + size_of(change.went) for change in changes)
         commit = CommitRow(entry.version, _now(), entry.meta, len(changes), rows, size)
         tasks = tuple(_encoded_task(task) for task in entry.tasks)
         program = entry.program
         if program is None:
-            return Encoded(commit, changes, None, tasks, entry.done)
+            return Encoded(commit, changes, None, tasks, done)
         relations, reset = relations_text(program.relations.values()), json.dumps(sorted(program.reset))
         definition = DefinitionRow(entry.version, program.text, relations, reset, program.hidden)
-        return Encoded(commit, changes, definition, tasks, entry.done)
+        return Encoded(commit, changes, definition, tasks, done)
 
     def append(self, encoded: Encoded) -> None:
         """Makes the commit durable."""
@@ -87,14 +88,14 @@ class Store:
         with self._writing(version):
             self._resolve_doubt()
             # If SQLite answers with an error, nobody knows whether the record is on the disk.
-            self._in_doubt = version
+            self._in_doubt = encoded
             self._log.append(encoded)
             self._in_doubt = None
         self.tail.grow(encoded.changes)
 
     def retract(self, encoded: Encoded) -> None:
         """Takes back the last commit, which nobody was told of. If that fails it is tried again before the next one."""
-        self._in_doubt = encoded.commit.version
+        self._in_doubt = encoded
         self.tail.grow(encoded.changes, -1)
         self._clear(encoded.commit.version)
 
@@ -120,8 +121,9 @@ class Store:
 
     def _resolve_doubt(self) -> None:
         if self._in_doubt is not None:
-            self._log.remove_from(self._in_doubt)
-            remove_folder(self._deltas(self._in_doubt))
+            version = self._in_doubt.commit.version
+            self._log.remove_from(version, self._in_doubt.done)
+            remove_folder(self._deltas(version))
             self._in_doubt = None
 
     def _encode(self, entry: Entry) -> tuple[ChangeRow, ...]:
