@@ -74,7 +74,7 @@ def random_options(rng: random.Random, earlier: list[str]) -> str:
     if rng.random() < 0.3:
         options += f"priority={rng.randint(1, 3)} "
     if rng.random() < 0.3:
-        options += "semantics=nervous "
+        options += f"semantics={rng.choice(('strict', 'nervous'))} "
     if rng.random() < 0.5:
         options += f"coupling={rng.choice(('immediate', 'deferred', 'after'))} "
     elif earlier and rng.random() < 0.3:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -187,3 +188,25 @@ def test_immediate_rules_come_first_whatever_precedes_them() -> None:
 def test_a_bound_on_firings_is_a_number() -> None:
     with pytest.raises(upshot.UsageError):
         upshot.connect(max_firings=None)  # type: ignore[arg-type]
+
+
+def test_what_a_firing_answers_ends_with_the_call() -> None:
+    with upshot.connect() as db:
+        kept: list[upshot.Firing] = []
+        queries: list[Callable[..., upshot.Rows]] = []
+
+        def keep(rows: list[tuple[int]], firing: upshot.Firing) -> None:
+            assert firing.query is not None
+            assert firing.query("a(X)") == [(1,)]
+            kept.append(firing)
+            queries.append(firing.query)
+
+        db.action("keep", keep)
+        db.define(DECLARED + ".rule look(X) coupling=immediate on insert a(X) do call keep(X).")
+        insert(db, "a", (1,))
+        assert kept[0].query is None
+        with db.transaction() as tx:
+            tx.insert("b", [(2,)])
+            with pytest.raises(upshot.UsageError) as caught:
+                queries[0]("b(X)")
+        assert caught.value.code == "transaction-ended"

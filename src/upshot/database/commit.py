@@ -11,12 +11,13 @@ caller holds the right to write; watchers are told after it was given back.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import partial
+from typing import Any
 
 from upshot.active.firing import Firing
 from upshot.active.run import RuleRun
 from upshot.active.tasks import Pending, pending_of
 from upshot.check.program import RuleAction
+from upshot.core.errors import UsageError
 from upshot.core.row_sets import row_set
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Schema
@@ -44,7 +45,7 @@ def begin_rules(state: State) -> RuleRun:
     def call(firing: Firing, action: RuleAction) -> None:
         rule = state.compiled.rules.rules[firing.rule]
         state.actions.require(rule)
-        firing.query = partial(query_open, state)
+        firing.query = _while_called(firing, state)
         try:
             state.actions.call(firing, action, rule.per)
         except Exception as error:
@@ -53,6 +54,19 @@ def begin_rules(state: State) -> RuleRun:
             firing.query = None
 
     return RuleRun(state.compiled.rules, state.engine, call, state.max_firings)
+
+
+def _while_called(firing: Firing, state: State) -> Callable[..., Rows]:
+    """Queries of the state that a rule sees, until its function has ended: then there is another state, or another's
+    transaction."""
+
+    def query(text: object, /, **values: Any) -> Rows:
+        if firing.query is None:
+            hint = "query while the function runs, or use `db.query`"
+            raise UsageError("the function of this firing has ended", code="transaction-ended", help=hint)
+        return query_open(state, text, **values)
+
+    return query
 
 
 def commit(state: State, meta: str | None = None, run: RuleRun | None = None, settles: Pending | None = None) -> Commit:
