@@ -210,3 +210,16 @@ def test_what_a_firing_answers_ends_with_the_call() -> None:
             with pytest.raises(upshot.UsageError) as caught:
                 queries[0]("b(X)")
         assert caught.value.code == "transaction-ended"
+
+
+def test_an_order_against_the_couplings_does_not_bend_priorities() -> None:
+    with upshot.connect() as db:
+        db.action("tell", lambda rows: None)
+        db.define(
+            DECLARED
+            + """
+            .rule tell(X) on insert a(X) do call tell(X).
+            .rule low(X) on insert a(X) do insert log(X).
+            .rule high(X) priority=1 follows=tell on insert a(X) do insert b(X)."""
+        )
+        assert order(db) == ["high", "low", "tell"]

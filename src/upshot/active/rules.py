@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from upshot.check.program import CheckedRule
 from upshot.engine.rule_processor import ScheduledRule, in_order
 
 IMMEDIATE, DEFERRED, AFTER = "immediate", "deferred", "after"
-_COUPLINGS = (IMMEDIATE, DEFERRED, AFTER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +23,15 @@ class ActiveRules:
     @staticmethod
     def of(rules: Iterable[CheckedRule]) -> ActiveRules:
         """Rules that are active for nothing are left out; what is ordered by way of them keeps its order."""
-        known = {rule.name: rule for rule in rules}
-        ordered = [known[each.name] for each in in_order([_scheduled(rule) for rule in known.values()])]
-        ordered.sort(key=lambda rule: _COUPLINGS.index(rule.coupling))
-        awake = [rule for rule in known.values() if rule.activations]
+        known = list(rules)
+        awake = [rule for rule in known if rule.activations]
         followed = {relation for rule in awake for relation, _ in rule.triggers}
         followed |= {window.relation for rule in awake for window in rule.windows}
         return ActiveRules(
             {rule.name: rule for rule in awake},
             tuple(
-                ScheduledRule(rule.name, rule.triggers, (turn,))
-                for turn, rule in enumerate(ordered)
+                ScheduledRule(rule.name, rule.triggers, rank=(turn,))
+                for turn, rule in enumerate(_in_turn(known))
                 if rule.activations
             ),
             frozenset(followed),
@@ -45,11 +42,19 @@ class ActiveRules:
         return frozenset(name for name, rule in self.rules.items() if rule.coupling in couplings)
 
 
-def _scheduled(rule: CheckedRule) -> ScheduledRule:
+def _in_turn(rules: Sequence[CheckedRule]) -> Iterator[CheckedRule]:
+    """Those of one coupling after those of another, whatever is to precede what; then as they are ordered."""
+    for coupling in (IMMEDIATE, DEFERRED, AFTER):
+        alike = {rule.name: rule for rule in rules if rule.coupling == coupling}
+        for each in in_order([_scheduled(rule, alike) for rule in alike.values()]):
+            yield alike[each.name]
+
+
+def _scheduled(rule: CheckedRule, among: Container[str]) -> ScheduledRule:
     return ScheduledRule(
         rule.name,
         rule.triggers,
-        rank=(_COUPLINGS.index(rule.coupling), -rule.priority),
-        precedes=rule.precedes,
-        follows=rule.follows,
+        rank=(-rule.priority,),
+        precedes=tuple(name for name in rule.precedes if name in among),
+        follows=tuple(name for name in rule.follows if name in among),
     )
