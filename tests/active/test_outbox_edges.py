@@ -223,3 +223,16 @@ def test_an_order_against_the_couplings_does_not_bend_priorities() -> None:
             .rule high(X) priority=1 follows=tell on insert a(X) do insert b(X)."""
         )
         assert order(db) == ["high", "low", "tell"]
+
+
+def test_violations_of_changes_after_the_commit_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, logger="upshot.rules")
+    with upshot.connect() as db:
+        db.define(
+            DECLARED
+            + """
+            .deny big(X) :- b(X), X > 5. .deny big on_violation=warn
+            .rule copy(X) coupling=after on insert a(X) do insert b(X)."""
+        )
+        insert(db, "a", (9,))
+    assert "big(9)" in caplog.text

@@ -89,6 +89,8 @@ def _carry_out(state: State, task: Pending, begin: Begin) -> list[Pending]:
             change = transaction.insert if action.kind == "insert" else transaction.delete
             change(action.target, arguments(task.firing.instances, action))
     _settle(state, task)
+    for warning in transaction.warnings:
+        log.warning("rule `%s`, fired by version %s: %s", task.firing.rule, task.firing.version, warning.message)
     return list(transaction.left)
 
 
