@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -236,3 +236,16 @@ def test_violations_of_changes_after_the_commit_are_logged(caplog: pytest.LogCap
         )
         insert(db, "a", (9,))
     assert "big(9)" in caplog.text
+
+
+def test_a_function_that_a_call_does_not_run_is_refused() -> None:
+    async def later(rows: list[tuple[int]]) -> None: ...
+
+    def bit_by_bit(rows: list[tuple[int]]) -> Iterator[None]:
+        yield
+
+    with upshot.connect() as db:
+        for function in (later, bit_by_bit):
+            with pytest.raises(upshot.UsageError) as caught:
+                db.action("tell", function)
+            assert caught.value.code == "wrong-argument"

@@ -13,6 +13,7 @@ from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import Error, RuleError, UsageError, Veto
 
 Function = Callable[..., object]
+_NOT_RUN_BY_A_CALL = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 
 
 class Actions:
@@ -31,6 +32,9 @@ class Actions:
         if not name or not callable(function):
             message = f"the action `{name}` cannot be called" if name else "an action has a name"
             raise UsageError(message, code="wrong-argument", help='as in db.action("tell", function)')
+        if any(kind(function) for kind in _NOT_RUN_BY_A_CALL):
+            message = f"the action `{name}` does nothing when it is called: it is a coroutine or a generator"
+            raise UsageError(message, code="wrong-argument", help="pass an ordinary function, which may run it")
         self._functions[name] = function
         self._told[name] = _takes_firing(function)
 
