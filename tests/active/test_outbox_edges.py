@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -249,3 +250,33 @@ def test_a_function_that_a_call_does_not_run_is_refused() -> None:
             with pytest.raises(upshot.UsageError) as caught:
                 db.action("tell", function)
             assert caught.value.code == "wrong-argument"
+
+
+def test_what_can_never_succeed_is_given_up_by_its_key(tmp_path: Path) -> None:
+    def fail(rows: list[Any]) -> None:
+        raise ConnectionError("nobody there")
+
+    with upshot.connect(tmp_path / "db") as db:
+        db.define(".decl fact(x: number)\n.rule gone(X) on insert fact(X) do call tell(X).")
+        db.action("tell", fail)
+        with db.transaction() as tx:
+            tx.insert("fact", [(1,)])
+        (waiting,) = db.pending()
+        with pytest.raises(upshot.UsageError, match="no firing waits"):
+            db.discard("another")
+        db.discard(waiting.key)
+        assert db.pending() == ()
+    with upshot.connect(tmp_path / "db") as db:
+        assert db.pending() == ()
+
+
+def test_options_and_orders_without_effect_are_warned_of() -> None:
+    with upshot.connect() as db:
+        made = db.define("""
+            .decl a(x: number)
+            .decl b(x: number)
+            .rule early(X) coupling=immediate on insert a(X) do insert b(X).
+            .rule late(X) semantics=strict per=instance strategy=epf precedes=early on insert a(X) do delete b(X).
+        """)
+    found = sorted(warning.slug for warning in made.warnings if warning.slug != "rule-order-matters")
+    assert found == ["idle-rule-option"] * 3 + ["order-against-coupling"]

@@ -79,6 +79,7 @@ def follow(it: Driver, values: Sequence[Any], seed: int, steps: int = 12) -> Non
         it.assert_exact()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nullable", [False, True], ids=["required", "nullable"])
 @pytest.mark.parametrize(("function", "type"), CASES, ids=[f"{function}-{type}" for function, type in CASES])
 def test_an_aggregate_follows_random_changes(function: str, type: str, nullable: bool) -> None:

@@ -34,6 +34,7 @@ def test_a_join_on_many_columns_compares_all_of_them(width: int, form: str) -> N
         it.assert_exact()
 
 
+@pytest.mark.slow
 @every_strategy
 @pytest.mark.parametrize("live", range(1, 9))
 def test_any_number_of_variables_crosses_into_python_and_back(live: int, strategy: str) -> None:

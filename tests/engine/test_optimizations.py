@@ -99,6 +99,7 @@ def test_joining_from_what_is_bound_outward_touches_less() -> None:
     assert work[True] < work[False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["rod", "epf", "propagation", "differencing", "maintenance"])
 @pytest.mark.parametrize("left_out", [*NAMES, "all"])
 def test_random_programs_give_the_same_changes_without(strategy: str, left_out: str) -> None:

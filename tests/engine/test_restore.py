@@ -57,6 +57,7 @@ def saved_relation(driver: Driver, name: str, folder: Path, rng: random.Random) 
     return Saved(folder, len(here), ((nothing, Rows.of(schema, gone).to_arrow()), (change, nothing)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_a_restored_engine_reports_and_holds_what_the_one_that_went_on_does(part: int, tmp_path: Path) -> None:
     focuses = [Features(), Features(recursion=1, nullable=0.4), Features(exotic=0.6, strings=0.3, nullable=0.3)]

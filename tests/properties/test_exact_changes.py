@@ -47,6 +47,8 @@ FOCUSES: dict[str, Features] = {
     "truth": Features(zero_arity=0.7, views=6, negation=0.6),
     "derivations": Features(constants=0.02, wildcards=0.3, disjunction=0.4, symbols=0, comparisons=0.1, views=5),
 }
+QUICK = ("everything", "recursion", "negation")
+"""What `make check` looks at."""
 FAILING = Features(errors=1, arithmetic=0.1, views=2, symbols=0.1, nullable=0.05, exotic=0)
 PARTS = len(FOCUSES) * len(STRATEGIES) + len(STRATEGIES) + 6
 
@@ -75,7 +77,9 @@ def run(property: Any, name: str, features: Features, strategy: str) -> None:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("focus", FOCUSES)
+@pytest.mark.parametrize(
+    "focus", [focus if focus in QUICK else pytest.param(focus, marks=pytest.mark.slow) for focus in FOCUSES]
+)
 def test_changes_and_states_equal_the_oracles(focus: str, strategy: str) -> None:
     def both(case: Case, strategy: str) -> None:
         check_transactions(case, strategy)

@@ -50,6 +50,7 @@ def made(root: Path) -> None:
             tx.insert("edge", [(10, 11)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [False, True], ids=["not done", "done but not said"])
 @pytest.mark.parametrize("name", ACTIONS)
 def test_a_write_that_fails_changes_nothing_and_the_next_one_works(

@@ -13,7 +13,7 @@ from upshot.check.elaborate import Target
 from upshot.check.findings import Findings
 from upshot.check.names import NameCheck, warn_of_singletons
 from upshot.check.program import EVERY, CheckedRule, Clause, RuleAction, ViewOptions
-from upshot.check.rule_options import RuleOptions, check_order, coupling_of, rule_options
+from upshot.check.rule_options import RuleOptions, check_order, coupling_of, rule_options, warn_of_idle_options
 from upshot.check.strata import Need, needs
 from upshot.check.variables import atoms
 from upshot.core.schema import Role, Schema
@@ -81,6 +81,7 @@ def _rule(rule: ActiveRule, options: RuleOptions, maker: ClauseMaker, names: Nam
     start = findings.reported
     shallow = _names(rule, names, findings)
     coupling = coupling_of(rule, options, findings)
+    warn_of_idle_options(rule, options, findings)
     if not shallow:
         return
     head, actions = _instance(rule)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from upshot.check.findings import Findings
 from upshot.check.options import STRATEGIES
-from upshot.syntax.ast import ActiveRule
+from upshot.check.variables import atoms
+from upshot.syntax.ast import ActiveRule, Formula
 
 RULE_VALUES: Mapping[str, tuple[str, ...]] = {
     "semantics": ("strict", "nervous"),
@@ -85,14 +86,9 @@ def _possible(rule: ActiveRule, option: str, value: str, findings: Findings) -> 
 
 
 def coupling_of(rule: ActiveRule, options: RuleOptions, findings: Findings) -> str:
-    """When the rule runs: as told; else after the commit if it only calls, and before it if it changes something."""
-    given = options.values.get("coupling")
-    if given is not None:
-        return given
-    kinds = {action.kind for action in rule.actions}
-    if kinds == {"call"}:
-        return "after"
-    if "call" in kinds:
+    """When the rule runs; a call that is drawn before the commit by the changes beside it is warned of."""
+    found = _coupling(rule, options)
+    if found == "deferred" and "coupling" not in options.values and "call" in {a.kind for a in rule.actions}:
         findings.warn(
             "call-before-commit",
             f"rule `{rule.name}` changes relations and calls, so it runs before the commit",
@@ -100,7 +96,33 @@ def coupling_of(rule: ActiveRule, options: RuleOptions, findings: Findings) -> s
             label="its call may only read, or raise to refuse the transaction",
             help="say so with `coupling=deferred`, use `coupling=after`, or make two rules of it",
         )
-    return "deferred"
+    return found
+
+
+def warn_of_idle_options(rule: ActiveRule, options: RuleOptions, findings: Findings) -> None:
+    """Options that say nothing about a rule of this kind."""
+    idle: list[tuple[str, str]] = []
+    if "semantics" in options.values and rule.condition is None:
+        idle.append(("semantics", "it has no condition, and fires for every event"))
+    elif "semantics" in options.values and has_states(rule.condition):
+        idle.append(("semantics", "its condition names other states, and fires for all that it finds"))
+    if "per" in options.values and all(action.kind != "call" for action in rule.actions):
+        idle.append(("per", "it calls nothing"))
+    if "strategy" in options.values and (rule.event is not None or has_states(rule.condition)):
+        idle.append(("strategy", "no view is kept for its condition"))
+    for option, why in idle:
+        findings.warn(
+            "idle-rule-option",
+            f"rule `{rule.name}`: option `{option}` has no effect: {why}",
+            rule.span,
+            label="says nothing here",
+            help=f"leave out `{option}`",
+        )
+
+
+def has_states(formula: Formula | None) -> bool:
+    """Whether a condition names `old`, `inserted` or `deleted` rows."""
+    return formula is not None and any(atom.state for atom in atoms(formula))
 
 
 def check_order(rules: Sequence[ActiveRule], options: Mapping[str, RuleOptions], findings: Findings) -> None:
@@ -123,6 +145,7 @@ def check_order(rules: Sequence[ActiveRule], options: Mapping[str, RuleOptions],
                     after[rule.name].add(name)
                 else:
                     after[name].add(rule.name)
+    _against_couplings(rules, options, after, findings)
     circle = _circle(after)
     if circle:
         shown = " before ".join(f"`{name}`" for name in (*circle, circle[0]))
@@ -134,6 +157,34 @@ def check_order(rules: Sequence[ActiveRule], options: Mapping[str, RuleOptions],
             help="leave out one `precedes` or `follows`",
             notes=tuple((spans[name], f"`{name}` is part of the circle") for name in circle[1:]),
         )
+
+
+def _against_couplings(
+    rules: Sequence[ActiveRule],
+    options: Mapping[str, RuleOptions],
+    after: Mapping[str, Collection[str]],
+    findings: Findings,
+) -> None:
+    """Reports rules that are to precede one that always runs earlier."""
+    words = RULE_VALUES["coupling"]
+    couplings = {rule.name: words.index(_coupling(rule, options[rule.name])) for rule in rules}
+    for rule in rules:
+        for later in sorted(after[rule.name]):
+            if couplings[rule.name] > couplings[later]:
+                findings.warn(
+                    "order-against-coupling",
+                    f"rule `{rule.name}` ({words[couplings[rule.name]]}) cannot come before `{later}` "
+                    f"({words[couplings[later]]}): the order has no effect",
+                    rule.span,
+                    label="always later",
+                    help="immediate rules come before deferred ones, and those before rules that run after the commit",
+                )
+
+
+def _coupling(rule: ActiveRule, options: RuleOptions) -> str:
+    """As told; else after the commit if the rule only calls, and before it if it changes something."""
+    usual = "after" if {action.kind for action in rule.actions} == {"call"} else "deferred"
+    return options.values.get("coupling", usual)
 
 
 def _circle(after: Mapping[str, Collection[str]]) -> list[str]:

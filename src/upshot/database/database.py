@@ -21,7 +21,7 @@ from upshot.database.engines import Engine, local_engine
 from upshot.database.explain import Explanation, explain
 from upshot.database.history import PastCommit, history, past_events, refuse_forgotten
 from upshot.database.journal import Journal, meta_text
-from upshot.database.outbox import carry_out
+from upshot.database.outbox import carry_out, log, settle_task
 from upshot.database.placement import PlacedEngine, Placement, placement_of
 from upshot.database.query import query
 from upshot.database.redefine import redefine
@@ -62,7 +62,11 @@ class Database:
         """An empty database, or the one with this state. Changes that its rules had still to make are made now."""
         self._state = state or _empty(make_engine)
         self._state.max_firings = max_firings
-        self._carry_out([each for each in self._state.outbox if not each.is_call])
+        try:
+            self._carry_out([each for each in self._state.outbox if not each.is_call])
+        except RuleError as error:
+            # What was committed stands and the database is whole: it can be opened.
+            log.error("rules that had still to run: %s", error)
 
     # ---- the program ----------------------------------------------------------------------------
 
@@ -171,6 +175,16 @@ class Database:
         """Tries again what rules have still to do."""
         self._state.open()
         self._carry_out(list(self._state.outbox))
+
+    def discard(self, key: str) -> None:
+        """Gives up what a rule had still to do: the firing with this key is not tried again."""
+        with self._state.writing("discard a firing"):
+            found = [each for each in self._state.outbox if each.firing.key == key]
+            if not found:
+                hint = "`db.pending()` lists what is left to be done, each with its `key`"
+                raise UsageError(f"no firing waits under the key `{key}`", code="wrong-argument", help=hint)
+            for each in found:
+                settle_task(self._state, each)
 
     def _carry_out(self, pending: Sequence[Pending]) -> None:
         carry_out(self._state, pending, Transaction)

@@ -35,7 +35,7 @@ def carry_out(state: State, pending: Iterable[Pending], begin: Begin) -> None:
         task, trace, first = queue.popleft()
         made[first] += not task.is_call
         if made[first] > state.max_firings and not task.is_call:
-            _settle(state, task)
+            settle_task(state, task)
             runaway = runaway or endless(trace, state.max_firings)
             continue
         if not _taken_up(state, task):
@@ -82,19 +82,19 @@ def _carry_out(state: State, task: Pending, begin: Begin) -> list[Pending]:
             raise
         except Exception as error:
             raise failed_call(task.firing.rule, action, error, committed=True) from error
-        _settle(state, task)
+        settle_task(state, task)
         return []
     with begin(state, settles=task) as transaction:
         for action in task.actions:
             change = transaction.insert if action.kind == "insert" else transaction.delete
             change(action.target, arguments(task.firing.instances, action))
-    _settle(state, task)
+    settle_task(state, task)
     for warning in transaction.warnings:
         log.warning("rule `%s`, fired by version %s: %s", task.firing.rule, task.firing.version, warning.message)
     return list(transaction.left)
 
 
-def _settle(state: State, task: Pending) -> None:
+def settle_task(state: State, task: Pending) -> None:
     """The task is done, if its own commit did not say so already."""
     with state.lock:
         if not any(each is task for each in state.outbox):

@@ -237,7 +237,7 @@ class Store:
         try:
             self._log.remove_tasks(done)
         except sqlite3.Error as error:
-            raise failed("note that a task is done", error) from error
+            raise failed("note that a task is done", error, help="it is done, and may be done again") from error
 
     @property
     def identity(self) -> str:

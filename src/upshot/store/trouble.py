@@ -13,12 +13,12 @@ def damaged(what: str) -> EngineError:
     )
 
 
-def failed(what: str, why: object) -> EngineError:
+def failed(what: str, why: object, *, help: str = "nothing was committed") -> EngineError:
     """A write that did not reach the disk. Nothing of it counts."""
     return EngineError(
         f"the store could not {what}: {str(why).splitlines()[0] if str(why) else type(why).__name__}",
         code="store-failed",
-        help="nothing was committed; see that the disk has room and can be written, then try again",
+        help=f"{help}; see that the disk has room and can be written, then try again",
     )
 
 
