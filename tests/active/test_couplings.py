@@ -112,6 +112,17 @@ def test_a_call_for_each_instance_gets_its_values() -> None:
     assert seen == [(1, 2, "pair", 2), (2, 3, "pair", 2)]
 
 
+def test_a_function_with_a_parameter_for_each_value_is_called_for_each_instance() -> None:
+    seen: list[Any] = []
+    with upshot.connect() as db:
+        db.define(BASE + ".rule pair(X) on insert fact(X) do call tell(X, X + 1).")
+        db.action("tell", lambda x, y: seen.append((x, y)))
+        insert(db, fact=[(1,), (2,)])
+        db.action("tell", lambda rows, firing, marked=False: seen.append((rows, firing.rule, marked)))
+        insert(db, fact=[(3,)])
+    assert seen == [(1, 2), (2, 3), ([(3, 4)], "pair", False)]
+
+
 def test_a_function_may_commit_and_what_it_sets_off_runs_too() -> None:
     seen: list[Any] = []
     with upshot.connect() as db:

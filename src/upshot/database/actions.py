@@ -17,12 +17,13 @@ _NOT_RUN_BY_A_CALL = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, 
 
 
 class Actions:
-    """Functions by name. One that is called for a set gets the list of its rows, one for each instance gets the values;
-    a function with a parameter `firing` gets that as well."""
+    """Functions by name. One that is called for a set gets the list of its rows, one for each instance gets the values,
+    and so does one with a parameter for each of several values; a function with a parameter `firing` gets that too."""
 
     def __init__(self) -> None:
         self._functions: dict[str, Function] = {}
         self._told: dict[str, bool] = {}
+        self._needed: dict[str, int] = {}
 
     def __contains__(self, name: str) -> bool:
         return name in self._functions
@@ -36,7 +37,10 @@ class Actions:
             message = f"the action `{name}` does nothing when it is called: it is a coroutine or a generator"
             raise UsageError(message, code="wrong-argument", help="pass an ordinary function, which may run it")
         self._functions[name] = function
-        self._told[name] = _takes_firing(function)
+        parameters = _parameters(function)
+        self._told[name] = any(each.name == "firing" and each.kind in _BY_NAME for each in parameters)
+        self._needed[name] = sum(each.kind in _BY_PLACE and each.default is each.empty for each in parameters)
+        self._needed[name] -= any(each.name == "firing" and each.kind in _BY_PLACE for each in parameters)
 
     def require(self, rule: CheckedRule) -> None:
         """Raises if the rule calls a function that is not there."""
@@ -55,12 +59,16 @@ class Actions:
         """Once for all rows, or once for each; each call after a commit has a key of its own."""
         function = self._functions[action.target]
         rows = arguments(firing.instances, action)
-        if per == "set":
+        if per == "set" and not self._wants_values(action):
             function(rows, **self._about(firing, action))
             return
         for place, row in enumerate(rows):
             one = replace(firing, key=f"{firing.key}-{place}") if firing.key else firing
             function(*row, **self._about(one, action))
+
+    def _wants_values(self, action: RuleAction) -> bool:
+        """Whether the function cannot be called with one list: it has a parameter for each of the values."""
+        return self._needed[action.target] == len(action.columns) > 1
 
     def _about(self, firing: Firing, action: RuleAction) -> Mapping[str, Any]:
         return {"firing": firing} if self._told[action.target] else {}
@@ -77,10 +85,12 @@ def failed_call(rule: str, action: RuleAction, error: Exception, *, committed: b
     return RuleError(message, code="action-failed", span=action.span, help=help)
 
 
-def _takes_firing(function: Function) -> bool:
+def _parameters(function: Function) -> Sequence[inspect.Parameter]:
     try:
-        parameters: Sequence[inspect.Parameter] = tuple(inspect.signature(function).parameters.values())
+        return tuple(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # some functions of extension modules do not tell
-        return False
-    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return any(parameter.name == "firing" and parameter.kind in named for parameter in parameters)
+        return ()
+
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
