@@ -115,7 +115,7 @@ def members(count: int) -> list[Member]:
 
 
 def test_random_rules_do_on_spark_what_their_definition_says(spark: Any) -> None:
-    pack = members(case_count(600, least=3))
+    pack = members(case_count(600, least=2))
     lines = "\n".join(each.text for each in pack).splitlines()
     with upshot.connect(spark=spark, engine="spark") as db:
         db.action("tell", lambda rows: None)

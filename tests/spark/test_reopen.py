@@ -17,7 +17,7 @@ from tests.engine.test_reopen import ABOUT_PICKED, GRAPH, KEPT, PICKED, QUESTION
 from tests.properties.cases import Base, Case, Change, Transaction
 from tests.properties.exactness import Views, checked, difference, expect, keyed, oracle
 from tests.properties.random_programs import Features, random_case
-from tests.properties.settings import case_count, seed_of
+from tests.properties.settings import case_count, is_soak, seed_of
 from tests.properties.strategies import view_options
 from tests.spark.engine_driver import IN_FILES, SparkDriver
 from tests.spark.packing import prefixed
@@ -102,7 +102,12 @@ def follow(it: SparkDriver, members: list[Member], number: int) -> None:
             each.stage(it, mine[step])
 
 
-@pytest.mark.parametrize(("kept", "most_shared"), [("stored", 0), ("all on demand", 1 << 30), ("all on demand", 0)])
+BY_ROUNDS = pytest.param(
+    "all on demand", 0, marks=pytest.mark.skipif(not is_soak(), reason="by rounds of joins it takes minutes: make soak")
+)
+
+
+@pytest.mark.parametrize(("kept", "most_shared"), [("stored", 0), ("all on demand", 1 << 30), BY_ROUNDS])
 def test_open_queries_are_answered_as_by_the_oracle(spark: Any, tmp_path: Path, kept: str, most_shared: int) -> None:
     text = GRAPH + KEPT[kept]
     with SparkDriver(spark, text, scratch=tmp_path, most_shared=most_shared) as it:
