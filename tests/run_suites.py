@@ -139,7 +139,7 @@ def _options(argv: list[str]) -> argparse.Namespace:
 
 def _slice(options: argparse.Namespace) -> Slice:
     if options.fast:
-        usual = Slice(cases=100, seed=SEED, slow=False, patience=5.0)
+        usual = Slice(cases=40, seed=SEED, slow=False, patience=5.0)
     elif options.soak:
         usual = Slice(cases=50_000, seed=random.SystemRandom().randrange(2**31), slow=True, patience=0.0)
     else:

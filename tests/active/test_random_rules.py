@@ -78,7 +78,10 @@ def check_rows(db: Any, base: Any) -> None:
         assert frozenset(db.rows(name)) == rows, name
 
 
-@pytest.mark.parametrize("strategy", SHARES)
+@pytest.mark.parametrize(
+    "strategy",
+    [each if each == "auto" else pytest.param(each, marks=pytest.mark.slow) for each in SHARES],
+)
 def test_random_rules_do_what_their_definition_says(strategy: str) -> None:
     compared = 0
     for number in range(case_count(SHARES[strategy], least=20)):

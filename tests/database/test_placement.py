@@ -372,6 +372,7 @@ def test_an_interrupt_during_a_move_undoes_the_transaction(place: Any, monkeypat
 # ---- the same answers, wherever the move falls -----------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", [check_transactions, check_splits, check_late_views], ids=lambda f: f.__name__)
 def test_random_programs_give_the_same_answers_wherever_they_move(check: Any, place: Any) -> None:
     made: list[PlacedEngine] = []

@@ -114,6 +114,7 @@ def test_a_rule_is_not_added_twice(chains: upshot.Database) -> None:
     assert caught.value.code == "rule-exists"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["auto", "maintenance", "bf", "production", "rod", "epf"])
 def test_random_programs_follow_their_rules_exactly(strategy: str) -> None:
     for number in range(case_count(100, least=3)):

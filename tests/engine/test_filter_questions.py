@@ -41,6 +41,7 @@ def test_the_golden_trace_asks_once_for_each_potential_removal(ends: int, optimi
         assert f"potential {ends + 2}, questions {ends + 2}" in str(db.explain())
 
 
+@pytest.mark.slow
 def test_what_is_known_already_is_not_put_to_the_filter() -> None:
     """With the memo a potential change whose row another proof has found, or is looking for, is no question of its own.
     Without it each is one; more than one it cannot be, since questions are rows of a set."""

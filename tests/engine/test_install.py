@@ -101,6 +101,7 @@ def test_a_changed_aggregate_forgets_its_old_values(function: str) -> None:
         db.verify()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), [*itertools.permutations(STRATEGIES, 2)])
 def test_views_above_one_that_changes_its_strategy_stay_exact(first: str, second: str) -> None:
     text = """

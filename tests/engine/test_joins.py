@@ -116,6 +116,7 @@ def test_a_view_of_twenty_columns_follows_its_base(form: str) -> None:
             it.assert_exact()
 
 
+@pytest.mark.slow
 @every_strategy
 def test_long_bodies_and_many_rules(strategy: str) -> None:
     atoms = ", ".join(f"e(X{i}, X{i + 1})" for i in range(30))

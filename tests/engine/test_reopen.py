@@ -30,6 +30,7 @@ WAYS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", WAYS)
 def test_changes_since_the_beginning_equal_the_oracles(strategy: str) -> None:
     def violation(case: Case) -> str | None:
@@ -185,6 +186,7 @@ KEPT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", KEPT)
 def test_an_open_query_is_answered_as_by_the_oracle(kept: str) -> None:
     text = GRAPH + KEPT[kept]

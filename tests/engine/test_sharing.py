@@ -37,6 +37,7 @@ def shared_engine(text: str, workers: int) -> LocalEngine:
     return engine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_shared_loads_equal_the_oracle_and_can_be_maintained(seed: int) -> None:
     rng = random.Random(seed)

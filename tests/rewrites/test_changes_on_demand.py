@@ -66,6 +66,7 @@ def mixed(program: CheckedProgram, rng: random.Random) -> dict[str, str]:
     return {view: strategy for layer, strategy in picks if strategy for view in layer}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ALGORITHMS)
 @pytest.mark.parametrize("focus", FOCUSES)
 def test_the_rules_alone_give_exact_changes(strategy: str, focus: str) -> None:

@@ -28,6 +28,7 @@ FOCUSES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_the_parts_of_random_recursions_are_together_what_the_oracle_derives(part: int, tmp_path: Path) -> None:
     tried = {Parts.PIVOT: 0, Parts.SEEDS: 0}
