@@ -280,3 +280,21 @@ def test_options_and_orders_without_effect_are_warned_of() -> None:
         """)
     found = sorted(warning.slug for warning in made.warnings if warning.slug != "rule-order-matters")
     assert found == ["idle-rule-option"] * 3 + ["order-against-coupling"]
+
+
+def test_rules_without_end_that_a_process_left_behind_do_not_keep_the_database_shut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What stood in the outbox is carried out until the bound; that is logged, and the database is open."""
+    caplog.set_level(logging.ERROR, logger="upshot.rules")
+    with upshot.connect(tmp_path / "db") as db, monkeypatch.context() as patch:
+        patch.setattr("upshot.database.transaction.carry_out", lambda *_: None)
+        db.define(".decl c(n: number)\n.rule up(N) coupling=after on insert c(N) do insert c(N + 1).")
+        with db.transaction() as tx:
+            tx.insert("c", [(0,)])
+        assert len(db.pending()) == 1
+    with upshot.connect(tmp_path / "db", max_firings=10) as db:
+        assert "runaway-rules" in caplog.text
+        assert db.rows("c").sorted()[:2] == [(0,), (1,)]
+        assert len(db.rows("c")) <= 12
+        db.verify()

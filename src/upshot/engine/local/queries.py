@@ -40,24 +40,17 @@ class Query:
         self._own: dict[str, Table] = {}
         self.work = ViewWork()
 
-    def normal(self, schema: Schema, clauses: tuple[Clause, ...]) -> CheckedProgram:
-        """The query as a program over what is stored."""
-        stored = {name: replace(known, role=Role.BASE) for name, known in self._schemas.items()}
-        return normal_form(CheckedProgram({**stored, schema.name: schema}, clauses, {}, ((schema.name,),)))
-
     def answer(self, schema: Schema, clauses: tuple[Clause, ...]) -> NDArray[np.int64]:
         """The rows that the clauses derive for the head relation."""
-        return self.derived(schema.name, self.normal(schema, clauses))
-
-    def derived(self, head: str, normal: CheckedProgram) -> NDArray[np.int64]:
-        """The rows of the head in a program that `normal` gave."""
+        stored = {name: replace(known, role=Role.BASE) for name, known in self._schemas.items()}
+        normal = normal_form(CheckedProgram({**stored, schema.name: schema}, clauses, {}, ((schema.name,),)))
         self._schemas = dict(normal.schemas)
         try:
             for views in normal.strata:
                 for view in views:
                     self._own[view] = self._tables[view] = self._storage.create(normal.schemas[view].arity)
                 self._compute(tuple(c for c in normal.clauses if c.head.relation in views))
-            return self._own[head].in_state(NEW)
+            return self._own[schema.name].in_state(NEW)
         finally:
             for table in self._own.values():
                 self._storage.drop(table)
