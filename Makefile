@@ -59,15 +59,15 @@ $(BIN)/python:
 
 $(RUN): pyproject.toml | $(BIN)/python
 	@echo "installing Upshot into $(VENV)"
-	@$(BIN)/python $(PIP) install --editable '.[spark]' || { \
-	  echo "Spark could not be installed: it is left out"; $(BIN)/python $(PIP) install --editable .; }
+	@$(BIN)/python $(PIP) install --editable '.[service,spark]' || { \
+	  echo "Spark could not be installed: it is left out"; $(BIN)/python $(PIP) install --editable '.[service]'; }
 	@echo "compiling the kernels, once"
 	@$(BIN)/python -m upshot.engine.local.warm
 	@touch $@
 
 $(DEV): $(RUN)
 	@echo "installing the tools of development"
-	@$(BIN)/python $(PIP) install --editable '.[dev,bench,spark]'
+	@$(BIN)/python $(PIP) install --editable '.[dev,bench,service,spark]'
 	@touch $@
 
 # Pathway pins other versions of packages that Upshot uses, so it lives in its own environment; without it the benchmark

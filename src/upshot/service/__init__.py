@@ -1,0 +1,1 @@
+"""The monitoring service: a database over HTTP, and its clients told of every change."""
