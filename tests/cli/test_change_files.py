@@ -76,7 +76,7 @@ def test_an_empty_transaction_is_one() -> None:
             "delete row 2 of `edge` has 1 value, the relation has 2",
         ),
         ('{"insert": {"edge": [[1, "2"]]}}', "wrong-type", 'insert row 1 of `edge`, column `y`: "2" is not a number'),
-        ('{"insert": {"edge": [[1, null]]}}', "null-in-required-column", "column `y`: null in a column"),
+        ('{"insert": {"edge": [[1, null]]}}', "null-in-required-column", "column `y`: NULL in a column"),
         ('{"insert": {"edge": [{"x": 1, "z": 2}]}}', "unknown-column", "there is no column `z`"),
         ('{"insert": {"edge": [{"x": 1}]}}', "wrong-arity", "column `y` is missing"),
         (b"\xff{}".decode("latin-1"), "not-json", "this is not JSON"),

@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from upshot.cli.values import NotAValue, from_json, rows_to_json, to_json
+from upshot.core.json_values import (
+    Misfit,
+    from_json,
+    row_reader,
+    rows_to_json,
+    to_json,
+    type_from_json,
+    type_to_json,
+)
+from upshot.core.schema import Column, Schema
 from upshot.core.types import BOOLEAN, DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, UNSIGNED, Kind, Type
 
 MONEY = Type(Kind.DECIMAL, precision=6, scale=2)
@@ -65,13 +74,16 @@ def test_a_json_value_becomes_the_value_of_its_column(given: Any, type: Type, va
         ("1.505", MONEY, '"1.505" is not a decimal(6,2)'),
         ("12345.00", MONEY, '"12345.00" is not a decimal(6,2)'),
         ("1e999", MONEY, '"1e999" is not a decimal(6,2)'),
-        (None, NUMBER, "null in a column that is not nullable"),
+        (None, NUMBER, "NULL in a column that takes none"),
+        (-(2**63), NUMBER.optional(), "is the one value a nullable number cannot hold"),
+        ("2026-01-31T10:00:00.1234567Z", TIMESTAMP, "is finer than a microsecond"),
+        (-1.5, UNSIGNED, "-1.5 is not an unsigned"),
         ([1], NUMBER, "a list is not a number"),
         ({}, SYMBOL, "an object is not a symbol"),
     ],
 )
 def test_a_json_value_of_another_type_is_refused_by_name(given: Any, type: Type, words: str) -> None:
-    with pytest.raises(NotAValue) as error:
+    with pytest.raises(Misfit) as error:
         from_json(given, type)
     assert words in str(error.value)
 
@@ -93,3 +105,25 @@ def test_not_a_number_is_one_value() -> None:
 
 def test_rows_are_printed_without_blanks_and_without_escapes() -> None:
     assert rows_to_json([("é", 1.5), (None, math.nan)]) == '[["é",1.5],[null,"NaN"]]'
+
+
+@pytest.mark.parametrize(
+    "type", [NUMBER, UNSIGNED.optional(), FLOAT, SYMBOL.optional(), BOOLEAN, DATE, TIMESTAMP, MONEY]
+)
+def test_a_type_printed_as_json_reads_back(type: Type) -> None:
+    assert type_from_json(type_to_json(type)) == type
+
+
+@pytest.mark.parametrize("text", ["", "text", "number??", "decimal", "number(1,2)", "decimal(1)", "number "])
+def test_what_is_no_type_is_refused(text: str) -> None:
+    with pytest.raises(Misfit):
+        type_from_json(text)
+
+
+def test_a_row_is_read_by_its_schema_and_refused_by_the_name_of_the_column() -> None:
+    read = row_reader(Schema("r", (Column("x", NUMBER), Column("d", DATE.optional()))))
+    assert read([1, "2026-01-31"]) == (1, date(2026, 1, 31))
+    assert read([1, None]) == (1, None)
+    for row, words in (([1], "2 values, not 1"), ({}, "is a list, not an object"), (["a", None], "column `x`")):
+        with pytest.raises(Misfit, match=words):
+            read(row)

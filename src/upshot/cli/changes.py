@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from upshot.cli.files import at_line, decode_line, open_bytes, shown_name
-from upshot.cli.values import NotAValue, from_json
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import DataError
+from upshot.core.json_values import Misfit, from_json
 from upshot.core.schema import Role, Schema
 from upshot.core.span import Span
 
@@ -168,9 +168,8 @@ def _row(row: Any, place: str, schema: Schema) -> tuple[Any, ...]:
     for value, column in zip(row, schema.columns, strict=True):
         try:
             values.append(from_json(value, column.type))
-        except NotAValue as wrong:
-            slug = "null-in-required-column" if value is None else "wrong-type"
-            raise _Wrong(slug, f"{place}, column `{column.name}`: {wrong}", f"columns: {schema}") from None
+        except Misfit as wrong:
+            raise _Wrong(wrong.code, f"{place}, column `{column.name}`: {wrong}", f"columns: {schema}") from None
     return tuple(values)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
-from upshot.cli.values import rows_to_json
+from upshot.core.json_values import rows_to_json
 from upshot.core.schema import Role, Schema
 from upshot.database.changes import Changes, ChangeSet
 from upshot.database.constraints import fact

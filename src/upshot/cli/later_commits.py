@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upshot.cli.deltas import changes_to_json
-from upshot.cli.values import rows_to_json
+from upshot.core.json_values import rows_to_json
 from upshot.core.schema import Role
 from upshot.database.changes import Changes
 from upshot.database.database import Database

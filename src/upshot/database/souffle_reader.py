@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from upshot.core.errors import DataError
+from upshot.core.field_text import NULL, Unreadable, reader_of
 from upshot.core.schema import Column, Schema
 from upshot.core.span import Source, Span
 from upshot.core.types import Kind
-from upshot.database.field_text import NULL, Unreadable, reader_of
 from upshot.database.souffle_options import FileOptions
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from upshot.core.errors import UsageError
+from upshot.core.field_text import text_of
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.core.types import Kind
-from upshot.database.field_text import text_of
 from upshot.database.souffle_options import FileOptions
 from upshot.database.unwritable_text import refuse_unwritable
 

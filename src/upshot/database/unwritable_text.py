@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from upshot.core.errors import DataError
+from upshot.core.field_text import NULL
 from upshot.core.rows import Rows
 from upshot.core.types import Kind
-from upshot.database.field_text import NULL
 from upshot.database.souffle_options import FileOptions
 
 if TYPE_CHECKING:

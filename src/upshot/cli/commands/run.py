@@ -10,9 +10,9 @@ from upshot.cli.firings import code_of_failures
 from upshot.cli.session import opened
 from upshot.cli.settings import Engine
 from upshot.cli.terminal import Terminal
-from upshot.cli.values import rows_to_json
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import UsageError
+from upshot.core.json_values import rows_to_json
 from upshot.core.rows import Rows
 from upshot.database.database import Database
 from upshot.database.souffle_files import FileOptions, file_options, refuse_unwritable, write_rows

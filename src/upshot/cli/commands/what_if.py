@@ -14,9 +14,9 @@ from upshot.cli.session import opened
 from upshot.cli.settings import OK, Engine
 from upshot.cli.terminal import Terminal
 from upshot.cli.transactions import at_change
-from upshot.cli.values import rows_to_json
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import Error, UsageError
+from upshot.core.json_values import rows_to_json
 from upshot.database.constraints import fact
 from upshot.database.database import Database
 from upshot.database.what_if import WhatIf

@@ -18,12 +18,12 @@ from upshot.cli.engines import connected
 from upshot.cli.settings import Engine
 from upshot.cli.terminal import Terminal
 from upshot.cli.wording import counted, duration
+from upshot.core.field_text import text_of
 from upshot.core.rows import Rows
 from upshot.core.running_spark import running_session
 from upshot.core.schema import Role
 from upshot.database.changes import Changes, ChangeSet
 from upshot.database.database import Database
-from upshot.database.field_text import text_of
 from upshot.database.transaction import Transaction
 
 _EXAMPLES = 3

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from upshot.cli.terminal import Terminal
 from upshot.cli.wording import counted
+from upshot.core.field_text import text_of
 from upshot.core.rows import Rows
 from upshot.database.changes import Changes
-from upshot.database.field_text import text_of
 
 MOST_ROWS = 20
 """Rows shown of an answer, or of each side of a change."""

@@ -20,10 +20,10 @@ from upshot.cli.repl.statements import ChangeText, Command, ProgramText, Query, 
 from upshot.cli.session import load_facts
 from upshot.cli.settings import ENGINE_FAILED, OK, WRONG_INPUT
 from upshot.cli.terminal import Terminal
-from upshot.cli.values import rows_to_json
 from upshot.cli.wording import counted, its
 from upshot.core.diagnostic import Diagnostic, did_you_mean
 from upshot.core.errors import Error, ProgramError, UsageError
+from upshot.core.json_values import rows_to_json
 from upshot.core.schema import Role
 from upshot.core.span import Source, Span
 from upshot.database.changes import ChangeSet, Commit

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from upshot.core.json_values import Misfit, json_reader
 from upshot.core.schema import Schema
-from upshot.pipeline.sources.json_values import Misfit, json_reader
 
 OPERATIONS = ("insert", "delete", "update", "upsert")
 _ABOUT_THE_CHANGE = frozenset({"_change", "_version", "op"})

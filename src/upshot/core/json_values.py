@@ -1,0 +1,270 @@
+"""Values as JSON, to and from the Python values of a column's type.
+
+Numbers, booleans and text are themselves; dates and timestamps are text in ISO's spelling, decimals are text, so that
+no reader makes binary fractions of them, and the floats that JSON lacks are "NaN", "Infinity" and "-Infinity".
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from typing import Any
+
+from upshot.core.field_text import Unreadable, reader_of, text_of
+from upshot.core.schema import Schema
+from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
+
+
+class Misfit(ValueError):
+    """The words say what was found, as in `"abc" is not a number`; `code` is the slug of the error it becomes."""
+
+    def __init__(self, words: str, code: str = "wrong-type") -> None:
+        super().__init__(words)
+        self.code = code
+
+
+# ---- from JSON ---------------------------------------------------------------------------------
+
+
+def json_reader(type: Type) -> Callable[[Any], Any]:
+    """The function from what `json` has read to a value of the type; it raises `Misfit`.
+
+    Fractions for decimal columns must have been read as `Decimal`, so that the column gets what was written.
+
+    >>> json_reader(Type(Kind.DATE))("2026-01-31")
+    datetime.date(2026, 1, 31)
+    """
+    read = _READERS[type.kind]
+    if type.nullable:
+        reserved = _RESERVED.get(type.kind)
+
+        def nullable(value: Any) -> Any:
+            found = None if value is None else read(value, type)
+            if found is not None and found == reserved:
+                words = f"{found} is the one value a nullable {type.kind.value} cannot hold"
+                raise Misfit(words, "reserved-value")
+            return found
+
+        return nullable
+
+    def required(value: Any) -> Any:
+        if value is None:
+            raise Misfit("NULL in a column that takes none", "null-in-required-column")
+        return read(value, type)
+
+    return required
+
+
+def from_json(value: Any, type: Type) -> Any:
+    """The Python value of `type` that a JSON value stands for, or `Misfit`."""
+    return json_reader(type)(value)
+
+
+def row_reader(schema: Schema) -> Callable[[Any], tuple[Any, ...]]:
+    """The function from a JSON array to a row of the schema; it raises `Misfit`, which names the column."""
+    readers = [(column.name, json_reader(column.type)) for column in schema.columns]
+
+    def read(row: Any) -> tuple[Any, ...]:
+        if row.__class__ is not list:
+            raise Misfit(f"a row of `{schema.name}` is a list, not {_shown(row)}", "wrong-row")
+        if len(row) != len(readers):
+            raise Misfit(f"a row of `{schema.name}` has {len(readers)} values, not {len(row)}", "wrong-arity")
+        values = []
+        for (name, reader), value in zip(readers, row, strict=True):
+            try:
+                values.append(reader(value))
+            except Misfit as misfit:
+                raise Misfit(f"column `{name}`: {misfit}", misfit.code) from None
+        return tuple(values)
+
+    return read
+
+
+_RESERVED = {Kind.NUMBER: NUMBER_RANGE[0], Kind.UNSIGNED: UNSIGNED_RANGE[-1]}
+
+
+def _integer(value: Any, type: Type) -> int:
+    if value.__class__ is not int:
+        raise _is_not(value, type)
+    if value not in (UNSIGNED_RANGE if type.kind is Kind.UNSIGNED else NUMBER_RANGE):
+        raise Misfit(f"{_short(str(value))} is outside the range of {type.kind.value}")
+    return value
+
+
+def _float(value: Any, type: Type) -> float:
+    match value:
+        case bool():
+            pass
+        case int() | Decimal() | float():
+            return _finite(value)
+        case "NaN":
+            return math.nan
+        case "Infinity" | "-Infinity":
+            return float(value)
+        case _:
+            pass
+    raise _is_not(value, type)
+
+
+def _finite(value: int | Decimal | float) -> float:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise Misfit(f"{_short(str(value))} is outside the range of float")
+    return number
+
+
+def _symbol(value: Any, type: Type) -> str:
+    if value.__class__ is not str:
+        raise _is_not(value, type)
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise Misfit("text with half of a surrogate pair") from None
+    return value
+
+
+def _boolean(value: Any, type: Type) -> bool:
+    if value.__class__ is not bool:
+        raise _is_not(value, type)
+    return value
+
+
+def _decimal(value: Any, type: Type) -> Decimal:
+    if value.__class__ is bool or not isinstance(value, (int, str, Decimal)):
+        raise _is_not(value, type)
+    return _written(str(value), type)  # type: ignore[no-any-return]
+
+
+def _moment(value: Any, type: Type) -> Any:
+    if value.__class__ is not str:
+        raise _is_not(value, type)
+    if type.kind is Kind.TIMESTAMP and finer_than_stored(value):
+        raise Misfit(f"{_quoted(value)} is finer than a microsecond")
+    return _written(value, type)
+
+
+def finer_than_stored(moment: str) -> bool:
+    """Whether reading the timestamp would lose something of its fraction.
+
+    >>> finer_than_stored("2026-01-31T10:00:00.1234567"), finer_than_stored("2026-01-31T10:00:00.1230000000")
+    (True, False)
+    """
+    return bool(_FINER.search(moment))
+
+
+_FINER = re.compile(r"[.,][0-9]{6}0*[1-9]")
+
+
+def _written(text: str, type: Type) -> Any:
+    """Dates, timestamps and decimals are spelt as in fact files."""
+    try:
+        return reader_of(type.required())(text)
+    except Unreadable as wrong:
+        raise Misfit(f"{_quoted(text)} is not {wrong}") from None
+
+
+_READERS: dict[Kind, Callable[[Any, Type], Any]] = {
+    Kind.NUMBER: _integer,
+    Kind.UNSIGNED: _integer,
+    Kind.FLOAT: _float,
+    Kind.SYMBOL: _symbol,
+    Kind.BOOLEAN: _boolean,
+    Kind.DATE: _moment,
+    Kind.TIMESTAMP: _moment,
+    Kind.DECIMAL: _decimal,
+}
+
+# ---- to JSON -----------------------------------------------------------------------------------
+
+
+def to_json(value: Any) -> Any:
+    """What `json` can write: ISO dates and timestamps, decimals and the non-finite floats as text."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            if math.isfinite(value):
+                return value
+            return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+        case _:
+            return text_of(value)
+
+
+def rows_to_json(rows: Iterable[Sequence[Any]]) -> str:
+    """The rows as a JSON array of arrays, without blanks.
+
+    >>> rows_to_json([(1, "a"), (2, None)])
+    '[[1,"a"],[2,null]]'
+    """
+    listed = [[to_json(value) for value in row] for row in rows]
+    return json.dumps(listed, ensure_ascii=False, separators=(",", ":"))
+
+
+# ---- types ---------------------------------------------------------------------------------------
+
+
+def type_to_json(type: Type) -> str:
+    """The type as a reader elsewhere needs it: what values are physically, not the name of a declared subtype.
+
+    >>> type_to_json(Type(Kind.SYMBOL, "City", nullable=True)), type_to_json(Type(Kind.DECIMAL, precision=6, scale=2))
+    ('symbol?', 'decimal(6,2)')
+    """
+    return str(Type(type.kind, "", type.nullable, type.precision, type.scale))
+
+
+def type_from_json(text: str) -> Type:
+    """The type that `type_to_json` has written, or `Misfit`.
+
+    >>> type_from_json("decimal(6,2)?") == Type(Kind.DECIMAL, nullable=True, precision=6, scale=2)
+    True
+    """
+    found = _TYPE.fullmatch(text)
+    if found is None or (found["kind"] == Kind.DECIMAL.value) != (found["precision"] is not None):
+        raise Misfit(f"{_quoted(text)} is not a type", "unknown-type")
+    precision, scale = int(found["precision"] or 0), int(found["scale"] or 0)
+    return Type(Kind(found["kind"]), "", bool(found["nullable"]), precision, scale)
+
+
+_TYPE = re.compile(
+    rf"(?P<kind>{'|'.join(kind.value for kind in Kind)})"
+    r"(?:\((?P<precision>[0-9]{1,4}),(?P<scale>[0-9]{1,4})\))?(?P<nullable>\?)?"
+)
+
+# ---- words for messages -------------------------------------------------------------------------
+
+
+def _is_not(value: Any, type: Type) -> Misfit:
+    name = str(type.required())
+    return Misfit(f"{_shown(value)} is not {'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}")
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return _quoted(value)
+        case list():
+            return "a list"
+        case dict():
+            return "an object"
+        case _:
+            return _short(str(value))
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(_short(text), ensure_ascii=False)
+
+
+_LONGEST_SHOWN = 60
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
