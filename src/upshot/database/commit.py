@@ -154,7 +154,8 @@ def settle(
         with uninterrupted():
             with record:
                 engine.accept()
-                accepted, state.version, state.compiled = True, version, new
+                accepted = True
+                state.became(version, new, deltas)
             state.outbox += left
             if settles is not None and is_new:
                 state.outbox = [each for each in state.outbox if each is not settles]
@@ -178,10 +179,10 @@ def announce(state: State, changes: ChangeSet, afresh: Collection[str] = ()) -> 
     watched = state.feed.watched()
     for name in sorted(watched & set(afresh)):
         rows = state.engine.rows(name)
-        state.feed.announce(Event(name, state.version, rows, Rows.of(rows.schema, []), snapshot=True))
+        state.tell(Event(name, state.version, rows, Rows.of(rows.schema, []), snapshot=True))
     for name, change in changes.items():
         if name in watched and name not in afresh:
-            state.feed.announce(Event(name, state.version, change.inserted, change.deleted))
+            state.tell(Event(name, state.version, change.inserted, change.deleted))
 
 
 def announce_firings(state: State, firings: Iterable[Firing]) -> None:
@@ -195,4 +196,4 @@ def announce_firings(state: State, firings: Iterable[Firing]) -> None:
             schemas[firing.rule] = firing.rows.schema
     for rule, rows in found.items():
         schema = schemas[rule]
-        state.feed.announce(Event(rule, state.version, Rows.of(schema, list(rows)), Rows.of(schema, [])))
+        state.tell(Event(rule, state.version, Rows.of(schema, list(rows)), Rows.of(schema, [])))

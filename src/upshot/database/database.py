@@ -19,6 +19,7 @@ from upshot.database.compile import compile_items, compile_text, compile_with_ru
 from upshot.database.drop import drop
 from upshot.database.engines import Engine, local_engine
 from upshot.database.explain import Explanation, explain
+from upshot.database.group import Group
 from upshot.database.history import PastCommit, history, past_events, refuse_forgotten
 from upshot.database.journal import Journal, meta_text
 from upshot.database.outbox import carry_out, log, settle_task
@@ -119,7 +120,7 @@ class Database:
     def version(self) -> int:
         """The number of the last commit; 0 before the first."""
         self._state.open()
-        return self._state.version
+        return self._state.shown
 
     # ---- changes --------------------------------------------------------------------------------
 
@@ -128,6 +129,13 @@ class Database:
         mapping that can be written as JSON. A transaction with `meta` makes a version even if no row changes."""
         self._state.open()
         return Transaction(self._state, meta_text(meta))
+
+    def group(self) -> Group:
+        """A group of transactions for a `with` block, opened by `group.transaction()`: each makes its own version or
+        fails alone, and all that succeed become durable with one write when the block ends. Until then nobody sees
+        anything of them, and readers wait."""
+        self._state.open()
+        return Group(self._state)
 
     def register(self, name: str, table: Any) -> Commit:
         """Makes a whole table (pandas, Arrow, Polars, or a Parquet or CSV path) the contents of a base relation, which
@@ -212,6 +220,11 @@ class Database:
             )
         state = self._state
         with state.reading() as engine:
+            if state.held is not None:
+                hint = "watch before the group, or after it"
+                raise UsageError(
+                    "cannot watch while a group is open on this thread", code="transaction-open", help=hint
+                )
             schema = state.watchable(view)
             subscription = Subscription(view, callback, state.feed)
             is_rule = state.compiled.rule(view) is not None
@@ -288,13 +301,7 @@ class Database:
         state.writer.acquire("close the database")
         try:
             with state.lock:
-                state.closed = True
-                state.feed.close()
-                try:
-                    state.engine.close()
-                finally:
-                    if state.journal is not None:
-                        state.journal.close()
+                state.shut()
         finally:
             state.writer.release()
 

@@ -51,6 +51,7 @@ class Journal:
         self.store = store
         self.relations = dict(relations)
         self._looked_at = 0
+        self._held: list[Encoded] | None = None
 
     def close(self) -> None:
         self.store.close()
@@ -79,13 +80,36 @@ class Journal:
 
     @contextmanager
     def _recorded(self, encoded: Encoded, relations: Mapping[str, Relation]) -> Iterator[None]:
-        self.store.append(encoded)
+        if self._held is not None:
+            try:
+                yield
+            except BaseException:
+                self.store.discard([encoded])
+                raise
+            self._held.append(encoded)
+            return
+        self.store.append([encoded])
         try:
             yield
         except BaseException:
             self.store.retract(encoded)
             raise
         self.relations = dict(relations)
+
+    def hold(self) -> None:
+        """From here on commits are not written before `write_held`."""
+        self._held = []
+
+    def write_held(self) -> None:
+        """Makes the commits since `hold` durable, all of them or, if that fails, none."""
+        held, self._held = self._held or [], None
+        if held:
+            self.store.append(held)
+
+    def drop_held(self) -> None:
+        """Forgets the commits since `hold`."""
+        held, self._held = self._held or [], None
+        self.store.discard(held)
 
     def _new_program(
         self, engine: Engine, old: Compiled, new: Compiled, deltas: Deltas

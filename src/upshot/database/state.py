@@ -23,7 +23,7 @@ from upshot.database.compile import Compiled
 from upshot.database.dependencies import base_relations_of
 from upshot.database.engines import Deltas, Engine
 from upshot.database.journal import Journal
-from upshot.database.watch import Feed
+from upshot.database.watch import Event, Feed
 
 MAX_FIRINGS = 1_000
 """The most rules that one transaction may set off, one after the other."""
@@ -50,6 +50,21 @@ class Writer:
         self._owner = None
         self._lock.release()
 
+    @property
+    def is_mine(self) -> bool:
+        """Whether this thread has the right."""
+        return self._owner == threading.get_ident()
+
+
+@dataclass(slots=True)
+class Held:
+    """What commits of an open group have done so far, and nobody was told: what watchers are to hear, the changes of
+    base relations one commit after the other, and what there was to do before the group."""
+
+    outbox: list[Pending]
+    events: list[Event] = field(default_factory=list)
+    deltas: list[Deltas] = field(default_factory=list)
+
 
 @dataclass(slots=True)
 class State:
@@ -60,6 +75,8 @@ class State:
     compiled: Compiled
     version: int = 0
     closed: bool = False
+    shown: int = -1
+    """The version that anyone may be told of: while a group is open, the one before it."""
     writer: Writer = field(default_factory=Writer)
     lock: threading.RLock = field(default_factory=threading.RLock)
     feed: Feed = field(default_factory=Feed)
@@ -70,6 +87,11 @@ class State:
     """What rules have still to do after their commits."""
     max_firings: int = MAX_FIRINGS
     identity: str = field(default_factory=lambda: uuid.uuid4().hex)
+    held: Held | None = None
+    """The group that is open, if one is."""
+
+    def __post_init__(self) -> None:
+        self.shown = self.version
 
     @contextmanager
     def writing(self, deed: str) -> Iterator[Engine]:
@@ -101,6 +123,22 @@ class State:
         tasks, done = tuple(map(as_task, left)), () if settles is None else (settles.place,)
         return self.journal.prepared(self.engine, version, self.compiled, new, deltas, meta, tasks, done)
 
+    def became(self, version: int, new: Compiled, deltas: Deltas) -> None:
+        """The engine has accepted a change: this is the version now. In a group nobody is told before it ends."""
+        if self.held is None:
+            self.shown = version
+        elif version != self.version:
+            base = {name for name, schema in new.plan.normal.schemas.items() if schema.role is Role.BASE}
+            self.held.deltas.append({name: delta for name, delta in deltas.items() if name in base})
+        self.version, self.compiled = version, new
+
+    def tell(self, event: Event) -> None:
+        """Queues an event for those who watch its relation, after the group if one is open."""
+        if self.held is None:
+            self.feed.announce(event)
+        else:
+            self.held.events.append(event)
+
     def after_change(self) -> None:
         """What a durable database does beside commits. The caller holds the right to write and the lock."""
         if self.journal is not None:
@@ -112,6 +150,16 @@ class State:
         with self.lock:
             self.open()
             yield self.engine
+
+    def shut(self) -> None:
+        """Ends all watches and lets go of the data. The caller holds the right to write and the lock."""
+        self.closed = True
+        self.feed.close()
+        try:
+            self.engine.close()
+        finally:
+            if self.journal is not None:
+                self.journal.close()
 
     def open(self) -> None:
         if self.closed:

@@ -30,11 +30,15 @@ class Transaction:
     While the block runs, queries (on this thread and others) see the state before it; other writers wait.
     """
 
-    def __init__(self, state: State, meta: str | None = None, *, settles: Pending | None = None) -> None:
-        """One that `settles` a task leaves what its own rules have to do after it to whoever does the task."""
+    def __init__(
+        self, state: State, meta: str | None = None, *, settles: Pending | None = None, grouped: bool = False
+    ) -> None:
+        """One that `settles` a task leaves what its own rules have to do after it to whoever does the task. One that is
+        `grouped` belongs to an open group, which has the right to write, and sees to all that comes after."""
         self._state = state
         self._meta = meta
         self._settles = settles
+        self._grouped = grouped
         self._stage = "new"
         self._answering = False
         self._commit: Commit | None = None
@@ -44,11 +48,12 @@ class Transaction:
         if self._stage != "new":
             raise self._misused("this transaction was used already", "open a new one with `db.transaction()`")
         self._state.open()
-        self._state.writer.acquire("open a transaction")
+        if not self._grouped:
+            self._state.writer.acquire("open a transaction")
         try:
             self._state.open()
         except UsageError:
-            self._state.writer.release()
+            self._release()
             raise
         self._stage = "open"
         self._rules = begin_rules(self._state)
@@ -65,16 +70,31 @@ class Transaction:
                 elif kind is None:
                     self._commit = commit(state, self._meta, self._rules, self._settles)
                     self._stage = "committed"
-                    state.after_change()
+                    if not self._grouped:
+                        state.after_change()
                 else:
                     state.engine.rollback()
         finally:
-            state.writer.release()
-        state.feed.hand_over()
+            self._release()
+        if not self._grouped:
+            state.feed.hand_over()
         if failed and kind is None:
             raise self._misused("the transaction was rolled back when a rule failed", "do not catch the error in it")
-        if self._commit is not None and self._settles is None:
+        if self._commit is not None and self._settles is None and not self._grouped:
             carry_out(state, self._commit.left, Transaction)
+
+    def _release(self) -> None:
+        if not self._grouped:
+            self._state.writer.release()
+
+    def undone(self) -> None:
+        """The group it belonged to was not committed."""
+        self._stage, self._commit = "rolled back", None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its block is running."""
+        return self._stage in ("open", "failed")
 
     # ---- statements -----------------------------------------------------------------------------
 

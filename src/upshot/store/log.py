@@ -165,17 +165,18 @@ class Log:
 
     # ---- writing ------------------------------------------------------------------------------------
 
-    def append(self, encoded: Encoded) -> None:
-        """On the disk when this returns."""
+    def append(self, group: Sequence[Encoded]) -> None:
+        """Commits that follow one another. On the disk when this returns, all of them with one write."""
         with self.changing() as execute:
-            execute("INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?)", _sealed(encoded.commit))
-            for change in encoded.changes:
-                execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?)", _sealed(change))
-            if encoded.definition is not None:
-                execute("INSERT INTO definitions VALUES (?, ?, ?, ?, ?, ?)", _sealed(encoded.definition))
-            for task in encoded.outbox:
-                execute("INSERT INTO outbox VALUES (?, ?, ?, ?, ?)", _sealed(task))
-            _remove_tasks(execute, [(task.version, task.number) for task in encoded.done])
+            for encoded in group:
+                execute("INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?)", _sealed(encoded.commit))
+                for change in encoded.changes:
+                    execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?)", _sealed(change))
+                if encoded.definition is not None:
+                    execute("INSERT INTO definitions VALUES (?, ?, ?, ?, ?, ?)", _sealed(encoded.definition))
+                for task in encoded.outbox:
+                    execute("INSERT INTO outbox VALUES (?, ?, ?, ?, ?)", _sealed(task))
+                _remove_tasks(execute, [(task.version, task.number) for task in encoded.done])
 
     def remove_tasks(self, done: Sequence[tuple[int, int]]) -> None:
         """These tasks of the outbox are done."""

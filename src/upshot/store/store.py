@@ -56,7 +56,7 @@ class Store:
         self.recovered = recovered
         self.tail = recovered.tail
         self._lock, self._log = lock, log
-        self._in_doubt: Encoded | None = None
+        self._in_doubt: Sequence[Encoded] = ()
 
     def close(self) -> None:
         """Lets others open the store; closing twice is fine."""
@@ -82,49 +82,57 @@ class Store:
         definition = DefinitionRow(entry.version, program.text, relations, reset, program.hidden)
         return Encoded(commit, changes, definition, tasks, done)
 
-    def append(self, encoded: Encoded) -> None:
-        """Makes the commit durable."""
-        version = encoded.commit.version
-        with self._writing(version):
+    def append(self, group: Sequence[Encoded]) -> None:
+        """Makes commits durable that follow one another, with one write for all of them: they are there together, or
+        none is."""
+        with self._writing(*(encoded.commit.version for encoded in group)):
             self._resolve_doubt()
-            # If SQLite answers with an error, nobody knows whether the record is on the disk.
-            self._in_doubt = encoded
-            self._log.append(encoded)
-            self._in_doubt = None
-        self.tail.grow(encoded.changes)
+            # If SQLite answers with an error, nobody knows whether the records are on the disk.
+            self._in_doubt = group
+            self._log.append(group)
+            self._in_doubt = ()
+        for encoded in group:
+            self.tail.grow(encoded.changes)
 
     def retract(self, encoded: Encoded) -> None:
         """Takes back the last commit, which nobody was told of. If that fails it is tried again before the next one."""
-        self._in_doubt = encoded
+        self._in_doubt = (encoded,)
         self.tail.grow(encoded.changes, -1)
-        self._clear(encoded.commit.version)
+        self._clear([encoded.commit.version])
+
+    def discard(self, group: Sequence[Encoded]) -> None:
+        """Removes what was prepared and will not be appended."""
+        self._clear([encoded.commit.version for encoded in group])
 
     @contextmanager
-    def _writing(self, version: int) -> Iterator[None]:
+    def _writing(self, *versions: int) -> Iterator[None]:
         try:
             yield
         except (OSError, sqlite3.Error) as error:
-            self._clear(version)
-            raise failed(f"write version {version}", error) from error
+            self._clear(versions)
+            span = f"version {versions[0]}" if len(versions) == 1 else f"versions {versions[0]} to {versions[-1]}"
+            raise failed(f"write {span}", error) from error
         except BaseException:
-            self._clear(version)
+            self._clear(versions)
             raise
 
-    def _clear(self, version: int) -> None:
-        """Nothing of a version that failed may stay. What cannot be removed now is removed before the next commit, or
+    def _clear(self, versions: Iterable[int]) -> None:
+        """Nothing of versions that failed may stay. What cannot be removed now is removed before the next commit, or
         when the store is opened."""
         try:
             self._resolve_doubt()
-            remove_folder(self._deltas(version))
+            for version in versions:
+                remove_folder(self._deltas(version))
         except (OSError, sqlite3.Error) as error:
-            log.warning("version %d is still to be removed from the store: %s", version, error)
+            log.warning("a version that failed is still to be removed from the store: %s", error)
 
     def _resolve_doubt(self) -> None:
-        if self._in_doubt is not None:
-            version = self._in_doubt.commit.version
-            self._log.remove_from(version, self._in_doubt.done)
-            remove_folder(self._deltas(version))
-            self._in_doubt = None
+        if self._in_doubt:
+            done = [task for encoded in self._in_doubt for task in encoded.done]
+            self._log.remove_from(self._in_doubt[0].commit.version, done)
+            for encoded in self._in_doubt:
+                remove_folder(self._deltas(encoded.commit.version))
+            self._in_doubt = ()
 
     def _encode(self, entry: Entry) -> tuple[ChangeRow, ...]:
         changes = []
