@@ -1,0 +1,34 @@
+// All that the page knows comes through here: the same routes, scopes and errors that every client has.
+
+export class Problem extends Error {
+  constructor(status, error) {
+    super(error.message);
+    this.status = status;
+    this.code = error.code;
+    this.help = error.help;
+    this.details = error.details;
+  }
+}
+
+export async function ask(path, { method = "GET", body, signal } = {}) {
+  let answer;
+  try {
+    answer = await fetch(path, {
+      method,
+      signal,
+      headers: { Accept: "application/json", ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      credentials: "same-origin",
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem(0, { code: "unreachable", message: "the server cannot be reached", help: "is it still running?" });
+  }
+  if (answer.status === 204) return null;
+  const found = await answer.json().catch(() => null);
+  if (answer.ok) return found;
+  const error = found?.error ?? { code: "unknown", message: `the server answered ${answer.status}` };
+  throw new Problem(answer.status, error);
+}
+
+export const path = (...parts) => parts.map(encodeURIComponent).join("/");

@@ -1,0 +1,65 @@
+// Elements are made here, always from text: nothing that a database holds is ever read as markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function h(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+export function s(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+export function show(place, ...children) {
+  place.replaceChildren(...children.flat().filter(Boolean));
+}
+
+export const byId = (id) => document.getElementById(id);
+
+export function value(cell) {
+  if (cell === null) return "NULL";
+  return typeof cell === "string" ? cell : JSON.stringify(cell);
+}
+
+export function fact(name, row) {
+  return `${name}(${row.map((cell) => (cell === null ? "NULL" : JSON.stringify(cell))).join(", ")})`;
+}
+
+export const number = (n) => Number(n).toLocaleString("en");
+
+export function plural(n, one, many = one + "s") {
+  return `${number(n)} ${n === 1 ? one : many}`;
+}
+
+export function problem(error) {
+  return h("div", { class: "problem", role: "alert" }, error.message, error.help && h("span", { class: "help" }, error.help));
+}
+
+export function empty(...words) {
+  return h("p", { class: "empty" }, ...words);
+}
+
+export function tell(text, fine = false) {
+  const note = h("div", { class: fine ? "fine" : null }, text);
+  byId("told").append(note);
+  setTimeout(() => note.remove(), 7000);
+}
+
+export function openDialog(title, ...children) {
+  const dialog = byId("dialog");
+  const close = h("button", { class: "quiet", onclick: () => dialog.close() }, "close");
+  show(dialog, h("header", {}, h("h1", {}, title), close), ...children);
+  if (!dialog.open) dialog.showModal();
+  close.focus();
+  return dialog;
+}

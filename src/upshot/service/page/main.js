@@ -1,0 +1,173 @@
+// Which section is open, what is known of the program, keys and theme.
+
+import { ask } from "./api.js";
+import { h, show, byId, number, openDialog, tell } from "./dom.js";
+import { loadNetwork, networkSection } from "./network.js";
+import { viewSection } from "./table.js";
+import { changeSection } from "./change.js";
+import { constraintsSection, rulesSection } from "./panels.js";
+
+const TABS = [["#/", "Network", "1"], ["#/change", "Change", "2"], ["#/constraints", "Constraints", "3"], ["#/rules", "Rules", "4"]];
+const ROLES = [["base", "Base relations"], ["view", "Views"], ["constraint", "Constraints"]];
+
+const state = {
+  relations: [], rules: [], commits: [], version: 0, sizes: new Map(),
+  size(relation) { return this.sizes.get(relation.name) ?? relation.rows ?? 0; },
+};
+let open = { refresh() {}, close() {} };
+let source = null;
+
+async function start() {
+  try {
+    await reload();
+  } catch (error) {
+    if (error.status === 401) return signIn();
+    show(byId("main"), h("div", { class: "problem" }, error.message, " ", h("button", { onclick: start }, "try again")));
+    return undefined;
+  }
+  listen();
+  return route();
+}
+
+async function reload() {
+  const found = await loadNetwork();
+  Object.assign(state, found, { sizes: new Map(), rules: found.rules ?? [] });
+  byId("leave").hidden = !found.session;
+  sidebar();
+}
+
+function signIn(words = "") {
+  show(byId("side"));
+  const token = h("input", { type: "password", id: "token", autocomplete: "off", required: true, size: 40 });
+  const failed = h("p", { class: "minus", role: "alert" }, words);
+  show(byId("main"), h("form", { class: "card sign-in", onsubmit: async (event) => {
+    event.preventDefault();
+    try {
+      await ask("session", { method: "POST", body: { token: token.value } });
+      start();
+    } catch (error) {
+      show(failed, error.message);
+      token.value = "";
+    }
+  } }, h("h1", {}, "Sign in"), h("p", { class: "faint" }, "This server asks for a token. It is kept in a cookie that scripts cannot read, until you sign out."),
+  h("label", { for: "token" }, "token"), token, failed, h("p", {}, h("button", { class: "main" }, "sign in"))));
+  token.focus();
+}
+
+function listen() {
+  source?.close();
+  source = new EventSource(`commits/stream?since=${state.version}`);
+  source.addEventListener("open", () => live(true));
+  source.addEventListener("error", () => live(false));
+  source.addEventListener("commit", (event) => committed(JSON.parse(event.data)));
+  source.addEventListener("program", () => reload().then(route));
+  live(false);
+}
+
+function live(on) {
+  byId("live").className = `live ${on ? "on" : "off"}`;
+  byId("live").textContent = `version ${number(state.version)}${on ? "" : " (reconnecting)"}`;
+}
+
+function committed(commit) {
+  state.version = commit.version;
+  state.commits = [commit, ...state.commits].slice(0, 50);
+  for (const relation of state.relations) {
+    const change = commit.changes[relation.name];
+    if (change) state.sizes.set(relation.name, state.size(relation) + change.inserted - change.deleted);
+  }
+  live(true);
+  sidebar();
+  open.refresh();
+}
+
+let filter = "";
+
+function sidebar() {
+  const had = document.activeElement?.id === "filter";
+  const input = h("input", { id: "filter", type: "search", placeholder: "find a relation ( / )", "aria-label": "find a relation", value: filter,
+    oninput: (event) => { filter = event.target.value; lists(); } });
+  const place = h("div", {});
+  const lists = () => show(place, ROLES.map(([role, words]) => {
+    const found = state.relations.filter((each) => each.role === role && each.name.toLowerCase().includes(filter.toLowerCase()));
+    return found.length ? h("section", {}, h("h2", {}, words), h("ul", {}, found.map(entry))) : null;
+  }));
+  lists();
+  show(byId("side"), input, place);
+  if (had) { input.focus(); input.setSelectionRange(filter.length, filter.length); }
+}
+
+function entry(relation) {
+  const target = `#/view/${encodeURIComponent(relation.name)}`;
+  const size = relation.stored === false ? "·" : number(state.size(relation));
+  const bad = relation.role === "constraint" && state.size(relation) > 0;
+  return h("li", {}, h("a", { href: target, "aria-current": location.hash.startsWith(target) ? "page" : null },
+    h("span", {}, relation.name), h("span", { class: `count${bad ? " bad" : ""}` }, size)));
+}
+
+let turn = 0;
+
+async function route() {
+  const mine = (turn += 1);
+  open.close();
+  open = { refresh() {}, close() {} };
+  const [, section = "", name, mode] = (location.hash || "#/").split("/").map(decodeURIComponent);
+  show(byId("tabs"), TABS.map(([target, words, key]) => h("a", { href: target, title: `key ${key}`, "aria-current": target === `#/${section}` ? "page" : null }, words)));
+  sidebar();
+  const place = h("div", {});
+  show(byId("main"), place);
+  const made = { "": networkSection, change: changeSection, constraints: constraintsSection, rules: rulesSection }[section];
+  const opened = section === "view" ? await viewSection(place, state, name, mode === "graph" ? "graph" : "table") : await (made ?? networkSection)(place, state);
+  if (mine === turn) open = opened;
+  else opened.close();
+  document.title = name ? `${name} – Upshot` : "Upshot";
+}
+
+const KEYS = [["1 – 4", "network, change, constraints, rules"], ["/", "find a relation"], ["j, k", "next row, row before"], ["Enter", "why is this row there?"], ["t", "light or dark"], ["?", "these keys"], ["Esc", "close"]];
+
+function keys(event) {
+  if (event.target.matches("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey || byId("dialog").open) return;
+  const tab = TABS.find((each) => each[2] === event.key);
+  if (tab) location.hash = tab[0];
+  else if (event.key === "/") { event.preventDefault(); byId("filter")?.focus(); }
+  else if (event.key === "j" || event.key === "k") step(event.key === "j" ? 1 : -1);
+  else if (event.key === "t") theme();
+  else if (event.key === "?") help();
+}
+
+function step(by) {
+  const rows = [...document.querySelectorAll("tr.row")];
+  const at = rows.indexOf(document.activeElement);
+  rows[Math.min(Math.max(at + by, 0), rows.length - 1)]?.focus();
+}
+
+function help() {
+  openDialog("Keyboard", h("dl", { class: "keys" }, KEYS.flatMap(([key, words]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, words)])));
+}
+
+function theme(chosen) {
+  const root = document.documentElement;
+  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = chosen ?? (dark ? "light" : "dark");
+  localStorage.setItem("theme", root.dataset.theme);
+}
+
+async function leave() {
+  try {
+    await ask("session", { method: "DELETE" });
+  } catch (error) {
+    tell(error.message);
+  }
+  source?.close();
+  open.close();
+  signIn("signed out");
+}
+
+const kept = localStorage.getItem("theme");
+if (kept === "light" || kept === "dark") theme(kept);
+byId("theme").addEventListener("click", () => theme());
+byId("keys").addEventListener("click", help);
+byId("leave").addEventListener("click", leave);
+addEventListener("hashchange", route);
+addEventListener("keydown", keys);
+start();

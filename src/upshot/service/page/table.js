@@ -1,0 +1,140 @@
+// A relation as a table: a page of its rows, what came and went marked as it happens.
+
+import { ask, path } from "./api.js";
+import { h, show, value, number, plural, empty, problem } from "./dom.js";
+import { graphOf } from "./graph.js";
+import { why } from "./why.js";
+
+const PAGE = 200;
+const LATEST = 60;
+const STAYS = 12000;
+
+export async function viewSection(place, state, name, mode) {
+  const relation = state.relations.find((each) => each.name === name);
+  if (!relation) {
+    show(place, h("h1", {}, name), empty("There is no such relation, or you may not read it."));
+    return { refresh() {}, close() {} };
+  }
+  const section = new Section(place, state, relation, mode);
+  await section.load();
+  return section;
+}
+
+class Section {
+  constructor(place, state, relation, mode) {
+    Object.assign(this, { place, state, relation, mode, rows: [], marks: new Map(), latest: [], before: [], next: null, after: null, where: "" });
+    this.body = h("div", {});
+    this.strip = h("div", { id: "latest", "aria-live": "polite" });
+    this.count = h("span", { class: "faint", id: "row-count" });
+    this.source = null;
+  }
+
+  async load(after = null) {
+    this.after = after;
+    const params = new URLSearchParams({ limit: PAGE });
+    if (after) params.set("after", after);
+    if (this.where) params.set("where", this.where);
+    try {
+      const found = await ask(`views/${path(this.relation.name)}?${params}`);
+      this.error = null;
+      this.columns = found.columns;
+      this.rows = found.rows;
+      this.next = found.next ?? null;
+      this.version = found.version;
+    } catch (error) {
+      this.error = error;
+    }
+    this.draw();
+    if (!this.error) this.listen();
+  }
+
+  listen() {
+    this.close();
+    const params = new URLSearchParams({ since: this.version });
+    if (this.where) params.set("where", this.where);
+    this.source = new EventSource(`views/${path(this.relation.name)}/changes?${params}`);
+    this.source.addEventListener("change", (event) => this.changed(JSON.parse(event.data)));
+    this.source.addEventListener("snapshot", () => this.load(this.after));
+  }
+
+  changed(change) {
+    this.version = change.version;
+    const now = Date.now();
+    for (const row of change.delete) this.mark(row, "gone", now, change.version);
+    for (const row of change.insert) this.mark(row, "come", now, change.version);
+    this.latest = this.latest.slice(0, LATEST);
+    setTimeout(() => this.settle(), STAYS + 50);
+    this.draw();
+  }
+
+  mark(row, sign, now, version) {
+    const key = JSON.stringify(row);
+    const there = this.rows.some((each) => JSON.stringify(each) === key);
+    if (sign === "come" && !there && this.next === null && this.rows.length < 2 * PAGE) this.rows.push(row);
+    this.marks.set(key, { sign, until: now + STAYS });
+    this.latest.unshift({ row, sign, version });
+  }
+
+  settle() {
+    const now = Date.now();
+    for (const [key, mark] of this.marks) {
+      if (mark.until > now) continue;
+      this.marks.delete(key);
+      if (mark.sign === "gone") this.rows = this.rows.filter((row) => JSON.stringify(row) !== key);
+    }
+    this.drawBody();
+  }
+
+  refresh() {
+    const size = this.state.size(this.relation);
+    show(this.count, this.relation.stored === false ? "not stored: rows are derived when asked for" : plural(size, "row"));
+  }
+
+  draw() {
+    const { name, role, columns } = this.relation;
+    const tab = (mode, words) => h("button", { "aria-pressed": String(this.mode === mode), onclick: () => { this.mode = mode; this.draw(); } }, words);
+    const where = h("input", { type: "search", placeholder: `${name}(${columns.map((_, i) => (i ? "_" : '"a"')).join(", ")})`, "aria-label": "selection", value: this.where, size: 28 });
+    const choose = h("form", { onsubmit: (event) => { event.preventDefault(); this.where = where.value.trim(); this.before = []; this.load(); } }, where, " ", h("button", {}, "select"));
+    show(this.place,
+      h("h1", {}, name, " ", h("span", { class: "tag" }, role)),
+      h("p", { class: "faint mono" }, columns.map((each) => `${each.name}: ${each.type}`).join(", ")),
+      h("div", { class: "tools" }, columns.length === 2 ? [tab("table", "Table"), tab("graph", "Graph")] : null, choose, h("span", { class: "grow" }), this.count),
+      this.strip, this.body);
+    this.refresh();
+    this.drawBody();
+  }
+
+  drawBody() {
+    show(this.strip, this.latest.length ? h("p", { class: "faint" }, "just now: ", this.latest.slice(0, 6).map((each) => h("span", { class: each.sign === "come" ? "plus" : "minus" }, `${each.sign === "come" ? "+" : "−"}(${each.row.map(value).join(", ")})  `)), this.latest.length > 6 ? `and ${number(this.latest.length - 6)} more` : null) : null);
+    if (this.error) return show(this.body, problem(this.error));
+    if (!this.rows.length) return show(this.body, empty(this.where ? "No row matches the selection." : "No rows. They will appear here the moment there are some."));
+    if (this.mode === "graph") return show(this.body, graphOf(this.relation, this.rows, this.marks, this.next !== null));
+    return show(this.body, this.table(), this.pager());
+  }
+
+  table() {
+    const rows = this.rows.map((row) => {
+      const mark = this.marks.get(JSON.stringify(row))?.sign ?? "";
+      const open = () => why(this.relation, row, mark === "gone");
+      return h("tr", { class: `row ${mark}`, tabindex: 0, title: "why? (Enter)", onclick: open, onkeydown: (event) => event.key === "Enter" && open() },
+        h("td", { class: "sign" }, mark === "come" ? "+" : mark === "gone" ? "−" : ""),
+        row.map((cell) => h("td", { class: cell === null ? "null" : null }, value(cell))));
+    });
+    return h("div", { class: "scroll" }, h("table", { id: "rows" },
+      h("thead", {}, h("tr", {}, h("th", {}), this.columns.map((each) => h("th", { scope: "col" }, each.name, " ", h("small", {}, each.type))))),
+      h("tbody", {}, rows)));
+  }
+
+  pager() {
+    if (!this.before.length && this.next === null) return null;
+    return h("div", { class: "tools" },
+      h("button", { disabled: !this.before.length, onclick: () => this.load(this.before.pop() || null) }, "← previous"),
+      h("button", { disabled: this.next === null, onclick: () => { this.before.push(this.after ?? ""); this.load(this.next); } }, "next →"),
+      h("span", { class: "faint" }, `page ${number(this.before.length + 1)}, ${number(PAGE)} rows a page`));
+  }
+
+  close() {
+    this.source?.close();
+    this.source = null;
+  }
+}
