@@ -1,1 +1,1 @@
-"""The monitoring service: a database over HTTP, and its clients told of every change."""
+"""The monitoring service: views over HTTP, their exact changes to whoever follows them."""

@@ -1,0 +1,83 @@
+"""Everything that can go wrong, in the one shape it is told in:
+
+{"error": {"code": "…", "message": "…", "help": "…", "retryable": false, "details": {…}}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from upshot.core.errors import (
+    ConstraintError,
+    DataError,
+    EngineError,
+    Error,
+    LimitError,
+    ProgramError,
+    RuleError,
+    UsageError,
+)
+
+
+class Refused(Error):
+    """A request that is not answered; `status` is that of HTTP, `headers` go with it."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        help: str = "",
+        retryable: bool = False,
+        details: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message, code=code, help=help)
+        self.status = status
+        self.retryable = retryable
+        self.details = details
+        self.headers = dict(headers or {})
+
+
+def not_found(what: str = "relation") -> Refused:
+    """The answer for what is not there, and, word for word, for what the token may not see."""
+    hint = "`GET /program` lists what this token may read"
+    return Refused(404, "not-found", f"there is no such {what}, or this token may not read it", help=hint)
+
+
+def status_of(error: Error) -> int:
+    """The HTTP status that says whose fault an error is."""
+    match error:
+        case Refused():
+            return error.status
+        case ConstraintError() | RuleError():
+            return 409
+        case LimitError():
+            return 422
+        case EngineError():
+            return 503 if error.retryable else 500
+        case UsageError(code="closed"):
+            return 503
+        case UsageError(code="history-not-kept"):
+            return 410
+        case ProgramError() | DataError() | UsageError():
+            return 400
+        case _:
+            return 409 if error.code == "vetoed" else 500
+
+
+def error_body(error: Error, details: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The error as it is sent."""
+    found: dict[str, Any] = {
+        "code": error.code,
+        "message": error.message,
+        "help": error.help,
+        "retryable": error.retryable,
+    }
+    if details is None and isinstance(error, Refused):
+        details = error.details
+    if details is not None:
+        found["details"] = dict(details)
+    return {"error": found}

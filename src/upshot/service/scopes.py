@@ -1,0 +1,61 @@
+"""What the holder of a token may see and change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from upshot.service.errors import Refused, not_found
+
+EVERYTHING = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Scopes:
+    """`read` and `write` name relations, views, constraints and rules, or hold `*` for all of them."""
+
+    name: str
+    read: frozenset[str] = frozenset()
+    write: frozenset[str] = frozenset()
+    subscribe: bool = False
+    admin: bool = False
+
+    def may_read(self, relation: str) -> bool:
+        return EVERYTHING in self.read or relation in self.read
+
+    def may_write(self, relation: str) -> bool:
+        return EVERYTHING in self.write or relation in self.write
+
+    def may_read_all(self, relations: Iterable[str]) -> bool:
+        return all(map(self.may_read, relations))
+
+    @property
+    def reads_everything(self) -> bool:
+        return EVERYTHING in self.read
+
+    def require_read(self, relation: str, known: Collection[str] | None = None) -> None:
+        """`not-found` if it may not be read, and, in the same words, if it is not among the `known`."""
+        if not self.may_read(relation) or (known is not None and relation not in known):
+            raise not_found()
+
+    def require_write(self, relation: str, known: Collection[str] | None = None) -> None:
+        """`forbidden` if it may not be changed, and, in the same words, if it is not among the `known`."""
+        if not self.may_write(relation) or (known is not None and relation not in known):
+            raise _forbidden("change this relation, if there is one")
+
+    def require_subscribe(self) -> None:
+        if not self.subscribe:
+            raise _forbidden("follow changes")
+
+    def require_admin(self) -> None:
+        if not self.admin:
+            raise _forbidden("do this")
+
+
+ANYTHING = Scopes("local", frozenset({EVERYTHING}), frozenset({EVERYTHING}), subscribe=True, admin=True)
+"""Whoever comes by loopback to a server without tokens."""
+
+
+def _forbidden(deed: str) -> Refused:
+    hint = "ask for a token with more scopes: `upshot token NAME --read … --write …`"
+    return Refused(403, "forbidden", f"this token may not {deed}", help=hint)

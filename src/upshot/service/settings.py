@@ -1,0 +1,57 @@
+"""What a service is told when it starts: where it listens, who may come in, and how much each request may ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The most that one request may send, receive and take; what is beyond ends in an error that names the bound."""
+
+    body: int = 8 << 20
+    """bytes of a request's body"""
+    rows: int = 100_000
+    """rows of one answer, or of one page of it"""
+    seconds: float = 10.0
+    """time for one answer"""
+    queue: int = 1_000
+    """transactions that may wait for the writer"""
+    group: int = 100
+    """transactions that are made durable together"""
+    readers: int = 4
+    """threads that answer"""
+    waiting: int = 200
+    """requests that may wait for one of them"""
+    subscribers: int = 10_000
+    """clients that may follow changes at a time"""
+    pattern: int = 1_000
+    """characters of a `match` pattern"""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`files` is the only folder that `.input` and `.output` of the served program touch; without it they are refused.
+    `hosts` are the names a request may call this server by, beside those of loopback."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    insecure: bool = False
+    files: Path | None = None
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    """other origins whose pages may send transactions with a session's cookie"""
+    webhook_hosts: tuple[str, ...] = ()
+    """hosts that webhooks may be sent to"""
+    heartbeat: float = 15.0
+    """seconds between two `progress` events of a stream on which nothing happens"""
+    grace: float = 10.0
+    """seconds that requests under way have to end in when the service stops"""
+    bounds: Bounds = field(default_factory=Bounds)
+
+    @property
+    def tls(self) -> bool:
+        return self.tls_certificate is not None
