@@ -35,7 +35,7 @@ from upshot.database.constraints import (
 from upshot.database.engines import Deltas, Engine
 from upshot.database.query import query_open
 from upshot.database.state import State
-from upshot.database.watch import Event
+from upshot.database.watch import EVERYTHING, CommitEvent, Event
 from upshot.engine.local.interrupts import uninterrupted
 
 
@@ -183,6 +183,8 @@ def announce(state: State, changes: ChangeSet, afresh: Collection[str] = ()) -> 
     for name, change in changes.items():
         if name in watched and name not in afresh:
             state.tell(Event(name, state.version, change.inserted, change.deleted))
+    if EVERYTHING in watched:
+        state.tell(CommitEvent(state.version, changes, frozenset(afresh), state.schemas))
 
 
 def announce_firings(state: State, firings: Iterable[Firing]) -> None:

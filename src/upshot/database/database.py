@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from upshot.active.firing import Firing
@@ -30,7 +31,7 @@ from upshot.database.register import register
 from upshot.database.state import MAX_FIRINGS, State
 from upshot.database.transaction import Transaction
 from upshot.database.verify import Verified, verify
-from upshot.database.watch import Callback, Event, Subscription
+from upshot.database.watch import EVERYTHING, Callback, CommitCallback, Event, Subscription
 from upshot.database.what_if import WhatIf, what_if
 from upshot.engine.local import LocalEngine
 from upshot.store.trouble import not_durable
@@ -245,6 +246,34 @@ class Database:
                 raise UsageError(message, code="history-not-kept", help=hint)
         state.feed.hand_over()
         return subscription
+
+    def watch_commits(self, callback: CommitCallback) -> Subscription:
+        """Calls back with every commit and definition from now on, in order, once, with all it changed. The `version` of
+        the subscription is the one it starts after."""
+        state = self._state
+        with state.reading():
+            subscription = Subscription(EVERYTHING, callback, state.feed, state.shown)
+            state.feed.add(subscription)
+        return subscription
+
+    @contextmanager
+    def reading(self) -> Iterator[int]:
+        """The version that everything is read from inside the `with` block. Nothing is committed meanwhile."""
+        with self._state.reading():
+            yield self._state.shown
+
+    def past_events(self, view: str, since: int, until: int) -> Iterator[Event]:
+        """What those who watch a relation were told with the versions after `since`, up to `until`; of a durable
+        database, read as it is asked for. `history-not-kept` if the log does not reach back so far."""
+        with self._state.reading():
+            store = self._journal("has no history").store
+            refuse_forgotten(store, since, until)
+            return past_events(store, view, since, until)
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether it outlives its process."""
+        return self._state.journal is not None
 
     # ---- what is on the disk ----------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from upshot.database.compile import Compiled
 from upshot.database.dependencies import base_relations_of
 from upshot.database.engines import Deltas, Engine
 from upshot.database.journal import Journal
-from upshot.database.watch import Event, Feed
+from upshot.database.watch import Feed, Told
 
 MAX_FIRINGS = 1_000
 """The most rules that one transaction may set off, one after the other."""
@@ -62,7 +62,7 @@ class Held:
     base relations one commit after the other, and what there was to do before the group."""
 
     outbox: list[Pending]
-    events: list[Event] = field(default_factory=list)
+    events: list[Told] = field(default_factory=list)
     deltas: list[Deltas] = field(default_factory=list)
 
 
@@ -132,7 +132,7 @@ class State:
             self.held.deltas.append({name: delta for name, delta in deltas.items() if name in base})
         self.version, self.compiled = version, new
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: Told) -> None:
         """Queues an event for those who watch its relation, after the group if one is open."""
         if self.held is None:
             self.feed.announce(event)

@@ -9,10 +9,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from upshot.core.rows import Rows
+from upshot.core.schema import Schema
+from upshot.database.changes import ChangeSet
 
 log = logging.getLogger("upshot.watch")
 
@@ -29,15 +32,33 @@ class Event:
     snapshot: bool = False
 
 
+EVERYTHING = "*"
+"""What those watch who hear of every commit as a whole; no relation has this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitEvent:
+    """One commit as a whole, also one that changed no row. `afresh` are relations that have other columns from here on:
+    their rows are to be read again. `relations` are all there are after it."""
+
+    version: int
+    changes: ChangeSet
+    afresh: frozenset[str]
+    relations: Mapping[str, Schema]
+    view: str = EVERYTHING
+
+
+Told = Event | CommitEvent
 Callback = Callable[[Event], object]
+CommitCallback = Callable[[CommitEvent], object]
 
 
 class Subscription:
     """A running watch. `errors` collects what the callback raised; `close()` or leaving a `with` block ends it."""
 
-    def __init__(self, view: str, callback: Callback, feed: Feed) -> None:
+    def __init__(self, view: str, callback: Callable[[Any], object], feed: Feed, version: int | None = None) -> None:
         self.view = view
-        self.version: int | None = None
+        self.version = version
         self.errors: list[Exception] = []
         self._callback = callback
         self._feed = feed
@@ -52,7 +73,7 @@ class Subscription:
         self._open = False
         self._feed.forget(self)
 
-    def deliver_all(self, events: Iterator[Event]) -> None:
+    def deliver_all(self, events: Iterator[Told]) -> None:
         """Delivers one after the other. If one cannot be fetched, the subscription ends: there must be no gap."""
         while self._open:
             try:
@@ -66,7 +87,7 @@ class Subscription:
                 return
             self.deliver(event)
 
-    def deliver(self, event: Event) -> None:
+    def deliver(self, event: Told) -> None:
         """Calls back, unless closed. An exception is kept and logged; it harms neither commit nor other watchers."""
         if not self._open:
             return
@@ -93,7 +114,7 @@ class Feed:
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._subscriptions: list[Subscription] = []
-        self._queue: deque[tuple[Subscription, Iterator[Event]]] = deque()
+        self._queue: deque[tuple[Subscription, Iterator[Told]]] = deque()
         self._attended = False
 
     def watching(self, view: str) -> list[Subscription]:
@@ -104,7 +125,7 @@ class Feed:
         with self._guard:
             return {each.view for each in self._subscriptions}
 
-    def add(self, subscription: Subscription, first: Iterable[Event] = ()) -> None:
+    def add(self, subscription: Subscription, first: Iterable[Told] = ()) -> None:
         """Call while nothing can be committed. What the subscription is to hear `first` is fetched as it is handed
         over, so that a long past is never in memory whole."""
         with self._guard:
@@ -115,7 +136,7 @@ class Feed:
         with self._guard:
             self._subscriptions = [each for each in self._subscriptions if each is not subscription]
 
-    def announce(self, event: Event) -> None:
+    def announce(self, event: Told) -> None:
         """Queues the event for everyone who watches its view now. Call in commit order."""
         with self._guard:
             self._queue.extend((each, iter((event,))) for each in self._subscriptions if each.view == event.view)
