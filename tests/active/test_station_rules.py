@@ -103,8 +103,7 @@ def _record(monkeypatch: pytest.MonkeyPatch, turns: list[tuple[str, bool]]) -> N
 
         return take
 
-    for name in ("next", "next_of"):
-        monkeypatch.setattr(RuleProcessor, name, recorded(getattr(RuleProcessor, name)))
+    monkeypatch.setattr(RuleProcessor, "next", recorded(RuleProcessor.next))
 
 
 def test_one_processor_orders_both_kinds() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import replace
 
 import pytest
@@ -11,10 +11,9 @@ from tests.rewrites.pairs import checked
 from tests.rewrites.production_host import Host, PythonSets, Row, Rows
 from upshot.check import CheckedProgram
 from upshot.core.errors import ProgramError
+from upshot.core.operations import DELETED, INSERTED
 from upshot.engine import rule_processor
 from upshot.engine.rule_processor import (
-    DELETED,
-    INSERTED,
     Event,
     RuleProcessor,
     ScheduledRule,
@@ -240,9 +239,9 @@ class KeepsWindows(RuleProcessor[Rows]):
             super()._begin_point()
         self._begun = True
 
-    def next(self) -> rule_processor.Consideration[Rows] | None:
+    def next(self, among: Container[str] | None = None) -> rule_processor.Consideration[Rows] | None:
         since = dict(self._since)
-        found = super().next()
+        found = super().next(among)
         if found is None:
             self._since = since
         return found
@@ -276,7 +275,7 @@ def answering(window: Window[Rows]) -> list[tuple[str, str, list[Row]]]:
 class NeverResets(RuleProcessor[Rows]):
     """The wrong reading: the windows of generated rules go on when a user's rule starts a new wave."""
 
-    def next(self) -> rule_processor.Consideration[Rows] | None:
+    def next(self, among: Container[str] | None = None) -> rule_processor.Consideration[Rows] | None:
         found = self._first(self._generated) or self._first(self._others)
         if found is None:
             self._begin_point()

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from upshot.check.program import CheckedProgram, Clause, Literal
+from upshot.core.operations import DELETED, INSERTED
 from upshot.engine.naive import derive, evaluate
-from upshot.engine.rule_processor import DELETED, INSERTED, RuleProcessor, ScheduledRule, Transition, Window
+from upshot.engine.rule_processor import RuleProcessor, ScheduledRule, Transition, Window
 from upshot.rewrite.production import MATERIALIZE, Group, ProductionProgram, ProductionRule, production
 from upshot.syntax.ast import Atom, Not
 

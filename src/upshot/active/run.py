@@ -17,10 +17,11 @@ from upshot.active.cascade import Cascade
 from upshot.active.firing import Firing, arguments, shown
 from upshot.active.rules import AFTER, DEFERRED, IMMEDIATE, ActiveRules
 from upshot.check.program import CheckedRule, Clause, RuleAction
+from upshot.core.operations import DELETED, INSERTED
 from upshot.core.row_sets import row_set
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Schema
-from upshot.engine.rule_processor import DELETED, INSERTED, RuleProcessor, Window
+from upshot.engine.rule_processor import RuleProcessor, Window
 from upshot.engine.work import Work
 
 Deltas = Mapping[str, tuple[Rows, Rows]]
@@ -145,7 +146,7 @@ class RuleRun:
 
     def _turns(self, names: frozenset[str]) -> Iterable[tuple[CheckedRule, Rows]]:
         """Rules with instances, as their turns come; what they change counts for the next."""
-        while (turn := self._processor.next_of(names)) is not None:
+        while (turn := self._processor.next(names)) is not None:
             rule = self._rules.rules[turn.rule.name]
             rows = self._instances(rule, turn.window)
             if rows:

@@ -12,10 +12,10 @@ from upshot.check.constraints import inferred_schema, retyped
 from upshot.check.program import Clause, WindowTable
 from upshot.check.transitions import States, as_old
 from upshot.check.variables import all_names, atoms, fresh_name, terms_of
+from upshot.core.operations import DELETED, INSERTED
 from upshot.core.schema import Role, Schema
 from upshot.syntax.ast import ActiveRule, And, Atom, Constant, Formula, Not, Test, Variable
 
-INSERTED, DELETED = "inserted", "deleted"
 BOTH = (INSERTED, DELETED)
 _OPERATIONS = {"insert": (INSERTED,), "delete": (DELETED,), "change": BOTH}
 

@@ -10,10 +10,9 @@ from typing import Any
 from upshot.check.program import CheckedProgram, CheckedRule, Clause, RuleAction
 from upshot.check.strata import needs
 from upshot.check.variables import atoms
+from upshot.core.operations import DELETED, INSERTED, OPPOSITE
 from upshot.syntax.ast import Atom, Comparison, Constant, Not, Term, Variable
 
-INSERTED, DELETED = "inserted", "deleted"
-_OPPOSITE = {INSERTED: DELETED, DELETED: INSERTED}
 _WRITES = {"insert": INSERTED, "delete": DELETED}
 Event = tuple[str, str]
 """A relation, and `inserted` or `deleted`."""
@@ -59,7 +58,7 @@ class Events:
                 for need in needs(head, clause.body):
                     if need.relation != relation:
                         continue
-                    signs = {"": (sign,), "!": (_OPPOSITE[sign],)}.get(need.how, (INSERTED, DELETED))
+                    signs = {"": (sign,), "!": (OPPOSITE[sign],)}.get(need.how, (INSERTED, DELETED))
                     for event in ((head, each) for each in signs):
                         if event not in found:
                             found.add(event)
@@ -105,7 +104,7 @@ class Events:
         delete nobody inserts, and no value is computed, so that only finitely many rows can change."""
         all_writes = {event for rule in everyone for _, event in written(rule)}
         own = {event for rule in rules for _, event in written(rule)}
-        if any((relation, _OPPOSITE[operation]) in all_writes for relation, operation in own):
+        if any((relation, OPPOSITE[operation]) in all_writes for relation, operation in own):
             return False
         if not any(operation == INSERTED for _, operation in own):
             return True

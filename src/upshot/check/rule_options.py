@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from upshot.check.findings import Findings
 from upshot.check.options import STRATEGIES
 from upshot.check.variables import atoms
+from upshot.core.precedence import circle
 from upshot.syntax.ast import ActiveRule, Formula
 
 RULE_VALUES: Mapping[str, tuple[str, ...]] = {
@@ -146,16 +147,16 @@ def check_order(rules: Sequence[ActiveRule], options: Mapping[str, RuleOptions],
                 else:
                     after[name].add(rule.name)
     _against_couplings(rules, options, after, findings)
-    circle = _circle(after)
-    if circle:
-        shown = " before ".join(f"`{name}`" for name in (*circle, circle[0]))
+    found = circle(after)
+    if found:
+        shown = " before ".join(f"`{name}`" for name in (*found, found[0]))
         findings.error(
             "rule-order-cycle",
             f"rules are to precede each other: {shown}",
-            spans[circle[0]],
+            spans[found[0]],
             label="this rule is to come before itself",
             help="leave out one `precedes` or `follows`",
-            notes=tuple((spans[name], f"`{name}` is part of the circle") for name in circle[1:]),
+            notes=tuple((spans[name], f"`{name}` is part of the circle") for name in found[1:]),
         )
 
 
@@ -185,26 +186,3 @@ def _coupling(rule: ActiveRule, options: RuleOptions) -> str:
     """As told; else after the commit if the rule only calls, and before it if it changes something."""
     usual = "after" if {action.kind for action in rule.actions} == {"call"} else "deferred"
     return options.values.get("coupling", usual)
-
-
-def _circle(after: Mapping[str, Collection[str]]) -> list[str]:
-    """The names of one circle, or nothing. Rules that nothing waits for are taken away until none is left."""
-    left = {name: set(followers) for name, followers in after.items()}
-    free = [name for name, followers in left.items() if not followers]
-    before: dict[str, list[str]] = {name: [] for name in after}
-    for name, followers in after.items():
-        for follower in followers:
-            before[follower].append(name)
-    while free:
-        name = free.pop()
-        del left[name]
-        for earlier in before[name]:
-            left[earlier].discard(name)
-            if not left[earlier]:
-                free.append(earlier)
-    if not left:
-        return []
-    path = [next(iter(left))]
-    while (following := min(left[path[-1]])) not in path:
-        path.append(following)
-    return path[path.index(following) :]

@@ -12,9 +12,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from upshot.check.events import DELETED, INSERTED, Event, Events, written
+from upshot.check.events import Event, Events, written
 from upshot.check.program import CheckedProgram, CheckedRule
 from upshot.check.strata import order_of
+from upshot.core.operations import DELETED, INSERTED, OPPOSITE
+from upshot.core.precedence import all_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,6 @@ def _conflicts(rules: Sequence[CheckedRule], events: Events) -> Iterator[Conflic
 
 
 _VERBS = {INSERTED: "inserts into", DELETED: "deletes from"}
-_OPPOSITE = {INSERTED: DELETED, DELETED: INSERTED}
 
 
 def _interferes(
@@ -159,8 +160,8 @@ def _interferes(
 
 def _opposite(first: CheckedRule, second: CheckedRule, writes: Mapping[str, Collection[Event]]) -> str:
     for relation, operation in writes[first.name]:
-        if (relation, _OPPOSITE[operation]) in writes[second.name]:
-            other = _VERBS[_OPPOSITE[operation]]
+        if (relation, OPPOSITE[operation]) in writes[second.name]:
+            other = _VERBS[OPPOSITE[operation]]
             return f"`{first.name}` {_VERBS[operation]} `{relation}`, and `{second.name}` {other} it"
     return ""
 
@@ -173,14 +174,4 @@ def _later(rules: Sequence[CheckedRule]) -> dict[str, set[str]]:
         for name in rule.follows:
             if name in after:
                 after[name].add(rule.name)
-    found: dict[str, set[str]] = {}
-    for name in after:
-        reached: set[str] = set()
-        waiting = list(after[name])
-        while waiting:
-            each = waiting.pop()
-            if each not in reached:
-                reached.add(each)
-                waiting.extend(after[each])
-        found[name] = reached
-    return found
+    return all_after(after)

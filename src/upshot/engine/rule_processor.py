@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Generic, Protocol, TypeVar
 
 from upshot.core.diagnostic import Diagnostic, did_you_mean
 from upshot.core.errors import ProgramError
+from upshot.core.operations import INSERTED
+from upshot.core.precedence import circle
 
 Rows = TypeVar("Rows")
-INSERTED, DELETED = "inserted", "deleted"
 
 
 class RowSets(Protocol[Rows]):
@@ -163,18 +164,15 @@ class RuleProcessor(Generic[Rows]):
         self._last[relation, operation] = self._now
         self._now += 1
 
-    def next_of(self, names: Container[str]) -> Consideration[Rows] | None:
-        """The rule among these, none of them generated, whose turn it is. The processing point goes on: the windows of
-        the other rules grow."""
-        return self._first(rule for rule in self._others if rule.name in names)
-
-    def next(self) -> Consideration[Rows] | None:
-        """The rule whose turn it is; None ends the processing point."""
+    def next(self, among: Container[str] | None = None) -> Consideration[Rows] | None:
+        """The rule whose turn it is: a generated one as long as one is triggered, then one of the others, or of those
+        `among` these names. None ends the processing point, unless names are given: then it goes on, and the windows of
+        the rules that had to wait grow."""
         found = self._first(self._generated)
         if found is None:
             self._since |= dict.fromkeys((rule.name for rule in self._generated), self._now)
-            found = self._first(self._others)
-        if found is None:
+            found = self._first(rule for rule in self._others if among is None or rule.name in among)
+        if found is None and among is None:
             self._begin_point()
         return found
 
@@ -242,7 +240,7 @@ def in_order(rules: Sequence[ScheduledRule]) -> list[ScheduledRule]:
             if not waiting[follower]:
                 heapq.heappush(ready, (rules[follower].rank, follower))
     if len(ordered) < len(rules):
-        raise _contradiction(rules, after, {place for place, count in enumerate(waiting) if count})
+        raise _contradiction({rule.name: [rules[each].name for each in after[i]] for i, rule in enumerate(rules)})
     return ordered
 
 
@@ -268,20 +266,9 @@ def _pairs(rules: Sequence[ScheduledRule], places: Mapping[str, int]) -> list[se
     return after
 
 
-def _contradiction(rules: Sequence[ScheduledRule], after: Sequence[set[int]], left: set[int]) -> ProgramError:
-    """The error that names a cycle; every rule that is left has a predecessor that is left."""
-    before = {place: next(other for other in sorted(left) if place in after[other]) for place in left}
-    path = [min(left)]
-    while before[path[-1]] not in path:
-        path.append(before[path[-1]])
-    cycle = path[path.index(before[path[-1]]) :]
-    names = [f"`{rules[place].name}`" for place in (*cycle, cycle[0])]
-    return ProgramError(
-        [
-            Diagnostic(
-                "rule-order-cycle",
-                f"rules are to precede each other: {' before '.join(reversed(names))}",
-                help="leave out one `precedes` or `follows`",
-            )
-        ]
-    )
+def _contradiction(after: Mapping[str, Collection[str]]) -> ProgramError:
+    """The error that names a circle."""
+    found = circle(after)
+    names = " before ".join(f"`{name}`" for name in (*found, found[0]))
+    hint = "leave out one `precedes` or `follows`"
+    return ProgramError([Diagnostic("rule-order-cycle", f"rules are to precede each other: {names}", help=hint)])

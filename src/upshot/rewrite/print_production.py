@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from upshot.check.printing import print_clause
 from upshot.check.program import Clause, Literal
-from upshot.rewrite.production import BEFORE, DELETED, INSERTED, Group, ProductionProgram, ProductionRule
+from upshot.core.operations import DELETED, INSERTED
+from upshot.rewrite.production import BEFORE, Group, ProductionProgram, ProductionRule
 from upshot.syntax.ast import Atom, Not
 from upshot.syntax.printing import print_atom, print_formula
 

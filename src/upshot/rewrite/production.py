@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from upshot.check.program import CheckedProgram, Clause, Literal
+from upshot.core.operations import DELETED, INSERTED
 from upshot.core.types import SYMBOL
 from upshot.rewrite.maintenance import atoms_of, chosen_layers
 from upshot.rewrite.shapes import aggregates
 from upshot.rewrite.unique_derivations import unique_derivations
 from upshot.syntax.ast import Atom, Comparison, Constant, Not, Variable, Wildcard
 
-INSERTED, DELETED, BEFORE = "inserted", "deleted", "old"
-"""The states an atom of a production rule can have, beside the current one, which is the empty text."""
+BEFORE = "old"
+"""A state that an atom of a production rule can have, beside `inserted`, `deleted` and the current one, which is the
+empty text."""
 
 MATERIALIZE = "materialize"
 """The relation that names the views to be computed on demand; what enters it triggers `start` rules."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upshot.core.errors import LimitError
+from upshot.core.operations import DELETED, INSERTED
 from upshot.core.schema import Schema
 from upshot.engine.local.codec import Codec
 from upshot.engine.local.layout import NEW, OLD, T_DEL, T_INS
@@ -19,7 +20,7 @@ from upshot.engine.local.phases import Phases, TableStatistics
 from upshot.engine.local.runner import Runner
 from upshot.engine.local.storage import Storage, Table
 from upshot.engine.production_schedule import scheduled
-from upshot.engine.rule_processor import DELETED, INSERTED, Consideration, RuleProcessor, Transition
+from upshot.engine.rule_processor import Consideration, RuleProcessor, Transition
 from upshot.engine.work import ViewWork
 from upshot.plan.production_plans import derived, production_plan
 from upshot.plan.program_plan import ComponentPlan

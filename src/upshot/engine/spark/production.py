@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
+from upshot.core.operations import DELETED, INSERTED
 from upshot.engine.production_schedule import scheduled
-from upshot.engine.rule_processor import DELETED, INSERTED, Consideration, RuleProcessor
+from upshot.engine.rule_processor import Consideration, RuleProcessor
 from upshot.engine.spark.asks import Steps
 from upshot.engine.spark.component import Propagation
 from upshot.engine.spark.contents import Contents
