@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 from upshot.active.firing import Firing
@@ -26,6 +25,8 @@ from upshot.database.journal import Journal, meta_text
 from upshot.database.outbox import carry_out, log, settle_task
 from upshot.database.placement import PlacedEngine, Placement, placement_of
 from upshot.database.query import query
+from upshot.database.reading import Reading
+from upshot.database.records import Records
 from upshot.database.redefine import redefine
 from upshot.database.register import register
 from upshot.database.state import MAX_FIRINGS, State
@@ -211,6 +212,11 @@ class Database:
         with self._state.reading() as engine:
             return engine.rows(self._state.schema(name).name)
 
+    def reading(self) -> Reading:
+        """Several answers of one version, for a `with` block: `at.version`, `at.query(…)`, `at.rows(…)`."""
+        self._state.open()
+        return Reading(self._state)
+
     def watch(self, view: str, callback: Callback, since: int | None = None) -> Subscription:
         """Calls back with all rows of the relation first, then with each commit's exact changes to it, in order, once.
         `since` a version, it starts with the changes after that one; a database in memory knows only the current. The
@@ -248,19 +254,14 @@ class Database:
         return subscription
 
     def watch_commits(self, callback: CommitCallback) -> Subscription:
-        """Calls back with every commit and definition from now on, in order, once, with all it changed. The `version` of
-        the subscription is the one it starts after."""
+        """Calls back with every commit and definition from now on, in order, once, with all it changed. The `version`
+        of the subscription is the one it starts after."""
         state = self._state
         with state.reading():
+            state.refuse_group()
             subscription = Subscription(EVERYTHING, callback, state.feed, state.shown)
             state.feed.add(subscription)
         return subscription
-
-    @contextmanager
-    def reading(self) -> Iterator[int]:
-        """The version that everything is read from inside the `with` block. Nothing is committed meanwhile."""
-        with self._state.reading():
-            yield self._state.shown
 
     def past_events(self, view: str, since: int, until: int) -> Iterator[Event]:
         """What those who watch a relation were told with the versions after `since`, up to `until`; of a durable
@@ -297,6 +298,12 @@ class Database:
             state = self._state
             self._journal("cannot write a snapshot").snapshot(engine, state.version, state.compiled)
             return state.version
+
+    def records(self, kind: str) -> Records:
+        """Notes of one kind that are kept with the database, beside its relations: JSON objects by id, with `put(id,
+        record)`, `remove(id)` and `all()`. A durable database has them on the disk when `put` returns."""
+        self._state.open()
+        return self._state.records(kind)
 
     def _journal(self, lacks: str) -> Journal:
         if self._state.journal is None:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
-from upshot.active.firing import shown_schema
 from upshot.active.tasks import Pending, as_task
 from upshot.core.errors import DataError, UsageError
 from upshot.core.schema import Role, Schema
@@ -23,6 +22,7 @@ from upshot.database.compile import Compiled
 from upshot.database.dependencies import base_relations_of
 from upshot.database.engines import Deltas, Engine
 from upshot.database.journal import Journal
+from upshot.database.records import RecordAccess, Records, in_memory
 from upshot.database.watch import Feed, Told
 
 MAX_FIRINGS = 1_000
@@ -87,6 +87,8 @@ class State:
     """What rules have still to do after their commits."""
     max_firings: int = MAX_FIRINGS
     identity: str = field(default_factory=lambda: uuid.uuid4().hex)
+    memory_records: RecordAccess = field(default_factory=in_memory)
+    """Where `records` are if they are not in the journal's store."""
     held: Held | None = None
     """The group that is open, if one is."""
 
@@ -139,6 +141,12 @@ class State:
         else:
             self.held.events.append(event)
 
+    def refuse_group(self) -> None:
+        """`UsageError` inside a group: what it has done so far would be heard of twice."""
+        if self.held is not None:
+            hint = "watch before the group, or after it"
+            raise UsageError("cannot watch while a group is open on this thread", code="transaction-open", help=hint)
+
     def after_change(self) -> None:
         """What a durable database does beside commits. The caller holds the right to write and the lock."""
         if self.journal is not None:
@@ -150,6 +158,11 @@ class State:
         with self.lock:
             self.open()
             yield self.engine
+
+    def records(self, kind: str) -> Records:
+        """Notes of one kind that others keep with the database."""
+        store = None if self.journal is None else self.journal.store
+        return Records(kind, *(self.memory_records if store is None else (store.put_records, store.records)))
 
     def shut(self) -> None:
         """Ends all watches and lets go of the data. The caller holds the right to write and the lock."""
@@ -180,7 +193,7 @@ class State:
     def watchable(self, name: str) -> Schema:
         """The columns of a relation, or of the instances of an active rule."""
         rule = self.compiled.rule(name)
-        return self.schema(name) if rule is None else shown_schema(rule)
+        return self.schema(name) if rule is None else rule.visible
 
     def base(self, name: str) -> Schema:
         """The base relation that takes rows for `name`: itself, or the hidden part of a view that also has facts."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from upshot.core.errors import UsageError
 from upshot.store.folders import LOG, NEW_LOG, settle_folder
+from upshot.store.tables import LATER_TABLES, TABLES
 from upshot.store.trouble import damaged
 
 FORMAT = 1
@@ -22,30 +23,6 @@ APPLICATION = 0x55505348
 _HEADER = 100
 _PAGE = 256
 """Commits that are fetched at a time."""
-
-_TABLES = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE commits (
-    version INTEGER PRIMARY KEY, time TEXT NOT NULL, meta TEXT, relations INTEGER NOT NULL, rows INTEGER NOT NULL,
-    bytes INTEGER NOT NULL, crc INTEGER NOT NULL);
-CREATE TABLE changes (
-    version INTEGER NOT NULL, relation TEXT NOT NULL, inserted INTEGER NOT NULL, deleted INTEGER NOT NULL, came BLOB,
-    went BLOB, crc INTEGER NOT NULL, PRIMARY KEY (version, relation)) WITHOUT ROWID;
-CREATE INDEX changes_of_relation ON changes (relation, version);
-CREATE TABLE definitions (
-    version INTEGER PRIMARY KEY, program TEXT NOT NULL, relations TEXT NOT NULL, reset TEXT NOT NULL,
-    hidden TEXT NOT NULL, crc INTEGER NOT NULL);
-CREATE TABLE snapshots (
-    version INTEGER PRIMARY KEY, time TEXT NOT NULL, relations TEXT NOT NULL, saved TEXT NOT NULL, hidden TEXT NOT NULL,
-    crc INTEGER NOT NULL);
-"""
-
-_OUTBOX = """
-CREATE TABLE IF NOT EXISTS outbox (
-    version INTEGER NOT NULL, number INTEGER NOT NULL, task TEXT NOT NULL, rows BLOB NOT NULL, crc INTEGER NOT NULL,
-    PRIMARY KEY (version, number)) WITHOUT ROWID;
-"""
-"""Stores that were made before there was an outbox get one when they are opened."""
 
 
 class CommitRow(NamedTuple):
@@ -131,7 +108,7 @@ def create_log(root: Path, meta: dict[str, str]) -> None:
     try:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
-        connection.executescript(f"BEGIN; {_TABLES} {_OUTBOX}")
+        connection.executescript(f"BEGIN; {TABLES} {';'.join(LATER_TABLES)};")
         connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
         connection.execute(f"PRAGMA application_id={APPLICATION}")
         connection.execute(f"PRAGMA user_version={FORMAT}")
@@ -183,11 +160,30 @@ class Log:
         with self.changing() as execute:
             _remove_tasks(execute, done)
 
-    def make_outbox(self, identity: str) -> None:
-        """Room for tasks, and a name for the store that no other has, unless they are there."""
+    def complete(self, identity: str) -> None:
+        """Makes the tables that an older version of Upshot did not, and a name for the store that no other has."""
         with self.changing() as execute:
-            execute(_OUTBOX)
+            for table in LATER_TABLES:
+                execute(table)
             execute("INSERT OR IGNORE INTO meta VALUES ('identity', ?)", (identity,))
+
+    def put_records(self, kind: str, texts: Mapping[str, str | None]) -> None:
+        """Writes records of one kind, all of them or none; those without a text are removed."""
+        with self.changing() as execute:
+            for id, text in texts.items():
+                if text is None:
+                    execute("DELETE FROM records WHERE kind = ? AND id = ?", (kind, id))
+                else:
+                    execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", _sealed((kind, id, text)))
+
+    def put_cursors(self, versions: Mapping[str, int | None]) -> None:
+        """Writes cursors, all of them or none; those without a version are removed."""
+        with self.changing() as execute:
+            for name, version in versions.items():
+                if version is None:
+                    execute("DELETE FROM cursors WHERE name = ?", (name,))
+                else:
+                    execute("INSERT OR REPLACE INTO cursors VALUES (?, ?, ?)", _sealed((name, version)))
 
     def remove_from(self, version: int, done: Sequence[OutboxRow]) -> None:
         """Takes out this version, and what could come after it; the tasks that were `done` with it are still to be
@@ -293,6 +289,15 @@ class Log:
         rows = self._fetch("SELECT * FROM outbox WHERE version = ? AND number = ?", (version, number))
         return OutboxRow(*_opened(rows[0], "task")) if rows else None
 
+    def records(self, kind: str) -> dict[str, str]:
+        """The texts of one kind, by id."""
+        rows = self._fetch("SELECT * FROM records WHERE kind = ? ORDER BY id", (kind,))
+        return {id: text for _, id, text in (_opened(row, "record") for row in rows)}
+
+    def cursors(self) -> dict[str, int]:
+        rows = self._fetch("SELECT * FROM cursors ORDER BY name")
+        return dict(_opened(row, "cursor") for row in rows)
+
     def snapshots(self) -> list[SnapshotRow]:
         """Newest first."""
         rows = self._fetch("SELECT * FROM snapshots ORDER BY version DESC")
@@ -320,7 +325,8 @@ def _sealed(row: tuple[Any, ...]) -> tuple[Any, ...]:
 def _opened(row: tuple[Any, ...], what: str) -> tuple[Any, ...]:
     *values, crc = row
     if checksum(values) != crc:
-        raise damaged(f"the {what} of version {values[0]} does not have the checksum it was written with")
+        of = f"of version {values[0]}" if isinstance(values[0], int) else f"`{values[-2]}`"
+        raise damaged(f"the {what} {of} does not have the checksum it was written with")
     return tuple(values)
 
 

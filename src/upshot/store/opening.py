@@ -37,7 +37,7 @@ def open_store(path: str | os.PathLike[str]) -> Store:
             _create(root)
         recovered = _recovered(root)
         log = Log(root)
-        _make_outbox(root, log)
+        _complete(root, log)
         return Store(root, lock, log, recovered)
     except BaseException:
         lock.release()
@@ -70,9 +70,9 @@ def _create(root: Path) -> None:
         raise failed(f"be made at `{root}`", error) from error
 
 
-def _make_outbox(root: Path, log: Log) -> None:
+def _complete(root: Path, log: Log) -> None:
     try:
-        log.make_outbox(uuid.uuid4().hex)
+        log.complete(uuid.uuid4().hex)
     except sqlite3.Error as error:
         log.close()
         raise failed(f"be opened at `{root}`", error) from error

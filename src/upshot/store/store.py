@@ -247,6 +247,19 @@ class Store:
         except sqlite3.Error as error:
             raise failed("note that a task is done", error, help="it is done, and may be done again") from error
 
+    # ---- records and cursors ------------------------------------------------------------------------
+
+    def put_records(self, kind: str, texts: Mapping[str, str | None]) -> None:
+        """Makes records of one kind durable, all of them or none; those without a text are removed."""
+        try:
+            self._log.put_records(kind, texts)
+        except sqlite3.Error as error:
+            raise failed(f"write records of `{kind}`", error, help="the records are as before") from error
+
+    def records(self, kind: str) -> dict[str, str]:
+        """The texts of one kind, by id."""
+        return self._log.records(kind)
+
     @property
     def identity(self) -> str:
         """A name that no other store has."""
