@@ -66,7 +66,7 @@ def test_events_windows_actions_and_activations_are_told(db: upshot.Database) ->
     block = of_rule(told, "placed")
     assert "  triggered by rows inserted into order\n" in block
     assert "    where quantity_deleted are the rows deleted from quantity since its last turn\n" in block
-    assert block.endswith("  actions\n    insert log(I)\n    delete max_stock(I, column_2)")
+    assert block.endswith("  actions\n    insert log(I)\n    delete max_stock(I, 0)")
     assert of_rule(told, "gone").endswith('  active for I = "item1"')
     assert "late(I: symbol): active rule, asleep, deferred, strict" in told
     assert of_rule(told, "late").endswith("  active for nothing")

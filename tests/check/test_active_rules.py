@@ -72,3 +72,17 @@ def test_a_variable_that_occurs_once_is_doubtful() -> None:
 def test_the_type_that_an_action_needs_is_the_type_of_the_constant() -> None:
     program = checked(".decl p(x: number)\n.decl f(x: float)\n.rule r(X) when p(X), Y = 2 do insert f(Y), insert f(3).")
     assert [str(column.type) for column in program.rules[0].instance.columns] == ["number", "float", "float"]
+
+
+def test_what_actions_use_beside_the_parameters_comes_with_an_instance() -> None:
+    text = """
+        .rule fix(I) when low(I) do insert price(I, 5), insert orders(I, 1 + 2), delete price(I, null).
+        .rule said(X) when low(X), quantity(X, N) do call tell(X, N, "text").
+    """
+    fix, said = checked(DECLARED + text).rules
+    columns = "I: symbol, column_2: decimal(8,2), column_3: number, column_4: decimal(8,2)?"
+    assert (str(fix.instance), str(fix.visible)) == (f"fix({columns})", "fix(I: symbol)")
+    assert (str(said.instance), str(said.visible)) == (
+        "said(X: symbol, N: number, column_3: symbol)",
+        "said(X: symbol)",
+    )

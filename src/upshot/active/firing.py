@@ -34,7 +34,7 @@ class Firing:
 
 def shown_schema(rule: CheckedRule) -> Schema:
     """The columns that users see of a rule's instances."""
-    return Schema(rule.name, tuple(rule.instance.columns[place] for place in rule.shown))
+    return rule.visible
 
 
 def shown(rule: str, instances: Rows, places: Sequence[int]) -> Rows:

@@ -18,10 +18,11 @@ from upshot.check.strata import Need, needs
 from upshot.check.variables import atoms
 from upshot.core.schema import Role, Schema
 from upshot.syntax.ast import Activation, ActiveRule, And, Atom, Formula, Term, Variable
+from upshot.syntax.printing import print_atom
 
 
 @dataclass(slots=True)
-class ActiveRules:
+class CheckedRules:
     """The checked rules, and the hidden views that their conditions are, with all that views have."""
 
     rules: list[CheckedRule] = field(default_factory=list)
@@ -33,16 +34,16 @@ class ActiveRules:
 
 def active_rules(
     rules: Sequence[ActiveRule], activations: Sequence[Activation], maker: ClauseMaker, names: NameCheck
-) -> ActiveRules:
+) -> CheckedRules:
     """All rules that are right; what is wrong with the others is in the findings."""
-    found = ActiveRules()
+    found = CheckedRules()
     findings = maker.findings
     distinct: dict[str, ActiveRule] = {}
     options: dict[str, RuleOptions] = {}
     for rule in rules:
         meant = rule_options(rule, findings)
         # Of a rule defined twice only the mistakes count.
-        kept = found if _is_new(rule, distinct, names, findings) else ActiveRules()
+        kept = found if _is_new(rule, distinct, names, findings) else CheckedRules()
         distinct.setdefault(rule.name, rule)
         options.setdefault(rule.name, meant)
         _rule(rule, meant, maker, replace(names, states=True), kept)
@@ -76,7 +77,7 @@ def _is_new(rule: ActiveRule, seen: dict[str, ActiveRule], names: NameCheck, fin
     return earlier is None
 
 
-def _rule(rule: ActiveRule, options: RuleOptions, maker: ClauseMaker, names: NameCheck, found: ActiveRules) -> None:
+def _rule(rule: ActiveRule, options: RuleOptions, maker: ClauseMaker, names: NameCheck, found: CheckedRules) -> None:
     findings = maker.findings
     start = findings.reported
     shallow = _names(rule, names, findings)
@@ -104,7 +105,7 @@ def _rule(rule: ActiveRule, options: RuleOptions, maker: ClauseMaker, names: Nam
     found.rules.append(_checked(rule, schema, actions, when, replace(options, coupling=coupling)))
 
 
-def _hide(when: Condition, body: Formula, options: RuleOptions, found: ActiveRules) -> None:
+def _hide(when: Condition, body: Formula, options: RuleOptions, found: CheckedRules) -> None:
     """The view that the condition is, among the views."""
     assert when.becomes is not None
     name = when.becomes.name
@@ -235,7 +236,8 @@ def _instance(rule: ActiveRule) -> tuple[Atom, tuple[RuleAction, ...]]:
                 args.append(term)
             columns.append(place)
         span = action.span or action.atom.span
-        actions.append(RuleAction(action.kind, action.atom.relation, tuple(columns), span))
+        text = f"{action.kind} {print_atom(action.atom)}"
+        actions.append(RuleAction(action.kind, action.atom.relation, tuple(columns), span, text))
     return Atom(rule.name, tuple(args), span=rule.span), tuple(actions)
 
 

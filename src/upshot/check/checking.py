@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from upshot.check.active_rules import ActiveRules, active_rules
+from upshot.check.active_rules import CheckedRules, active_rules
 from upshot.check.clauses import ClauseMaker
 from upshot.check.constraints import constraint_clauses
 from upshot.check.facts import constant_row, ground_clause
@@ -239,7 +239,7 @@ def _rule(rule: Rule, maker: ClauseMaker, names: NameCheck) -> list[Clause]:
 def _strata(
     schemas: Mapping[str, Schema],
     items: _Items,
-    rules: ActiveRules,
+    rules: CheckedRules,
     findings: Findings,
 ) -> Components:
     """The strata by the text itself, so that circles are shown also where rules have other mistakes."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from upshot.check.printing import print_clause
-from upshot.check.program import EVERY, CheckedProgram, CheckedRule, RuleAction
-from upshot.core.schema import Schema
-from upshot.syntax.ast import Atom, Constant, Variable
-from upshot.syntax.printing import print_atom, print_term
+from upshot.check.program import EVERY, CheckedProgram, CheckedRule
+from upshot.syntax.ast import Constant
+from upshot.syntax.printing import print_term
 
 
 def print_rules(program: CheckedProgram) -> str:
@@ -35,7 +34,7 @@ def _lines(rule: CheckedRule) -> Iterator[str]:
     if rule.priority:
         options.append(f"priority {rule.priority}")
     options += [f"precedes {name}" for name in rule.precedes] + [f"follows {name}" for name in rule.follows]
-    yield f"rule {rule.instance}: {', '.join(options)}"
+    yield f"rule {rule.visible}: {', '.join(options)}"
     yield f"  identity ({', '.join(rule.instance.columns[i].name for i in rule.identity)})"
     yield f"  on {' or '.join(f'{operation} {relation}' for relation, operation in rule.triggers)}"
     for clause in rule.clauses:
@@ -43,18 +42,13 @@ def _lines(rule: CheckedRule) -> Iterator[str]:
     for clause in rule.before:
         yield f"  unless {print_clause(clause)}"
     for action in rule.actions:
-        yield f"  do {_action(action, rule.instance)}"
+        yield f"  do {action.text}"
     if not rule.activations:
         yield "  active for nothing"
     elif rule.activations != EVERY:
         for binding in rule.activations:
             values = (f"{name} = {print_term(_constant(rule, name, value))}" for name, value in binding.items())
             yield f"  active for {', '.join(values)}"
-
-
-def _action(action: RuleAction, instance: Schema) -> str:
-    args = tuple(Variable(instance.columns[i].name) for i in action.columns)
-    return f"{action.kind} {print_atom(Atom(action.target, args))}"
 
 
 def _constant(rule: CheckedRule, name: str, value: object) -> Constant:

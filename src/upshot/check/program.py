@@ -67,12 +67,13 @@ class WindowTable:
 @dataclass(frozen=True, slots=True)
 class RuleAction:
     """`insert` or `delete` rows of a base relation, or `call` a function; `columns` are the places of its arguments in
-    an instance."""
+    an instance; `text` is what was written."""
 
     kind: str
     target: str
     columns: tuple[int, ...]
     span: Span | None = field(default=None, compare=False)
+    text: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,11 @@ class CheckedRule:
     follows: tuple[str, ...] = ()
     activations: tuple[Mapping[str, object], ...] = field(default=EVERY, hash=False)
     span: Span | None = field(default=None, compare=False)
+
+    @property
+    def visible(self) -> Schema:
+        """The columns that users see of an instance."""
+        return Schema(self.name, tuple(self.instance.columns[place] for place in self.shown))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from upshot.check.clause_form import Conjunction, RawLiteral
 from upshot.check.clauses import ClauseMaker
 from upshot.check.program import Clause, WindowTable
 from upshot.check.variables import fresh_name, occurrences
+from upshot.core.operations import DELETED, INSERTED
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.span import Span
 from upshot.syntax.ast import (
@@ -34,6 +35,9 @@ from upshot.syntax.ast import (
     Variable,
     Wildcard,
 )
+
+_NARROWER = {"": ("old", INSERTED), "old": ("", DELETED)}
+"""For the state of a literal, the state in which its rows are denied and the table of the window that they are in then."""
 
 _MOST_NULLABLE = 4
 """Columns of an `old` literal that can be NULL: each doubles its alternatives."""
@@ -59,7 +63,30 @@ class States:
 
     def body(self, conjunction: Conjunction) -> Formula:
         """The conjunction over the current state, the window's tables and helpers."""
-        return And(tuple(self._literal(literal, conjunction) for literal in conjunction))
+        narrowed = tuple(self._narrowed(literal, conjunction) for literal in conjunction)
+        return And(tuple(self._literal(literal, narrowed) for literal in narrowed))
+
+    def _narrowed(self, literal: RawLiteral, around: Conjunction) -> RawLiteral:
+        """A row that is there and matches nothing of before has come, and one of before that matches nothing now has
+        gone: `r(X, Y), !old r(X, _)` need look only at the inserted rows, `old r(X, Y), !r(X, _)` at the deleted ones."""
+        if not isinstance(literal, Atom) or literal.state not in _NARROWER:
+            return literal
+        other, operation = _NARROWER[literal.state]
+        denied = (each.body for each in around if isinstance(each, Not) and isinstance(each.body, Atom))
+        if any(atom.state == other and self._is_among(literal, atom) for atom in denied):
+            return replace(literal, state=operation)
+        return literal
+
+    def _is_among(self, atom: Atom, wider: Atom) -> bool:
+        """Whether each row that the atom matches is matched by the other. NULL matches nothing but `_`."""
+        if atom.relation != wider.relation:
+            return False
+        columns = self.schemas[atom.relation].columns
+        return all(
+            isinstance(there, Wildcard)
+            or (there == term and isinstance(term, Variable | Constant) and not column.type.nullable)
+            for term, there, column in zip(atom.args, wider.args, columns, strict=True)
+        )
 
     def window(self, relation: str, operation: str) -> str:
         """The name of the table with the rows that were `inserted` or `deleted`."""
@@ -77,7 +104,7 @@ class States:
         self._add(Schema(head.relation, (), Role.VIEW))
         for relation in relations:
             anything = tuple(Wildcard() for _ in self.schemas[relation].columns)
-            for operation in ("inserted", "deleted"):
+            for operation in (INSERTED, DELETED):
                 self._define(head, Atom(self.window(relation, operation), anything))
         return head
 
@@ -110,7 +137,7 @@ class States:
 
     def _three(self, atom: Atom, args: tuple[Term, ...]) -> tuple[Atom, Atom, Atom]:
         """The atom now, among the rows that came, and among those that went."""
-        names = (atom.relation, self.window(atom.relation, "inserted"), self.window(atom.relation, "deleted"))
+        names = (atom.relation, self.window(atom.relation, INSERTED), self.window(atom.relation, DELETED))
         now, came, went = (Atom(name, args, span=atom.span) for name in names)
         return now, came, went
 
@@ -119,7 +146,7 @@ class States:
         apart from the inserted ones by the columns that are not NULL."""
         args = tuple(self.variable("Any") if isinstance(t, Wildcard) else t for t in atom.args)
         now, came, _ = self._three(atom, args)
-        went = Atom(self.window(atom.relation, "deleted"), atom.args, span=atom.span)
+        went = Atom(self.window(atom.relation, DELETED), atom.args, span=atom.span)
         columns = self.schemas[atom.relation].columns
         optional = [i for i, t in enumerate(args) if columns[i].type.nullable and isinstance(t, Variable)]
         if len(optional) > _MOST_NULLABLE:

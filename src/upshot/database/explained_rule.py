@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from upshot.check.printing import print_clause
-from upshot.check.program import EVERY, CheckedProgram, CheckedRule, RuleAction
+from upshot.check.program import EVERY, CheckedProgram, CheckedRule
 from upshot.check.strata import order_of
 from upshot.check.triggering import Edge, triggering
 from upshot.database.dependencies import Dependency, uses
 from upshot.database.explained_view import RelationPart, rows, upkeep
-from upshot.syntax.ast import Atom, Constant, Variable
-from upshot.syntax.printing import print_atom, print_term
+from upshot.syntax.ast import Constant
+from upshot.syntax.printing import print_term
 
 _INTO = {"inserted": "inserted into", "deleted": "deleted from"}
 _VERBS = {"inserted": "inserting into", "deleted": "deleting from"}
@@ -42,7 +42,7 @@ class RulePart:
 
     @property
     def actions(self) -> list[str]:
-        return [_action(action, self.rule) for action in self.rule.actions]
+        return [action.text for action in self.rule.actions]
 
     @property
     def note(self) -> str:
@@ -52,7 +52,7 @@ class RulePart:
     def as_dict(self) -> dict[str, Any]:
         rule, hidden = self.rule, self.condition and self.condition.name
         return {
-            "columns": {column.name: str(column.type) for column in rule.instance.columns},
+            "columns": {column.name: str(column.type) for column in rule.visible.columns},
             "parameters": list(rule.parameters),
             "identity": [rule.instance.columns[place].name for place in rule.identity],
             "turn": self.turn or None,
@@ -81,7 +81,7 @@ class RulePart:
 def describe_rule(part: RulePart, turns: int) -> str:
     """The rule as text; `turns` is how many rules are awake."""
     turn = f"turn {part.turn} of {turns}" if part.turn else "asleep"
-    head = f"{part.rule.instance}: active rule, {turn}, {', '.join(part.options)}"
+    head = f"{part.rule.visible}: active rule, {turn}, {', '.join(part.options)}"
     return "\n".join([head, *(f"  {line}" for line in _lines(part))])
 
 
@@ -118,11 +118,6 @@ def _questions(part: RulePart) -> Iterator[str]:
         is_hidden = part.condition is not None and window.relation == part.condition.name
         where = "its condition" if is_hidden else window.relation
         yield f"  where {window.schema.name} are the rows {_INTO[window.operation]} {where} since its last turn"
-
-
-def _action(action: RuleAction, rule: CheckedRule) -> str:
-    args = tuple(Variable(rule.instance.columns[place].name) for place in action.columns)
-    return f"{action.kind} {print_atom(Atom(action.target, args))}"
 
 
 def _activations(rule: CheckedRule) -> list[str]:
