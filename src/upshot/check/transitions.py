@@ -37,7 +37,7 @@ from upshot.syntax.ast import (
 )
 
 _NARROWER = {"": ("old", INSERTED), "old": ("", DELETED)}
-"""For the state of a literal, the state in which its rows are denied and the table of the window that they are in then."""
+"""For the state of a literal: the state in which its rows are denied, and the table that they are in then."""
 
 _MOST_NULLABLE = 4
 """Columns of an `old` literal that can be NULL: each doubles its alternatives."""
@@ -68,7 +68,8 @@ class States:
 
     def _narrowed(self, literal: RawLiteral, around: Conjunction) -> RawLiteral:
         """A row that is there and matches nothing of before has come, and one of before that matches nothing now has
-        gone: `r(X, Y), !old r(X, _)` need look only at the inserted rows, `old r(X, Y), !r(X, _)` at the deleted ones."""
+        gone: `r(X, Y), !old r(X, _)` looks at inserted rows only, `old r(X, Y), !r(X, _)` at deleted ones. Without `_`
+        the unfolding comes to the same."""
         if not isinstance(literal, Atom) or literal.state not in _NARROWER:
             return literal
         other, operation = _NARROWER[literal.state]
@@ -79,7 +80,7 @@ class States:
 
     def _is_among(self, atom: Atom, wider: Atom) -> bool:
         """Whether each row that the atom matches is matched by the other. NULL matches nothing but `_`."""
-        if atom.relation != wider.relation:
+        if atom.relation != wider.relation or not any(isinstance(term, Wildcard) for term in wider.args):
             return False
         columns = self.schemas[atom.relation].columns
         return all(
