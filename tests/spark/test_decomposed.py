@@ -21,6 +21,7 @@ from upshot.check import check
 from upshot.core.errors import DataError, LimitError, OverflowError_, ProgramError
 from upshot.core.schema import Schema
 from upshot.engine.limits import Limits
+from upshot.engine.work import ViewWork
 from upshot.plan import ComponentPlan, ProgramPlan, compile_program
 from upshot.plan.pivot import Parts
 from upshot.syntax import parse
@@ -196,7 +197,7 @@ def follow(lab: Lab, components: list[Followed]) -> int:
         }
         for each in due.values():
             each.stage(number)
-        changed = lab.together({name: each.decomposed.maintain(each.tables) for name, each in due.items()})
+        changed = lab.together({name: each.decomposed.maintain(each.tables, ViewWork()) for name, each in due.items()})
         for name, each in due.items():
             each.check_change(lab, number, changed[name])
     for each in components:
@@ -226,7 +227,7 @@ def test_a_non_linear_closure_with_many_rows_goes_to_files_and_changes_there(lab
     went = LocalPiece.of([(40, 41)], tables["e"].types)
     came = LocalPiece.of([(70, 0)], tables["e"].types)
     tables["e"].settle(tables["e"].committed.changed(went, came), came, went)
-    changes = lab.answers.run(decomposed.maintain(tables))
+    changes = lab.answers.run(decomposed.maintain(tables, ViewWork()))
     assert changes is not None
     inserted, deleted = changes["p"]
     assert lab.rows(deleted) == {(x, y) for x in range(41) for y in range(41, 71)}
@@ -274,12 +275,12 @@ def test_what_neither_state_holds_is_no_error(lab: Lab) -> None:
     )
     went, came = (LocalPiece.of([row], tables["e"].types) for row in ((1, 5), (5, 0)))
     tables["e"].settle(tables["e"].committed.changed(went, came), came, went)
-    changes = lab.answers.run(decomposed.maintain(tables))
+    changes = lab.answers.run(decomposed.maintain(tables, ViewWork()))
     assert changes is not None
     assert [lab.rows(piece) for piece in changes["p"]] == [{(5, 0)}, {(1, 5)}]
     tables["e"].settle(tables["e"].committed.changed(nothing(came.types), came), came, nothing(came.types))
     with pytest.raises(DataError) as caught:
-        lab.answers.run(decomposed.maintain(tables))
+        lab.answers.run(decomposed.maintain(tables, ViewWork()))
     assert caught.value.code == "division-by-zero"
 
 

@@ -34,18 +34,25 @@ class RuleChange:
         return tuple(clause for clause in self.after.clauses if clause not in self.before.clauses)
 
     def plans(self, stage: str, statistics: Statistics) -> list[RulePlan]:
-        """The rule plans of a stage (`delete`, `rederive`, `insert` or `count`), those of changed rules included."""
+        """The rule plans of a stage (`delete`, `rederive`, `check`, `prove`, `insert` or `count`), those of changed
+        rules included. A proof rests on rules that stay; what added ones derive is inserted."""
         match stage:
             case "delete":
                 return stage_plans(self.before, stage, statistics) + self._whole(Action.DELETE, statistics)
             case "rederive":
                 return stage_plans(self.after, stage, statistics)
+            case "check" | "prove":
+                return self._of_lasting(stage, statistics)
             case "insert":
                 return stage_plans(self.after, stage, statistics) + self._whole(Action.INSERT, statistics)
             case _:
-                same = tuple(rule for rule in self.after.rules if rule.source not in self.added)
-                plans = stage_plans(replace(self.after, rules=same), stage, statistics)
+                plans = self._of_lasting(stage, statistics)
                 return plans + self._whole(Action.LOSE, statistics) + self._whole(Action.GAIN, statistics)
+
+    def _of_lasting(self, stage: str, statistics: Statistics) -> list[RulePlan]:
+        """The plans of the rules that were there before and stay."""
+        rules = tuple(rule for rule in self.after.rules if rule.source not in self.added)
+        return stage_plans(replace(self.after, rules=rules), stage, statistics)
 
     def _whole(self, action: Action, statistics: Statistics) -> list[RulePlan]:
         """Everything that changed rules derive: removed ones in the old state, added ones in the new state."""

@@ -8,6 +8,7 @@ from functools import partial
 from upshot.core.schema import Schema
 from upshot.engine.limits import Limits
 from upshot.engine.spark.asks import Answers, Steps
+from upshot.engine.spark.backward_forward import BackwardForwardPropagation
 from upshot.engine.spark.component import Propagation
 from upshot.engine.spark.decomposed import Decomposed
 from upshot.engine.spark.on_demand import OnDemandTask
@@ -67,7 +68,7 @@ class Attempt:
         fresh, change = component.views in self._fresh, self._rule_changes.get(component.views)
         if not fresh and change is None and not any(self._tables[name].changed for name in component.reads):
             return None
-        kind = ProductionPropagation if component.strategy == "production" else Propagation
+        kind = _KINDS.get(component.strategy, Propagation)
         propagation = kind(
             component, self._tables, self._schemas, self._answers.session, self._limits, small=self._answers.small,
             fresh=fresh, rule_change=change, decomposed=self._decomposed.get(component.views),
@@ -113,6 +114,8 @@ class Attempt:
         work.views[", ".join(task.views.strategies)] = task.work
         return [view for view in task.views.strategies if self._tables[view].changed]
 
+
+_KINDS: Mapping[str, type[Propagation]] = {"production": ProductionPropagation, "bf": BackwardForwardPropagation}
 
 _ON_DEMAND = "views on demand"
 """What the task of all these is called; no view is called so."""

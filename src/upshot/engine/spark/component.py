@@ -114,8 +114,13 @@ class Propagation:
         own deletion rules, so that nothing rests on a rule that is no longer there."""
         if (yield from self._maintain_parts()):
             return
-        over = {view: Contents(table.types) for view, table in self._views.items()}
         large = self._reads_much()
+        over, remaining = yield from self._deletions(large=large)
+        yield from self._insertions(over, remaining, large=large)
+
+    def _deletions(self, *, large: bool) -> Steps[tuple[dict[str, Contents], dict[str, Contents]]]:
+        """The rows that may have gone, and what remains of them after rederivation; neither is in the new state."""
+        over = {view: Contents(table.types) for view, table in self._views.items()}
         if self._has_seeds("delete"):
             yield from self._rounds("delete", Change.DELETED, over, present=False, take=_adding_to(over), large=large)
         remaining = dict(over)
@@ -127,6 +132,12 @@ class Propagation:
             yield from self._rounds(
                 "rederive", Change.REDERIVED, remaining, present=True, take=self._rederiving(remaining)
             )
+        return over, remaining
+
+    def _insertions(
+        self, over: Mapping[str, Contents], remaining: Mapping[str, Contents], *, large: bool
+    ) -> Steps[None]:
+        """What comes in, after which the views are settled."""
         inserted = {view: Contents(table.types) for view, table in self._views.items()}
         if self._has_seeds("insert"):
             adding = _adding_to(inserted)
@@ -144,15 +155,13 @@ class Propagation:
             table.settle(table.committed.changed(went, came), came, went)
 
     def _maintain_parts(self) -> Steps[bool]:
-        """The same, each part of a decomposed recursion by itself; false where that cannot be done."""
+        """Each part of a decomposed recursion by itself, with the same strategy; false where that cannot be done."""
         if self._decomposed is None or self._rule_change is not None or not self._decomposed.maintains(self._tables):
             return False
         self.work.rounds += 1
-        found = yield from self._decomposed.maintain(self._tables)
+        found = yield from self._decomposed.maintain(self._tables, self.work)
         for view, (came, went) in (found or {}).items():
             table = self._views[view]
-            self.work.inserted += came.count
-            self.work.deleted += went.count
             table.settle(table.committed.changed(went, came), came, went)
         return found is not None
 

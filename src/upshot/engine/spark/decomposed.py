@@ -19,6 +19,7 @@ from upshot.engine.spark.asks import Ask, Steps
 from upshot.engine.spark.exchange import Exchange
 from upshot.engine.spark.exchange_plan import exchange_plan
 from upshot.engine.spark.failures import place
+from upshot.engine.spark.part_work import add_counters
 from upshot.engine.spark.pieces import SMALL, LocalPiece, Piece, nothing, united
 from upshot.engine.spark.rule_frames import heads
 from upshot.engine.spark.scratch import Scratch
@@ -30,6 +31,7 @@ from upshot.engine.spark.sharing import MOST_SHARED, Sharing, bytes_of, new_key
 from upshot.engine.spark.spark_types import spark_schema
 from upshot.engine.spark.tables import Table, TableStatistics
 from upshot.engine.spark.worker_memory import worker_memory
+from upshot.engine.work import ViewWork
 from upshot.plan.choice import read_by
 from upshot.plan.component_plans import stage_plans
 from upshot.plan.order_body import Resolved
@@ -155,7 +157,7 @@ class Decomposed:
         # What follows from different seeds is mostly the same: hashed into n parts, same generation on a grid was
         # computed n times. So without a pivot there is one part.
         parts = 1 if few or not self.found.pivots else 2 * self._parts
-        return (yield from self._run(task, members, parts, here=self._is_local(tables)))
+        return (yield from self._run(task, members, parts, ViewWork(), here=self._is_local(tables)))
 
     def _is_local(self, tables: Mapping[str, Table]) -> bool:
         names = (*self.component.reads, *self.found.views)
@@ -163,8 +165,9 @@ class Decomposed:
 
     # ---- change --------------------------------------------------------------------------------------------------
 
-    def maintain(self, tables: Mapping[str, Table]) -> Steps[dict[str, tuple[Piece, Piece]] | None]:
-        """What comes into each view and what goes; None if a part outgrows what a worker may hold.
+    def maintain(self, tables: Mapping[str, Table], work: ViewWork) -> Steps[dict[str, tuple[Piece, Piece]] | None]:
+        """What comes into each view and what goes; None if a part outgrows what a worker may hold. The parts use the
+        component's own strategy, and what that took is added to the work.
 
         A row changes only if some rule, driven by a change below, has a head with its pivot: in the old state, for
         deletion, or in the new one. The views' new state is not known yet, but where it differs from the old one by
@@ -183,7 +186,7 @@ class Decomposed:
         task = self._change_task(tables)
         members = self._members(task, tables, touched, types)
         parts = max(1, min(self._parts, touched.count // FEW))
-        pieces = yield from self._run(task, members, parts, here=self._is_local(tables))
+        pieces = yield from self._run(task, members, parts, work, here=self._is_local(tables))
         self._outgrown = pieces is None
         if pieces is None:
             return None
@@ -284,7 +287,7 @@ class Decomposed:
     # ---- jobs ----------------------------------------------------------------------------------------------------
 
     def _run(
-        self, task: LoadTask | ChangeTask, members: Sequence[DataFrame], parts: int, *, here: bool
+        self, task: LoadTask | ChangeTask, members: Sequence[DataFrame], parts: int, work: ViewWork, *, here: bool
     ) -> Steps[list[Piece] | None]:
         """The sets of rows that the task makes, over so many parts; None if one of them gave up. `here`: all that is
         read is in the driver."""
@@ -308,7 +311,10 @@ class Decomposed:
 
         (listed,) = yield [Ask(whole.mapInArrow(run, spark_schema(LISTED)), LISTED, here=True, branches=len(frames))]
         assert isinstance(listed, LocalPiece)
-        return gathered(task.folders, task.made, listed.rows, self._small)
+        pieces = gathered(task.folders, task.made, listed.rows, self._small)
+        if pieces is not None:
+            add_counters(listed.rows, work)
+        return pieces
 
     # ---- frames --------------------------------------------------------------------------------------------------
 

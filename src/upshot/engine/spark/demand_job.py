@@ -13,8 +13,9 @@ from upshot.core.schema import Column, Role, Schema
 from upshot.core.types import Type
 from upshot.engine.limits import Limits, in_bytes
 from upshot.engine.spark.asks import Answers, Ask, Steps
-from upshot.engine.spark.demand_shard import COUNTER, Asked, DemandTask, NetChanges, Queried
+from upshot.engine.spark.demand_shard import Asked, DemandTask, NetChanges, Queried
 from upshot.engine.spark.failures import place
+from upshot.engine.spark.part_work import add_counters
 from upshot.engine.spark.pieces import LocalPiece, Piece
 from upshot.engine.spark.queries import Given
 from upshot.engine.spark.scratch import Scratch
@@ -126,9 +127,7 @@ class DemandJob:
         start = self._session.range(0, 1, 1, 1)
         (listed,) = yield [Ask(start.mapInArrow(run, spark_schema(LISTED)), LISTED, here=True)]
         assert isinstance(listed, LocalPiece)
-        for member, name, value in listed.rows:
-            if member == COUNTER:
-                setattr(work, name, getattr(work, name) + value)
+        add_counters(listed.rows, work)
         pieces = gathered(folders, made, listed.rows, self._small)
         self._outgrown = self._outgrown or pieces is None
         return pieces

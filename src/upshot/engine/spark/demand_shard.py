@@ -8,7 +8,7 @@ costs what it does on the local engine.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from upshot.core.types import Type
 from upshot.engine.local.answers import Answers
 from upshot.engine.local.on_demand import OnDemandViews
 from upshot.engine.local.restore import read_rows
+from upshot.engine.spark.part_work import counters
 from upshot.engine.spark.shard import Codes, Shard, kept_as
 from upshot.engine.spark.shard_files import LISTED, PartFiles, listing
 from upshot.engine.spark.shard_plan import ShardPlan, SharedRelation
@@ -27,9 +28,6 @@ from upshot.engine.spark.shared_file import SharedRows
 from upshot.engine.spark.spark_types import rows_for_spark
 from upshot.engine.work import ViewWork
 from upshot.rewrite.demand import DemandProgram
-
-COUNTER = -2
-"""In place of a set: the row tells a work counter and its value."""
 
 Given = Mapping[str, tuple[SharedRows, ...]]
 
@@ -100,13 +98,8 @@ class DemandTask:
                     shard.write_rows(self.made[member], codes, files, member)
 
         yield listing(PartFiles(self.folders, self.made), write)
-        yield from rows_for_spark(_counters(work), LISTED).to_batches()
-
-
-def _counters(work: ViewWork) -> list[tuple[int, str, int]]:
-    """All but those of the net changes, which the driver counts."""
-    values = [(each.name, getattr(work, each.name)) for each in fields(ViewWork)]
-    return [(COUNTER, n, v) for n, v in values if isinstance(v, int) and n not in ("inserted", "deleted")]
+        # The driver counts the net changes.
+        yield from rows_for_spark(counters(work, without=("inserted", "deleted")), LISTED).to_batches()
 
 
 class DemandShard(Shard):
@@ -156,10 +149,10 @@ class DemandShard(Shard):
             return self._views.asked(view, adornment, bindings)
 
     def _rows_of(self, schema: Schema, given: Iterable[SharedRows]) -> Codes:
-        parts = [codes for rows in given for codes in self._coded(schema, rows)]
+        parts = [codes for rows in given for codes in self._coded_rows(schema, rows)]
         return np.concatenate(parts) if parts else np.empty((0, schema.arity), np.int64)
 
-    def _coded(self, schema: Schema, rows: SharedRows) -> Iterator[Codes]:
+    def _coded_rows(self, schema: Schema, rows: SharedRows) -> Iterator[Codes]:
         for folder in rows.folders:
             yield from read_rows(self._codec, schema, folder, rows.names)
         if rows.table is not None:

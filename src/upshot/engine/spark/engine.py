@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -378,9 +377,13 @@ class SparkEngine:
         found = self._answers.run(sifted(piece, contents, self._session, present=True))
         return found.count == piece.count
 
-    def query(self, schema: Schema, clauses: Iterable[Clause]) -> Rows:
-        """The answer to clauses over a head relation that is not part of the program."""
-        return self._answer(self._readable, "old", schema, tuple(clauses), {}, {})
+    def query(
+        self, schema: Schema, clauses: Iterable[Clause],
+        given: Mapping[str, tuple[Schema, Sequence[Row]]] = MappingProxyType({}),
+    ) -> Rows:  # fmt: skip
+        """The answer to clauses over a head relation that is not part of the program; `given` relations have these
+        rows, and are small."""
+        return self._answer(self._readable, "old", schema, tuple(clauses), given, {})
 
     def query_open(
         self, schema: Schema, clauses: Iterable[Clause], given: Mapping[str, tuple[Schema, Sequence[Row]]],
@@ -430,10 +433,6 @@ class SparkEngine:
         statistics = TableStatistics(self._now.tables)
         decomposed = self._now.decomposed.get(component.views)
         lines = [] if decomposed is None else decomposed.describe(self._now.tables).split("\n")
-        if component.strategy == "bf":
-            # Every step of the search would be a job.
-            lines.append("on Spark by `maintenance`, with the same answers:")
-            component = replace(component, strategy="maintenance")
         for stage in stages_of(component):
             lines.append(f"{stage}:")
             plans = stage_plans(component, stage, statistics)

@@ -27,11 +27,13 @@ from upshot.engine.local.codec import null_code
 from upshot.engine.local.layout import NEW, T_DEL, T_INS
 from upshot.engine.local.restore import read_rows
 from upshot.engine.spark.failures import CarriedError, marked
-from upshot.engine.spark.shard_files import PartFiles, listing
+from upshot.engine.spark.part_work import counters
+from upshot.engine.spark.shard_files import LISTED, PartFiles, listing
 from upshot.engine.spark.shard_plan import ShardPlan, SharedRelation
 from upshot.engine.spark.shared_file import NO_ROWS, SharedRows
 from upshot.engine.spark.slots import Slots
-from upshot.engine.spark.spark_types import arrow_type_for_spark
+from upshot.engine.spark.spark_types import arrow_type_for_spark, rows_for_spark
+from upshot.engine.work import ViewWork
 
 Codes = NDArray[np.int64]
 
@@ -79,7 +81,8 @@ class LoadTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _listed(self, batches)
 
-    def run(self, shard: Shard, rows: Sequence[Codes], files: PartFiles) -> None:
+    def run(self, shard: Shard, rows: Sequence[Codes], files: PartFiles, work: ViewWork) -> None:
+        """Nothing is counted: all that is made is new."""
         shard.load(dict(zip(self.plan.moving, rows, strict=True)), files)
 
 
@@ -116,24 +119,27 @@ class ChangeTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _listed(self, batches)
 
-    def run(self, shard: Shard, rows: Sequence[Codes], files: PartFiles) -> None:
+    def run(self, shard: Shard, rows: Sequence[Codes], files: PartFiles, work: ViewWork) -> None:
         old = dict(zip(self.names, rows, strict=False))
-        shard.change(self, old, dict(zip(self.moved, rows[len(self.names) :], strict=True)), files)
+        shard.change(self, old, dict(zip(self.moved, rows[len(self.names) :], strict=True)), files, work)
 
 
 def _listed(task: LoadTask | ChangeTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The list of the files that the task writes for a part."""
+    """The list of the files that the task writes for a part, with the work that it took."""
     rows = [received(batches)]
     if rows[0] is None:
         return
+    work = ViewWork()
 
     def write(files: PartFiles) -> None:
         with kept_shard(task.plan, task.shared) as shard:
             # Taken out: once they are coded nobody needs them, and they may be large.
             coded = shard.coded(task.given_names, task.given.split(rows.pop()))
-            task.run(shard, coded, files)
+            task.run(shard, coded, files, work)
 
     yield listing(PartFiles(task.folders, task.made), write)
+    # Steps inside a part take no job each: in the driver's count all parts together are one round.
+    yield from rows_for_spark(counters(work, without=("rounds", "jobs")), LISTED).to_batches()
 
 
 def received(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
@@ -244,8 +250,10 @@ class Shard(LocalEngine):
                 # The views' tables, which were made for this step, go as a whole.
                 self.rollback()
 
-    def change(self, task: ChangeTask, old: Mapping[str, Codes], new: Mapping[str, Codes], files: PartFiles) -> None:
-        """Write what the transaction changes in the views of the part."""
+    def change(
+        self, task: ChangeTask, old: Mapping[str, Codes], new: Mapping[str, Codes], files: PartFiles, work: ViewWork
+    ) -> None:
+        """Write what the transaction changes in the views of the part, and add to the work what that took."""
         moved = {_moved(name): codes for name, codes in new.items()}
         pivots = {**self._plan.pivots, **{_moved(name): self._plan.pivots[name] for name in new}}
         steps = _Steps({**old, **moved}, pivots, expected=sum(map(len, old.values())))
@@ -261,11 +269,17 @@ class Shard(LocalEngine):
                         for each in shared:
                             self._stage_shared(name, each, insert=insert)
                 self.propagate()
+                self._add_work(work)
                 for shift, field in ((0, T_INS), (len(self._plan.views), T_DEL)):
                     for member, view in enumerate(self._plan.views, start=shift):
                         self.write(view, self._now.tables[view].listed(field), files, member)
             finally:
                 self.forget()
+
+    def _add_work(self, work: ViewWork) -> None:
+        for views, done in self.work.views.items():
+            if not {*views.split(", ")}.isdisjoint(self._plan.views):
+                work.add(done)
 
     def adopt(self, rows: Mapping[str, Iterable[Codes]]) -> None:
         """The part's relations with these rows, as the accepted state; nothing is computed."""

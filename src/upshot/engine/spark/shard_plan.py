@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from upshot.check.program import CheckedProgram
+from upshot.check.program import CheckedProgram, ViewOptions
 from upshot.core.schema import Column
 from upshot.core.span import Span
 from upshot.core.types import Type
@@ -63,6 +63,9 @@ def shard_plan(key: str, found: Decomposition, places: Mapping[Span, str], limit
     own = {*found.views, *found.seeds.values(), *found.split}
     clauses = [clause for clause in program.clauses if clause.head.relation not in own]
     schemas = {name: schema for name, schema in program.schemas.items() if name not in own}
+    assert found.component is not None
+    strategy = "bf" if found.component.strategy == "bf" else "auto"
+    options = dict.fromkeys(found.views, ViewOptions(strategy, policy=found.component.policy))
     below = stratified(program, clauses, schemas, by="decomposition")
     if found.linearized:
         # A linear closure takes more rounds than the closure it stands for, and always ends.
@@ -74,7 +77,7 @@ def shard_plan(key: str, found: Decomposition, places: Mapping[Span, str], limit
     }
     return ShardPlan(
         key, found.views, found.seeds, tuple(found.split), found.shared, pivots, compile_program(below),
-        compile_program(program), places, limits,
+        compile_program(replace(program, options=options)), places, limits,
     )  # fmt: skip
 
 
