@@ -12,6 +12,7 @@ from upshot.engine.local.machine import MACHINE
 from upshot.engine.local.memory import Buffer, load8, store8
 from upshot.engine.local.storage import Storage, Table
 from upshot.engine.local.threads import pool
+from upshot.engine.time_limit import check_time
 
 _SLICE = 1 << 26
 """Steps after which workers stop for a moment, so that an interrupt is heard."""
@@ -64,7 +65,8 @@ class Crew:
         """Until every worker is done; DONE, or the first error."""
         waiting, error = self._workers, op.DONE
         while waiting and error == op.DONE:
-            # An interrupt is heard here, between two slices, while no worker runs.
+            # An interrupt is heard here, between two slices, while no worker runs; so is the end of the time.
+            check_time()
             with uninterrupted():
                 results = self._run_once(waiting, table)
             errors = [w for w in waiting if results[w] not in (op.DONE, op.GROW, op.SPENT)]

@@ -13,8 +13,7 @@ import numpy as np
 
 from upshot.core.errors import DataError, OverflowError_
 from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
-
-LONGEST_PATTERN = 1000
+from upshot.engine.local.patterns import pattern
 
 
 def function(name: str, result: Type) -> Callable[..., Any]:
@@ -187,22 +186,7 @@ _TEXT: dict[str, Callable[..., Any]] = {
 }
 
 
-@functools.lru_cache(maxsize=256)
-def pattern(text: str) -> re.Pattern[str]:
-    """The compiled pattern of `match`, or a data error that says what is wrong with it."""
-    if len(text) > LONGEST_PATTERN:
-        raise DataError(
-            f"a `match` pattern has {len(text)} characters", code="bad-pattern", help="at most 1,000 are taken"
-        )
-    try:
-        return re.compile(text)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise DataError(
-            f"`match` cannot read the pattern {text!r}: {error}", code="bad-pattern", help="mend it"
-        ) from None
-
-
 TESTS: dict[str, Callable[..., bool]] = {
     "contains": lambda needle, text: needle in text,
-    "match": lambda expression, text: pattern(expression).fullmatch(text) is not None,
+    "match": lambda expression, text: pattern(expression).matches(text),
 }

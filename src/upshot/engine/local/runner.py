@@ -19,12 +19,16 @@ from upshot.engine.local.machine import MACHINE
 from upshot.engine.local.memory import Buffer
 from upshot.engine.local.storage import Storage, Table
 from upshot.engine.local.threads import WORKERS
+from upshot.engine.time_limit import check_time, is_limited
 from upshot.engine.work import ViewWork
 from upshot.plan.rule_plan import Change, RulePlan
 from upshot.syntax import print_term
 
 _SLICE = 1 << 27
 """Steps between two looks at the clock and at interrupts once the kernel is compiled."""
+
+_SHORT_SLICE = 1 << 23
+"""The same where time is limited: some hundredths of a second."""
 
 _LIST = {Change.DELETED: op.FROM_DEL, Change.REDERIVED: op.FROM_RED, Change.INSERTED: op.FROM_INS}
 
@@ -84,7 +88,8 @@ class Runner:
         self._block.reserve(8 * op.BLOCK * (1 + phase.widest))
         self._set(op.S_BLOCK, self._block.address)
         self._set(op.S_NPLANS, phase.count)
-        self._set(op.S_BUDGET, _SLICE if MACHINE.is_compiled else MACHINE.patience)
+        slice_ = _SHORT_SLICE if is_limited() else _SLICE
+        self._set(op.S_BUDGET, slice_ if MACHINE.is_compiled else MACHINE.patience)
         self._set(op.S_MAXROUNDS, self._limits.max_rounds)
         self._set(op.S_LIST, _LIST[grows] if grows is not None else op.FROM_INS)
         self._set(op.S_TRACE, int(self.trace is not None))
@@ -104,13 +109,15 @@ class Runner:
         self, result: int, phase: Phase, component: Sequence[tuple[str, Table]], numbered: dict[int, Table]
     ) -> None:
         """What the kernel asked for, so that it can go on; or the error that ends the run."""
+        if is_limited():
+            check_time(max((table.size for _, table in component), default=0))
         detail = self._get(op.S_DETAIL)
         if result == op.GROW:
             self._grow(detail, phase, component, numbered)
         elif result == op.SPENT:
             if not MACHINE.is_compiled:
                 MACHINE.compile()
-            self._set(op.S_BUDGET, _SLICE)
+            self._set(op.S_BUDGET, _SHORT_SLICE if is_limited() else _SLICE)
             if self.progress is not None:
                 for name, table in component:
                     self.progress(name, table.size)

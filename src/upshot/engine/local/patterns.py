@@ -1,0 +1,274 @@
+"""Regular expressions in bounded time: whether all of a text matches a pattern.
+
+`re` backtracks: `(a+)+b` on forty letters takes for ever, and nothing can interrupt it. So a pattern is looked at
+before it runs. Where repetition is not inside repetition the ways that `re` may try are bounded by the length of the
+text to the power of the number of repetitions; while that is little, `re` answers. Otherwise the states the pattern can
+be in are followed together, letter by letter [Thompson 1968]: the same answer in time proportional to text times
+pattern. What only backtracking can answer (back-references, looking around) is refused where it could take too long.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from re import _constants as sre  # type: ignore[attr-defined]
+from re import _parser  # type: ignore[attr-defined]
+from typing import Any
+
+from upshot.core.errors import DataError
+from upshot.engine.time_limit import check_time
+
+LONGEST_PATTERN = 1000
+_MOST_STEPS = 1_000_000
+"""Steps that `re` may take at worst; some hundredths of a second."""
+_MOST_STATES = 20_000
+_MOST_FIXED = 100
+
+_Test = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A pattern, and in how many ways `re` may try it; None if that is not bounded."""
+
+    text: str
+    compiled: re.Pattern[str]
+    ways: _Ways | None
+
+    def matches(self, text: str) -> bool:
+        """Whether the whole text matches."""
+        if self.ways is not None and self.ways.bound(len(text)) <= _MOST_STEPS:
+            return self.compiled.fullmatch(text) is not None
+        return _follow(_automaton(self.text), text)
+
+
+@functools.lru_cache(maxsize=256)
+def pattern(text: str) -> Pattern:
+    """The pattern of `match`, or a data error that says what is wrong with it."""
+    if len(text) > LONGEST_PATTERN:
+        raise DataError(
+            f"a `match` pattern has {len(text)} characters",
+            code="bad-pattern",
+            help=f"at most {LONGEST_PATTERN:,} are taken",
+        )
+    try:
+        return Pattern(text, re.compile(text), _ways(_parser.parse(text)))
+    except (re.error, RecursionError, OverflowError) as error:
+        raise DataError(
+            f"`match` cannot read the pattern {text!r}: {error}", code="bad-pattern", help="mend it"
+        ) from None
+
+
+# ---- how much `re` may backtrack ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """In how many ways a part can match at one place: at most `factor` times the text's length to the `degree`."""
+
+    factor: int = 1
+    degree: int = 0
+
+    def bound(self, length: int) -> int:
+        return self.factor * int((length + 1) ** self.degree)
+
+
+def _ways(items: Any) -> _Ways | None:
+    """The ways of a sequence; None if a repetition holds choices of its own, so that there may be too many to tell."""
+    factor, degree = 1, 0
+    for code, argument in items:
+        each = _ways_of(code, argument)
+        if each is None or factor > _MOST_STEPS:
+            return None
+        factor, degree = factor * each.factor, degree + each.degree
+    return _Ways(factor, degree)
+
+
+def _ways_of(code: Any, argument: Any) -> _Ways | None:
+    if code in _REPEATS:
+        low, high, body = argument
+        inner = _ways(body)
+        if inner == _Ways():
+            return _Ways(degree=int(low != high))
+        if low != high or inner is None or int(low) > _MOST_FIXED:
+            return None
+        return _Ways(inner.factor ** int(low), inner.degree * int(low))
+    if code is sre.BRANCH:
+        return _either(list(map(_ways, argument[1])))
+    if code is sre.SUBPATTERN:
+        return _ways(argument[3])
+    if code is sre.ATOMIC_GROUP:
+        return _ways(argument)
+    if code in (sre.ASSERT, sre.ASSERT_NOT):
+        return _ways(argument[1])
+    if code is sre.GROUPREF_EXISTS:
+        return _either([_ways(argument[1]), _ways(argument[2] or ())])
+    # A back-reference looks at as much text as its group.
+    return _Ways(degree=int(code is sre.GROUPREF))
+
+
+def _either(parts: list[_Ways | None]) -> _Ways | None:
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    return _Ways(sum(part.factor for part in known), max(part.degree for part in known))
+
+
+_REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT)
+
+# ---- all states together --------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _State:
+    """A state of the automaton: either a `test` on the next letter and where it leads, or `free` ways on, each under a
+    condition on the place in the text or none."""
+
+    test: _Test | None = None
+    to: int = -1
+    free: list[tuple[int, Any]] | None = None
+
+
+class _Automaton:
+    def __init__(self, flags: int) -> None:
+        self.states: list[_State] = []
+        self.flags = flags
+        self.start = -1
+        self.end = self.add(_State(free=[]))
+
+    def add(self, state: _State) -> int:
+        if len(self.states) >= _MOST_STATES:
+            raise _too_long("its repetitions are too large")
+        self.states.append(state)
+        return len(self.states) - 1
+
+    def sequence(self, items: Any, then: int) -> int:
+        """The state from which the items lead to `then`."""
+        for code, argument in reversed(list(items)):
+            then = self.item(code, argument, then)
+        return then
+
+    def item(self, code: Any, argument: Any, then: int) -> int:
+        if code in (sre.MAX_REPEAT, sre.MIN_REPEAT):
+            low, high, body = argument
+            return self._repeat(low, high, body, then)
+        if code is sre.BRANCH:
+            return self.add(_State(free=[(self.sequence(branch, then), None) for branch in argument[1]]))
+        if code is sre.SUBPATTERN:
+            _, added, removed, body = argument
+            if added or removed:
+                raise _too_long("it changes flags inside")
+            return self.sequence(body, then)
+        if code is sre.AT:
+            return self.add(_State(free=[(then, argument)]))
+        return self.add(_State(_letter(code, argument, self.flags), then))
+
+    def _repeat(self, low: int, high: Any, body: Any, then: int) -> int:
+        if high is sre.MAXREPEAT:
+            loop = self.add(_State(free=[]))
+            ways = self.states[loop].free
+            assert ways is not None, "just made"
+            ways += [(self.sequence(body, loop), None), (then, None)]
+            then = loop
+        else:
+            for _ in range(int(high) - int(low)):
+                then = self.add(_State(free=[(self.sequence(body, then), None), (then, None)]))
+        for _ in range(int(low)):
+            then = self.sequence(body, then)
+        return then
+
+
+@functools.lru_cache(maxsize=64)
+def _automaton(text: str) -> _Automaton:
+    parsed = _parser.parse(text)
+    if parsed.state.flags & ~(re.UNICODE | re.DOTALL | re.MULTILINE):
+        raise _too_long("its flags leave it to backtracking")
+    made = _Automaton(parsed.state.flags)
+    made.start = made.sequence(parsed, made.end)
+    return made
+
+
+def _follow(automaton: _Automaton, text: str) -> bool:
+    """Whether some way from the start to the end spells the text."""
+    now = _closure(automaton, {automaton.start}, text, 0)
+    for place, letter in enumerate(text):
+        if place % 256 == 0:
+            check_time()
+        following = set()
+        for each in now:
+            state = automaton.states[each]
+            if state.test is not None and state.test(letter):
+                following.add(state.to)
+        if not following:
+            return False
+        now = _closure(automaton, following, text, place + 1)
+    return automaton.end in now
+
+
+def _closure(automaton: _Automaton, found: set[int], text: str, place: int) -> set[int]:
+    stack = list(found)
+    while stack:
+        for target, condition in automaton.states[stack.pop()].free or ():
+            if target not in found and (condition is None or _holds(condition, text, place, automaton.flags)):
+                found.add(target)
+                stack.append(target)
+    return found
+
+
+def _holds(condition: Any, text: str, place: int, flags: int) -> bool:
+    """Whether an assertion on the place between two letters is true."""
+    many = bool(flags & re.MULTILINE)
+    if condition in (sre.AT_BEGINNING, sre.AT_BEGINNING_STRING):
+        return place == 0 or (many and condition is sre.AT_BEGINNING and text[place - 1] == "\n")
+    if condition in (sre.AT_END, sre.AT_END_STRING):
+        if place == len(text):
+            return True
+        return condition is sre.AT_END and text[place] == "\n" and (many or place == len(text) - 1)
+    edge = _is_word(text, place - 1) != _is_word(text, place)
+    return edge if condition is sre.AT_BOUNDARY else not edge
+
+
+def _is_word(text: str, place: int) -> bool:
+    return 0 <= place < len(text) and _WORD.match(text[place]) is not None
+
+
+_WORD = re.compile(r"\w")
+_CATEGORIES = {
+    sre.CATEGORY_DIGIT: re.compile(r"\d"),
+    sre.CATEGORY_NOT_DIGIT: re.compile(r"\D"),
+    sre.CATEGORY_SPACE: re.compile(r"\s"),
+    sre.CATEGORY_NOT_SPACE: re.compile(r"\S"),
+    sre.CATEGORY_WORD: _WORD,
+    sre.CATEGORY_NOT_WORD: re.compile(r"\W"),
+}
+
+
+def _letter(code: Any, argument: Any, flags: int) -> _Test:
+    """The test that an item makes on one letter."""
+    if code is sre.LITERAL:
+        return lambda letter: ord(letter) == argument
+    if code is sre.NOT_LITERAL:
+        return lambda letter: ord(letter) != argument
+    if code is sre.ANY:
+        return (lambda letter: True) if flags & re.DOTALL else (lambda letter: letter != "\n")
+    if code is sre.RANGE:
+        low, high = argument
+        return lambda letter: low <= ord(letter) <= high
+    if code is sre.CATEGORY:
+        category = _CATEGORIES[argument]
+        return lambda letter: category.match(letter) is not None
+    if code is sre.IN:
+        negated = argument[0][0] is sre.NEGATE
+        tests = [_letter(kind, value, flags) for kind, value in argument[negated:]]
+        return lambda letter: any(test(letter) for test in tests) != negated
+    raise _too_long("it looks around, back or holds on to what it matched")
+
+
+def _too_long(why: str) -> DataError:
+    return DataError(
+        f"matching this pattern could take very long: {why}",
+        code="bad-pattern",
+        help="write it without repetitions inside repetitions, or without looking around and back-references",
+    )

@@ -1,0 +1,57 @@
+"""A bound on the time that what runs on this thread may take. Engines look at the clock where they can stop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from upshot.core.errors import LimitError
+
+_current = threading.local()
+
+
+@contextmanager
+def time_limit(seconds: float | None, rows: int | None = None) -> Iterator[None]:
+    """Inside the block, on this thread, work that takes longer, or makes more than so many rows of one table, ends in a
+    `LimitError` and leaves things as after any other error. Of two limits, one inside the other, the closer one holds.
+
+    >>> with time_limit(0):
+    ...     check_time()
+    Traceback (most recent call last):
+    upshot.core.errors.LimitError: error[timeout]: this took longer than 0 seconds
+      = help: ask for less, or raise the limit
+    """
+    before = _bounds()
+    ends = None if seconds is None else time.monotonic() + seconds
+    outer, outer_rows = (None, None) if before is None else (before[0], before[2])
+    if outer is not None and before is not None and (ends is None or outer < ends):
+        ends, seconds = outer, before[1]
+    _current.bounds = (ends, seconds, rows if outer_rows is None else min(rows or outer_rows, outer_rows))
+    try:
+        yield
+    finally:
+        _current.bounds = before
+
+
+def is_limited() -> bool:
+    """Whether there is a limit to look at."""
+    return _bounds() is not None
+
+
+def check_time(rows: int = 0) -> None:
+    """Raises `LimitError` if the time of this thread is over, or if a table of so many rows is too large."""
+    bounds = _bounds()
+    if bounds is None:
+        return
+    ends, seconds, most = bounds
+    hint = "ask for less, or raise the limit"
+    if ends is not None and time.monotonic() >= ends:
+        raise LimitError(f"this took longer than {seconds:g} seconds", code="timeout", help=hint)
+    if most is not None and rows > most:
+        raise LimitError(f"more than {most:,} rows on the way to the answer", code="too-many-rows", help=hint)
+
+
+def _bounds() -> tuple[float | None, float | None, int | None] | None:
+    return getattr(_current, "bounds", None)
