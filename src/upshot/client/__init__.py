@@ -1,1 +1,19 @@
-"""A client that keeps a copy of a view of a served database exactly current."""
+"""A client that keeps a copy of a view of a served database exactly current.
+
+>>> from upshot.client import Client                                           # doctest: +SKIP
+>>> with Client("http://127.0.0.1:8000") as client:                            # doctest: +SKIP
+...     client.transaction(insert={"edge": [(1, 2)]})
+...     with client.follow("closure", on_change=print) as copy:
+...         copy.rows, copy.version
+"""
+
+from __future__ import annotations
+
+from upshot.client.change_feed import ChangeFeed
+from upshot.client.client import Answer, Client
+from upshot.client.events import Change
+from upshot.client.local_copy import Copy
+from upshot.client.outcomes import Outcome
+from upshot.client.relations import Program
+
+__all__ = ["Answer", "Change", "ChangeFeed", "Client", "Copy", "Outcome", "Program"]

@@ -1,0 +1,248 @@
+"""A service, as Python: the calls of a database, over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from upshot.client.address import checked_token, parse_address, tls_context
+from upshot.client.event_stream import LARGEST_EVENT
+from upshot.client.following import Following
+from upshot.client.local_copy import Callback, Copy
+from upshot.client.outcomes import Facts, Outcome, json_value, read_changes, read_witnesses, transaction_body
+from upshot.client.relations import Program, read_program, read_rows, read_schema, read_version
+from upshot.client.requests import Requests, in_doubt, segment
+from upshot.client.stream import SILENCE
+from upshot.client.subscriptions import Subscriptions
+from upshot.client.transport import Transport
+from upshot.client.trouble import unexpected
+from upshot.core.errors import ConstraintError, Error, UsageError
+from upshot.core.json_values import Misfit
+from upshot.core.rows import Rows
+from upshot.core.schema import Schema
+
+TOKEN = "UPSHOT_TOKEN"
+"""The environment variable with the token, unless one is given."""
+
+
+T = TypeVar("T")
+
+
+class Answer(Rows):
+    """Rows, and the version they were read at."""
+
+    __slots__ = ("version",)
+
+    def __init__(self, rows: Rows, version: int) -> None:
+        super().__init__(rows.schema, rows._source)
+        self.version = version
+
+
+class Client:
+    """Usable from several threads. Calls raise the errors that a database in process raises; what can pass (no
+    connection, a service that restarts) is tried again for `retry_for` seconds before it is raised.
+
+    `token` is taken from the environment (`UPSHOT_TOKEN`) unless given; `ca` is a file with the certificates of the
+    authorities to trust; `timeout` bounds the silence within one answer, in seconds; `largest` its bytes.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        ca: str | os.PathLike[str] | None = None,
+        timeout: float = 30.0,
+        retry_for: float = 30.0,
+        largest: int = LARGEST_EVENT,
+        insecure: bool = False,
+    ) -> None:
+        address = parse_address(url)
+        found = token if token is not None else os.environ.get(TOKEN) or None
+        self._transport = Transport(address, tls_context(address, ca), timeout, largest)
+        self._requests = Requests(self._transport, checked_token(found, address, insecure=insecure), retry_for)
+        self._largest, self._retry_for = largest, retry_for
+        self._relations: Mapping[str, Schema] = {}
+        self.url = str(address)
+        self.subscriptions = Subscriptions(self._requests)
+        """Webhooks."""
+
+    def close(self) -> None:
+        """Ends idle connections. Copies go on until they are closed themselves."""
+        self._transport.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<client of {self.url}>"
+
+    # ---- changing -----------------------------------------------------------------------------
+
+    def transaction(
+        self,
+        *,
+        insert: Facts | None = None,
+        delete: Facts | None = None,
+        upsert: Facts | None = None,
+        replace: Facts | None = None,
+        meta: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Outcome:
+        """Commits, once, however often it has to be sent. If no answer came in time, `outcome-unknown` is raised: the
+        same call with the `key` it names settles the doubt."""
+        body = transaction_body({"insert": insert, "delete": delete, "upsert": upsert, "replace": replace}, meta)
+        key = key or uuid.uuid4().hex
+        headers = {"Idempotency-Key": key}
+        try:
+            content = self._requests.post("/transactions", body, headers, repeatable=True)
+        except ConstraintError as error:
+            raise self._with_values(error) from None
+        except Error as error:
+            if getattr(error, "sent", False):
+                raise in_doubt(error, key) from None
+            raise
+        return self._outcome(content)
+
+    def what_if(
+        self,
+        *,
+        insert: Facts | None = None,
+        delete: Facts | None = None,
+        upsert: Facts | None = None,
+        replace: Facts | None = None,
+    ) -> Outcome:
+        """What a transaction would change; nothing is committed."""
+        body = transaction_body({"insert": insert, "delete": delete, "upsert": upsert, "replace": replace})
+        return self._outcome(self._requests.post("/what-if", body, repeatable=True))
+
+    def _outcome(self, content: dict[str, Any]) -> Outcome:
+        version, firings = read_version(content), content.get("firings") or ()
+        return self._understood(
+            lambda relations: Outcome(
+                version,
+                read_changes(content.get("changes"), relations),
+                tuple(firings),
+                read_witnesses(content.get("violations"), relations),
+                read_witnesses(content.get("repaired"), relations),
+            )
+        )
+
+    def _with_values(self, error: ConstraintError) -> ConstraintError:
+        """The same error, its witnesses as Python values."""
+        listed = {name: [list(row) for row in rows] for name, rows in error.violations.items()}
+        with suppress(Error):  # the rejection matters more than the types of its witnesses
+            typed = self._understood(lambda relations: read_witnesses(listed, relations))
+            error.violations = {name: list(rows) for name, rows in typed.items()}
+        return error
+
+    # ---- reading ------------------------------------------------------------------------------
+
+    def rows(self, view: str, where: str | None = None) -> Answer:
+        """The rows of a relation or view, all or those of a selection such as `closure("a", Y)`, at one version."""
+        path, found = f"/views/{segment(view)}", list[Any]()
+        content = self._requests.get(path, {"where": where})
+        version, columns = read_version(content), content.get("columns")
+        found += content.get("rows") or []
+        while content.get("next") is not None:
+            content = self._requests.get(path, {"where": where, "after": content["next"]})
+            if (content.get("version"), content.get("columns")) != (version, columns):
+                raise unexpected(f"pages of `{view}` at different versions")
+            found += content.get("rows") or []
+        return _answer(view, columns, found, version)
+
+    def query(self, text: str, /, **parameters: Any) -> Answer:
+        """The answers to a query; values are bound, never spliced: `query("closure($x, Y)", x=1)`."""
+        bound = {name: json_value(value, f"parameter `{name}`") for name, value in parameters.items()}
+        content = self._requests.post("/query", {"query": text, "parameters": bound}, repeatable=True)
+        return _answer("query", content.get("columns"), content.get("rows"), read_version(content))
+
+    def program(self) -> Program:
+        """The program, its version, and the relations this token may read."""
+        program = read_program(self._requests.get("/program"))
+        self._relations = program.relations
+        return program
+
+    def explain(self, view: str, row: tuple[Any, ...] | None = None) -> dict[str, Any]:
+        """How a view is maintained and why so; with a `row`, how the row comes about."""
+        values = None if row is None else [json_value(value, "a value of the row") for value in row]
+        asked = None if values is None else json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+        return self._requests.get(f"/explanations/{segment(view)}", {"row": asked})
+
+    def commits(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """The last commits, with counts by relation and how long they took."""
+        return list(self._requests.get("/commits", {"limit": limit}).get("commits") or [])
+
+    def changes(self, view: str, since: int, where: str | None = None) -> tuple[int, Rows, Rows]:
+        """On demand: the version now, and what came and what went, net, since a version."""
+        content = self._requests.get(f"/views/{segment(view)}/changes", {"since": since, "where": where})
+        version = read_version(content)
+        if "rows" in content:
+            hint = "read the rows as they are now with `rows`"
+            words = f"what has changed in `{view}` since version {since} is not kept"
+            raise UsageError(words, code="history-not-kept", help=hint)
+        schema = self._schema(view)
+        try:
+            return version, read_rows(schema, content.get("insert")), read_rows(schema, content.get("delete"))
+        except Misfit as misfit:
+            raise unexpected(str(misfit)) from None
+
+    # ---- following ----------------------------------------------------------------------------
+
+    def follow(
+        self,
+        view: str,
+        where: str | None = None,
+        *,
+        since: int | None = None,
+        every: float | None = None,
+        on_change: Callback | None = None,
+        on_trouble: Callable[[Error], None] | None = None,
+        state: str | os.PathLike[str] | None = None,
+        silence: float = SILENCE,
+    ) -> Copy:
+        """A copy of the view that stays exactly current, once it holds an answer. `since`: the rows as they were at
+        that version, and then every change after it; `every`: net changes, at most one in so many seconds; `state`: a
+        file that keeps the copy, to go on from when the client starts again; `on_trouble` is told of each connection
+        that ended. A connection without a sign for `silence` seconds is given up."""
+        if since is not None and (isinstance(since, bool) or since < 0):
+            raise UsageError("`since` is a version", code="wrong-argument", help="0 is the empty database")
+        following = Following(self._requests, self._schema, view, where, every, silence, self._largest, on_trouble)
+        return following.copy(since, on_change, state, self._retry_for)
+
+    # ---- what rows are ------------------------------------------------------------------------
+
+    def _schema(self, view: str) -> Schema:
+        """The columns of a relation as they are now."""
+        relations = self.program().relations
+        if view not in relations:
+            hint = "`client.program().relations` lists what this token may read"
+            raise UsageError(
+                f"there is no relation `{view}`, or this token may not read it", code="not-found", help=hint
+            )
+        return relations[view]
+
+    def _understood(self, read: Callable[[Mapping[str, Schema]], T]) -> T:
+        """What `read` makes of the relations; if they are not known or have changed, they are asked for once more."""
+        try:
+            return read(self._relations)
+        except (KeyError, Misfit):
+            relations = self.program().relations
+        try:
+            return read(relations)
+        except (KeyError, Misfit) as error:
+            raise unexpected(f"rows do not fit the program: {error}") from None
+
+
+def _answer(name: str, columns: Any, rows: Any, version: int) -> Answer:
+    try:
+        return Answer(read_rows(read_schema(name, columns), rows), version)
+    except Misfit as misfit:
+        raise unexpected(str(misfit)) from None

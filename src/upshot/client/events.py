@@ -1,0 +1,92 @@
+"""What a followed view does, step by step, read from the events of the service."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from upshot.client.event_stream import BrokenStream, ServerEvent
+from upshot.client.relations import Row, listed_rows
+from upshot.core.json_values import Misfit, row_reader
+from upshot.core.row_sets import row_set
+from upshot.core.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All rows at a version. `reason` says why it came again, if it did: `history-not-kept`, for one."""
+
+    version: int
+    rows: frozenset[Row]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Exactly what came and what went since the step before. With `snapshot` the step is not one commit but the net
+    difference to everything the copy held before; of the first snapshot everything is inserted."""
+
+    version: int
+    inserted: frozenset[Row]
+    deleted: frozenset[Row]
+    snapshot: bool = False
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.inserted or self.deleted)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Nothing else happened up to this version."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The service closes the stream, and says why."""
+
+    reason: str
+
+
+Step = Snapshot | Change | Progress | End
+
+
+def fields_of(event: ServerEvent) -> dict[str, Any]:
+    """The object in the event's data, or `BrokenStream`."""
+    try:
+        content = json.loads(event.data, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise BrokenStream(f"the data of `{event.name}` are not JSON") from None
+    if not isinstance(content, dict):
+        raise BrokenStream(f"the data of `{event.name}` are not an object")
+    return content
+
+
+def read_step(name: str, content: dict[str, Any], schema: Schema) -> Step | None:
+    """The step that an event tells, None if it is of a kind that later services may have."""
+    if name == "end":
+        return End(str(content.get("reason", "")))
+    if name not in ("snapshot", "change", "progress"):
+        return None
+    version = content.get("version")
+    if version.__class__ is not int or version < 0:
+        raise BrokenStream(f"`{name}` names no version")
+    if name == "progress":
+        return Progress(version)
+    if name == "snapshot":
+        return Snapshot(version, _rows(content.get("rows"), schema), str(content.get("reason") or ""))
+    return Change(version, _rows(content.get("insert"), schema), _rows(content.get("delete"), schema))
+
+
+def _rows(rows: Any, schema: Schema) -> frozenset[Row]:
+    try:
+        return row_set(listed_rows(row_reader(schema), rows))
+    except Misfit as misfit:
+        raise BrokenStream(f"a row does not fit: {misfit}") from None
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)

@@ -1,0 +1,261 @@
+"""A copy of a view in this process, kept exactly current by a thread."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from upshot.client.change_feed import ChangeFeed
+from upshot.client.events import Change, Progress, Snapshot
+from upshot.client.relations import Row
+from upshot.client.saved_copy import SavedCopy
+from upshot.client.stream import ViewStream
+from upshot.core.errors import EngineError, Error, UsageError
+from upshot.core.schema import Schema
+
+log = logging.getLogger("upshot.client")
+
+Callback = Callable[[Change], object]
+
+
+class Copy:
+    """The rows of a view at a version that only moves forward while the service keeps its history.
+
+    Rows and version change together, after every step of the view: whoever reads `state()` sees one version.
+    `on_change` is called on the copy's own thread, in order; what it raises is kept in `errors` and stops nothing. A
+    saved copy is written after the callback has returned: after a crash the last step may be told again, never skipped.
+    """
+
+    def __init__(
+        self, view: str, stream: ViewStream, saved: SavedCopy | None = None, on_change: Callback | None = None
+    ) -> None:
+        self.view = view
+        self.errors: list[Exception] = []
+        self._stream = stream
+        self._saved = saved
+        self._on_change = on_change
+        self._changed = threading.Condition()
+        self._rows: set[Row] = set()
+        self._frozen: frozenset[Row] | None = None
+        self._schema: Schema | None = None
+        self._version: int | None = None
+        self._feeds = list[weakref.ref[ChangeFeed]]()
+        self._closing = self._ended = False
+        self._failure: Error | None = None
+        self._thread = threading.Thread(target=self._follow, name=f"upshot-follow-{view}", daemon=True)
+
+    def start(
+        self, version: int | None = None, rows: frozenset[Row] = frozenset(), schema: Schema | None = None
+    ) -> None:
+        """Begins to follow, from `rows` at `version` if they are known."""
+        if version is not None:
+            self._version, self._rows, self._frozen = version, set(rows), rows
+            self._schema = self._stream.schema = schema
+        self._thread.start()
+
+    # ---- reading ------------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> frozenset[Row]:
+        return self.state()[1]
+
+    @property
+    def version(self) -> int:
+        return self.state()[0]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        with self._changed:
+            self._known()
+            return tuple(column.name for column in self._schema.columns) if self._schema is not None else ()
+
+    def state(self) -> tuple[int, frozenset[Row]]:
+        """A version and the rows at it."""
+        with self._changed:
+            version = self._known()
+            if self._frozen is None:
+                self._frozen = frozenset(self._rows)
+            return version, self._frozen
+
+    def __len__(self) -> int:
+        with self._changed:
+            return len(self._rows)
+
+    def __contains__(self, row: object) -> bool:
+        with self._changed:
+            return row in self._rows
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    @property
+    def is_open(self) -> bool:
+        return not self._ended
+
+    def wait(self, version: int | None = None, timeout: float | None = None) -> bool:
+        """True once the copy is at `version` or later (without one: once it holds an answer), False when `timeout`
+        seconds have passed. Raises what ended the copy, if something did."""
+        with self._changed:
+            reached = self._changed.wait_for(lambda: self._has(version) or self._ended, timeout)
+            if reached and not self._has(version):
+                self._raise_failure()
+                raise _closed(self.view)
+            return reached
+
+    def changes(self, *, snapshot: bool = False) -> ChangeFeed:
+        """An iterator over the changes from now on; with `snapshot` the first is everything the copy holds now. It ends
+        when the copy is closed, and raises what ended it otherwise. An iterator that is not read holds up the copy once
+        very many changes wait in it."""
+        with self._changed:
+            first = (
+                [Change(self._version, frozenset(self._rows), frozenset(), snapshot=True)]
+                if snapshot and self._version is not None
+                else []
+            )
+            feed = ChangeFeed(self._changed, first, self._raise_failure)
+            if self._ended:
+                feed.finish()
+            else:
+                self._feeds.append(weakref.ref(feed))
+            return feed
+
+    def close(self) -> None:
+        """Stops following; what the copy holds can still be read. Closing twice is fine."""
+        self._closing = True
+        self._stream.close()
+        with self._changed:
+            self._changed.notify_all()
+        if self._thread is not threading.current_thread() and self._thread.ident is not None:
+            self._thread.join()
+
+    def __enter__(self) -> Copy:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._ended else "following"
+        return f"<copy of {self.view} at version {self._version}, {len(self._rows)} rows, {state}>"
+
+    # ---- following ----------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        failure: Error | None = None
+        try:
+            for step in self._stream.steps():
+                self._take(step)
+        except Error as error:
+            failure = error
+            log.error("following `%s` has ended: %s", self.view, error.message)
+        except BaseException as error:
+            failure = UsageError(f"following `{self.view}` failed: {error!r}", code="internal-error")
+            raise
+        finally:
+            if self._saved is not None:
+                with suppress(Error):
+                    self._saved.close()
+            with self._changed:
+                self._failure, self._ended = failure, True
+                for each in self._feeds:
+                    if (feed := each()) is not None:
+                        feed.finish()
+                self._changed.notify_all()
+
+    def _take(self, step: Snapshot | Change | Progress) -> None:
+        if isinstance(step, Progress):
+            self._moved(step.version)
+            return
+        change = self._renewed(step) if isinstance(step, Snapshot) else step
+        if not isinstance(step, Snapshot) and self._contradicts(step):
+            self._stream.start_over(f"version {step.version} does not follow from what was told before it")
+            return
+        with self._changed:
+            self._rows -= change.deleted
+            self._rows |= change.inserted
+            self._frozen = None
+            self._version, self._schema = change.version, self._stream.schema
+            self._feeds = [each for each in self._feeds if (feed := each()) is not None and feed.is_open]
+            feeds = list(self._feeds)
+            self._changed.notify_all()
+        for each in feeds:
+            self._offer(change, each)
+        self._tell(change)
+        self._save(change, whole=isinstance(step, Snapshot))
+
+    def _offer(self, change: Change, each: weakref.ref[ChangeFeed]) -> None:
+        """Waits while the feed is full, unless whoever read it has gone."""
+        with self._changed:
+            while not self._closing and (feed := each()) is not None and not feed.offer(change):
+                del feed
+                self._changed.wait(1.0)
+
+    def _renewed(self, snapshot: Snapshot) -> Change:
+        """The net difference to what the copy held. Rows of other columns share nothing with it."""
+        with self._changed:
+            held = frozenset(self._rows)
+        return Change(snapshot.version, snapshot.rows - held, held - snapshot.rows, True, snapshot.reason)
+
+    def _contradicts(self, change: Change) -> bool:
+        """Only this thread changes the rows. A change that deletes what is not there or inserts what is means that one
+        was lost on the way; so do columns that are others without a snapshot between."""
+        now, before = self._stream.schema, self._schema
+        if now is not None and before is not None and now.columns != before.columns:
+            return True
+        return not (change.deleted <= self._rows and self._rows.isdisjoint(change.inserted - change.deleted))
+
+    def _moved(self, version: int) -> None:
+        with self._changed:
+            self._version = version
+            self._changed.notify_all()
+        self._save(Change(version, frozenset(), frozenset()))
+
+    def _tell(self, change: Change) -> None:
+        if self._on_change is None:
+            return
+        try:
+            self._on_change(change)
+        except Exception as error:
+            self.errors.append(error)
+            log.exception("a callback following `%s` failed at version %d", self.view, change.version)
+
+    def _save(self, change: Change, *, whole: bool = False) -> None:
+        if self._saved is None or self._stream.schema is None:
+            return
+        rows = self._rows if whole else change.inserted
+        epoch, schema = self._stream.epoch, self._stream.schema
+        self._saved.save(change.version, epoch, schema, rows, change.deleted, whole=whole)
+
+    def _has(self, version: int | None) -> bool:
+        return self._version is not None and (version is None or self._version >= version)
+
+    def _known(self) -> int:
+        if self._version is None:
+            self._raise_failure()
+            raise UsageError(f"the copy of `{self.view}` has no answer yet", code="no-answer-yet", help="call `wait()`")
+        return self._version
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+
+def _closed(view: str) -> UsageError:
+    return UsageError(f"the copy of `{view}` is closed", code="closed", help="follow the view again")
+
+
+def wait_for_answer(copy: Copy, patience: float, trouble: Callable[[], Error | None]) -> Copy:
+    """The copy, once it holds an answer. If none comes in time it is closed, and the last trouble raised."""
+    try:
+        if copy.wait(timeout=patience):
+            return copy
+    except BaseException:
+        copy.close()
+        raise
+    copy.close()
+    words = f"no answer for `{copy.view}` after {patience:g} seconds"
+    raise trouble() or EngineError(words, code="no-answer-yet", help="is the service up?")

@@ -1,0 +1,124 @@
+"""What a transaction meant, as a service answers."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from upshot.client.relations import Row, read_rows
+from upshot.core.errors import DataError
+from upshot.core.json_values import to_json
+from upshot.core.rows import Rows
+from upshot.core.schema import Schema
+
+Facts = Mapping[str, Iterable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class RelationChange:
+    """The net change of one relation."""
+
+    inserted: Rows
+    deleted: Rows
+
+
+class ChangesByRelation(Mapping[str, RelationChange]):
+    """The relations that changed, of those the token may read; any other of them has changed by nothing."""
+
+    def __init__(self, found: Mapping[str, RelationChange], relations: Mapping[str, Schema]) -> None:
+        self._found, self._relations = dict(found), relations
+
+    def __getitem__(self, name: str) -> RelationChange:
+        if name not in self._found and name in self._relations:
+            nothing = Rows.of(self._relations[name], [])
+            return RelationChange(nothing, nothing)
+        return self._found[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __repr__(self) -> str:
+        shown = (f"{name} +{len(c.inserted)} −{len(c.deleted)}" for name, c in self._found.items())
+        return f"<changes: {', '.join(shown) or 'none'}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a transaction did, or would do: `version` is the one it made (or was tried at), `violations` and `repaired`
+    are witnesses that came and went, by constraint."""
+
+    version: int
+    changes: ChangesByRelation
+    firings: tuple[Mapping[str, Any], ...]
+    violations: Mapping[str, tuple[Row, ...]]
+    repaired: Mapping[str, tuple[Row, ...]]
+
+
+def read_changes(content: Any, relations: Mapping[str, Schema]) -> ChangesByRelation:
+    """`KeyError` if a relation is not among those known, `Misfit` if its columns are others."""
+    found = {
+        name: RelationChange(
+            read_rows(relations[name], parts.get("insert", [])), read_rows(relations[name], parts.get("delete", []))
+        )
+        for name, parts in (content or {}).items()
+    }
+    return ChangesByRelation(found, relations)
+
+
+def read_witnesses(content: Any, relations: Mapping[str, Schema]) -> dict[str, tuple[Row, ...]]:
+    """The witnesses by constraint, or the rows that share a key by relation."""
+    return {name: tuple(read_rows(relations[name], rows)) for name, rows in (content or {}).items()}
+
+
+def transaction_body(parts: Mapping[str, Facts | None], meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What is sent: each part that has something, its rows as JSON."""
+    body: dict[str, Any] = {
+        part: {name: [_sent(row, name) for row in rows] for name, rows in facts.items()}
+        for part, facts in parts.items()
+        if facts is not None
+    }
+    if meta is not None:
+        body["meta"] = _plain(dict(meta))
+    return body
+
+
+def _plain(meta: dict[str, Any]) -> dict[str, Any]:
+    try:
+        json.dumps(meta, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise DataError(f"`meta` is not JSON: {error}", code="wrong-argument") from None
+    return meta
+
+
+def _sent(row: Any, name: str) -> Any:
+    if isinstance(row, Mapping):
+        return {str(column): json_value(value, f"column `{column}` of `{name}`") for column, value in row.items()}
+    if isinstance(row, (tuple, list)):
+        return [json_value(value, f"value {place} of a row of `{name}`") for place, value in enumerate(row, 1)]
+    raise DataError(
+        f"a row of `{name}` is a tuple, a list or a dict, not {type(row).__name__}", code="wrong-row", help="[(1, 2)]"
+    )
+
+
+def json_value(value: Any, place: str) -> Any:
+    """A Python value as it is sent, or a `DataError` that names its place."""
+    if isinstance(value, dt.datetime) and value.tzinfo is None:
+        words = f"{place}: timestamp {value.isoformat()} has no time zone; timestamps are points in time, give one"
+        raise DataError(words, code="wrong-type")
+    try:
+        if isinstance(value, str) and not value.isascii():
+            value.encode()
+        return to_json(value)
+    except UnicodeEncodeError:
+        raise DataError(f"{place}: text with half of a surrogate pair", code="wrong-type") from None
+    except TypeError:
+        raise DataError(f"{place}: no column holds a value of type {type(value).__name__}", code="wrong-type") from None

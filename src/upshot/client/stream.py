@@ -1,0 +1,168 @@
+"""The steps of a view in order, none lost, none twice, over as many connections as it takes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from upshot.client.event_stream import BrokenStream, EventParser, ServerEvent, TooLarge
+from upshot.client.events import Change, End, Progress, Snapshot, fields_of, read_step
+from upshot.client.patience import Patience
+from upshot.client.relations import read_schema
+from upshot.client.transport import OpenReply, Reply, Unreachable
+from upshot.client.trouble import error_of, unexpected
+from upshot.core.errors import EngineError, Error, LimitError
+from upshot.core.schema import Schema
+
+log = logging.getLogger("upshot.client")
+
+SILENCE = 45.0
+"""Seconds without a sign after which a connection is given up: three heartbeats of the service."""
+_ERROR_SIZE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a stream of `view` needs of its client. `connect` sends the request for the events after a cursor (None:
+    from a snapshot on) of an epoch; `schema` asks for the view's columns; `trouble` is told why a connection ended."""
+
+    view: str
+    connect: Callable[[int | None, str], OpenReply]
+    schema: Callable[[], Schema]
+    largest: int
+    trouble: Callable[[Error], None] = field(default=lambda _: None)
+
+
+class ViewStream:
+    """Iterated by one thread; `close` may be called by any.
+
+    A connection that breaks, in the middle of an event or of a character, falls silent, or contradicts what came
+    before it is given up, and the next one continues after the last step that was whole. What the service refuses for
+    good is raised.
+    """
+
+    def __init__(self, source: Source, cursor: int | None, epoch: str = "", patience: Patience | None = None) -> None:
+        self.cursor = cursor
+        self.epoch = epoch
+        """Which database the versions count the commits of, as the service calls it."""
+        self.schema: Schema | None = None
+        self._source = source
+        self._patience = patience or Patience()
+        self._guard = threading.Lock()
+        self._closed = threading.Event()
+        self._reply: OpenReply | None = None
+        self._asked_to_wait = 0.0
+        self._doubt = ""
+
+    def close(self) -> None:
+        self._closed.set()
+        self._hang_up()
+
+    def start_over(self, why: str) -> None:
+        """The cursor is forgotten: the next step is a snapshot. For the thread that iterates, between two steps."""
+        self.cursor = None
+        self._doubt = why
+
+    def steps(self) -> Iterator[Snapshot | Change | Progress]:
+        """Ends when the stream is closed."""
+        while not self._closed.is_set():
+            try:
+                yield from self._connection()
+                broken: Error = _interrupted("the service ended the stream")
+            except TooLarge as error:
+                raise LimitError(str(error), code="event-too-large", help="raise `largest`, or select rows") from None
+            except BrokenStream as error:
+                self.schema = None
+                broken = _interrupted(str(error))
+            except Unreachable as error:
+                broken = error
+            except Error as error:
+                if not error.retryable:
+                    raise
+                broken = error
+            finally:
+                self._hang_up()
+            if not self._closed.is_set():
+                self._pause(broken)
+
+    def _pause(self, broken: Error) -> None:
+        log.info("following is interrupted: %s", broken.message)
+        self._source.trouble(broken)
+        self._closed.wait(self._patience.next(self._asked_to_wait))
+        self._asked_to_wait = 0.0
+
+    def _connection(self) -> Iterator[Snapshot | Change | Progress]:
+        """The steps of one connection, up to its end."""
+        reply = self._source.connect(self.cursor, self.epoch)
+        with self._guard:
+            self._reply = reply
+        if self._closed.is_set():
+            return
+        reply.receive()
+        self._accepted(reply)
+        parser, first = EventParser(self._source.largest), True
+        while piece := reply.read():
+            for event in parser.feed(piece):
+                step = self._step(event, first=first)
+                if isinstance(step, End):
+                    raise _interrupted(f"the service ended the stream: {step.reason or 'it did not say why'}")
+                if step is not None:
+                    first = False
+                    self.cursor = step.version
+                    self._patience.reset()
+                    yield step
+                    if self.cursor is None:
+                        raise BrokenStream(self._doubt)
+            self._asked_to_wait = parser.retry or 0.0
+
+    def _accepted(self, reply: OpenReply) -> None:
+        if reply.status != 200:
+            headers = reply.headers
+            self._asked_to_wait = _seconds(headers.get("retry-after", ""))
+            raise error_of(Reply(reply.status, headers, reply.read_all(_ERROR_SIZE)))
+        if not reply.headers.get("content-type", "").startswith("text/event-stream"):
+            raise unexpected("it is no event stream")
+
+    def _step(self, event: ServerEvent, *, first: bool) -> Snapshot | Change | Progress | End | None:
+        """What the event adds to what is known, None if nothing; `BrokenStream` if it does not follow."""
+        if event.name not in ("snapshot", "change", "progress", "end"):
+            return None
+        content = fields_of(event)
+        if event.name == "snapshot":
+            columns, self.epoch = content.get("columns"), str(content.get("epoch") or self.epoch)
+            self.schema = read_schema(self._source.view, columns) if columns is not None else self._source.schema()
+        elif self.schema is None:
+            self.schema = self._source.schema()
+        step = read_step(event.name, content, self.schema)
+        if step is None or isinstance(step, End):
+            return step
+        if event.id and event.id != str(step.version):
+            raise BrokenStream(f"version {step.version} is called {event.id[:40]}")
+        if isinstance(step, Snapshot):
+            return step if first or self.cursor is None or step.version > self.cursor else None
+        if self.cursor is None:
+            raise BrokenStream(f"`{event.name}` came before a snapshot")
+        if step.version <= self.cursor:
+            return None  # told already
+        since = content.get("since")
+        if isinstance(step, Change) and isinstance(since, int) and since > self.cursor:
+            raise BrokenStream(f"what happened between {self.cursor} and {since} is missing")
+        return step
+
+    def _hang_up(self) -> None:
+        with self._guard:
+            reply, self._reply = self._reply, None
+        if reply is not None:
+            reply.close()
+
+
+def _interrupted(words: str) -> EngineError:
+    error = EngineError(words, code="stream-interrupted", help="it goes on by itself from where it was")
+    error.retryable = True
+    return error
+
+
+def _seconds(text: str) -> float:
+    return float(text) if text.isdigit() and len(text) < 6 else 0.0

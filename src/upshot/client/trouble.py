@@ -1,0 +1,102 @@
+"""What a service refuses, as the errors that the same mistake raises in process."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from upshot.client.transport import Reply
+from upshot.core.diagnostic import Diagnostic
+from upshot.core.errors import (
+    ConstraintError,
+    DataError,
+    EngineError,
+    Error,
+    LimitError,
+    OverflowError_,
+    ProgramError,
+    RuleError,
+    UsageError,
+    VerifyError,
+)
+
+_CLASSES: dict[str, type[Error]] = {
+    "DataError": DataError,
+    "OverflowError_": OverflowError_,
+    "RuleError": RuleError,
+    "UsageError": UsageError,
+    "EngineError": EngineError,
+    "LimitError": LimitError,
+    "VerifyError": VerifyError,
+}
+_RETRYABLE = (429, 502, 503, 504)
+_LONGEST_SHOWN = 200
+
+
+def error_of(reply: Reply) -> Error:
+    """The error that an answer stands for; its `retryable` says whether the same request may succeed later."""
+    told = _told(reply.body)
+    if told is None:
+        return _foreign(reply)
+    error = _rebuilt(reply.status, told)
+    error.retryable = told.get("retryable") is True
+    return error
+
+
+def unexpected(words: str) -> EngineError:
+    """An answer that no service of this kind gives."""
+    return EngineError(
+        f"the answer is not one of Upshot's: {words}",
+        code="unexpected-answer",
+        help="does the address lead to `upshot serve`, of a version that fits?",
+    )
+
+
+def _told(body: bytes) -> dict[str, Any] | None:
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    told = content.get("error") if isinstance(content, dict) else None
+    if isinstance(told, dict) and isinstance(told.get("code"), str) and isinstance(told.get("message"), str):
+        return told
+    return None
+
+
+def _foreign(reply: Reply) -> Error:
+    """A proxy's page, or another service."""
+    error = unexpected(f"status {reply.status} without an error that says why")
+    error.retryable = reply.status in _RETRYABLE
+    return error
+
+
+def _rebuilt(status: int, told: dict[str, Any]) -> Error:
+    code, message, help = told["code"], told["message"], str(told.get("help") or "")
+    details = told.get("details")
+    kind = told.get("kind") or _kind_of(status, code)
+    if kind == "ConstraintError":
+        found = details.get("violations") if isinstance(details, dict) else None
+        violations = {
+            name: [tuple(row) for row in rows if isinstance(row, list)]
+            for name, rows in (found.items() if isinstance(found, dict) else ())
+            if isinstance(rows, list)
+        }
+        return ConstraintError(message, code=code, violations=violations, help=help)
+    if kind == "ProgramError":
+        return ProgramError([Diagnostic(code, message, help=help)])
+    return _CLASSES.get(kind, EngineError)(message, code=code, help=help)
+
+
+def _kind_of(status: int, code: str) -> str:
+    """For answers that name no kind: whose fault the status says it is."""
+    match status:
+        case 409 if code in ("constraint-violated", "key-violation"):
+            return "ConstraintError"
+        case 409:
+            return "RuleError"
+        case 413 | 422 | 429:
+            return "LimitError"
+        case _ if status < 500:
+            return "UsageError"
+        case _:
+            return "EngineError"
