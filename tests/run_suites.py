@@ -90,6 +90,7 @@ SUITES = (
     Suite("goldens", "tests/goldens", 60),
     Suite("database", "tests/database", 120),
     Suite("active", "tests/active", 60),
+    Suite("reasons", "tests/reasons", 90),
     Suite("scripts", "tests/scripts", 60),
     Suite("properties", "tests/properties", 600),
     Suite("cli", "tests/cli", 90),

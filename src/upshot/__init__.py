@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from upshot.database.watch import Event, Subscription
     from upshot.database.what_if import WhatIf
     from upshot.pipeline.run import Pipeline, run_pipeline
+    from upshot.reasons.derivation import Derivation
 
 __version__ = "0.1.0"
 
@@ -40,6 +41,7 @@ __all__ = [
     "DataError",
     "Database",
     "Definition",
+    "Derivation",
     "EngineError",
     "Error",
     "Event",
@@ -68,6 +70,7 @@ _HOMES = {
     "Changes": "upshot.database.changes",
     "Database": "upshot.database.database",
     "Definition": "upshot.database.changes",
+    "Derivation": "upshot.reasons.derivation",
     "Event": "upshot.database.watch",
     "Explanation": "upshot.database.explain",
     "Firing": "upshot.active.firing",

@@ -34,12 +34,13 @@ from upshot.database.transaction import Transaction
 from upshot.database.verify import Verified, verify
 from upshot.database.watch import EVERYTHING, Callback, CommitCallback, Event, Subscription
 from upshot.database.what_if import WhatIf, what_if
+from upshot.database.why import AsksWhy
 from upshot.engine.local import LocalEngine
 from upshot.store.trouble import not_durable
 from upshot.syntax.ast import Activation, Directive
 
 
-class Database:
+class Database(AsksWhy):
     """Safe to share between threads: one writer at a time, readers see the last commit.
 
     >>> db = Database()

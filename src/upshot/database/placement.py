@@ -393,8 +393,11 @@ class PlacedEngine:
             rows = collected(rows, self._schema(name))
         return self._engine.contains_all(name, rows)
 
-    def query(self, schema: Schema, clauses: Sequence[Clause]) -> Rows:
-        answer: Rows = self._do(lambda engine: engine.query(schema, clauses))
+    def query(
+        self, schema: Schema, clauses: Sequence[Clause],
+        given: Mapping[str, tuple[Schema, Sequence[Row]]] = MappingProxyType({}),
+    ) -> Rows:  # fmt: skip
+        answer: Rows = self._do(lambda engine: engine.query(schema, clauses, given))
         return answer
 
     def query_open(

@@ -38,6 +38,7 @@ from upshot.plan.following import afresh_on_demand, counted, followed_on_demand,
 from upshot.plan.program_plan import ProgramPlan
 
 Codes = NDArray[np.int64]
+GivenRows = Mapping[str, tuple[Schema, Sequence[Row]]]
 
 
 class LocalEngine:
@@ -402,19 +403,22 @@ class LocalEngine:
             return bool(np.all(views.has(name, codes)))
         return bool(np.all(self._reading(name).row_numbers(codes, OLD) >= 0))
 
-    def query(self, schema: Schema, clauses: Iterable[Clause]) -> Rows:
-        """The answer to clauses over a head relation that is not part of the program."""
-        return self._answer(self._before or self._now, "old", schema, tuple(clauses), {}, {})
+    def query(self, schema: Schema, clauses: Iterable[Clause], given: GivenRows = MappingProxyType({})) -> Rows:
+        """The answer to clauses over a head that is not part of the program; `given` relations have these rows, and
+        are small."""
+        return self._answer(self._before or self._now, "old", schema, tuple(clauses), self._coded(given), {})
 
     def query_open(
-        self, schema: Schema, clauses: Iterable[Clause], given: Mapping[str, tuple[Schema, Sequence[Row]]],
+        self, schema: Schema, clauses: Iterable[Clause], given: GivenRows,
         helpers: Mapping[str, Schema] = MappingProxyType({}),
     ) -> Rows:  # fmt: skip
         """The answer in the state that `propagate` has reached. `given` relations have these rows, and are small;
         `helpers` are relations that the clauses themselves define."""
         assert self._reached or not (self._staged or self._before), "what is staged is not propagated"
-        coded = {name: (known, encode_rows(self._codec, known, rows)) for name, (known, rows) in given.items()}
-        return self._answer(self._now, "new", schema, tuple(clauses), coded, helpers)
+        return self._answer(self._now, "new", schema, tuple(clauses), self._coded(given), helpers)
+
+    def _coded(self, given: GivenRows) -> dict[str, tuple[Schema, Codes]]:
+        return {name: (known, encode_rows(self._codec, known, rows)) for name, (known, rows) in given.items()}
 
     def _answer(
         self, installed: Installed, state: str, schema: Schema, clauses: tuple[Clause, ...],

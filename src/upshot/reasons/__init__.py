@@ -1,0 +1,1 @@
+"""Why a row is there, why it is not, and why that changed."""

@@ -1,0 +1,214 @@
+"""Rules made concrete: every premise a whole row, every question about them a query from the rows asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from upshot.check.program import CheckedProgram, Clause, Literal
+from upshot.check.variables import all_names, fresh_name, variables
+from upshot.core.schema import Column, Role, Schema
+from upshot.core.types import NUMBER, Type
+from upshot.rewrite.shapes import conjunction, retyped
+from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Term, Test, Variable, Wildcard
+
+Row = tuple[Any, ...]
+Picks = tuple[tuple[int | None, Any], ...]
+"""For each argument the place of its variable in a binding, or else the constant it is."""
+
+ASKED = "asked_rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Premise:
+    """A positive literal over a relation: `row` makes its row from a binding."""
+
+    relation: str
+    picks: Picks
+
+    def row(self, binding: Row) -> Row:
+        return tuple(value if place is None else binding[place] for place, value in self.picks)
+
+
+@dataclass(frozen=True, slots=True)
+class ConcreteRule:
+    """A clause whose positive literals name whole rows: `_` has become a variable, a computed argument an equation.
+    `names` are its variables outside aggregates, in the order of a binding; `literals` its body as written, each
+    with the premise it becomes if it is a positive one. `derived` are the premises over views."""
+
+    number: int
+    clause: Clause
+    body: tuple[Literal, ...]
+    types: Mapping[str, Type]
+    names: tuple[str, ...]
+    literals: tuple[tuple[Literal, Premise | None], ...]
+    derived: tuple[Premise, ...]
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it rests on no view."""
+        return not self.derived
+
+    def values(self, binding: Row) -> dict[str, Any]:
+        return dict(zip(self.names, binding, strict=True))
+
+
+def concrete_rules(program: CheckedProgram) -> dict[str, tuple[ConcreteRule, ...]]:
+    """The rules of every view, by its name."""
+    views = {clause.head.relation for clause in program.clauses}
+    made: dict[str, list[ConcreteRule]] = {}
+    for number, clause in enumerate(program.clauses):
+        rule = concrete_rule(number, clause, program.schemas, views)
+        made.setdefault(clause.head.relation, []).append(rule)
+    return {view: tuple(rules) for view, rules in made.items()}
+
+
+def concrete_rule(number: int, clause: Clause, schemas: Mapping[str, Schema], views: Collection[str]) -> ConcreteRule:
+    """The clause with whole rows as premises."""
+    making = _Making(set(all_names([clause.head, *clause.body])), dict(clause.types), schemas)
+    atoms = [making.whole(literal) if isinstance(literal, Atom) else None for literal in clause.body]
+    body = [atom or literal for atom, literal in zip(atoms, clause.body, strict=True)] + making.equations
+    names = tuple(dict.fromkeys(n for literal in body for n in variables(literal, inside_aggregates=False)))
+    places = {name: place for place, name in enumerate(names)}
+    premises = [None if atom is None else Premise(atom.relation, _picks(atom.args, places)) for atom in atoms]
+    return ConcreteRule(
+        number, clause, tuple(body), making.types, names,
+        tuple(zip(clause.body, premises, strict=True)),
+        tuple(premise for premise in premises if premise is not None and premise.relation in views),
+    )  # fmt: skip
+
+
+class _Making:
+    def __init__(self, taken: set[str], types: dict[str, Type], schemas: Mapping[str, Schema]) -> None:
+        self.taken, self.types, self.schemas = taken, types, schemas
+        self.equations: list[Literal] = []
+
+    def whole(self, atom: Atom) -> Atom:
+        """The atom with a variable or constant for every argument."""
+        columns = self.schemas[atom.relation].columns
+        return replace(atom, args=tuple(map(self._named, atom.args, (column.type for column in columns))))
+
+    def _named(self, term: Term, type: Type) -> Term:
+        if isinstance(term, Variable | Constant):
+            return term
+        variable = self.fresh("V", type)
+        if not isinstance(term, Wildcard):
+            self.equations.append(Comparison("=", variable, term))
+        return variable
+
+    def fresh(self, base: str, type: Type) -> Variable:
+        name = fresh_name(base, self.taken)
+        self.taken.add(name)
+        self.types[name] = type
+        return Variable(name)
+
+
+def _picks(args: Iterable[Term], places: Mapping[str, int]) -> Picks:
+    picks: list[tuple[int | None, Any]] = []
+    for term in args:
+        match term:
+            case Variable(name):
+                picks.append((places[name], None))
+            case Constant(value):
+                picks.append((None, value))
+            case _:
+                raise AssertionError("a premise is made of variables and constants")
+    return tuple(picks)
+
+
+# ---- questions ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query from rows that are asked about, each with its number, to bindings: `clause` derives for a number and the
+    columns of `asked` the number and the binding."""
+
+    schema: Schema
+    clause: Clause
+    asked: Schema
+
+    def given(self, rows: Sequence[Row]) -> dict[str, tuple[Schema, Sequence[Row]]]:
+        return {ASKED: (self.asked, rows)}
+
+
+def instances_question(
+    rule: ConcreteRule, nulls: tuple[bool, ...], schemas: Mapping[str, Schema], tag: str
+) -> Question | None:
+    """Which instances of the rule derive rows that are NULL in these places; what is asked are the other values. None
+    if no instance can. A join never finds NULL, so that each pattern of NULLs is a question of its own."""
+    head = rule.clause.head
+    making = _Making({*rule.types, *all_names([head, *rule.body])}, dict(rule.types), schemas)
+    args: list[Term] = [making.fresh("N", NUMBER)]
+    columns = [Column("n", NUMBER)]
+    tests: list[Literal] = []
+    for place, (term, column, null) in enumerate(zip(head.args, schemas[head.relation].columns, nulls, strict=True)):
+        if null:
+            if not isinstance(term, Constant):
+                tests.append(Test("is_null", (term,)))
+            elif term.value is not None:
+                return None
+            continue
+        if isinstance(term, Constant) and term.value is None:
+            return None
+        type = column.type.required()
+        columns.append(Column(f"c{place}", type))
+        if isinstance(term, Variable):
+            args.append(term)
+            continue
+        args.append(making.fresh("A", type))
+        tests.append(Comparison("=", args[-1], term))
+    name = fresh_name(f"instances_{tag}_{rule.number}_{''.join('ny'[null] for null in nulls)}", schemas)
+    return _question(name, args, columns, (*rule.body, *tests), rule.names, making.types, schemas)
+
+
+def _question(
+    name: str, args: Sequence[Term], columns: Sequence[Column], body: Sequence[Literal], wanted: Sequence[str],
+    types: Mapping[str, Type], schemas: Mapping[str, Schema],
+) -> Question:  # fmt: skip
+    asked = Schema(ASKED, tuple(columns))
+    head = Atom(name, (args[0], *map(Variable, wanted)))
+    literals = (Atom(ASKED, tuple(args)), *body)
+    clause = retyped(Clause(head, literals, types), {**schemas, ASKED: asked})
+    answer = (Column("n", NUMBER), *(Column(f"v{i}", clause.types[each]) for i, each in enumerate(wanted)))
+    return Question(Schema(name, answer, Role.VIEW), clause, asked)
+
+
+def asked_rows(rows: Sequence[Row], nulls: tuple[bool, ...]) -> list[Row]:
+    """The rows to ask about with `instances_question`, numbered."""
+    return [
+        (number, *(value for value, null in zip(row, nulls, strict=True) if not null))
+        for number, row in enumerate(rows)
+    ]
+
+
+# ---- groups ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What an aggregate folds: `question` asks for the solutions of its body, given the values of `shared` variables;
+    `atoms` are its positive literals, made of a solution."""
+
+    question: Question
+    shared: tuple[str, ...]
+    atoms: tuple[Premise, ...]
+
+
+def group_of(rule: ConcreteRule, aggregate: Aggregate, place: int, schemas: Mapping[str, Schema], tag: str) -> Group:
+    """The group of one aggregate of a rule."""
+    inner = conjunction(aggregate.body)
+    outside = {*rule.names, *all_names([rule.clause.head])}
+    shared = tuple(name for name in dict.fromkeys(n for each in inner for n in variables(each)) if name in outside)
+    making = _Making({*rule.types, *all_names([rule.clause.head, *rule.body])}, dict(rule.types), schemas)
+    number = making.fresh("N", NUMBER)
+    atoms = [making.whole(literal) if isinstance(literal, Atom) else None for literal in inner]
+    body = [atom or literal for atom, literal in zip(atoms, inner, strict=True)] + making.equations
+    names = tuple(dict.fromkeys(n for each in body for n in variables(each, inside_aggregates=False)))
+    columns = [Column("n", NUMBER), *(Column(f"c{i}", rule.types[name].optional()) for i, name in enumerate(shared))]
+    name = fresh_name(f"group_{tag}_{rule.number}_{place}", schemas)
+    wanted = tuple(dict.fromkeys((*names, *shared)))
+    question = _question(name, [number, *map(Variable, shared)], columns, body, wanted, making.types, schemas)
+    places = {each: at for at, each in enumerate(wanted)}
+    return Group(question, shared, tuple(Premise(a.relation, _picks(a.args, places)) for a in atoms if a is not None))

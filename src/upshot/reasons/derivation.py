@@ -1,0 +1,173 @@
+"""Derivations as trees: a row, the rule that gives it, and what that rule rests on, down to base facts."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from upshot.core.json_values import to_json
+from upshot.reasons.picture import Card, picture
+from upshot.reasons.text_tree import Line, text_tree
+
+Row = tuple[Any, ...]
+
+RULE, BASE, ABSENT, AGGREGATE, CONDITION = "rule", "base", "absent", "aggregate", "condition"
+
+MOST_SHOWN = 5
+"""Rows of a group that are shown as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleText:
+    """A rule as it was written, and where; `place` is empty for what no text says."""
+
+    text: str
+    place: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.text}  {self.place}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The transaction that a base row came or went with."""
+
+    version: int
+    time: dt.datetime | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        told = f"version {self.version}"
+        if self.time is not None:
+            told += f", {self.time:%Y-%m-%d %H:%M:%S}"
+        return told + f", {json.dumps(self.meta, ensure_ascii=False)}" * bool(self.meta)
+
+    def as_dict(self) -> dict[str, Any]:
+        time = None if self.time is None else self.time.isoformat()
+        return {"version": self.version, "time": time, "meta": dict(self.meta)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Derivation:
+    """One node and all below it. `kind` is `rule` (a row that `rule` derives from the `premises`), `base` (a base
+    fact, with the transaction that `inserted` it where that is known), `absent` (no row matches a negated literal),
+    `aggregate` (a group was folded: `count` solutions, the first ones in `group`) or `condition` (a comparison or
+    test).
+
+    `height` is the number of rules on the longest way down, `size` the number of nodes, a part that is used twice
+    counted twice. In memory, and as text, such a part is there once."""
+
+    kind: str
+    statement: str
+    relation: str | None = None
+    row: Row | None = None
+    rule: RuleText | None = None
+    premises: tuple[Derivation, ...] = ()
+    group: tuple[str, ...] = ()
+    count: int = 0
+    inserted: Moment | None = None
+    height: int = 0
+    size: int = 1
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"<derivation of {self.statement}, {self.size} nodes, height {self.height}>"
+
+    def _repr_svg_(self) -> str:
+        """Notebooks show the picture."""
+        return self.svg()
+
+    @property
+    def nodes(self) -> Iterator[Derivation]:
+        """Every node once, each before its premises."""
+        seen: set[int] = set()
+        left = [self]
+        while left:
+            node = left.pop()
+            if id(node) not in seen:
+                seen.add(id(node))
+                yield node
+                left.extend(reversed(node.premises))
+
+    @property
+    def note(self) -> str:
+        """What there is to say about the node beside its statement."""
+        match self.kind:
+            case "rule":
+                return str(self.rule)
+            case "base":
+                return "base fact" + (f", inserted in {self.inserted}" if self.inserted else "")
+            case "aggregate":
+                more = [f"… {self.count - MOST_SHOWN} more"] * (self.count > MOST_SHOWN)
+                return f"over {self.count}: " + "; ".join([*self.group[:MOST_SHOWN], *more]) if self.count else "over 0"
+            case _:
+                return ""
+
+    def text(self, *, depth: int | None = None) -> str:
+        """The tree as indented text, to a depth if told; a part that was shown before is only named again."""
+        return text_tree(self, lambda node: Line(node.statement, node.note), lambda node: node.premises, depth)
+
+    def json(self) -> str:
+        """The tree as JSON."""
+        return json.dumps(self.as_dict(), ensure_ascii=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The tree as what JSON can hold; a part that was there before comes again without its premises, marked
+        `repeated`."""
+        made: dict[int, dict[str, Any]] = {}
+        top: list[dict[str, Any]] = []
+        left: list[tuple[Derivation, list[dict[str, Any]]]] = [(self, top)]
+        while left:
+            node, home = left.pop()
+            if id(node) in made and node.premises:
+                told = {key: value for key, value in made[id(node)].items() if key != "premises"}
+                home.append({**told, "repeated": True})
+                continue
+            home.append(made.setdefault(id(node), node._fields()))
+            if node.premises:
+                inside: list[dict[str, Any]] = []
+                home[-1]["premises"] = inside
+                left.extend((premise, inside) for premise in reversed(node.premises))
+        return top[0]
+
+    def _fields(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"kind": self.kind, "statement": self.statement}
+        if self.row is not None:
+            found |= {"relation": self.relation, "row": [to_json(value) for value in self.row]}
+        if self.rule is not None:
+            found |= {"rule": self.rule.text, "place": self.rule.place or None}
+        if self.kind == AGGREGATE:
+            found |= {"count": self.count, "group": list(self.group)}
+        if self.inserted is not None:
+            found["inserted"] = self.inserted.as_dict()
+        return found
+
+    def svg(self) -> str:
+        """The tree as an SVG document."""
+        return picture(self, _card, lambda node: node.premises)
+
+
+def _card(node: Derivation) -> Card:
+    kinds = {RULE: "view", BASE: "base", ABSENT: "constraint"}
+    return Card(node.statement, node.note, kinds.get(node.kind, "rule"), negated=node.kind == ABSENT)
+
+
+def with_moments(tree: Derivation, moments: Mapping[tuple[str, Row], Moment]) -> Derivation:
+    """The tree with the transactions that its base facts came with."""
+    made: dict[int, Derivation] = {}
+    for node in reversed(list(_bottom_last(tree))):
+        changed = replace(node, premises=tuple(made[id(premise)] for premise in node.premises))
+        if node.kind == BASE and node.relation is not None and node.row is not None:
+            changed = replace(changed, inserted=moments.get((node.relation, node.row)))
+        made[id(node)] = changed
+    return made[id(tree)]
+
+
+def _bottom_last(tree: Derivation) -> Iterator[Derivation]:
+    """Every node once, each before all of its premises, however they are shared."""
+    return iter(sorted(tree.nodes, key=lambda node: -node.height))

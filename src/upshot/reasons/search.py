@@ -1,0 +1,196 @@
+"""Derivations found from the row down: rule instances are asked for level by level, until the row rests on base facts.
+
+A derivation is the smaller the lower it is; of a smallest one every part is a smallest one again, and among those it
+has the fewest nodes. What of the views is looked at are rows that lie no deeper below the row than its derivation is
+high: all rows of one level are asked about in one query a rule, from the rows outward.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from upshot.core.errors import LimitError
+from upshot.core.rows import Rows
+from upshot.core.schema import Schema
+from upshot.reasons.concrete import ConcreteRule, Question, Row, asked_rows, instances_question
+
+Key = tuple[str, Row]
+"""A row of a relation."""
+
+MOST_INSTANCES = 1_000_000
+
+
+class World(Protocol):
+    """A state of a database that can be asked. `tag` tells the questions to two states apart."""
+
+    tag: str
+
+    def ask(self, question: Question, rows: list[Row]) -> Rows: ...
+
+
+@dataclass(slots=True, eq=False)
+class Instance:
+    """A rule with values for its variables, and the rows of views that it rests on."""
+
+    head: Key
+    rule: ConcreteRule
+    binding: Row
+    premises: tuple[Key, ...]
+    missing: int = 0
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """Among instances that are equally good."""
+        return self.rule.number, tuple((value is not None, value != value, value) for value in self.binding)
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The smallest derivation of a row: its height, its nodes, its last step."""
+
+    height: int
+    size: int
+    instance: Instance
+
+
+@dataclass(slots=True)
+class Search:
+    """What is known of the derivations of rows in one state of a database."""
+
+    world: World
+    rules: Mapping[str, tuple[ConcreteRule, ...]]
+    schemas: Mapping[str, Schema]
+    bounds: int = MOST_INSTANCES
+    instances: dict[Key, list[Instance]] = field(default_factory=dict)
+    seen: int = 0
+    _uses: dict[Key, list[Instance]] = field(default_factory=dict)
+    _solved: set[Key] = field(default_factory=set)
+    _asked: set[tuple[Key, bool]] = field(default_factory=set)
+    _questions: dict[tuple[int, tuple[bool, ...]], Question | None] = field(default_factory=dict)
+
+    def best(self, root: Key) -> dict[Key, Best] | None:
+        """The smallest derivations of a row and of all it rests on there; None if it has none."""
+        frontier, known, depth = [root], {root}, 0
+        while True:
+            depth += 1
+            self.expand(frontier, leaves=True)
+            if root in self._solved:
+                found = self._ranked(root)
+                # Whatever is not higher than the levels looked at has been seen.
+                if found[root].height <= depth:
+                    return found
+            # A row that rests on base facts alone has no lower derivation.
+            open_ = [key for key in frontier if not any(not each.premises for each in self.instances.get(key, ()))]
+            self.expand(open_, leaves=False)
+            frontier = []
+            for key in open_:
+                for each in self.instances.get(key, ()):
+                    for premise in each.premises:
+                        if premise not in known:
+                            known.add(premise)
+                            frontier.append(premise)
+            if not frontier:
+                return self._ranked(root) if root in self._solved else None
+
+    def expand(self, keys: Iterable[Key], *, leaves: bool) -> None:
+        """Finds the instances that derive these rows, from base relations alone or from views too."""
+        waiting = [key for key in keys if (key, leaves) not in self._asked]
+        self._asked.update((key, leaves) for key in waiting)
+        shapes: dict[tuple[str, tuple[bool, ...]], list[Row]] = {}
+        for view, row in waiting:
+            shapes.setdefault((view, tuple(value is None for value in row)), []).append(row)
+        for (view, nulls), rows in shapes.items():
+            for rule in self.rules.get(view, ()):
+                if rule.is_leaf == leaves:
+                    self._ask(rule, nulls, rows)
+
+    def _ask(self, rule: ConcreteRule, nulls: tuple[bool, ...], rows: list[Row]) -> None:
+        shape = rule.number, nulls
+        if shape not in self._questions:
+            self._questions[shape] = instances_question(rule, nulls, self.schemas, self.world.tag)
+        question = self._questions[shape]
+        if question is None:
+            return
+        answers = self.world.ask(question, asked_rows(rows, nulls))
+        self.seen += len(answers)
+        if self.seen > self.bounds:
+            raise out_of_bounds(self.bounds)
+        view = rule.clause.head.relation
+        for number, *values in answers:
+            binding = one_nan(tuple(values))
+            premises = tuple((premise.relation, premise.row(binding)) for premise in rule.derived)
+            self._add(Instance((view, rows[number]), rule, binding, premises))
+
+    def _add(self, instance: Instance) -> None:
+        self.instances.setdefault(instance.head, []).append(instance)
+        for premise in set(instance.premises):
+            self._uses.setdefault(premise, []).append(instance)
+            instance.missing += premise not in self._solved
+        newly = [instance.head] if not instance.missing and instance.head not in self._solved else []
+        self._solved.update(newly)
+        while newly:
+            for user in self._uses.get(newly.pop(), ()):
+                user.missing -= 1
+                if not user.missing and user.head not in self._solved:
+                    self._solved.add(user.head)
+                    newly.append(user.head)
+
+    def _ranked(self, root: Key) -> dict[Key, Best]:
+        """The smallest derivations of all rows that have one in what was looked at, lowest first, until the root's."""
+        missing: dict[int, int] = {}
+        ranked: dict[Key, Best] = {}
+        ready = [each for found in self.instances.values() for each in found if not each.premises]
+        height = 0
+        while root not in ranked:
+            height += 1
+            newly: dict[Key, Best] = {}
+            for each in ready:
+                if each.head in ranked:
+                    continue
+                best = Best(height, size_of(each, ranked), each)
+                other = newly.get(each.head)
+                if other is None or (best.size, each.order) < (other.size, other.instance.order):
+                    newly[each.head] = best
+            ranked |= newly
+            ready = []
+            for key in newly:
+                for user in self._uses.get(key, ()):
+                    missing[id(user)] = missing.get(id(user), len(set(user.premises))) - 1
+                    if not missing[id(user)]:
+                        ready.append(user)
+        return ranked
+
+
+def size_of(instance: Instance, ranked: Mapping[Key, Best]) -> int:
+    """The nodes of the derivation that ends with this instance, over the smallest ones of its premises."""
+    own = 1 + len(instance.rule.literals) - len(instance.premises)
+    return own + sum(ranked[premise].size for premise in instance.premises)
+
+
+def one_nan(row: Row) -> Row:
+    """The row with the one NaN that equals itself in sets."""
+    return row if all(value == value for value in row) else tuple(v if v == v else math.nan for v in row)
+
+
+def used(best: Mapping[Key, Best], root: Key) -> Iterator[Key]:
+    """The rows that the smallest derivation of a row rests on, itself included, once."""
+    seen: set[Key] = {root}
+    left = [root]
+    while left:
+        key = left.pop()
+        yield key
+        for premise in best[key].instance.premises:
+            if premise not in seen:
+                seen.add(premise)
+                left.append(premise)
+
+
+def out_of_bounds(bounds: int) -> LimitError:
+    return LimitError(
+        f"no derivation was found among {bounds:,} rule instances",
+        code="explanation-bounds",
+        help="raise `bounds`, or ask about a row that rests on fewer others",
+    )

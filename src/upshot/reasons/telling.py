@@ -1,0 +1,103 @@
+"""What was found, told as a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+
+from upshot.check.program import CheckedProgram
+from upshot.core.rows import Rows
+from upshot.reasons.concrete import ConcreteRule, Group, Row, group_of
+from upshot.reasons.derivation import ABSENT, AGGREGATE, BASE, CONDITION, RULE, Derivation
+from upshot.reasons.search import Instance, Key, World, one_nan
+from upshot.reasons.wording import absence_text, is_aggregate, literal_text, row_text, rule_text
+from upshot.syntax.ast import Aggregate, Atom, Comparison, Not
+
+KEPT = 100
+"""Solutions of a group that a derivation holds."""
+SORTED = 10_000
+"""Of larger groups, those kept are any."""
+
+Place = tuple[int, Row, int]
+"""Of a folded group: rule, binding, position in the body."""
+
+
+@dataclass(slots=True)
+class Telling:
+    """Makes derivations of rule instances in one state of a database."""
+
+    program: CheckedProgram
+    world: World
+    _groups: dict[tuple[int, int], Group] = field(default_factory=dict)
+    _folded: dict[Place, tuple[tuple[str, ...], int]] = field(default_factory=dict)
+
+    def prepare(self, instances: Iterable[Instance]) -> None:
+        """Asks for the groups that these instances fold, all of one aggregate in one query."""
+        asked: dict[tuple[int, int], tuple[ConcreteRule, Aggregate, list[Row]]] = {}
+        for each in instances:
+            for place, (literal, _) in enumerate(each.rule.literals):
+                folded = each.rule.number, each.binding, place
+                if not (isinstance(literal, Comparison) and isinstance(literal.right, Aggregate)):
+                    continue
+                if folded not in self._folded:
+                    asked.setdefault((each.rule.number, place), (each.rule, literal.right, []))[2].append(each.binding)
+                    self._folded[folded] = ((), 0)
+        for (_, place), (rule, aggregate, bindings) in asked.items():
+            self._fold(rule, aggregate, place, bindings)
+
+    def _fold(self, rule: ConcreteRule, aggregate: Aggregate, place: int, bindings: list[Row]) -> None:
+        shape = rule.number, place
+        if shape not in self._groups:
+            self._groups[shape] = group_of(rule, aggregate, place, self.program.schemas, self.world.tag)
+        group = self._groups[shape]
+        values = [rule.values(binding) for binding in bindings]
+        rows = [(number, *(each[name] for name in group.shared)) for number, each in enumerate(values)]
+        found: dict[int, list[Row]] = {}
+        for number, *solution in _ordered(self.world.ask(group.question, rows)):
+            found.setdefault(number, []).append(one_nan(tuple(solution)))
+        for number, binding in enumerate(bindings):
+            solutions = found.get(number, [])
+            told = tuple(self._solution(group, each) for each in islice(solutions, KEPT))
+            self._folded[(rule.number, binding, place)] = (told, len(solutions))
+
+    def _solution(self, group: Group, solution: Row) -> str:
+        told = [row_text(self.program.schemas[atom.relation], atom.row(solution)) for atom in group.atoms]
+        return ", ".join(told) or "once"
+
+    def derivation(self, instance: Instance, below: Mapping[Key, Derivation]) -> Derivation:
+        """The derivation that ends with an instance, over those of the rows it rests on. The groups it folds were
+        prepared."""
+        parts = tuple(self.part(instance, place, below) for place in range(len(instance.rule.literals)))
+        relation, row = instance.head
+        return Derivation(
+            RULE, row_text(self.program.schemas[relation], row), relation, row,
+            rule_text(instance.rule.clause, self.program), parts,
+            height=1 + max((part.height for part in parts), default=0), size=1 + sum(part.size for part in parts),
+        )  # fmt: skip
+
+    def part(self, instance: Instance, place: int, below: Mapping[Key, Derivation]) -> Derivation:
+        """What one literal of the rule's body stands for in an instance."""
+        rule, binding = instance.rule, instance.binding
+        literal, premise = rule.literals[place]
+        if premise is not None:
+            key = premise.relation, one_nan(premise.row(binding))
+            return below[key] if key in below else self.base(key)
+        values = rule.values(binding)
+        if isinstance(literal, Not) and isinstance(literal.body, Atom):
+            return Derivation(ABSENT, absence_text(literal, values, rule.types), literal.body.relation)
+        told = literal_text(literal, values, rule.types)
+        if is_aggregate(literal):
+            group, count = self._folded[(rule.number, binding, place)]
+            return Derivation(AGGREGATE, told, group=group, count=count)
+        return Derivation(CONDITION, told)
+
+    def base(self, key: Key) -> Derivation:
+        """A base fact; what a view was given goes by the view's name."""
+        shown = {hidden: name for name, hidden in self.program.input_part.items()}
+        name = shown.get(key[0], key[0])
+        return Derivation(BASE, row_text(self.program.schemas[key[0]], key[1], name), name, key[1])
+
+
+def _ordered(rows: Rows) -> Iterable[Row]:
+    return rows.sorted() if len(rows) <= SORTED else rows

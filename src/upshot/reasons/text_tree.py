@@ -1,0 +1,49 @@
+"""Trees as indented text, in two columns: what a node says, and what there is to say about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+Node = TypeVar("Node")
+
+WIDEST = 60
+"""Of the first column; what is longer pushes its note aside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    statement: str
+    note: str = ""
+
+
+def text_tree(
+    root: Node, line: Callable[[Node], Line], below: Callable[[Node], Sequence[Node]], depth: int | None = None
+) -> str:
+    """The tree, a line a node. A part that was shown before is named again without what is below it.
+
+    >>> print(text_tree("ab", lambda node: Line(node, "both" if len(node) > 1 else "one"), lambda node: node[1:]))
+    ab    both
+    └─ b  one
+    """
+    shown: set[int] = set()
+    lines: list[tuple[str, str]] = []
+    left: list[tuple[Node, str, str, int]] = [(root, "", "", 0)]
+    while left:
+        node, first, rest, level = left.pop()
+        said, inside = line(node), below(node)
+        note = said.note
+        if inside and id(node) in shown:
+            note, inside = "as above", ()
+        elif inside and depth is not None and level >= depth:
+            note, inside = f"{note}  …".strip(), ()
+        shown.add(id(node))
+        lines.append((first + said.statement, note))
+        last = len(inside) - 1
+        left.extend(
+            (each, rest + ("└─ " if place == last else "├─ "), rest + ("   " if place == last else "│  "), level + 1)
+            for place, each in reversed(list(enumerate(inside)))
+        )
+    width = min(max(len(statement) for statement, _ in lines), WIDEST)
+    return "\n".join(f"{statement:<{width}}  {note}".rstrip() for statement, note in lines)

@@ -1,0 +1,97 @@
+"""Rows, literals and rules in words, as programs write them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from upshot.check.printing import print_clause
+from upshot.check.program import CheckedProgram, Clause, Literal
+from upshot.check.variables import fold
+from upshot.core.schema import Role, Schema
+from upshot.core.types import Type
+from upshot.reasons.concrete import Row
+from upshot.reasons.derivation import RuleText
+from upshot.syntax.ast import Aggregate, And, Atom, Call, Comparison, Constant, Formula, Not, Or, Term, Test, Variable
+from upshot.syntax.printing import print_atom, print_formula
+
+_COMMENT = re.compile(r"//|/\*")
+
+GIVEN = RuleText("given as a fact")
+
+
+def row_text(schema: Schema, row: Row, name: str | None = None) -> str:
+    """`closure(1, 3)`"""
+    args = tuple(Constant(value, column.type) for value, column in zip(row, schema.columns, strict=True))
+    return print_atom(Atom(name or schema.name, args))
+
+
+def literal_text(literal: Formula, values: Mapping[str, Any], types: Mapping[str, Type]) -> str:
+    """The literal with these values for its variables."""
+    return print_formula(substituted(literal, values, types))
+
+
+def substituted(formula: Formula, values: Mapping[str, Any], types: Mapping[str, Type]) -> Formula:
+    """The formula with constants for the variables that have values, those inside aggregates included."""
+
+    def term(node: Term) -> Term:
+        return fold(node, lambda each, parts: made(each, parts))
+
+    def made(each: Term, parts: tuple[Term, ...]) -> Term:
+        match each:
+            case Variable(name) if name in values:
+                return Constant(values[name], types.get(name))
+            case Call():
+                return replace(each, args=parts)
+            case Aggregate(function, target, body):
+                return Aggregate(function, None if target is None else term(target), substituted(body, values, types))
+            case _:
+                return each
+
+    match formula:
+        case Atom(_, args) | Test(_, args):
+            return replace(formula, args=tuple(map(term, args)))
+        case Comparison(op, left, right):
+            return Comparison(op, term(left), term(right))
+        case Not(body):
+            return Not(substituted(body, values, types))
+        case And(parts) | Or(parts):
+            return replace(formula, parts=tuple(substituted(part, values, types) for part in parts))
+
+
+def absence_text(literal: Not, values: Mapping[str, Any], types: Mapping[str, Type]) -> str:
+    """`no row matches edge(3, _)`"""
+    return f"no row matches {literal_text(literal.body, values, types)}"
+
+
+def rule_text(clause: Clause, program: CheckedProgram) -> RuleText:
+    """The rule that a clause comes from, on one line."""
+    if is_given(clause, program):
+        return GIVEN
+    origin = clause.origin
+    if origin is None:
+        return RuleText(_printed(clause, program))
+    written = " ".join(origin.text.split())
+    if _COMMENT.search(origin.text) or not written:
+        written = _printed(clause, program)
+    return RuleText(written, f"{origin.source.name}:{origin.line}")
+
+
+def _printed(clause: Clause, program: CheckedProgram) -> str:
+    denied = program.schemas[clause.head.relation].role is Role.CONSTRAINT
+    return f"{'.deny ' * denied}{print_clause(clause)}"
+
+
+def is_given(clause: Clause, program: CheckedProgram) -> bool:
+    """Whether the clause stands for the facts that a view was given."""
+    match clause.body:
+        case (Atom(relation),):
+            return program.input_part.get(clause.head.relation) == relation
+        case _:
+            return False
+
+
+def is_aggregate(literal: Literal) -> bool:
+    return isinstance(literal, Comparison) and isinstance(literal.right, Aggregate)
