@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.requests import Request
 
 from upshot.core.errors import Error
+from upshot.service import routes_changes, routes_subscriptions
 from upshot.service.errors import error_body, status_of
 from upshot.service.service import Service
 
@@ -29,6 +30,9 @@ def create_app(service: Service) -> FastAPI:
     @app.exception_handler(Error)
     async def refused(_: Request, error: Error) -> JSONResponse:
         return JSONResponse(error_body(error), status_of(error))
+
+    app.include_router(routes_changes.router)
+    app.include_router(routes_subscriptions.router)
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:

@@ -3,44 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from starlette.requests import HTTPConnection
 
 from upshot.database.database import Database
-from upshot.service.commits import Committed
+from upshot.service.hub import Hub
 from upshot.service.metrics import Metrics
 from upshot.service.scopes import ANYTHING, Scopes
 from upshot.service.settings import Settings
 from upshot.service.writer import Writer
 
 T = TypeVar("T")
-
-
-class Listener(Protocol):
-    """Those who follow changes."""
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
-
-    def committed(self, commits: Sequence[Committed]) -> None:
-        """Called on the writer's thread after each group of commits is durable, with every version in order."""
-
-
-class Silence:
-    """Nobody follows."""
-
-    async def start(self) -> None:
-        pass
-
-    async def stop(self) -> None:
-        pass
-
-    def committed(self, commits: Sequence[Committed]) -> None:
-        pass
 
 
 class Service:
@@ -50,7 +26,7 @@ class Service:
         self.database = database
         self.settings = settings or Settings()
         self.metrics = Metrics()
-        self.hub: Listener = Silence()
+        self.hub = Hub(self)
         self.writer = Writer(self)
         self.stopping = False
         self._readers = ThreadPoolExecutor(self.settings.bounds.readers, thread_name_prefix="upshot-reader")
@@ -70,6 +46,10 @@ class Service:
     def scopes(self, request: HTTPConnection) -> Scopes:
         """What the sender of the request may do; an error in the one shape if nobody knows who it is."""
         return ANYTHING
+
+    def scopes_of(self, name: str) -> Scopes | None:
+        """What the holder of the token of this name may do now; nothing if there is no such token any more."""
+        return ANYTHING if name == ANYTHING.name else None
 
     async def run_read(self, answer: Callable[[], T]) -> T:
         """The answer, worked out on a reader's thread."""

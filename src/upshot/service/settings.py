@@ -14,6 +14,8 @@ class Bounds:
     """bytes of a request's body"""
     rows: int = 100_000
     """rows of one answer, or of one page of it"""
+    snapshot: int = 1_000_000
+    """rows that one who begins to follow a view is sent"""
     seconds: float = 10.0
     """time for one answer"""
     queue: int = 1_000
@@ -45,7 +47,9 @@ class Settings:
     origins: tuple[str, ...] = ()
     """other origins whose pages may send transactions with a session's cookie"""
     webhook_hosts: tuple[str, ...] = ()
-    """hosts that webhooks may be sent to"""
+    """hosts that webhooks may be sent to; `*.example.org` are all below it"""
+    webhook_insecure: bool = False
+    """whether those may be reached without TLS, and on loopback or in private networks"""
     heartbeat: float = 15.0
     """seconds between two `progress` events of a stream on which nothing happens"""
     grace: float = 10.0

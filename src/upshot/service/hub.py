@@ -1,0 +1,279 @@
+"""Those who follow views, and the thread that prepares what they are told.
+
+    commit ─► queue ─► hub's thread: selects, encodes once ─► event loop: rings, wakes who waits ─► clients, webhooks
+
+A commit only puts itself into the queue. If what waits there outgrows its bounds, all streams are closed and whoever
+followed them goes on from the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from upshot.database.changes import Changes
+from upshot.database.watch import CommitEvent, Subscription
+from upshot.service.commits import Committed
+from upshot.service.errors import not_found
+from upshot.service.past import read_snapshot
+from upshot.service.selections import Selection, SelectionIndex
+from upshot.service.streams import Entry, RingBounds, Stream, change_event, progress_event, snapshot_event
+from upshot.service.webhooks import Webhooks
+
+if TYPE_CHECKING:
+    from upshot.service.service import Service
+
+log = logging.getLogger("upshot.service")
+
+TICK = 1.0
+"""Seconds between two looks at who is idle, lags or may not read any more."""
+
+_LARGEST_BATCH = 1 << 20
+"""Bytes that are handed to the event loop at a time."""
+
+
+class Follower(Protocol):
+    """Someone who is told of changes, looked at once a second."""
+
+    def look(self) -> None:
+        """Ends it if it may not go on, or has not taken anything for too long."""
+
+    def end(self, reason: str) -> None:
+        """It is told the reason, and where to go on from."""
+
+
+class Hub:
+    """All streams of a service. What does not say otherwise runs on the event loop."""
+
+    def __init__(self, service: Service, bounds: RingBounds | None = None) -> None:
+        self.service = service
+        self.bounds = bounds or RingBounds()
+        self.version = 0
+        """Everything up to this version is in the streams."""
+        self.followers: set[Follower] = set()
+        self._guard = threading.Lock()
+        """Of the streams and of how far the hub's thread has come."""
+        self._streams: dict[Selection, Stream] = {}
+        self._by_view: dict[str, SelectionIndex[Stream]] = {}
+        self._taken = 0
+        self._queue: deque[CommitEvent] = deque()
+        self._queued_rows = 0
+        self._filled = threading.Event()
+        self._stopped = False
+        self._subscription: Subscription | None = None
+        self._awaited: list[tuple[int, asyncio.Future[None]]] = []
+        self.webhooks = Webhooks(self, self._may_read)
+        self._snapshots: dict[tuple[Selection, str | None], asyncio.Future[tuple[int, bytes]]] = {}
+
+    async def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._subscription = await asyncio.to_thread(self.service.database.watch_commits, self._heard)
+        assert self._subscription.version is not None, "said when it begins"
+        self.version = self._taken = self._subscription.version
+        self._thread = threading.Thread(target=self._work, name="upshot-hub", daemon=True)
+        self._thread.start()
+        self._ticking = asyncio.create_task(self._tick())
+        await self.webhooks.start()
+
+    async def stop(self) -> None:
+        """Tells everyone where to go on from, and ends."""
+        if self._subscription is None:
+            return
+        await self.webhooks.stop()
+        self.end_all("shutting-down")
+        until = self._loop.time() + 2.0
+        while self.followers and self._loop.time() < until:
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(self._subscription.close)
+        self._stopped = True
+        self._filled.set()
+        await asyncio.to_thread(self._thread.join)
+        self._ticking.cancel()
+
+    def committed(self, commits: Sequence[Committed]) -> None:
+        """Nothing: commits are heard of from the database, those that were not made by the writer too."""
+
+    def end_all(self, reason: str) -> None:
+        """Everyone is told the reason, and where to go on from."""
+        for follower in list(self.followers):
+            follower.end(reason)
+
+    def _may_read(self, owner: str, view: str) -> bool:
+        """Whether the holder of the token of this name may follow the view."""
+        scopes = self.service.scopes_of(owner)
+        return scopes is not None and scopes.subscribe and scopes.may_read(view)
+
+    # ---- streams ----------------------------------------------------------------------------------
+
+    @contextmanager
+    def following(self, selection: Selection) -> Iterator[Stream]:
+        """The stream of the selection, kept while the block runs; `not-found` if there is no such view."""
+        stream = self._attached(selection)
+        stream.followers += 1
+        try:
+            yield stream
+        finally:
+            stream.followers -= 1
+            stream.left_at = self._loop.time()
+
+    def _attached(self, selection: Selection) -> Stream:
+        with self._guard:
+            stream = self._streams.get(selection)
+            if stream is None:
+                schema = self.service.database.schemas.get(selection.view)
+                if schema is None:
+                    raise not_found()
+                stream = Stream(selection, schema, self._taken, self.bounds)
+                stream.spoke_at = self._loop.time()
+                self._streams[selection] = stream
+                self._by_view.setdefault(selection.view, SelectionIndex()).add(selection, stream)
+            return stream
+
+    async def snapshot_event(self, selection: Selection, reason: str | None) -> tuple[int, bytes]:
+        """All rows of a selection as an event, and their version. Those who ask at the same time share it."""
+        key = selection, reason
+        reading = self._snapshots.get(key)
+        if reading is None:
+            reading = self._snapshots[key] = asyncio.ensure_future(self._read_event(selection, reason))
+            reading.add_done_callback(lambda _: self._snapshots.pop(key, None))
+        return await asyncio.shield(reading)
+
+    async def _read_event(self, selection: Selection, reason: str | None) -> tuple[int, bytes]:
+        database, most = self.service.database, self.service.settings.bounds.snapshot
+
+        def read() -> tuple[int, bytes]:
+            found = read_snapshot(database, selection, most)
+            return found.version, snapshot_event(found.version, found.schema, found.rows, database.identity, reason)
+
+        return await self.service.run_read(read)
+
+    async def reached(self, version: int) -> None:
+        """Returns when everything up to this version is in the streams."""
+        if version > self.version:
+            future = self._loop.create_future()
+            self._awaited.append((version, future))
+            await future
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(min(TICK, self.service.settings.heartbeat / 2))
+            now = self._loop.time()
+            for stream in list(self._streams.values()):
+                if not stream.followers and now - stream.left_at > self.bounds.linger:
+                    with self._guard:
+                        if self._streams.pop(stream.selection, None) is not None:
+                            self._forget(stream)
+                elif now - stream.spoke_at >= self.service.settings.heartbeat:
+                    stream.append(Entry(self.version, (), (), progress_event(self.version)))
+                    stream.spoke_at = now
+                    stream.wake()
+            for follower in list(self.followers):
+                follower.look()
+
+    def _forget(self, stream: Stream) -> None:
+        index = self._by_view[stream.selection.view]
+        index.remove(stream.selection, stream)
+        if not index:
+            del self._by_view[stream.selection.view]
+        stream.close()
+
+    # ---- from commits to events -------------------------------------------------------------------
+
+    def _heard(self, event: CommitEvent) -> None:
+        """On the thread that committed, in order: nothing is worked out here."""
+        self._queue.append(event)
+        self._queued_rows += _size(event)
+        self._filled.set()
+
+    def _work(self) -> None:
+        """The hub's thread."""
+        while not self._stopped:
+            self._filled.wait()
+            self._filled.clear()
+            while self._queue:
+                made, closed = self._next_batch()
+                try:
+                    self._loop.call_soon_threadsafe(self._deliver, made, closed, self._taken)
+                except RuntimeError:  # the loop is closed
+                    return
+
+    def _next_batch(self) -> tuple[list[tuple[Stream, Entry]], list[Stream]]:
+        """What commits that wait mean for the streams there are: events, and streams that end."""
+        made: list[tuple[Stream, Entry]] = []
+        closed: list[Stream] = []
+        if len(self._queue) > self.bounds.waiting_commits or self._queued_rows > self.bounds.waiting_rows:
+            closed += self._overrun()
+        size = 0
+        while self._queue and size < _LARGEST_BATCH:
+            event = self._queue.popleft()
+            self._queued_rows -= _size(event)
+            for stream, entry in self._prepared(event, closed):
+                made.append((stream, entry))
+                size += len(entry.data)
+        return made, closed
+
+    def _overrun(self) -> list[Stream]:
+        log.warning("%d commits wait to be told: those who follow go on from the log", len(self._queue))
+        with self._guard:
+            while self._queue:
+                event = self._queue.popleft()
+                self._queued_rows -= _size(event)
+                self._taken = event.version
+            return [stream for view in list(self._by_view) for stream in self._taken_out(view)]
+
+    def _prepared(self, event: CommitEvent, closed: list[Stream]) -> list[tuple[Stream, Entry]]:
+        """The events of one commit. A stream that is made meanwhile begins before it or after it, never in between."""
+        decoded = {name: _decoded(change) for name, change in event.changes.items() if name in self._by_view}
+        with self._guard:
+            self._taken = event.version
+            for view in [view for view in self._by_view if view in event.afresh or view not in event.relations]:
+                closed += self._taken_out(view)
+            told = [
+                found
+                for name, change in event.changes.items()
+                if name in self._by_view
+                for found in self._by_view[name].concerned(*(decoded.get(name) or _decoded(change)))
+            ]
+        return [
+            (stream, Entry(event.version, came, went, change_event(event.version, came, went)))
+            for stream, came, went in told
+        ]
+
+    def _taken_out(self, view: str) -> list[Stream]:
+        """The streams of a view, which nobody finds any more; the caller has the guard."""
+        found = list(self._by_view.pop(view).listeners())
+        for stream in found:
+            self._streams.pop(stream.selection, None)
+        return found
+
+    def _deliver(self, made: list[tuple[Stream, Entry]], closed: list[Stream], version: int) -> None:
+        now = self._loop.time()
+        touched = {}
+        for stream, entry in made:
+            stream.append(entry)
+            stream.spoke_at = now
+            touched[id(stream)] = stream
+        self.version = version
+        for stream in closed:
+            stream.close()
+        for stream in touched.values():
+            stream.wake()
+        awaited, self._awaited = self._awaited, []
+        for until, future in awaited:
+            if until > version:
+                self._awaited.append((until, future))
+            elif not future.done():
+                future.set_result(None)
+
+
+def _size(event: CommitEvent) -> int:
+    return sum(len(change.inserted) + len(change.deleted) for _, change in event.changes.items())
+
+
+def _decoded(change: Changes) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:
+    return list(change.inserted), list(change.deleted)
