@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -65,10 +66,8 @@ class ScriptedService:
 
     def stop(self) -> None:
         for each in (self._listener, *self._open):
-            try:
+            with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
             each.close()
 
     def _accept(self) -> None:
@@ -90,10 +89,8 @@ class ScriptedService:
         except OSError:
             pass
         finally:
-            try:
+            with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
             connection.close()
 
 

@@ -6,13 +6,15 @@ import os
 from collections.abc import Callable
 
 from upshot.client.local_copy import Callback, Copy, wait_for_answer
-from upshot.client.past_rows import rows_at
-from upshot.client.relations import Row, read_rows, read_schema, read_version
+from upshot.client.past_rows import RowsAt, rows_at
+from upshot.client.relations import read_rows, read_schema, read_version
 from upshot.client.requests import Requests, segment
 from upshot.client.saved_copy import SavedCopy
 from upshot.client.stream import Source, ViewStream
 from upshot.client.transport import OpenReply
+from upshot.client.trouble import unexpected
 from upshot.core.errors import Error
+from upshot.core.json_values import Misfit
 from upshot.core.row_sets import row_set
 from upshot.core.schema import Schema
 
@@ -47,32 +49,32 @@ class Following:
         """A copy that follows, once it holds an answer. A saved one holds its answer already."""
         saved = SavedCopy(state, self._view, self._where) if state is not None else None
         try:
-            kept = saved.kept() if saved is not None else None
-            if kept is not None:
-                stream = ViewStream(self._source(self._every), kept.version, kept.epoch)
-                copy = Copy(self._view, stream, saved, on_change)
-                copy.start(kept.version, kept.rows, kept.schema)
-                return copy
-            rows = None if since is None else self._rows_at(since)
+            begin = saved.kept() if saved is not None else None
+            if begin is None and since is not None:
+                begin = self._rows_at(since)
+                if saved is not None and begin is not None:
+                    saved.save(begin.version, begin.epoch, begin.schema, begin.rows, (), whole=True)
         except BaseException:
             if saved is not None:
                 saved.close()
             raise
-        stream = ViewStream(self._source(self._every), None if rows is None else since)
+        cursor, epoch = (begin.version, begin.epoch) if begin is not None else (None, "")
+        stream = ViewStream(self._source(self._every), cursor, epoch)
         copy = Copy(self._view, stream, saved, on_change)
-        if rows is None:
-            copy.start()
-        else:
-            copy.start(since, rows, self._schema(self._view))
-        return wait_for_answer(copy, patience, lambda: self._last)
+        copy.start(begin)
+        return copy if begin is not None else wait_for_answer(copy, patience, lambda: self._last)
 
-    def _rows_at(self, version: int) -> frozenset[Row] | None:
+    def _rows_at(self, version: int) -> RowsAt | None:
         return rows_at(version, ViewStream(self._source(None), version), self._rows_now)
 
-    def _rows_now(self) -> tuple[int, frozenset[Row]]:
+    def _rows_now(self) -> RowsAt:
         content = self._requests.get(f"/views/{segment(self._view)}/changes", {"where": self._where})
-        rows = read_rows(read_schema(self._view, content.get("columns")), content.get("rows"))
-        return read_version(content), row_set(rows)
+        schema = read_schema(self._view, content.get("columns"))
+        try:
+            rows = row_set(read_rows(schema, content.get("rows")))
+        except Misfit as misfit:
+            raise unexpected(str(misfit)) from None
+        return RowsAt(read_version(content), str(content.get("epoch") or ""), schema, rows)
 
     def _source(self, every: float | None) -> Source:
         def connect(cursor: int | None, epoch: str) -> OpenReply:

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from upshot.client.change_feed import ChangeFeed
 from upshot.client.events import Change, Progress, Snapshot
+from upshot.client.past_rows import RowsAt
 from upshot.client.relations import Row
 from upshot.client.saved_copy import SavedCopy
 from upshot.client.stream import ViewStream
@@ -47,13 +48,11 @@ class Copy:
         self._failure: Error | None = None
         self._thread = threading.Thread(target=self._follow, name=f"upshot-follow-{view}", daemon=True)
 
-    def start(
-        self, version: int | None = None, rows: frozenset[Row] = frozenset(), schema: Schema | None = None
-    ) -> None:
-        """Begins to follow, from `rows` at `version` if they are known."""
-        if version is not None:
-            self._version, self._rows, self._frozen = version, set(rows), rows
-            self._schema = self._stream.schema = schema
+    def start(self, begin: RowsAt | None = None) -> None:
+        """Begins to follow, from rows that are known already if they are."""
+        if begin is not None:
+            self._version, self._rows, self._frozen = begin.version, set(begin.rows), begin.rows
+            self._schema = self._stream.schema = begin.schema
         self._thread.start()
 
     # ---- reading ------------------------------------------------------------------------------

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from upshot.client.events import Change, Snapshot
 from upshot.client.relations import Row
 from upshot.client.stream import ViewStream
+from upshot.core.schema import Schema
 
 
-def rows_at(
-    version: int, stream: ViewStream, rows_now: Callable[[], tuple[int, frozenset[Row]]]
-) -> frozenset[Row] | None:
+@dataclass(frozen=True, slots=True)
+class RowsAt:
+    """All rows of a view at a version of an epoch."""
+
+    version: int
+    epoch: str
+    schema: Schema
+    rows: frozenset[Row]
+
+
+def rows_at(version: int, stream: ViewStream, rows_now: Callable[[], RowsAt]) -> RowsAt | None:
     """The rows at `version`: those of now, with every change since then taken back. None if the service does not keep
     the changes that far. `stream` begins at `version` and tells every commit."""
     passed: list[Change] = []
-    now: tuple[int, frozenset[Row]] | None = None
+    now: RowsAt | None = None
     try:
         for step in stream.steps():
             if isinstance(step, Snapshot):
@@ -24,15 +34,15 @@ def rows_at(
                 passed.append(step)
             # Asked after the stream has begun, so that it reaches the version that is answered.
             now = now or rows_now()
-            if step.version >= now[0]:
+            if step.version >= now.version:
                 break
     finally:
         stream.close()
     if now is None:
         return None
-    rows = set(now[1])
+    rows = set(now.rows)
     for change in reversed(passed):
-        if change.version <= now[0]:
+        if change.version <= now.version:
             rows -= change.inserted
             rows |= change.deleted
-    return frozenset(rows)
+    return replace(now, version=version, rows=frozenset(rows))

@@ -6,10 +6,10 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from upshot.client.past_rows import RowsAt
 from upshot.client.relations import Row, read_schema
 from upshot.core.errors import EngineError, Error, UsageError
 from upshot.core.json_values import Misfit, row_reader, to_json, type_to_json
@@ -17,16 +17,6 @@ from upshot.core.row_sets import row_set
 from upshot.core.schema import Schema
 
 _FORMAT = "upshot-copy-1"
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What the file held: the rows at a version of an epoch."""
-
-    version: int
-    epoch: str
-    schema: Schema
-    rows: frozenset[Row]
 
 
 class SavedCopy:
@@ -71,7 +61,7 @@ class SavedCopy:
     def _facts(self) -> dict[str, str]:
         return dict(self._database.execute("SELECT name, value FROM copy"))
 
-    def kept(self) -> Kept | None:
+    def kept(self) -> RowsAt | None:
         """The copy in the file, None if it is new."""
         try:
             facts = self._facts()
@@ -80,7 +70,7 @@ class SavedCopy:
             schema = read_schema(self._view, json.loads(facts["columns"]))
             read = row_reader(schema)
             rows = row_set(read(json.loads(text)) for (text,) in self._database.execute("SELECT content FROM row"))
-            return Kept(int(facts["version"]), facts["epoch"], schema, rows)
+            return RowsAt(int(facts["version"]), facts["epoch"], schema, rows)
         except sqlite3.Error as error:
             raise self._trouble(error) from None
         except (KeyError, ValueError, Misfit):
