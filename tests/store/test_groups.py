@@ -184,6 +184,7 @@ def test_a_group_in_which_nothing_happens_makes_no_version(db: upshot.Database) 
     assert db.version == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [False, True], ids=["not done", "done but not said"])
 def test_a_group_that_cannot_be_written_is_undone_whole_at_whatever_write(
     late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

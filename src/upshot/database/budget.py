@@ -24,8 +24,11 @@ def memory_budget(given: int | str | None) -> int:
     >>> memory_budget("1.5 GiB"), memory_budget("64MB"), memory_budget(1 << 20)
     (1610612736, 64000000, 1048576)
     """
-    if given is None:
-        return available_memory() // SHARE
+    return available_memory() // SHARE if given is None else byte_count("memory", given)
+
+
+def byte_count(name: str, given: object) -> int:
+    """A number of bytes, or text such as "1.5 GiB", as bytes; `name` is what messages call it."""
     size: float | None = None
     if isinstance(given, int) and not isinstance(given, bool):
         size = given
@@ -33,5 +36,5 @@ def memory_budget(given: int | str | None) -> int:
         size = float(match[1]) * _UNITS[match[2].lower()]
     if size is None or size < 1:
         hint = 'pass a number of bytes, or text such as "4GiB" or "500MB"'
-        raise UsageError(f"`memory` cannot be {given!r}", code="wrong-argument", help=hint)
+        raise UsageError(f"`{name}` cannot be {given!r}", code="wrong-argument", help=hint)
     return int(size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from upshot.database.database import Database
 from upshot.database.durable import open_durable
 from upshot.database.engines import Engine, local_engine
 from upshot.database.placement import SparkPlace
+from upshot.database.retention import retention_of
 from upshot.database.state import MAX_FIRINGS
 from upshot.engine.limits import Limits
 from upshot.engine.optimizations import optimizations
@@ -33,6 +34,7 @@ def connect(
     memory: int | str | None = None,
     optimize: bool | Collection[str] = True,
     max_firings: int = MAX_FIRINGS,
+    keep: int | str | Mapping[str, Any] | None = None,
 ) -> Database:
     """A new database in memory; with a `path`, the durable one in that folder, made if the folder is new or empty.
 
@@ -42,6 +44,9 @@ def connect(
     everything here. `max_rounds` bounds the recursion of a view before it ends in a `LimitError`, `max_firings` the
     rules that a transaction may set off, one after the other, before it ends in a `RuleError`.
     `optimize` switches optimizations off (False) or names those to use: the answers are the same without them.
+    `keep` says how much of its past a durable database keeps for `history` and `watch(since=…)`: a number of commits,
+    bounds such as {"commits": 100_000, "bytes": "1GiB", "age": timedelta(days=7)}, or "all"; usually the last million
+    commits, as long as their changes take no more than 4 GiB.
 
     >>> with connect() as db:
     ...     _ = db.define(".decl edge(x: number, y: number)")
@@ -64,9 +69,12 @@ def connect(
         )
     limits = Limits(max_rounds or Limits().max_rounds, optimizations=optimizations(optimize))
     make_engine = _engines(spark, engine, limits, memory)
+    retention = retention_of(keep)
     if path is None:
+        if keep is not None:
+            raise UsageError("`keep` is for a database in a folder", code="wrong-argument", help="pass its path too")
         return Database(make_engine, max_firings=max_firings)
-    return open_durable(path, make_engine, max_firings)
+    return open_durable(path, make_engine, max_firings, retention)
 
 
 def _engines(spark: Any, engine: str, limits: Limits, memory: int | str | None) -> Callable[[], Engine]:

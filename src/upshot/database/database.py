@@ -29,6 +29,7 @@ from upshot.database.reading import Reading
 from upshot.database.records import Records
 from upshot.database.redefine import redefine
 from upshot.database.register import register
+from upshot.database.retention import Compacted, Cursors, compact
 from upshot.database.state import MAX_FIRINGS, State
 from upshot.database.transaction import Transaction
 from upshot.database.verify import Verified, verify
@@ -273,6 +274,11 @@ class Database(AsksWhy):
             return past_events(store, view, since, until)
 
     @property
+    def identity(self) -> str:
+        """A name that no other database has: its versions mean something only together with it."""
+        return self._state.identity
+
+    @property
     def is_durable(self) -> bool:
         """Whether it outlives its process."""
         return self._state.journal is not None
@@ -299,6 +305,16 @@ class Database(AsksWhy):
             state = self._state
             self._journal("cannot write a snapshot").snapshot(engine, state.version, state.compiled)
             return state.version
+
+    def compact(self) -> Compacted:
+        """Lets go of the past that is not to be kept, at once and in small steps between which commits go on. It
+        happens by itself as commits are made."""
+        return compact(self._state)
+
+    @property
+    def cursors(self) -> Cursors:
+        """How far readers of the past have come, by name; what they still need is kept for them, within bounds."""
+        return Cursors(self._state)
 
     def records(self, kind: str) -> Records:
         """Notes of one kind that are kept with the database, beside its relations: JSON objects by id, with `put(id,

@@ -13,7 +13,7 @@ from upshot.database.engines import Engine
 from upshot.database.journal import Journal, usable
 from upshot.database.outbox import recovered_tasks
 from upshot.database.state import MAX_FIRINGS, State
-from upshot.store import Store, open_store
+from upshot.store import Retention, Store, open_store
 from upshot.store.trouble import damaged
 
 PROGRAM = "<stored program>"
@@ -21,10 +21,13 @@ PROGRAM = "<stored program>"
 
 
 def open_durable(
-    path: str | os.PathLike[str], make_engine: Callable[[], Engine], max_firings: int = MAX_FIRINGS
+    path: str | os.PathLike[str],
+    make_engine: Callable[[], Engine],
+    max_firings: int = MAX_FIRINGS,
+    retention: Retention = Retention(),  # noqa: B008 - immutable
 ) -> Database:
     """The database in the folder, with an engine that holds its rows; the folder belongs to it until it is closed."""
-    store = open_store(path)
+    store = open_store(path, retention)
     try:
         return Database(make_engine, state=_restored(store, make_engine), max_firings=max_firings)
     except BaseException:

@@ -149,6 +149,11 @@ class Journal:
         self.store.snapshot(version, relations, sizes, engine.save, _normal_form(compiled.plan, relations))
         self.relations, self._looked_at = relations, 0
 
+    def after_change(self, engine: Engine, version: int, compiled: Compiled) -> None:
+        """What is to be done beside commits, between two of them: a snapshot if one is due, a slice of the old ones."""
+        self.snapshot_if_due(engine, version, compiled)
+        self.store.trim_if_due()
+
     def snapshot_if_due(self, engine: Engine, version: int, compiled: Compiled) -> None:
         """A snapshot, if opening the store would replay more than three times the rows there are, or very many. The
         commit is made already, so a snapshot that fails is only logged."""

@@ -150,7 +150,7 @@ class State:
     def after_change(self) -> None:
         """What a durable database does beside commits. The caller holds the right to write and the lock."""
         if self.journal is not None:
-            self.journal.snapshot_if_due(self.engine, self.version, self.compiled)
+            self.journal.after_change(self.engine, self.version, self.compiled)
 
     @contextmanager
     def reading(self) -> Iterator[Engine]:

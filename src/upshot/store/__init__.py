@@ -7,6 +7,7 @@ from upshot.store.entries import Entry, NewProgram, Relation, Task
 from upshot.store.log import Encoded
 from upshot.store.opening import open_store
 from upshot.store.recovery import Recovered
+from upshot.store.retention import Retention
 from upshot.store.store import Store
 
-__all__ = ["Encoded", "Entry", "NewProgram", "Recovered", "Relation", "Store", "Task", "open_store"]
+__all__ = ["Encoded", "Entry", "NewProgram", "Recovered", "Relation", "Retention", "Store", "Task", "open_store"]

@@ -215,7 +215,14 @@ class _InFolder:
         return _tuples(self._schema, self.arrow())
 
     def arrow(self) -> pa.Table:
+        self._refuse_dropped()
         return read_folder(self._schema, self._folder)
+
+    def _refuse_dropped(self) -> None:
+        """The rows were handed out when the store kept them; they are read now."""
+        if not self._folder.exists():
+            message = f"these rows of `{self._schema.name}` are not kept any more"
+            raise UsageError(message, code="history-not-kept", help="read them sooner, or keep more of the past")
 
     def frame(self, session: Any = None) -> Any:
         """The rows as a DataFrame of the session, or else of the one that is running. A server of Spark Connect need
@@ -224,6 +231,7 @@ class _InFolder:
         if session is None:
             message = f"no Spark session is running that could read the rows of `{self._schema.name}`"
             raise UsageError(message, code="wrong-argument", help="pass `SparkSession.builder.getOrCreate()`")
+        self._refuse_dropped()
         if is_connect(session):
             return Rows.of(self._schema, self.tuples()).to_spark(session)
         return read_frame(self._schema, self._folder, session)

@@ -36,6 +36,15 @@ def version_folder(version: int) -> str:
     return f"v{version:06}"
 
 
+def version_of(name: str) -> int | None:
+    """The inverse of `version_folder`; nothing for another name.
+
+    >>> version_of("v000123"), version_of("other")
+    (123, None)
+    """
+    return int(name[1:]) if re.fullmatch(r"v\d{6,}", name) else None
+
+
 def folder_names(relations: Iterable[str]) -> dict[str, str]:
     """A folder name for each relation: its own name, where every file system and every reader of Parquet can take it.
 

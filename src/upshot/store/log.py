@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from upshot.core.errors import UsageError
 from upshot.store.folders import LOG, NEW_LOG, settle_folder
 from upshot.store.tables import LATER_TABLES, TABLES
-from upshot.store.trouble import damaged
+from upshot.store.trouble import damaged, forgotten
 
 FORMAT = 1
 APPLICATION = 0x55505348
@@ -23,6 +23,12 @@ APPLICATION = 0x55505348
 _HEADER = 100
 _PAGE = 256
 """Commits that are fetched at a time."""
+_WAL_BYTES = 16 << 20
+"""What SQLite's own log may keep on the disk once its contents are in the database."""
+_IN_FOLDERS = "(substr(came, 1, 1) = X'50' OR substr(went, 1, 1) = X'50')"
+"""Which changes have a side in a Parquet folder."""
+_LAST_META = "#last-meta"
+"""The kind of the record that has the newest notes of a committer whose commit was dropped."""
 
 
 class CommitRow(NamedTuple):
@@ -31,6 +37,14 @@ class CommitRow(NamedTuple):
     meta: str | None
     relations: int
     rows: int
+    bytes: int
+
+
+class PastRow(NamedTuple):
+    """A commit as retention looks at it."""
+
+    version: int
+    time: str
     bytes: int
 
 
@@ -106,6 +120,7 @@ def create_log(root: Path, meta: dict[str, str]) -> None:
     path = root / NEW_LOG
     connection = sqlite3.connect(path, isolation_level=None)
     try:
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.executescript(f"BEGIN; {TABLES} {';'.join(LATER_TABLES)};")
@@ -135,6 +150,8 @@ class Log:
                 f"{path.as_uri()}?{mode}", uri=True, isolation_level=None, check_same_thread=False
             )
             self._connection.execute("PRAGMA synchronous=FULL")
+            self._connection.execute(f"PRAGMA journal_size_limit={_WAL_BYTES}")
+        self._lazy = False
 
     def close(self) -> None:
         with self._guard:
@@ -205,13 +222,46 @@ class Log:
             for version in versions:
                 execute("DELETE FROM snapshots WHERE version = ?", (version,))
 
+    def drop(self, until: int) -> list[int]:
+        """Takes out the commits up to this version; definitions that later ones rest on stay. The versions among them
+        that have folders, which may be removed when this returns."""
+        query = f"SELECT DISTINCT version FROM changes WHERE version <= ? AND {_IN_FOLDERS}"  # noqa: S608
+        folders = [version for (version,) in self._fetch(query, (until,))]
+        query = "SELECT meta FROM commits WHERE version <= ? AND meta IS NOT NULL ORDER BY version DESC LIMIT 1"
+        metas = self._fetch(query, (until,))
+        # Without folders nothing is lost if the commits are there again after a power failure.
+        with self.changing(lazy=not folders) as execute:
+            for (meta,) in metas:
+                execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", _sealed((_LAST_META, "", meta)))
+            execute("DELETE FROM commits WHERE version <= ?", (until,))
+            execute("DELETE FROM changes WHERE version <= ?", (until,))
+            execute(
+                "DELETE FROM definitions WHERE version < (SELECT max(version) FROM definitions WHERE version <= ?)",
+                (until,),
+            )
+        return folders
+
+    def shrink(self, pages: int) -> None:
+        """Gives so many free pages back to the file system; none in a log that was made without the means for it."""
+        with self._guard:
+            self._be_lazy(True)
+            self._connection.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
+
+    def _be_lazy(self, lazy: bool) -> None:
+        """Whether a transaction of SQLite may end before it is on the disk. The next one that may not takes it along,
+        so nothing ever comes out of order."""
+        if lazy is not self._lazy:
+            self._connection.execute(f"PRAGMA synchronous={'NORMAL' if lazy else 'FULL'}")
+            self._lazy = lazy
+
     @contextmanager
-    def changing(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
-        """One transaction of SQLite."""
+    def changing(self, *, lazy: bool = False) -> Iterator[Callable[..., sqlite3.Cursor]]:
+        """One transaction of SQLite, on the disk when the block is left unless it is `lazy`."""
         with self._guard:
             execute = self._connection.execute
             if self._connection.in_transaction:
                 execute("ROLLBACK")
+            self._be_lazy(lazy)
             execute("BEGIN IMMEDIATE")
             try:
                 yield execute
@@ -240,18 +290,45 @@ class Log:
     def last_meta(self) -> str | None:
         """Of the newest commit that has one."""
         rows = self._fetch("SELECT * FROM commits WHERE meta IS NOT NULL ORDER BY version DESC LIMIT 1")
-        return CommitRow(*_opened(rows[0], "commit")).meta if rows else None
+        if rows:
+            return CommitRow(*_opened(rows[0], "commit")).meta
+        return self.records(_LAST_META).get("") if self._has_table("records") else None
+
+    def kept(self) -> tuple[int, int]:
+        """How many commits there are, and the bytes of their changes."""
+        ((commits, size),) = self._fetch("SELECT count(*), coalesce(sum(bytes), 0) FROM commits")
+        return int(commits), int(size)
+
+    def past(self, count: int) -> list[PastRow]:
+        """The oldest commits."""
+        rows = self._fetch("SELECT * FROM commits ORDER BY version LIMIT ?", (count,))
+        found = [CommitRow(*_opened(row, "commit")) for row in rows]
+        return [PastRow(row.version, row.time, row.bytes) for row in found]
+
+    def free_pages(self) -> tuple[int, int]:
+        """Pages of the file that hold nothing and can be given back, and all of them."""
+        tables = "pragma_auto_vacuum, pragma_freelist_count, pragma_page_count"
+        ((kind, free, pages),) = self._fetch(f"SELECT auto_vacuum, freelist_count, page_count FROM {tables}")  # noqa: S608
+        return int(free) if kind else 0, int(pages)
 
     def commits(self, after: int, until: int, *, reverse: bool = False) -> Iterator[CommitRow]:
         """The commits with after < version ≤ until, fetched in pages, so that what reads them holds up nobody."""
         order = "DESC" if reverse else "ASC"
         while after < until:
             query = f"SELECT * FROM commits WHERE version > ? AND version <= ? ORDER BY version {order} LIMIT ?"  # noqa: S608
-            page = [CommitRow(*_opened(row, "commit")) for row in self._fetch(query, (after, until, _PAGE))]
+            with self._guard:
+                self._refuse_dropped(after)
+                page = [CommitRow(*_opened(row, "commit")) for row in self._fetch(query, (after, until, _PAGE))]
             yield from page
             if len(page) < _PAGE:
                 return
             after, until = (after, page[-1].version - 1) if reverse else (page[-1].version, until)
+
+    def _refuse_dropped(self, after: int) -> None:
+        """`UsageError` if commits after this version were dropped, maybe since reading them began."""
+        first = self.first_version()
+        if after < first - 1:
+            raise forgotten(after, first - 1)
 
     def changes(self, version: int) -> list[ChangeRow]:
         """All changes of one commit."""
@@ -262,7 +339,10 @@ class Log:
         """The changes of one relation, oldest first."""
         query = "SELECT * FROM changes WHERE relation = ? AND version > ? AND version <= ? ORDER BY version LIMIT ?"
         while after < until:
-            page = [ChangeRow(*_opened(row, "commit")) for row in self._fetch(query, (relation, after, until, _PAGE))]
+            with self._guard:
+                self._refuse_dropped(after)
+                rows = self._fetch(query, (relation, after, until, _PAGE))
+            page = [ChangeRow(*_opened(row, "commit")) for row in rows]
             yield from page
             if len(page) < _PAGE:
                 return
@@ -298,15 +378,23 @@ class Log:
         rows = self._fetch("SELECT * FROM cursors ORDER BY name")
         return dict(_opened(row, "cursor") for row in rows)
 
+    def check_cursors(self) -> None:
+        """Raises if one is damaged; a log that is read only may have none."""
+        if self._has_table("cursors"):
+            self.cursors()
+
+    def _has_table(self, name: str) -> bool:
+        return bool(self._fetch("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)))
+
     def snapshots(self) -> list[SnapshotRow]:
         """Newest first."""
         rows = self._fetch("SELECT * FROM snapshots ORDER BY version DESC")
         return [SnapshotRow(*_opened(row, "snapshot")) for row in rows]
 
-    def versions_with_folders(self) -> set[int]:
-        """The commits that have rows in Parquet folders."""
-        query = "SELECT DISTINCT version FROM changes WHERE substr(came, 1, 1) = X'50' OR substr(went, 1, 1) = X'50'"
-        return {version for (version,) in self._fetch(query)}
+    def has_folders(self, version: int) -> bool:
+        """Whether the commit has rows in Parquet folders."""
+        query = f"SELECT 1 FROM changes WHERE version = ? AND {_IN_FOLDERS}"  # noqa: S608
+        return bool(self._fetch(query, (version,)))
 
     def _fetch(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with self._guard, _reading():

@@ -14,11 +14,12 @@ from upshot.store.folders import DELTAS, LOCK, LOG, NEW_LOG, SNAPSHOTS
 from upshot.store.lock import StoreLock
 from upshot.store.log import FORMAT, Log, create_log, header_format
 from upshot.store.recovery import Recovered, recover
+from upshot.store.retention import Retention
 from upshot.store.store import Store
 from upshot.store.trouble import damaged, failed
 
 
-def open_store(path: str | os.PathLike[str]) -> Store:
+def open_store(path: str | os.PathLike[str], retention: Retention = Retention()) -> Store:  # noqa: B008 - immutable
     """The store in this folder, locked and read; a new one if there is no folder, or an empty one. An error leaves a
     store that is there as it was."""
     try:
@@ -37,8 +38,7 @@ def open_store(path: str | os.PathLike[str]) -> Store:
             _create(root)
         recovered = _recovered(root)
         log = Log(root)
-        _complete(root, log)
-        return Store(root, lock, log, recovered)
+        return _opened(root, lock, log, recovered, retention)
     except BaseException:
         lock.release()
         raise
@@ -70,12 +70,15 @@ def _create(root: Path) -> None:
         raise failed(f"be made at `{root}`", error) from error
 
 
-def _complete(root: Path, log: Log) -> None:
+def _opened(root: Path, lock: StoreLock, log: Log, recovered: Recovered, retention: Retention) -> Store:
     try:
         log.complete(uuid.uuid4().hex)
-    except sqlite3.Error as error:
+        return Store(root, lock, log, recovered, retention)
+    except BaseException as error:
         log.close()
-        raise failed(f"be opened at `{root}`", error) from error
+        if isinstance(error, sqlite3.Error):
+            raise failed(f"be opened at `{root}`", error) from error
+        raise
 
 
 def _recovered(root: Path) -> Recovered:
@@ -86,6 +89,7 @@ def _recovered(root: Path) -> Recovered:
         if not found.isdigit():
             raise damaged(f"`{root / LOG}` does not say which format it has")
         _refuse_newer(root, int(found))
+        reader.check_cursors()
         return recover(reader, root)
     finally:
         reader.close()

@@ -27,7 +27,7 @@ _MANY = 200_000
 @dataclass(slots=True)
 class Tail:
     """What is replayed when a store is opened: the rows of the snapshot, then those of the changes since; how many of
-    these, and how many bytes, are in the log itself."""
+    these, and how many bytes, are in the log itself. A commit costs something even if no row changed."""
 
     snapshot_rows: int = 0
     rows: int = 0
@@ -36,6 +36,7 @@ class Tail:
 
     def grow(self, changes: Iterable[ChangeRow], sign: int = 1) -> None:
         """By the changes of one commit, or back."""
+        self.rows += sign
         for change in changes:
             for count, side in ((change.inserted, change.came), (change.deleted, change.went)):
                 self.rows += sign * count
@@ -69,6 +70,8 @@ def recover(log: Log, root: Path) -> Recovered:
         raise damaged(f"there is a snapshot of version {after} and the last commit is {last}")
     if newest:
         replay.start(newest, log.definition_at(after))
+    if last > after and log.first_version() > after + 1:
+        raise damaged(f"the commit of version {after + 1} is missing")
     definitions = {definition.version: definition for definition in log.definitions(after, last)}
     version = after
     for commit in log.commits(after, last):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from upshot.core.errors import EngineError
 from upshot.core.rows import Rows
 from upshot.store.encoding import (
     FolderSide,
@@ -32,11 +33,14 @@ from upshot.store.folders import (
     settle_files,
     settle_folder,
     version_folder,
+    version_of,
 )
 from upshot.store.lock import StoreLock
 from upshot.store.log import ChangeRow, CommitRow, DefinitionRow, Encoded, Log, OutboxRow, SnapshotRow
 from upshot.store.recovery import Recovered, Tail
-from upshot.store.trouble import failed
+from upshot.store.retention import Past, Retention
+from upshot.store.trouble import failed, forgotten
+from upshot.store.unused import UnusedFolders
 
 log = logging.getLogger("upshot.store")
 
@@ -51,11 +55,13 @@ class Store:
     `recovered` is the state it was opened with. An engine may read its folders for as long as the store is open.
     """
 
-    def __init__(self, root: Path, lock: StoreLock, log: Log, recovered: Recovered) -> None:
+    def __init__(self, root: Path, lock: StoreLock, log: Log, recovered: Recovered, retention: Retention) -> None:
         self.root = root
         self.recovered = recovered
         self.tail = recovered.tail
         self._lock, self._log = lock, log
+        self._past = Past(log, retention, recovered.snapshot)
+        self._unused = UnusedFolders()
         self._in_doubt: Sequence[Encoded] = ()
 
     def close(self) -> None:
@@ -93,11 +99,13 @@ class Store:
             self._in_doubt = ()
         for encoded in group:
             self.tail.grow(encoded.changes)
+        self._past.grow([encoded.commit.bytes for encoded in group])
 
     def retract(self, encoded: Encoded) -> None:
         """Takes back the last commit, which nobody was told of. If that fails it is tried again before the next one."""
         self._in_doubt = (encoded,)
         self.tail.grow(encoded.changes, -1)
+        self._past.grow([encoded.commit.bytes], -1)
         self._clear([encoded.commit.version])
 
     def discard(self, group: Sequence[Encoded]) -> None:
@@ -176,6 +184,7 @@ class Store:
             # The record may be on the disk all the same, so the folder stays until the store is opened again.
             raise failed(f"write a snapshot of version {version}", error) from error
         self.tail = Tail(sum(sizes[name] for name in relations))
+        self._past.floor = version
         self._drop_snapshots([row for row in earlier if row.version not in (self.recovered.snapshot, version)])
 
     def _save(self, folder: Path, relations: Relations, sizes: Mapping[str, int], save: Save) -> dict[str, object]:
@@ -194,8 +203,7 @@ class Store:
     def _drop_snapshots(self, rows: list[SnapshotRow]) -> None:
         try:
             self._log.remove_snapshots([row.version for row in rows])
-            for name in _folders_of(rows):
-                remove_folder(self.root / SNAPSHOTS / name)
+            self._unused.add(self.root / SNAPSHOTS / name for name in _folders_of(rows))
         except (OSError, sqlite3.Error) as error:
             log.warning("superseded snapshots stay until the store is opened again: %s", error)
 
@@ -206,9 +214,54 @@ class Store:
         try:
             self._log.remove_snapshots([row.version for row in snapshots[1:]])
             _keep_only(self.root / SNAPSHOTS, _folders_of(snapshots[:1]))
-            _keep_only(self.root / DELTAS, {version_folder(version) for version in self._log.versions_with_folders()})
+            _keep_only(self.root / DELTAS, self._folders_of_commits())
         except (OSError, sqlite3.Error) as error:
             raise failed("remove what was left half-written", error) from error
+
+    def _folders_of_commits(self) -> set[str]:
+        """The folders of deltas that a commit speaks of."""
+        found = {version_of(each.name) for each in (self.root / DELTAS).glob("*")}
+        return {version_folder(each) for each in found if each is not None and self._log.has_folders(each)}
+
+    # ---- retention ----------------------------------------------------------------------------------
+
+    def trim_if_due(self) -> None:
+        """Drops a slice of the oldest commits, if there are more than are to be kept and enough were made since the
+        last slice. What fails is only logged: it is tried again."""
+        if self._past.is_due:
+            try:
+                self.trim()
+            except EngineError as error:
+                log.warning("old commits stay in the store for now: %s", error)
+
+    def trim(self) -> bool:
+        """Drops a slice of the oldest commits that are not to be kept, and gives some free room back to the file
+        system; whether there may be more to do."""
+        try:
+            folders = self._past.drop_slice()
+            more = self._past.shrink()
+        except sqlite3.Error as error:
+            raise failed("drop old commits", error, help="they are kept for now") from error
+        # An engine may still read what the state was restored from; when the store is opened again it is removed.
+        read = range(self.recovered.snapshot + 1, self.recovered.version + 1)
+        self._unused.add(self._deltas(version) for version in folders or () if version not in read)
+        return more or folders is not None
+
+    @property
+    def wants_snapshot(self) -> bool:
+        """Whether there is more to drop once a newer snapshot is written."""
+        return self._past.is_held_by_recovery
+
+    def cursors(self) -> dict[str, int]:
+        """How far those have read who told: what they have not is kept for them, for a time."""
+        return self._past.cursors()
+
+    def put_cursors(self, versions: Mapping[str, int | None]) -> None:
+        """Makes cursors durable, all of them or none; those without a version are removed."""
+        try:
+            self._past.put_cursors(versions)
+        except sqlite3.Error as error:
+            raise failed("write cursors", error, help="the cursors are as before") from error
 
     # ---- the past -----------------------------------------------------------------------------------
 
@@ -228,6 +281,8 @@ class Store:
 
     def changes(self, version: int) -> dict[str, tuple[Relation, Rows, Rows]]:
         """What one commit changed, relation by relation."""
+        if version <= self.oldest:
+            raise forgotten(version - 1, self.oldest)
         definition = self._log.definition_at(version)
         relations = relations_from(definition.relations) if definition else {}
         return {

@@ -22,6 +22,14 @@ def failed(what: str, why: object, *, help: str = "nothing was committed") -> En
     )
 
 
+def forgotten(since: int, oldest: int) -> UsageError:
+    return UsageError(
+        f"changes since version {since} are not kept any more; those since {oldest} are",
+        code="history-not-kept",
+        help="start again from all rows; `keep` in `upshot.connect` says how much is kept",
+    )
+
+
 def not_durable(lacks: str) -> UsageError:
     return UsageError(
         f"a database in memory {lacks}", code="not-durable", help='open one in a folder: upshot.connect("dir/")'

@@ -1,0 +1,118 @@
+"""How much of its past a durable database keeps: as a user says it, for whom, and letting go of the rest at once."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from upshot.core.diagnostic import did_you_mean
+from upshot.core.errors import UsageError
+from upshot.database.budget import byte_count
+from upshot.database.state import State
+from upshot.store import Retention, Store
+from upshot.store.retention import EVERYTHING
+from upshot.store.trouble import not_durable
+
+_BREATH = 0.001
+"""Seconds between two slices, so that commits come in between."""
+_BOUNDS = ("commits", "bytes", "age")
+
+
+def retention_of(keep: Any) -> Retention:
+    """What `connect(keep=…)` says: nothing for the usual bounds, "all", a number of commits, or bounds by name.
+
+    >>> retention_of({"commits": 1000, "bytes": "1GiB"})
+    Retention(commits=1000, bytes=1073741824, age=None)
+    """
+    if keep is None:
+        return Retention()
+    if keep == "all":
+        return EVERYTHING
+    given = keep if isinstance(keep, Mapping) else {"commits": keep}
+    for name in given:
+        if name not in _BOUNDS:
+            hint = did_you_mean(str(name), _BOUNDS) or "the bounds are `commits`, `bytes` and `age`"
+            raise UsageError(f"`keep` has no bound `{name}`", code="wrong-argument", help=hint)
+    commits, size, age = (given.get(name) for name in _BOUNDS)
+    if commits is not None and (not isinstance(commits, int) or isinstance(commits, bool) or commits < 1):
+        hint = 'pass a number of commits, "all", or bounds such as {"commits": 100_000, "bytes": "1GiB"}'
+        raise UsageError(f"`keep` cannot be {commits!r}", code="wrong-argument", help=hint)
+    if age is not None and (not isinstance(age, dt.timedelta) or age <= dt.timedelta(0)):
+        hint = "pass a span of time, as in datetime.timedelta(days=7)"
+        raise UsageError(f"the `age` in `keep` cannot be {age!r}", code="wrong-argument", help=hint)
+    return Retention(commits, None if size is None else byte_count("bytes", size), age)
+
+
+class Cursors:
+    """How far readers of the past have come, by name: the changes after a cursor's version are kept for it beyond the
+    usual bounds, up to four times these. One that is further behind is overruled: reading from there is
+    `history-not-kept`. A durable database has them on the disk when `set` returns. Any thread may call."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def set(self, name: str, version: int) -> None:
+        """Notes that the reader has everything up to this version, and needs what comes after it."""
+        self.set_all({name: version})
+
+    def set_all(self, versions: Mapping[str, int | None]) -> None:
+        """Several with one write, all of them or none; where there is None, the cursor is removed."""
+        store = self._store()
+        current, oldest = self._state.shown, store.oldest
+        for name, version in versions.items():
+            if version is not None and not oldest <= version <= current:
+                raise UsageError(
+                    f"changes since version {version}, where `{name}` is to stand, are not kept; those since "
+                    f"{oldest} are, until {current}",
+                    code="history-not-kept",
+                    help="start again from all rows, and set the cursor to their version",
+                )
+        if versions:
+            store.put_cursors(versions)
+
+    def remove(self, name: str) -> None:
+        """Nothing is kept for this one any more; if there is no such cursor, nothing happens."""
+        self._store().put_cursors({name: None})
+
+    def all(self) -> dict[str, int]:
+        """Every cursor with its version, overruled ones too."""
+        return self._store().cursors()
+
+    def _store(self) -> Store:
+        self._state.open()
+        if self._state.journal is None:
+            raise not_durable("has no past that could be kept")
+        return self._state.journal.store
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What is kept after a compaction: the changes since version `oldest`; `dropped` commits went."""
+
+    oldest: int
+    dropped: int
+
+
+def compact(state: State) -> Compacted:
+    """Drops all that is not to be kept, in slices between which others commit; writes a snapshot first if commits are
+    there only because opening the database still needs them."""
+    state.open()
+    if state.journal is None:
+        raise not_durable("has nothing to compact")
+    journal, store = state.journal, state.journal.store
+    before = store.oldest
+    _trim(state, store)
+    if store.wants_snapshot:
+        with state.writing("compact the database") as engine:
+            journal.snapshot(engine, state.version, state.compiled)
+        _trim(state, store)
+    return Compacted(store.oldest, store.oldest - before)
+
+
+def _trim(state: State, store: Store) -> None:
+    while store.trim():
+        time.sleep(_BREATH)
+        state.open()
