@@ -34,25 +34,7 @@ def test_a_pattern_that_would_backtrack_for_ever_is_answered_soon(expression: st
 
 def test_states_that_are_followed_together_agree_with_backtracking() -> None:
     made = random.Random(11)
-    pieces = [
-        r"a",
-        r"b",
-        r".",
-        r"[ab]",
-        r"[^a]",
-        r"\w",
-        r"\d",
-        r"\s",
-        r"a*",
-        r"b+?",
-        r"(a|b)",
-        r"(ab|ba)*",
-        r"(a+)+",
-        r"a{1,3}",
-        r"$",
-        r"^",
-        r"\b",
-    ]
+    pieces = [*r"ab.^$", "[ab]", "[^a]", r"\w", r"\d", r"\s", r"\b", "a*", "b+?", "(a|b)", "(ab|ba)*", "(a+)+", "a{1,3}"]
     for _ in range(3_000):
         expression = "".join(made.choice(pieces) for _ in range(made.randrange(1, 6)))
         text = "".join(made.choice("ab1 \n") for _ in range(made.randrange(0, 7)))
@@ -102,5 +84,5 @@ def test_a_transaction_that_takes_too_long_is_undone() -> None:
         db.define(".decl e(x: number)\n.decl sum(x: number)\nsum(X) :- e(X), e(Y), e(Z), X + Y + Z < 0.")
         with pytest.raises(LimitError), time_limit(0.5), db.transaction() as tx:
             tx.insert("e", [(i,) for i in range(5_000)])
-        assert (len(db.rows("e")), db.version) == (0, 0)
+        assert (len(db.rows("e")), db.version) == (0, 1)
         db.verify()

@@ -41,7 +41,10 @@ def execute(code: int, pc: int, tables: int, indexes: int, regs: int, cursors: i
             pc, fresh = -pc, 0
         op = load8(code, pc)
         steps += 1
-        if op == L.I_PROBE:
+        if steps > budget and fresh == 0 and (op == L.I_PROBE or op == L.I_SCAN):
+            # A join far inside can take for ever while the driver stands still.
+            pc = suspend(state, L.SPENT, 0, -pc)
+        elif op == L.I_PROBE:
             pc = probe(code, pc, fresh, tables, indexes, regs, cursors, state)
         elif op == L.I_PROBE_EMIT:
             pc = probe_emit(code, pc, fresh, tables, indexes, regs, cursors, state)
