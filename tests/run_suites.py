@@ -97,6 +97,7 @@ SUITES = (
     Suite("docs", "tests/docs", 60),
     Suite("bench", "tests/bench", 60),
     Suite("store", "tests/store", 90),
+    Suite("client", "tests/client", 90),
     Suite("spark", "tests/spark", 1200, unless=_NO_SPARK),
     Suite("pipeline", "tests/pipeline", 900, unless=_NO_SPARK),
     Suite("cluster", "tests/cluster", 340, unless=_NO_SPARK),

@@ -159,7 +159,7 @@ def test_a_change_that_does_not_follow_makes_the_copy_start_over(wrong: bytes) -
             assert copy.rows == {(1, 2), (5, 6)}
         assert cursors(service) == [None, None]
     assert "does not follow" in troubles[0].message
-    assert [(c.version, c.inserted, c.snapshot) for c in seen][1:] == [(4, {(5, 6)}, True)]
+    assert [(c.version, c.inserted, c.renewed) for c in seen][1:] == [(4, {(5, 6)}, True)]
 
 
 def test_a_snapshot_that_comes_again_is_told_as_the_net_difference() -> None:
@@ -172,7 +172,7 @@ def test_a_snapshot_that_comes_again_is_told_as_the_net_difference() -> None:
     assert cursors(service) == [None, 3]
     again = seen[1]
     assert (again.version, again.inserted, again.deleted) == (90, {(3, 4)}, {(1, 2)})
-    assert (again.snapshot, again.reason) == (True, "history-not-kept")
+    assert (again.snapshot, again.renewed, again.reason) == (False, True, "history-not-kept")
 
 
 def test_other_columns_come_with_a_snapshot() -> None:

@@ -15,13 +15,17 @@ KEBAB = re.compile(r"[a-z]+(-[a-z0-9]+)+")
 DOCUMENTED = re.compile(r"^(?:\||#+|[-*])\s*`([a-z]+(?:-[a-z0-9]+)*)`", re.MULTILINE)
 
 OTHER_WORDS = {
+    "content-type",
     "fact-dir",
+    "no-store",
     "output-dir",
+    "retry-after",
+    "upshot-copy-1",
     "what-if",
     "utf-8",
     "utf-8-sig",
 }
-"""Words of the source that look like a slug and are none: options, commands, encodings."""
+"""Words of the source that look like a slug and are none: options, commands, encodings, headers."""
 
 
 def _used() -> set[str]:

@@ -24,13 +24,14 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Exactly what came and what went since the step before. With `snapshot` the step is not one commit but the net
-    difference to everything the copy held before; of the first snapshot everything is inserted."""
+    """Exactly what came and what went since the step before. A `snapshot` is the first step: everything is inserted. A
+    `renewed` one is not a commit but the net difference to a new snapshot; `reason` says why there had to be one."""
 
     version: int
     inserted: frozenset[Row]
     deleted: frozenset[Row]
     snapshot: bool = False
+    renewed: bool = False
     reason: str = ""
 
     def __bool__(self) -> bool:

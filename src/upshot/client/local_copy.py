@@ -196,8 +196,9 @@ class Copy:
     def _renewed(self, snapshot: Snapshot) -> Change:
         """The net difference to what the copy held. Rows of other columns share nothing with it."""
         with self._changed:
-            held = frozenset(self._rows)
-        return Change(snapshot.version, snapshot.rows - held, held - snapshot.rows, True, snapshot.reason)
+            held, first = frozenset(self._rows), self._version is None
+        came, went = snapshot.rows - held, held - snapshot.rows
+        return Change(snapshot.version, came, went, snapshot=first, renewed=not first, reason=snapshot.reason)
 
     def _contradicts(self, change: Change) -> bool:
         """Only this thread changes the rows. A change that deletes what is not there or inserts what is means that one

@@ -1,0 +1,107 @@
+"""`upshot follow`: what a served view holds, then what each commit changes in it."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from upshot.cli.settings import OK
+from upshot.cli.terminal import Terminal
+from upshot.client import Change, Client, Copy
+from upshot.core.diagnostic import Diagnostic, Severity
+from upshot.core.errors import Error
+from upshot.core.json_values import rows_to_json
+from upshot.core.row_sets import row_set
+from upshot.core.rows import Row, Rows
+from upshot.core.schema import Schema
+
+_WAITING = 1_000
+"""Changes that wait to be printed; beyond that no more are read from the service, which then lets go of us."""
+_LOOK = 0.5
+
+
+def follow(
+    terminal: Terminal,
+    url: str,
+    view: str,
+    *,
+    where: str | None,
+    since: int | None,
+    every: float | None,
+    state: Path | None,
+    ca: Path | None,
+    insecure: bool,
+    once: bool,
+) -> int:
+    """One line for what there is, one for each change, until interrupted. With `once` only the first."""
+    with Client(url, ca=ca, insecure=insecure) as client:
+        if once:
+            terminal.data(_now(client, view, where, since))
+        else:
+            _follow(terminal, client, view, where=where, since=since, every=every, state=state)
+    return OK
+
+
+def _now(client: Client, view: str, where: str | None, since: int | None) -> str:
+    if since is not None:
+        version, inserted, deleted = client.changes(view, since, where)
+        return _line(view, Change(version, row_set(inserted), row_set(deleted)))
+    rows = client.rows(view, where)
+    return _line(view, Change(rows.version, row_set(rows), frozenset(), snapshot=True))
+
+
+def _follow(terminal: Terminal, client: Client, view: str, **options: Any) -> None:
+    waiting: queue.Queue[Change] = queue.Queue(_WAITING)
+    leaving = threading.Event()
+
+    def heard(change: Change) -> None:
+        while not leaving.is_set():
+            try:
+                waiting.put(change, timeout=_LOOK)
+            except queue.Full:
+                continue
+            return
+
+    def trouble(error: Error) -> None:
+        note = Diagnostic(error.code, error.message, help="following goes on by itself", severity=Severity.NOTE)
+        terminal.report([note])
+
+    try:
+        with client.follow(view, on_change=heard, on_trouble=trouble, **options) as copy:
+            try:
+                _print_all(terminal, copy, waiting)
+            finally:
+                leaving.set()
+    finally:
+        leaving.set()
+
+
+def _print_all(terminal: Terminal, copy: Copy, waiting: queue.Queue[Change]) -> None:
+    """Ends only by an exception: an interruption, a closed pipe, or what ended the copy."""
+    while True:
+        try:
+            change = waiting.get(timeout=_LOOK)
+        except queue.Empty:
+            if not copy.is_open:
+                copy.wait(copy.version + 1)
+            continue
+        terminal.data(_line(copy.view, change))
+        terminal.out.flush()
+
+
+def _line(view: str, change: Change) -> str:
+    """As `upshot watch` prints a commit; a snapshot is marked, and so is what is not a commit but the difference to a
+    new snapshot."""
+    came, went = rows_to_json(_sorted(change.inserted)), rows_to_json(_sorted(change.deleted))
+    marks = ', "snapshot": true' * change.snapshot + ', "renewed": true' * change.renewed
+    marks += f', "reason": {json.dumps(change.reason)}' if change.reason else ""
+    changes = f'{json.dumps(view)}: {{"insert": {came}, "delete": {went}}}'
+    return f'{{"version": {change.version}, "changes": {{{changes}}}{marks}}}'
+
+
+def _sorted(rows: Iterable[Row]) -> list[Row]:
+    return Rows.of(Schema("rows", ()), list(rows)).sorted()
