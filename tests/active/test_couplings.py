@@ -199,6 +199,78 @@ def test_a_function_that_is_missing_is_missed_before_the_commit() -> None:
         assert db.rows("fact") == []
 
 
+@pytest.mark.parametrize("coupling", ["deferred", "after"])
+@pytest.mark.parametrize(
+    ("per", "function", "cure"),
+    [
+        ("set", lambda: None, "`def tell(rows)`, or `def tell(value1, value2)`"),
+        ("set", lambda a, b, c: None, "`def tell(rows)`"),
+        ("instance", lambda rows: None, "`def tell(value1, value2)`"),
+        ("instance", lambda a, firing: None, "`def tell(value1, value2)`"),
+    ],
+)
+def test_a_function_with_other_parameters_is_refused_before_the_commit(
+    coupling: str, per: str, function: Any, cure: str
+) -> None:
+    with upshot.connect() as db:
+        db.define(BASE + f".rule gone(X) coupling={coupling} per={per} on insert fact(X) do call tell(X, 1).")
+        db.action("tell", function)
+        with pytest.raises(upshot.RuleError, match="which it does not take") as caught:
+            insert(db, fact=[(1,)])
+        assert caught.value.code == "action-signature"
+        assert cure in caught.value.help
+        assert db.rows("fact") == []
+        assert db.pending() == ()
+
+
+@pytest.mark.parametrize("name", ["", "two words", 3, None])
+def test_a_function_needs_a_name_that_a_rule_can_call(name: Any) -> None:
+    with upshot.connect() as db, pytest.raises(upshot.UsageError, match="no rule can call"):
+        db.action(name, print)
+
+
+def test_a_veto_after_the_commit_comes_too_late_and_says_so() -> None:
+    def refuse(rows: list[Any]) -> None:
+        raise upshot.Veto("no")
+
+    with upshot.connect() as db:
+        db.define(BASE + ".rule gone(X) on insert fact(X) do call refuse(X).")
+        db.action("refuse", refuse)
+        (firing,) = insert(db, fact=[(1,)]).firings
+        assert isinstance(firing.error, upshot.RuleError)
+        assert firing.error.message == "rule `gone` cannot refuse a transaction that is committed: no"
+        assert "coupling=deferred" in firing.error.help
+        assert db.rows("fact") == [(1,)]
+
+
+def test_a_function_may_ask_its_firing_in_every_coupling() -> None:
+    answers: list[Any] = []
+
+    def tell(rows: list[Any], firing: upshot.Firing) -> None:
+        assert firing.query is not None
+        answers.append((firing.coupling, firing.query("fact(X), X > $low", low=0).sorted()))
+
+    with upshot.connect() as db:
+        for coupling in ("immediate", "deferred", "after"):
+            db.define(
+                BASE * (coupling == "immediate")
+                + f".rule {coupling} coupling={coupling} on insert fact(X) do call tell(X)."
+            )
+        db.action("tell", tell)
+        assert all(firing.query is None for firing in insert(db, fact=[(0,), (1,)]).firings)
+    assert answers == [("immediate", [(1,)]), ("deferred", [(1,)]), ("after", [(1,)])]
+
+
+def test_what_cannot_be_computed_names_the_rule_and_not_the_clause() -> None:
+    with upshot.connect() as db:
+        db.define(BASE + ".rule turn(X) on insert fact(X) do insert log(1 / X).")
+        with pytest.raises(upshot.DataError) as caught:
+            insert(db, fact=[(0,)])
+        assert caught.value.message == "division by zero in rule `turn`"
+        assert "nothing was committed" in caught.value.help
+        assert db.rows("fact") == []
+
+
 def test_changes_after_the_commit_are_a_transaction_of_their_own() -> None:
     versions: list[Any] = []
     with upshot.connect() as db:

@@ -258,3 +258,22 @@ def test_a_table_that_is_registered_is_a_transaction_and_fires() -> None:
         db.define(BASE + ".rule note(X) when fact(X) do insert log(X).")
         db.register("fact", pandas.DataFrame({"x": [1, 2]}))
         assert db.rows("log") == [(1,), (2,)]
+
+
+@pytest.mark.parametrize(
+    ("text", "slug", "help"),
+    [
+        (".decl view(x: number) view(X) :- old fact(X).", "state-outside-rule", "remove `old`"),
+        (".deny wrong(X) :- inserted fact(X).", "state-outside-rule", "remove `inserted`"),
+        (".rule r(X) on update fact(X) do call f(X).", "unexpected-token", "`on change`"),
+        (".rule r(X) on insert fact(X) do call f(X). .activate r(1)", "unexpected-token", "`.activate reorder(I ="),
+        (".rule r(X) on insert fact(X).", "unexpected-token", "a rule reads"),
+    ],
+)
+def test_a_mistake_is_told_once_and_with_a_cure(text: str, slug: str, help: str) -> None:
+    with upshot.connect() as db:
+        with pytest.raises(upshot.ProgramError) as caught:
+            db.define(".decl fact(x: number)\n" + text)
+        (found,) = caught.value.diagnostics
+        assert found.slug == slug
+        assert help in found.help

@@ -230,3 +230,16 @@ def test_check_lists_rules_and_warns_of_cycles(upshot: Run, files: tuple[Path, P
     assert "rule reorder(I: symbol, N: number): deferred, strict" in ended.out
     cyclic = upshot("check", write("up.dl", ".decl n(x: number) .rule up(X) on insert n(X) do insert n(X + 1)."))
     assert "warning[rules-may-not-terminate]" in cyclic.err
+
+
+def test_check_looks_at_the_calls_if_it_is_given_the_functions(
+    upshot: Run, files: tuple[Path, Path], write: Write
+) -> None:
+    assert upshot("check", files[0], "--actions", files[1]).code == 0
+    other = write("other.py", "def tell(): pass\n")
+    ended = upshot("check", files[0], "--actions", other)
+    assert ended.code == 1
+    assert "rule `ordered` calls `tell` with the list of its rows, which it does not take" in ended.err
+    assert "rule `judged` calls `judge`, which is not registered" in ended.err
+    assert ended.err.endswith("stock.dl: 2 errors, 1 warning\n")
+    assert upshot("check", files[0], "--actions", files[0].parent / "none.py").code == 2

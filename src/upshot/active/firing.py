@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from upshot.check.program import CheckedRule, RuleAction
+from upshot.check.program import RuleAction
 from upshot.core.row_sets import row_set
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Schema
@@ -18,7 +18,7 @@ class Firing:
     is called gets one that names the call, the same when it is made again after a crash. `error` is what went wrong
     after the commit, if something did.
 
-    While a transaction is open, `query` answers from the state that the rule sees; afterwards it is None.
+    While a function runs, `query` answers from the state that it sees; otherwise it is None.
     """
 
     rule: str
@@ -30,11 +30,6 @@ class Firing:
     key: str = ""
     error: Exception | None = None
     query: Callable[..., Rows] | None = field(default=None, repr=False, compare=False)
-
-
-def shown_schema(rule: CheckedRule) -> Schema:
-    """The columns that users see of a rule's instances."""
-    return rule.visible
 
 
 def shown(rule: str, instances: Rows, places: Sequence[int]) -> Rows:

@@ -17,6 +17,7 @@ from upshot.active.cascade import Cascade
 from upshot.active.firing import Firing, arguments, shown
 from upshot.active.rules import AFTER, DEFERRED, IMMEDIATE, ActiveRules
 from upshot.check.program import CheckedRule, Clause, RuleAction
+from upshot.core.errors import DataError
 from upshot.core.operations import DELETED, INSERTED
 from upshot.core.row_sets import row_set
 from upshot.core.rows import Row, Rows
@@ -148,7 +149,10 @@ class RuleRun:
         """Rules with instances, as their turns come; what they change counts for the next."""
         while (turn := self._processor.next(names)) is not None:
             rule = self._rules.rules[turn.rule.name]
-            rows = self._instances(rule, turn.window)
+            try:
+                rows = self._instances(rule, turn.window)
+            except DataError as error:
+                raise _of_rule(error, rule) from None
             if rows:
                 yield rule, Rows.of(rule.instance, list(rows))
 
@@ -182,6 +186,14 @@ class RuleRun:
             stage(action.target, arguments(rows, action))
         self._propagate()
         self._processor.acted(rule.name)
+
+
+def _of_rule(error: DataError, rule: CheckedRule) -> DataError:
+    """The error of a rule's condition or of a value that its actions compute. The engine names the clause it ran, which
+    is none that users know."""
+    what, _, _ = error.message.partition(" in the rule for `")
+    hint = f"{error.help}; nothing was committed" if error.help else "nothing was committed"
+    return type(error)(f"{what} in rule `{rule.name}`", code=error.code, span=rule.span, help=hint)
 
 
 def _firing(rule: CheckedRule, rows: Rows) -> Firing:

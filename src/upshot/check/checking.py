@@ -54,7 +54,8 @@ def check(program: Program) -> CheckedProgram:
     denied = frozenset(d.head.relation for d in sorted_items.denies)
     input_part = _input_parts(known, denied, sorted_items.directives)
     maker = ClauseMaker(known.schemas, known.vague, types, findings)
-    names = NameCheck(known.schemas, denied, findings)
+    active = frozenset(rule.name for rule in sorted_items.active)
+    names = NameCheck(known.schemas, denied, findings, rules=active)
     clauses, facts = _rules(sorted_items.rules, maker, names)
     clauses += [_load_clause(known.schemas[view], part) for view, part in input_part.items()]
     constraints = constraint_clauses(sorted_items.denies, maker, names)

@@ -32,13 +32,15 @@ MOST_NESTED_AGGREGATES = 16
 
 @dataclass(frozen=True, slots=True)
 class NameCheck:
-    """`constraints` are relations that no rule may use; `states` allows `old r(…)` as in active rules."""
+    """`constraints` are relations that no rule may use, `rules` the names of active rules, which are none; `states`
+    allows `old r(…)` as in active rules."""
 
     schemas: Mapping[str, Schema]
     constraints: frozenset[str]
     findings: Findings
     parameters: bool = False
     states: bool = False
+    rules: frozenset[str] = frozenset()
 
     def formula(self, formula: Formula) -> bool:
         """Reports every unknown or misplaced name; False when aggregates nest too deep to go on."""
@@ -79,12 +81,15 @@ class NameCheck:
                 help="define a view for its witnesses, and deny that view",
             )
             return
+        is_rule = name in self.rules
         self.findings.error(
             "unknown-relation",
-            f"relation `{name}` is not declared",
+            f"`{name}` is an active rule, not a relation" if is_rule else f"relation `{name}` is not declared",
             span,
-            label="unknown",
-            help=self.findings.suggest(name, self.schemas, f"declare it: `.decl {name}(…)`"),
+            label="has no rows" if is_rule else "unknown",
+            help="read what its condition reads, or let it insert into a relation"
+            if is_rule
+            else self.findings.suggest(name, self.schemas, f"declare it: `.decl {name}(…)`"),
         )
 
     def _walk(self, stack: list[tuple[Formula | Term, str, int]]) -> bool:

@@ -108,7 +108,7 @@ def constraint_policies(
                 f"there is no constraint `{policy.name}`",
                 policy.span,
                 label="unknown",
-                help=findings.suggest(policy.name, result, f"define it: `.deny {policy.name}(…) :- …`"),
+                help=findings.suggest(policy.name, result, "constraints are defined by `.deny name(…) :- …`"),
             )
         for option, value in policy.options:
             valid = _valid(policy.name, option, value, DENY_VALUES, given, policy.span, findings)

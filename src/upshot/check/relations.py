@@ -84,7 +84,7 @@ def _keys(declaration: Declaration, positions: dict[str, int], findings: Finding
                     f"key column `{name}` is not a column of `{declaration.name}`",
                     declaration.span,
                     label=f"has no column `{name}`",
-                    help=findings.suggest(name, positions, "name one of its columns"),
+                    help=findings.suggest(name, positions, f"its columns are {', '.join(positions)}"),
                 )
             elif position in place:
                 findings.error(

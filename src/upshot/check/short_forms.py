@@ -285,7 +285,7 @@ class _Maker:
             f"`{name}` is not a column of `{schema.name}`",
             span,
             label=f"has no column `{name}`",
-            help=self._findings.suggest(name, names, "name one of its columns"),
+            help=self._findings.suggest(name, names, f"its columns are {', '.join(names)}"),
         )
 
     def _wrong_number(self, form: ForeignKey) -> None:

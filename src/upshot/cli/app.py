@@ -105,13 +105,18 @@ def demo(
 
 
 @app.command()
-def check(file: ProgramFile, engine: EngineOption = Engine.AUTO, format: FormatOption = Format.TEXT) -> None:
+def check(
+    file: ProgramFile,
+    actions: ActionFile = None,
+    engine: EngineOption = Engine.AUTO,
+    format: FormatOption = Format.TEXT,
+) -> None:
     """Find everything that is wrong with a program."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.check import check
 
-        return check(terminal, file)
+        return check(terminal, file, actions)
 
     finish(body, format)
 

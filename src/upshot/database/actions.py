@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,8 @@ from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import Error, RuleError, UsageError, Veto
 
 Function = Callable[..., object]
+_UNDONE = "nothing was committed; "
+_STANDS = "the transaction stands; the call stays in the outbox; "
 _NOT_RUN_BY_A_CALL = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 
 
@@ -24,39 +26,66 @@ class Actions:
         self._functions: dict[str, Function] = {}
         self._told: dict[str, bool] = {}
         self._needed: dict[str, int] = {}
+        self._signatures: dict[str, inspect.Signature | None] = {}
 
     def __contains__(self, name: str) -> bool:
         return name in self._functions
 
     def register(self, name: str, function: Function) -> None:
         """A function under a name that rules use; one that is there already is replaced."""
-        if not name or not callable(function):
-            message = f"the action `{name}` cannot be called" if name else "an action has a name"
+        is_name = isinstance(name, str) and name.replace("?", "_").isidentifier()
+        if not is_name or not callable(function):
+            message = f"the action `{name}` cannot be called" if is_name else f"no rule can call a function `{name}`"
             raise UsageError(message, code="wrong-argument", help='as in db.action("tell", function)')
         if any(kind(function) for kind in _NOT_RUN_BY_A_CALL):
             message = f"the action `{name}` does nothing when it is called: it is a coroutine or a generator"
             raise UsageError(message, code="wrong-argument", help="pass an ordinary function, which may run it")
         self._functions[name] = function
-        parameters = _parameters(function)
+        signature = self._signatures[name] = _signature(function)
+        parameters = () if signature is None else tuple(signature.parameters.values())
         self._told[name] = any(each.name == "firing" and each.kind in _BY_NAME for each in parameters)
         self._needed[name] = sum(each.kind in _BY_PLACE and each.default is each.empty for each in parameters)
         self._needed[name] -= any(each.name == "firing" and each.kind in _BY_PLACE for each in parameters)
 
     def require(self, rule: CheckedRule) -> None:
-        """Raises if the rule calls a function that is not there."""
+        """Raises if the rule calls a function that is not there, or that does not take what the rule hands it."""
+        for fault in self.faults(rule, _UNDONE):
+            raise fault
+
+    def faults(self, rule: CheckedRule, outcome: str = "") -> Iterator[RuleError]:
+        """What stands in the way of a rule's calls; the help begins with the `outcome`."""
         for action in rule.actions:
             if action.kind == "call" and action.target not in self._functions:
-                hint = did_you_mean(action.target, self._functions)
-                cure = f'db.action("{action.target}", function), `--actions FILE.py`, or `actions` in a pipeline file'
-                raise RuleError(
-                    f"rule `{rule.name}` calls `{action.target}`, which is not registered",
-                    code="unknown-action",
-                    span=action.span or rule.span,
-                    help=hint or f"nothing was committed; register it with {cure}",
-                )
+                yield self._unknown(rule, action, outcome)
+            elif action.kind == "call" and not self._fits(action, rule.per):
+                yield _wrong_signature(rule.name, action, rule.per, outcome)
+
+    def _unknown(self, rule: CheckedRule, action: RuleAction, outcome: str) -> RuleError:
+        cure = f'db.action("{action.target}", function), `--actions FILE.py`, or `actions` in a pipeline file'
+        return RuleError(
+            f"rule `{rule.name}` calls `{action.target}`, which is not registered",
+            code="unknown-action",
+            span=action.span or rule.span,
+            help=did_you_mean(action.target, self._functions) or f"{outcome}register it with {cure}",
+        )
+
+    def _fits(self, action: RuleAction, per: str) -> bool:
+        """Whether the function can be called as the rule is going to."""
+        signature = self._signatures[action.target]
+        if signature is None:
+            return True
+        count = 1 if per == "set" and not self._wants_values(action) else len(action.columns)
+        try:
+            signature.bind(*range(count), **({"firing": None} if self._told[action.target] else {}))
+        except TypeError:
+            return False
+        return True
 
     def call(self, firing: Firing, action: RuleAction, per: str) -> None:
-        """Once for all rows, or once for each; each call after a commit has a key of its own."""
+        """Once for all rows, or once for each; each call after a commit has a key of its own. `RuleError` if the
+        function cannot be called like that."""
+        if not self._fits(action, per):
+            raise _wrong_signature(firing.rule, action, per, _STANDS if firing.key else _UNDONE)
         function = self._functions[action.target]
         rows = arguments(firing.instances, action)
         if per == "set" and not self._wants_values(action):
@@ -76,7 +105,11 @@ class Actions:
 
 def failed_call(rule: str, action: RuleAction, error: Exception, *, committed: bool = False) -> RuleError:
     """What a function that failed comes to: the end of the transaction it was called in, unless that is `committed`."""
-    help = "the transaction stands; the call stays in the outbox" if committed else "nothing was committed"
+    help = (_STANDS if committed else _UNDONE).removesuffix("; ")
+    if isinstance(error, Veto) and committed:
+        message = f"rule `{rule}` cannot refuse a transaction that is committed: {error.message}"
+        help += "; a rule that refuses needs `coupling=deferred`"
+        return RuleError(message, code="action-failed", span=action.span, help=help)
     if isinstance(error, Veto):
         message = f"rule `{rule}` refused the transaction: {error.message}"
         return RuleError(message, code="vetoed", span=action.span, help=help)
@@ -85,11 +118,28 @@ def failed_call(rule: str, action: RuleAction, error: Exception, *, committed: b
     return RuleError(message, code="action-failed", span=action.span, help=help)
 
 
-def _parameters(function: Function) -> Sequence[inspect.Parameter]:
+def _wrong_signature(rule: str, action: RuleAction, per: str, outcome: str) -> RuleError:
+    """The error for a function that does not take what a rule hands it."""
+    name, count = action.target, len(action.columns)
+    values = f"`def {name}({', '.join(f'value{i + 1}' for i in range(count))})`"
+    if per == "instance":
+        given, cure = f"{count} value{'s' * (count != 1)} for each instance", values
+    else:
+        given, cure = "the list of its rows", f"`def {name}(rows)`"
+        cure += f", or {values}, to be called for each" * (count > 1)
+    return RuleError(
+        f"rule `{rule}` calls `{name}` with {given}, which it does not take",
+        code="action-signature",
+        span=action.span,
+        help=f"{outcome}define it as {cure}; it may have a parameter `firing` too",
+    )
+
+
+def _signature(function: Function) -> inspect.Signature | None:
     try:
-        return tuple(inspect.signature(function).parameters.values())
+        return inspect.signature(function)
     except (TypeError, ValueError):  # some functions of extension modules do not tell
-        return ()
+        return None
 
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

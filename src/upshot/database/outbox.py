@@ -12,8 +12,10 @@ from typing import Any
 from upshot.active.cascade import endless
 from upshot.active.firing import arguments
 from upshot.active.tasks import Pending, from_task
-from upshot.core.errors import Error, RuleError
+from upshot.core.errors import Error, RuleError, Veto
+from upshot.core.rows import Rows
 from upshot.database.actions import failed_call
+from upshot.database.query import query
 from upshot.database.state import State
 
 log = logging.getLogger("upshot.rules")
@@ -42,9 +44,9 @@ def carry_out(state: State, pending: Iterable[Pending], begin: Begin) -> None:
             continue
         try:
             left = _carry_out(state, task, begin)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other tasks go on
             task.firing.error = error
-            log.exception("rule `%s`, fired by version %s, failed", task.firing.rule, task.firing.version)
+            _log_failure(task, error)
             continue
         finally:
             task.under_way = False
@@ -77,10 +79,11 @@ def _carry_out(state: State, task: Pending, begin: Begin) -> list[Pending]:
                 help=f'it is called as soon as db.action("{action.target}", function) registers it',
             )
         try:
-            state.actions.call(replace(task.firing, key=task.key), action, task.per)
-        except Error:
-            raise
+            firing = replace(task.firing, key=task.key, query=_querying(state))
+            state.actions.call(firing, action, task.per)
         except Exception as error:
+            if isinstance(error, Error) and not isinstance(error, Veto):
+                raise
             raise failed_call(task.firing.rule, action, error, committed=True) from error
         settle_task(state, task)
         return []
@@ -92,6 +95,22 @@ def _carry_out(state: State, task: Pending, begin: Begin) -> list[Pending]:
     for warning in transaction.warnings:
         log.warning("rule `%s`, fired by version %s: %s", task.firing.rule, task.firing.version, warning.message)
     return list(transaction.left)
+
+
+def _querying(state: State) -> Callable[..., Rows]:
+    """Queries of the state as it is, for functions that are called after the commit."""
+
+    def ask(text: object, /, **values: Any) -> Rows:
+        return query(state, text, values)
+
+    return ask
+
+
+def _log_failure(task: Pending, error: Exception) -> None:
+    """In the log, with the traceback of the function that failed; what Upshot itself refuses says enough."""
+    cause = error.__cause__ if isinstance(error, Error) else error
+    rule, version = task.firing.rule, task.firing.version
+    log.error("rule `%s`, fired by version %s, failed: %s", rule, version, error, exc_info=cause)
 
 
 def settle_task(state: State, task: Pending) -> None:

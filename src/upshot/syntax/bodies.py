@@ -415,7 +415,7 @@ def _state_atom(c: Cursor) -> Atom:
         message = f"`{state}` names another state of a relation, which only the condition of a `.rule` can see"
         c.report("state-outside-rule", message, start, c.last, help=f"remove `{state}`")
     found = atom(c)
-    return Atom(found.relation, found.args, state, span=c.span(start))
+    return Atom(found.relation, found.args, state if c.in_rule else "", span=c.span(start))
 
 
 # ---- refusals ---------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def active_rule(c: Cursor) -> Sequence[Item]:
         condition = formula(c)
         c.in_rule = False
     if c.text != "do":
-        _refuse_phrase(c, "`,`, `;` or `do`" if condition else "`on`, `when` or `do`")
+        _refuse_phrase(c, "`,`, `;` or `do`" if condition else "`when` or `do`" if event else "`on`, `when` or `do`")
     c.advance()
     actions = [_action(c)]
     while c.kind == ",":
@@ -65,7 +65,9 @@ def activation(c: Cursor) -> Sequence[Item]:
 
 def _binding(c: Cursor) -> tuple[str, Constant]:
     """`parameter = value`."""
-    parameter = c.take("name", "a parameter of the rule")
+    if c.kind != "name":
+        c.unexpected("a parameter of the rule", help='name it, as in `.activate reorder(I = "nail")`')
+    parameter = c.take("name")
     c.take("=", "`=` and a value", opened=-1)
     start = c.start
     value = _folded(term(c))
@@ -91,6 +93,8 @@ def _refuse_phrase(c: Cursor, wanted: str) -> NoReturn:
 def _event(c: Cursor) -> Event:
     c.advance()
     start = c.start
+    if c.text == "update":
+        c.unexpected("`insert`, `delete` or `change`", help="an update deletes a row and inserts another: `on change`")
     kind = _word(c, ("insert", "delete", "change"))
     return Event(kind, atom(c), span=c.span(start))
 

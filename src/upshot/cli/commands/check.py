@@ -15,13 +15,18 @@ from upshot.cli.wording import counted
 from upshot.core.diagnostic import Severity
 from upshot.core.errors import ProgramError
 from upshot.core.schema import Role
+from upshot.database.action_files import read_actions
+from upshot.database.actions import Actions
 
 
-def check(terminal: Terminal, file: Path) -> int:
-    """With `--format json` the findings are the data, so they go to stdout."""
+def check(terminal: Terminal, file: Path, actions: Path | None) -> int:
+    """With `--format json` the findings are the data, so they go to stdout. With a file of `actions` the calls of rules
+    are looked at too."""
     stream = terminal.out if terminal.json else terminal.err
     try:
         checked = check_program(parse_file(file))
+        if actions is not None:
+            _check_calls(checked, actions)
     except ProgramError as error:
         terminal.report(error.diagnostics, to=stream)
         if not terminal.json:
@@ -33,6 +38,16 @@ def check(terminal: Terminal, file: Path) -> int:
         if checked.rules:
             terminal.data(print_rules(checked).rstrip("\n"))
     return OK
+
+
+def _check_calls(checked: CheckedProgram, file: Path) -> None:
+    """Raises if rules call what the file does not have, or has with other parameters."""
+    known = Actions()
+    for name, function in read_actions(file).items():
+        known.register(name, function)
+    faults = [fault.diagnostic() for rule in checked.rules for fault in known.faults(rule)]
+    if faults:
+        raise ProgramError([*faults, *checked.warnings])
 
 
 def summary(checked: CheckedProgram) -> str:
