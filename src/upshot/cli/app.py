@@ -274,6 +274,39 @@ def repl(
     finish(body, format)
 
 
+@app.command()
+def follow(
+    url: Annotated[str, typer.Argument(metavar="URL", show_default=False, help="Where `upshot serve` answers.")],
+    view: Annotated[str, typer.Argument(metavar="VIEW", show_default=False, help="The relation or view.")],
+    where: Annotated[
+        str | None, typer.Option("--where", metavar="LITERAL", help="Only these rows, as in 'closure(1, Y)'.")
+    ] = None,
+    since: Annotated[
+        int | None, typer.Option("--since", min=0, metavar="VERSION", help="Changes after this version, no snapshot.")
+    ] = None,
+    every: Annotated[
+        float | None, typer.Option("--every", metavar="SECONDS", help="At most one line in so many seconds, net.")
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option("--state", metavar="FILE", help="Keep the copy here, and go on from it.")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Print what there is now and end.")] = False,
+    ca: Annotated[Path | None, typer.Option("--ca", metavar="FILE", help="Certificates to trust, PEM.")] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Let the token cross a network unencrypted.")] = False,
+    engine: EngineOption = Engine.AUTO,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Print a served view, then what each commit changes in it. UPSHOT_TOKEN holds the token, if one is needed."""
+
+    def body(terminal: Terminal) -> int:
+        from upshot.cli.commands.follow import follow
+
+        options = {"where": where, "since": since, "every": every, "state": state, "ca": ca}
+        return follow(terminal, url, view, insecure=insecure, once=once, **options)  # type: ignore[arg-type]
+
+    finish(body, format)
+
+
 _ANYTHING: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
