@@ -1,6 +1,13 @@
-"""Propagation and filtration: every potential change is put to the filter at most once, asserted on counters."""
+"""Propagation and filtration: every potential change is rederived at most once, asserted on counters.
+
+A row is rederived when rules set out to prove it in the other state: its whole row drives the rules that answer
+questions about the view. [Harrison & Dietrich 1994, proposition 3]
+"""
 
 from __future__ import annotations
+
+from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -9,7 +16,10 @@ from tests.properties.random_programs import Features, random_case
 from tests.properties.settings import case_count, seed_of
 from tests.properties.strategies import view_options
 from upshot.check import check
+from upshot.engine.local.demand_run import DemandRun
 from upshot.engine.optimizations import NAMES
+from upshot.plan.demand_plans import filters
+from upshot.rewrite.demand import Held
 from upshot.syntax import parse
 
 FORGETTING = [name for name in NAMES if name != "memo"]
@@ -39,6 +49,103 @@ def test_the_golden_trace_asks_once_for_each_potential_removal(ends: int, optimi
         assert len(tx.changes["tc"].deleted) == ends + 1
         assert tx.stats.views["tc"].questions == tx.stats.questions
         assert f"potential {ends + 2}, questions {ends + 2}" in str(db.explain())
+
+
+FAN = """
+.decl a(x: number, y: number) .decl b(y: number) .decl p(x: number)
+p(X) :- a(X, Y), b(Y).
+.view p strategy=epf
+"""
+
+
+@pytest.mark.parametrize("optimize", [True, FORGETTING])
+@pytest.mark.parametrize(("rows", "fan"), [(1, 8), (20, 3), (20, 8)])
+def test_a_row_that_many_changes_may_take_away_is_proven_once(rows: int, fan: int, optimize: object) -> None:
+    """All reasons of each row go at once, and every one of them makes it a potential removal: the look-ups are those of
+    one proof, which fails after the last reason."""
+    with upshot.connect(optimize=optimize) as db:  # type: ignore[arg-type]
+        db.define(FAN)
+        with db.transaction() as tx:
+            tx.insert("b", [(y,) for y in range(1000)])
+            tx.insert("a", [(x, y) for x in range(rows) for y in range(fan)])
+            tx.insert("a", [(x, fan) for x in range(rows, 500)])
+        with db.transaction() as tx:
+            tx.delete("b", [(y,) for y in range(fan)])
+        assert len(tx.changes["p"].deleted) == rows
+        assert (tx.stats.potential, tx.stats.questions) == (rows, rows)
+        propagated = proven = rows * fan
+        assert tx.stats.matched == propagated + proven
+
+
+SHARED = """
+.decl edge(x: number, y: number) .decl other(x: number, y: number)
+.decl near(x: number, y: number) .decl p(x: number, y: number)
+near(X, Y) :- other(X, Y).
+near(X, Z) :- near(X, Y), other(Y, Z).
+p(X, Y) :- edge(X, Y), near(X, Y).
+p(X, Y) :- edge(X, Y), near(Y, X).
+.view near strategy=epf events=none
+.view p strategy=epf
+"""
+
+
+def test_what_was_found_of_an_unaffected_view_serves_both_states() -> None:
+    asked = {}
+    for optimize in (True, FORGETTING):
+        with upshot.connect(optimize=optimize) as db:  # type: ignore[arg-type]
+            db.define(SHARED)
+            with db.transaction() as tx:
+                tx.insert("other", [(n, n + 1) for n in range(12)])
+                tx.insert("edge", [(0, 9), (1, 9), (2, 9)])
+            with db.transaction() as tx:
+                tx.insert("edge", [(3, 9)])
+                tx.delete("edge", [(2, 9)])
+            assert (len(tx.changes["p"].inserted), len(tx.changes["p"].deleted)) == (1, 1)
+            asked[optimize is True] = tx.stats.asked
+            db.verify()
+    assert asked[True] < asked[False]
+
+
+def _followed(optimize: object, case: Any, program: Any) -> None:
+    with upshot.connect(optimize=optimize) as db:  # type: ignore[arg-type]
+        db.define(case.text() + "\n" + "\n".join(view_options(program, "epf")))
+        with db.transaction() as tx:
+            for name, rows in case.base.items():
+                tx.insert(name, list(rows))
+        for transaction in case.transactions:
+            with db.transaction() as tx:
+                for change in transaction:
+                    (tx.insert if change.sign == "+" else tx.delete)(change.relation, [change.row])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimize", [True, FORGETTING])
+def test_no_row_drives_its_proof_twice_in_one_state(optimize: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every question that drives rules, as a list, whoever asked it: the filter or another proof."""
+    runs = []
+    clear, pass_by = DemandRun.clear, DemandRun._pass_by
+
+    def look(run: DemandRun) -> None:
+        for name, meaning in run.program.relations.items():
+            if meaning.held is Held.ASKED:
+                driving = Counter(map(tuple, run.rows(name).tolist()))
+                assert max(driving.values(), default=1) == 1, (name, driving)
+        for potential, asked in filters(run.program).items():
+            rows = set(map(tuple, run.rows(potential).tolist()))
+            proven = [row for row in map(tuple, run.rows(asked).tolist()) if row in rows]
+            runs.append((len(rows), len(proven)))
+            assert len(proven) <= len(rows)
+
+    def looking(run: DemandRun, *args: Any) -> None:
+        look(run)
+        pass_by(run, *args)
+
+    monkeypatch.setattr(DemandRun, "_pass_by", looking)
+    monkeypatch.setattr(DemandRun, "clear", lambda run: (look(run), clear(run))[1])
+    for number in range(case_count(60, least=6)):
+        case = random_case(seed_of("rederived once", number), Features(recursion=0.7))
+        _followed(optimize, case, check(parse(case.text())))
+    assert sum(proven for _, proven in runs)
 
 
 @pytest.mark.slow

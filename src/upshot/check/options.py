@@ -29,6 +29,7 @@ VIEW_VALUES: Mapping[str, tuple[str, ...]] = {
     "materialized": ("true", "false"),
     "policy": POLICIES,
     "events": ("all", "insert", "delete", "none"),
+    "semantics": ("strict", "nervous"),
 }
 DENY_VALUES: Mapping[str, tuple[str, ...]] = {"on_violation": ("reject", "warn"), "existing": ("reject", "keep")}
 
@@ -91,6 +92,8 @@ def view_options(
                     options = replace(options, policy=value)
                 case "events":
                     options = replace(options, events=value)
+                case "semantics":
+                    options = replace(options, semantics=value)
         result[name] = options
     return result
 

@@ -72,6 +72,10 @@ def _view(name: str, options: ViewOptions) -> ast.ViewDirective:
     if options.materialized is not None:
         written.append(("materialized", "true" if options.materialized else "false"))
     written.append(("policy", options.policy))
+    if options.events != "all":
+        written.append(("events", options.events))
+    if options.semantics != "strict":
+        written.append(("semantics", options.semantics))
     return ast.ViewDirective(name, tuple(written))
 
 

@@ -38,6 +38,8 @@ class ViewOptions:
     policy: str = "auto"
     events: str = "all"
     """What somebody listens to: all, insert, delete or none."""
+    semantics: str = "strict"
+    """strict: net changes; nervous: also what was there before, or still is, and was derived through a change."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ class ViewWork:
     potential: int = 0
     """rows that may come into such a view, or go, each once per sign; they are proven or not in the other state"""
     questions: int = 0
-    """of those, the ones that were asked for in that state; the answer to the others was known, or being looked for"""
+    """how often rules set out to prove one of those; the answer to the others was known, or being looked for"""
     peak: int = 0
     """the most rows that changes of views which are not stored, and steps towards them, held at a time: they go as the
     wave passes"""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from upshot.check.program import CheckedProgram
 from upshot.check.variables import atoms
 from upshot.core.diagnostic import Diagnostic
+from upshot.plan.nervous import REASON, nervous_views
 
 STRATEGIES = ("rod", "epf", "propagation", "differencing")
 """Those that need no stored view."""
@@ -22,12 +23,13 @@ _NEEDS_ROWS = ("maintenance", "counting", "production", "recompute", "bf")
 class OnDemand:
     """`strategies` names the views of the normal form whose changes are computed on demand; of those, `kept` have a
     stored copy that the changes are applied to. The rows of those in `started` are computed by production rules, from
-    `start` rules on. `reasons` is for `explain`."""
+    `start` rules on; those in `nervous` may report more than net changes. `reasons` is for `explain`."""
 
     strategies: Mapping[str, str] = field(default_factory=dict)
     kept: frozenset[str] = frozenset()
     reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
     started: frozenset[str] = frozenset()
+    nervous: frozenset[str] = frozenset()
 
     @property
     def unstored(self) -> frozenset[str]:
@@ -45,7 +47,9 @@ def views_on_demand(checked: CheckedProgram, normal: CheckedProgram, problems: l
     for layer in reversed(normal.strata):
         made.mark_auxiliary(layer)
     kept = frozenset(view for view in made.strategies if made.is_kept(view))
-    return OnDemand(made.strategies, kept, made.reasons, frozenset(made.started) - kept)
+    nervous = nervous_views(checked, problems)
+    reasons = {view: (*told, REASON) if view in nervous else told for view, told in made.reasons.items()}
+    return OnDemand(made.strategies, kept, reasons, frozenset(made.started) - kept, nervous)
 
 
 class _Marking:

@@ -47,18 +47,17 @@ def differentials(
         yield Differential(number, position, driver, (*(guards(atom, clause.types) if negated else ()), *rest))
 
 
-def add_net_rule(demand: Demand, view: str, sign: str, candidates: str, *, name: str, filtered: bool = True) -> None:
-    """`p_plus :- candidates, !p.` or `p_minus :- candidates, !p_new.`, each candidate asked for in that state first;
-    not `filtered`: every candidate is taken for a change."""
-    row, types = demand.row(view), demand.row_types(view)
+def add_net_rule(
+    demand: Demand, view: str, sign: str, candidates: str, *, name: str, asked_behind: int | None = None
+) -> None:
+    """`p_plus :- candidates, !p.` or `p_minus :- candidates, !p_new.`, each candidate asked for in that state first,
+    behind a gate if there is one for that."""
+    row, types, state = demand.row(view), demand.row_types(view), ABSENT_IN[sign]
     candidate = Atom(candidates, row)
-    body: tuple[Literal, ...] = (candidate,)
-    if filtered:
-        state = ABSENT_IN[sign]
-        demand.ask(Atom(view, row), state, types, body, types)
-        body = (candidate, Not(Atom(demand.name(view, state), row)))
-    gate = demand.gate(view, NETTING) if filtered else None
-    demand.add(name, Atom(demand.name(view, sign), row), body, types, gate=gate, rows=range(len(body)))
+    demand.ask(Atom(view, row), state, types, (candidate,), types, gate=asked_behind)
+    absent = Not(Atom(demand.name(view, state), row))
+    gate = demand.gate(view, NETTING)
+    demand.add(name, Atom(demand.name(view, sign), row), (candidate, absent), types, gate=gate, rows={0, 1})
 
 
 def add_group_changes(demand: Demand, clause: Clause) -> None:

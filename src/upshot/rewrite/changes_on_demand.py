@@ -39,6 +39,7 @@ def changes_on_demand(
     unfolding: bool = True,
     specializing: bool = True,
     sip: bool = True,
+    memo: bool = True,
 ) -> DemandProgram:
     """The rules for the views named in `strategies` (in normal form; views of one stratum by the same strategy). All
     other views count as stored.
@@ -49,7 +50,7 @@ def changes_on_demand(
     view of `differencing` that only one other reads is expanded into it. `nervous`: views of `differencing` that may
     report rows that were there before, or still are; only those that no other reads do. Views that an algorithm puts in
     between have no results of their own. Without `sip` the literals of a rule are joined as they stand, from left to
-    right.
+    right. With `memo` the answers about views that none of these changes reaches serve both states.
     """
     views = [view for layer in program.strata for view in layer if view in (strategies if wanted is None else wanted)]
     if wanted is not None and specializing:
@@ -69,9 +70,11 @@ def changes_on_demand(
         needed=None if wanted is None else event_paths(program, strategies, wanted, nervous),
         nervous=nervous,
         sip=sip,
+        memo=memo,
     )
     for layer in program.strata:
-        if layer[0] in strategies and any(demand.wants(view, sign) for view in layer for sign in ("plus", "minus")):
+        wanted_of = [(view, sign) for view in layer for sign in ("plus", "minus") if demand.wants(view, sign)]
+        if layer[0] in strategies and wanted_of and not demand.is_steady(layer[0]):
             ALGORITHMS[strategies[layer[0]]](demand, layer)
     add_query_rules(demand)
     return demand.program_made(views, last_reads(demand))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from upshot.check.program import CheckedProgram, Clause, Literal
-from upshot.check.variables import fresh_name, variables
+from upshot.check.variables import atoms, fresh_name, variables
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.types import Type
 from upshot.rewrite.network import levels
@@ -103,7 +103,8 @@ class Demand:
     that each stored relation can change by; None for all. `helpers` are views that nobody waits for: their changes are
     steps on the way. `needed` are the views and signs (`plus`, `minus`) whose rules must be there; None for all.
     `nervous` views may report more than their net changes. `small` relations are joined first, wherever they stand.
-    Without `sip` literals are joined from left to right.
+    Without `sip` literals are joined from left to right. With `memo` the answers about views that nothing can change
+    serve both states.
     """
 
     def __init__(
@@ -117,6 +118,7 @@ class Demand:
         nervous: Collection[str] = (),
         small: Collection[str] = (),
         sip: bool = True,
+        memo: bool = True,
     ) -> None:
         self.program, self.small, self.sip = program, frozenset(small), sip
         self._helpers, self._needed, self._nervous = frozenset(helpers), needed, frozenset(nervous)
@@ -128,6 +130,7 @@ class Demand:
         self.clauses_before: dict[str, list[Clause]] | None = None
         """The rules of the old state, where they are others than those of the new one."""
         self._changed = changed
+        self._steady = self._unaffected() if changed is not None and memo else frozenset()
         self.rules: list[DemandRule] = []
         self._known: set[DemandRule] = set()
         self.relations: dict[str, Meaning] = {}
@@ -148,6 +151,7 @@ class Demand:
 
     def name(self, relation: str, state: str, *, width: int | None = None) -> str:
         """The generated relation that holds the relation's rows in a state, or their first `width` columns."""
+        state = self._one_state(relation, state)
         meaning = Meaning(self._held(relation, state), relation, state)
         if meaning not in self._names:
             named = relation if state == "old" else self._fresh(f"{relation}_{state}")
@@ -180,6 +184,22 @@ class Demand:
         """Whether a stored relation may change by this sign (`ins` or `del`)."""
         return self._changed is None or sign in self._changed.get(relation, ())
 
+    def _unaffected(self) -> frozenset[str]:
+        """The relations whose new state is the old one: nothing that they rest on changes."""
+        steady = {name for name in self.stored if not any(self.can_change(name, sign) for sign in ("ins", "del"))}
+        for layer in self.program.strata:
+            read = {atom.relation for v in layer for c in self.clauses[v] for each in c.body for atom in atoms(each)}
+            if layer[0] not in self.stored and read.difference(layer) <= steady:
+                steady.update(layer)
+        return frozenset(steady)
+
+    def is_steady(self, relation: str) -> bool:
+        """Whether the relation is known to be in the new state what it is in the old one."""
+        return relation in self._steady and self.clauses_before is None
+
+    def _one_state(self, relation: str, state: str) -> str:
+        return "old" if state == "new" and self.is_steady(relation) else state
+
     def wants(self, view: str, sign: str) -> bool:
         """Whether anything depends on the view's changes of this sign (`plus` or `minus`)."""
         return self._needed is None or (view, sign) in self._needed
@@ -190,8 +210,9 @@ class Demand:
     # ---- asking --------------------------------------------------------------------------------------------
 
     def ask(self, atom: Atom, state: str, bound: Collection[str], given: Sequence[Literal], types: Mapping[str, Type],
-            source: Clause | None = None) -> None:  # fmt: skip
-        """`m_r^ad(bound arguments) :- given.`: whatever satisfies `given` asks for the atom's rows in a state."""
+            source: Clause | None = None, gate: int | None = None) -> None:  # fmt: skip
+        """`m_r^ad(bound arguments) :- given.`: whatever satisfies `given` asks for the atom's rows in a state, behind
+        a gate if there is one."""
         adornment = "".join("b" if is_bound(term, bound) else "f" for term in atom.args)
         if self.is_aggregate(atom.relation) and adornment:
             # A group's value is asked for by its group; a value that is known already is compared afterwards.
@@ -200,7 +221,7 @@ class Demand:
         head = Atom(self.magic(atom.relation, state, adornment), args)
         given = (*given, *self._without_null(atom, adornment, types))
         if tuple(given) != (head,):
-            self.add("M", head, given, types, source=source)
+            self.add("M", head, given, types, source=source, gate=gate)
 
     def _without_null(self, atom: Atom, adornment: str, types: Mapping[str, Type]) -> list[Literal]:
         """NULL is not asked for in a column that has none."""
@@ -215,6 +236,7 @@ class Demand:
 
     def magic(self, relation: str, state: str, adornment: str) -> str:
         """The relation of the bindings that this state query was asked for."""
+        state = self._one_state(relation, state)
         suffix = "" if state == "old" else f"_{state}"
         meaning = Meaning(Held.ASKED, relation, f"{state} {adornment}")
         if meaning not in self._names:
@@ -374,10 +396,10 @@ class _Chain:
 
 _GIVEN = (Held.STORED, Held.CHANGE)
 
-STEPS = 4
-"""Gates of the changes of one level: negations in bodies, the new state of the stratum itself, net changes, the new
-state as strata above read it."""
-IN_BODIES, OWN_STATE, NETTING, STATE_ABOVE = range(STEPS)
+STEPS = 5
+"""Gates of the changes of one level: negations in bodies, the new state of the stratum itself, questions to the other
+state, net changes, the new state as strata above read it."""
+IN_BODIES, OWN_STATE, FILTERING, NETTING, STATE_ABOVE = range(STEPS)
 
 
 def guards(atom: Atom, types: Mapping[str, Type]) -> list[Literal]:

@@ -4,13 +4,14 @@
 A potential addition is derived in the new state from an addition (or, through a negation, a removal) below it; it is
 one unless it can be proven in the old state. Removals mirror that. What is disqualified is never propagated. The
 answers found in each state are the memo tables: a potential addition enters that of the new state, a potential removal
-that of the old one, and what is known there is not asked for again.
+that of the old one, and what is known there is not asked for again. A potential change is put to the filter when all
+queries that propagation asks have been answered: what these found needs no proof of its own.
 """
 
 from __future__ import annotations
 
 from upshot.rewrite.change_rules import DERIVED_IN, add_group_changes, add_net_rule, differentials
-from upshot.rewrite.demand import IN_BODIES, Demand
+from upshot.rewrite.demand import FILTERING, IN_BODIES, Demand
 from upshot.rewrite.shapes import aggregate_of
 from upshot.syntax.ast import Atom
 
@@ -40,5 +41,5 @@ def _add_sign(demand: Demand, view: str, sign: str) -> None:
             )  # fmt: skip
     if found:
         row, types = demand.row(view), demand.row_types(view)
-        add_net_rule(demand, view, sign, potential, name="F")
+        add_net_rule(demand, view, sign, potential, name="F", asked_behind=demand.gate(view, FILTERING))
         demand.add("K", Atom(demand.name(view, state), row), (Atom(potential, row),), types)

@@ -61,7 +61,7 @@ def _new_state(demand: Demand, layer: tuple[str, ...]) -> Read:
     def read(relation: str) -> Reading:
         if relation in demand.stored:
             return Reading(demand.name(relation, "new"))
-        if relation not in layer:
+        if relation not in layer and not demand.is_steady(relation):
             _add_state_above(demand, relation)
         return Reading(demand.name(relation, "new"), "old")
 

@@ -45,7 +45,8 @@ def _rules(strategy: str, normal: CheckedProgram, view: str | None) -> str:
     if strategy in ALGORITHMS:
         views = {name: strategy for layer in normal.strata for name in layer}
         level = normal if strategy == "differencing" else None
-        return print_demand(changes_on_demand(normal, views), view, level=level)
+        nervous = [name for name, options in normal.options.items() if options.semantics == "nervous"]
+        return print_demand(changes_on_demand(normal, views, nervous=nervous), view, level=level)
     if strategy == "bf":
         return print_maintenance(bf(normal), view=view)
     generated = maintenance(normal) if strategy == "maintenance" else counting(normal, None if view is None else [view])

@@ -211,11 +211,12 @@ class DemandRun:
         return groups.relation, view, mask
 
     def _count_potential(self, name: str, work: ViewWork) -> None:
-        """Potential changes that are there, and how many of them were asked for, if the relation holds such."""
-        if name in self._filters and self.own[name].word(T_NINS):
-            rows = self.rows(name)
-            work.potential += len(rows)
-            work.questions += int(np.count_nonzero(self.own[self._filters[name]].row_numbers(rows, NEW) >= 0))
+        """Potential changes that are there, and how often the rules set out to prove one of them, if the relation holds
+        such: the questions are counted as they drive rules, not as a set."""
+        potential = self.own[name]
+        if name in self._filters and potential.word(T_NINS):
+            work.potential += potential.word(T_NINS)
+            work.questions += int(np.count_nonzero(potential.row_numbers(self.rows(self._filters[name]), NEW) >= 0))
 
     def _counted(self) -> tuple[int, int]:
         """How many bindings were asked for, and how many rows answered."""

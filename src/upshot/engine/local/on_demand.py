@@ -179,8 +179,10 @@ class OnDemandViews:
                     {view: name for view, name in self.strategies.items() if view not in afresh},
                     changed=signs,
                     wanted=self._plan.wanted(afresh) if self._optimizations.event_paths else None,
+                    nervous=self._plan.on_demand.nervous,
                     specializing=self._optimizations.partial_evaluation,
                     sip=self._optimizations.sip,
+                    memo=self._optimizations.memo,
                 )
             ),
         )

@@ -48,7 +48,8 @@ class DemandJob:
         held = worker_memory(self._session, parts)
         source, program = _programs(plan)
         components = tuple(c for c in plan.components if c.views[0] in plan.on_demand.strategies)
-        whole = ProgramPlan(source, program, components, plan.strategies, OnDemand(plan.on_demand.strategies))
+        on_demand = OnDemand(plan.on_demand.strategies, nervous=plan.on_demand.nervous)
+        whole = ProgramPlan(source, program, components, plan.strategies, on_demand)
         places = {clause.origin: place(clause.origin) for clause in program.clauses if clause.origin is not None}
         self._shard = ShardPlan(
             new_key(), (), {}, (), tuple(self._shared), {}, whole, whole, places, replace(limits, memory=held)

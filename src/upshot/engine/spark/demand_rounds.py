@@ -201,9 +201,9 @@ class DemandRounds:
                 self.work.answered += self._known[name].count
 
     def _count_potential(self) -> Steps[None]:
-        """Potential changes, and how many of them were asked for."""
+        """Potential changes, and how often the rules set out to prove one of them."""
         for name, asked in filters(self.program).items():
-            put = yield from sifted(self.rows(name), self._known[asked], self._session, present=True)
+            put = yield from sifted(self.rows(asked), self._known[name], self._session, present=True)
             self.work.potential += self._known[name].count
             self.work.questions += put.count
             FilePiece(set(put.folders()), 0, ()).drop()

@@ -194,8 +194,10 @@ class OnDemandViews:
                 strategies,
                 changed=signs,
                 wanted=self._plan.wanted(afresh) if optimizations.event_paths else None,
+                nervous=self._plan.on_demand.nervous,
                 specializing=optimizations.partial_evaluation,
                 sip=optimizations.sip,
+                memo=optimizations.memo,
             )
             if len(self._programs) >= _MOST_PROGRAMS:
                 self._programs.pop(next(iter(self._programs)))
