@@ -146,6 +146,15 @@ def test_pages_are_put_together_and_must_be_of_one_version() -> None:
         Client(service.url).rows("edge")
 
 
+def test_pages_that_are_gone_are_asked_for_from_the_beginning() -> None:
+    page = {"view": "edge", "version": 5, "columns": EDGE_COLUMNS, "rows": [[1, 2]], "next": "x"}
+    later = {**page, "version": 7, "rows": [[3, 4]]}
+    last = {**later, "rows": [[5, 6]], "next": None}
+    with service_of(page, lambda _: refused(410, "page-expired"), later, last) as service:
+        rows = Client(service.url).rows("edge")
+    assert (rows.version, rows) == (7, [(3, 4), (5, 6)])
+
+
 def test_a_query_binds_its_parameters() -> None:
     with service_of({"version": 3, "columns": EDGE_COLUMNS[:1], "rows": [[2]]}) as service:
         assert Client(service.url).query("closure($x, Y)", x=dt.date(2026, 1, 31)) == {(2,)}

@@ -32,6 +32,13 @@ TOKEN = "UPSHOT_TOKEN"
 T = TypeVar("T")
 
 
+_ATTEMPTS = 5
+
+
+class _Expired(Exception):
+    """The pages of an answer are not kept any more: it is asked for again from its beginning."""
+
+
 class Answer(Rows):
     """Rows, and the version they were read at."""
 
@@ -147,16 +154,30 @@ class Client:
 
     def rows(self, view: str, where: str | None = None) -> Answer:
         """The rows of a relation or view, all or those of a selection such as `closure("a", Y)`, at one version."""
+        for _ in range(_ATTEMPTS):
+            with suppress(_Expired):
+                return self._pages(view, where)
+        raise unexpected(f"pages of `{view}` are gone before they can be asked for")
+
+    def _pages(self, view: str, where: str | None) -> Answer:
         path, found = f"/views/{segment(view)}", list[Any]()
         content = self._requests.get(path, {"where": where})
         version, columns = read_version(content), content.get("columns")
         found += content.get("rows") or []
         while content.get("next") is not None:
-            content = self._requests.get(path, {"where": where, "after": content["next"]})
+            content = self._next_page(path, {"where": where, "after": content["next"]})
             if (content.get("version"), content.get("columns")) != (version, columns):
                 raise unexpected(f"pages of `{view}` at different versions")
             found += content.get("rows") or []
         return _answer(view, columns, found, version)
+
+    def _next_page(self, path: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return self._requests.get(path, parameters)
+        except Error as error:
+            if error.code == "page-expired":
+                raise _Expired from None  # the service was restarted in between, for one
+            raise
 
     def query(self, text: str, /, **parameters: Any) -> Answer:
         """The answers to a query; values are bound, never spliced: `query("closure($x, Y)", x=1)`."""
