@@ -213,6 +213,33 @@ def explain(
     finish(body, format)
 
 
+FactText = Annotated[
+    str, typer.Argument(metavar="ROW", show_default=False, help="The row, as a fact is written: 'closure(1, 3)'.")
+]
+
+
+@app.command()
+def why(
+    file: ProgramFile,
+    row: FactText,
+    fact_dir: FactDir = None,
+    every: Annotated[bool, typer.Option("--all", help="All derivations, the smallest first.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="So many derivations.")] = 1,
+    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the derivation; - prints it.")] = None,
+    actions: ActionFile = None,
+    engine: EngineOption = Engine.AUTO,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Show how a row is derived, down to base facts."""
+
+    def body(terminal: Terminal) -> int:
+        from upshot.cli.commands.why import why
+
+        return why(terminal, file, row, fact_dir, None if every else limit, svg, actions, engine)
+
+    finish(body, format)
+
+
 @app.command("what-if")
 def what_if(
     file: ProgramFile,
@@ -246,12 +273,29 @@ def verify(
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Recompute every view and compare it with what is stored."""
+    """Recompute every view and compare it with what is stored. FILE may be the folder of a database."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.verify import verify
 
         return verify(terminal, file, fact_dir, changes, actions, engine)
+
+    finish(body, format)
+
+
+@app.command()
+def backup(
+    store: Annotated[Path, typer.Argument(metavar="STORE", show_default=False, help="The folder of a database.")],
+    target: Annotated[Path, typer.Argument(metavar="TARGET", show_default=False, help="A new or empty folder.")],
+    engine: EngineOption = Engine.AUTO,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Copy a database in a folder, as it is after one commit; it may be in use meanwhile."""
+
+    def body(terminal: Terminal) -> int:
+        from upshot.cli.commands.backup import backup
+
+        return backup(terminal, store, target)
 
     finish(body, format)
 

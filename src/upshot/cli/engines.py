@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, Any
 
 from upshot.cli.settings import Engine
@@ -49,13 +50,14 @@ def missing_for_spark() -> str:
 
 
 @contextmanager
-def connected(terminal: Terminal, engine: Engine) -> Iterator[Database]:
-    """An empty database where the user wants the work done; without a session that is here unless Spark is named."""
+def connected(terminal: Terminal, engine: Engine, store: Path | None = None) -> Iterator[Database]:
+    """An empty database, or the one in the folder `store`, where the user wants the work done; without a session that
+    is here unless Spark is named."""
     if engine is not Engine.SPARK:
-        with connect(engine=engine.value) as database:
+        with connect(store, engine=engine.value) as database:
             yield database
         return
-    with spark_session(terminal) as session, connect(spark=session, engine="spark") as database:
+    with spark_session(terminal) as session, connect(store, spark=session, engine="spark") as database:
         yield database
 
 

@@ -37,8 +37,9 @@ from upshot.database.watch import EVERYTHING, Callback, CommitCallback, Event, S
 from upshot.database.what_if import WhatIf, what_if
 from upshot.database.why import AsksWhy
 from upshot.engine.local import LocalEngine
+from upshot.store import back_up
 from upshot.store.trouble import not_durable
-from upshot.syntax.ast import Activation, Directive
+from upshot.syntax.ast import Activation, Directive, Program
 
 
 class Database(AsksWhy):
@@ -107,6 +108,18 @@ class Database(AsksWhy):
         """The names of the active rules, in the order of their definition."""
         self._state.open()
         return tuple(rule.name for rule in self._state.compiled.checked.rules)
+
+    @property
+    def program(self) -> Program:
+        """The program as it stands, all texts that were defined merged."""
+        self._state.open()
+        return self._state.compiled.program
+
+    @property
+    def policies(self) -> Mapping[str, str]:
+        """What each constraint does when it is violated: `reject` or `warn`."""
+        self._state.open()
+        return {name: found.on_violation for name, found in self._state.compiled.checked.constraints.items()}
 
     @property
     def directives(self) -> tuple[Directive, ...]:
@@ -310,6 +323,13 @@ class Database(AsksWhy):
         """Lets go of the past that is not to be kept, at once and in small steps between which commits go on. It
         happens by itself as commits are made."""
         return compact(self._state)
+
+    def backup(self, target: str | os.PathLike[str]) -> int:
+        """Copies a durable database into a new or empty folder, as it is after one commit, while others go on; the
+        version it has there. The copy is a database of its own, to be opened with `upshot.connect`."""
+        self._state.open()
+        store = self._journal("has nothing to back up").store
+        return back_up(store.root, target, store.backing_up())
 
     @property
     def cursors(self) -> Cursors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,8 @@ from upshot.store.trouble import damaged
 
 LOG = "log.sqlite"
 NEW_LOG = "log.sqlite.new"
+UNFINISHED = "log.sqlite.unfinished"
+"""The log of a back-up until all of it is there."""
 LOCK = "lock"
 SNAPSHOTS = "snapshots"
 DELTAS = "deltas"
@@ -64,6 +67,13 @@ def folder_names(relations: Iterable[str]) -> dict[str, str]:
         taken.add(name.lower())
         chosen[relation] = name
     return chosen
+
+
+def folder_of_saved(saved: str) -> Iterator[tuple[str, tuple[StoredFile, ...]]]:
+    """The folders of a snapshot, relative to the store, and their files, from the text of its record."""
+    for each in json.loads(saved).values():
+        if each["rows"]:
+            yield each["folder"], tuple((name, size, checksum) for name, size, checksum in each["files"])
 
 
 def make_folder(folder: Path) -> None:

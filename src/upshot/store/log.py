@@ -27,6 +27,7 @@ _WAL_BYTES = 16 << 20
 """What SQLite's own log may keep on the disk once its contents are in the database."""
 _IN_FOLDERS = "(substr(came, 1, 1) = X'50' OR substr(went, 1, 1) = X'50')"
 """Which changes have a side in a Parquet folder."""
+_LAST = (1 << 63) - 1
 _LAST_META = "#last-meta"
 """The kind of the record that has the newest notes of a committer whose commit was dropped."""
 
@@ -138,10 +139,10 @@ class Log:
     """Open on one store. Every method may be called from any thread. Reading ends in `store-damaged` where the file or
     a checksum is wrong; writing raises SQLite's own errors, and then nothing is written."""
 
-    def __init__(self, root: Path, *, read_only: bool = False) -> None:
-        path = (root / LOG).resolve()
+    def __init__(self, root: Path, *, read_only: bool = False, name: str = LOG) -> None:
+        path = (root / name).resolve()
         mode = "mode=ro" if read_only else "mode=rw"
-        if read_only and not path.with_name(LOG + "-wal").exists():
+        if read_only and not path.with_name(name + "-wal").exists():
             # Nobody else has the store open. Without this SQLite would put two files beside the log.
             mode = "immutable=1"
         self._guard = threading.RLock()
@@ -225,8 +226,7 @@ class Log:
     def drop(self, until: int) -> list[int]:
         """Takes out the commits up to this version; definitions that later ones rest on stay. The versions among them
         that have folders, which may be removed when this returns."""
-        query = f"SELECT DISTINCT version FROM changes WHERE version <= ? AND {_IN_FOLDERS}"  # noqa: S608
-        folders = [version for (version,) in self._fetch(query, (until,))]
+        folders = self.versions_with_folders(until)
         query = "SELECT meta FROM commits WHERE version <= ? AND meta IS NOT NULL ORDER BY version DESC LIMIT 1"
         metas = self._fetch(query, (until,))
         # Without folders nothing is lost if the commits are there again after a power failure.
@@ -390,6 +390,11 @@ class Log:
         """Newest first."""
         rows = self._fetch("SELECT * FROM snapshots ORDER BY version DESC")
         return [SnapshotRow(*_opened(row, "snapshot")) for row in rows]
+
+    def versions_with_folders(self, until: int | None = None) -> list[int]:
+        """The commits that have rows in Parquet folders, up to this version or all."""
+        query = f"SELECT DISTINCT version FROM changes WHERE version <= ? AND {_IN_FOLDERS}"  # noqa: S608
+        return [version for (version,) in self._fetch(query, (_LAST if until is None else until,))]
 
     def has_folders(self, version: int) -> bool:
         """Whether the commit has rows in Parquet folders."""

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from upshot.core.errors import UsageError
-from upshot.store.folders import DELTAS, LOCK, LOG, NEW_LOG, SNAPSHOTS
+from upshot.store.folders import DELTAS, LOCK, LOG, NEW_LOG, SNAPSHOTS, UNFINISHED
 from upshot.store.lock import StoreLock
 from upshot.store.log import FORMAT, Log, create_log, header_format
 from upshot.store.recovery import Recovered, recover
@@ -28,7 +28,7 @@ def open_store(path: str | os.PathLike[str], retention: Retention = Retention())
         message = f"a database lives in a folder, not in {type(path).__name__}"
         raise UsageError(message, code="wrong-argument", help='as in upshot.connect("dir/")') from None
     try:
-        _refuse_others(root)
+        refuse_others(root)
         root.mkdir(parents=True, exist_ok=True)
         lock = StoreLock(root)
     except OSError as error:
@@ -44,9 +44,16 @@ def open_store(path: str | os.PathLike[str], retention: Retention = Retention())
         raise
 
 
-def _refuse_others(root: Path) -> None:
+def refuse_others(root: Path) -> None:
+    """`UsageError` or `store-damaged` if this is neither a store nor a place for one."""
     if root.exists() and not root.is_dir():
         raise _not_a_store(root, "is a file")
+    if (root / UNFINISHED).exists():
+        raise UsageError(
+            f"`{root}` is a back-up that did not come to its end",
+            code="backup-unfinished",
+            help="remove the folder and make the back-up again",
+        )
     if (root / LOG).exists():
         found = header_format(root)
         if found is None:

@@ -7,7 +7,7 @@ import json
 import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from upshot.core.errors import EngineError
@@ -246,6 +246,10 @@ class Store:
         read = range(self.recovered.snapshot + 1, self.recovered.version + 1)
         self._unused.add(self._deltas(version) for version in folders or () if version not in read)
         return more or folders is not None
+
+    def backing_up(self) -> AbstractContextManager[bool]:
+        """A block in which no folder of the store is removed."""
+        return self._unused.held()
 
     @property
     def wants_snapshot(self) -> bool:

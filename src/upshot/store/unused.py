@@ -29,12 +29,12 @@ class UnusedFolders:
         self._remove()
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """A block in which every folder stays."""
+    def held(self) -> Iterator[bool]:
+        """A block in which every folder stays. The store is not closed: False."""
         with self._guard:
             self._holders += 1
         try:
-            yield
+            yield False
         finally:
             with self._guard:
                 self._holders -= 1

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 from upshot.cli.changes import read_change_lines
+from upshot.cli.engines import connected
 from upshot.cli.files import STDIN
-from upshot.cli.firings import code_of_failures, report_failures
+from upshot.cli.firings import code_of_failures, register_actions, report_failures
 from upshot.cli.outcome import code_of
 from upshot.cli.session import opened
 from upshot.cli.settings import Engine
@@ -21,9 +22,17 @@ from upshot.database.database import Database
 def verify(
     terminal: Terminal, file: Path, fact_dir: Path | None, changes: Path | None, actions: Path | None, engine: Engine
 ) -> int:
-    """After the facts are loaded and the transactions of the change file, if one is given, are committed."""
+    """After the facts are loaded and the transactions of the change file, if one is given, are committed. A folder is
+    that of a database."""
     if file == STDIN and changes == STDIN:
         raise UsageError("program and changes cannot both come from standard input", code="stdin-twice")
+    if file.is_dir():
+        if fact_dir is not None or changes is not None:
+            message = f"`{file}` is the folder of a database, which is verified as it is"
+            raise UsageError(message, code="wrong-argument", help="leave out `-F` and `--changes`")
+        with connected(terminal, engine, file) as database:
+            register_actions(database, actions)
+            return _verified(terminal, database, None)
     with opened(terminal, file, fact_dir, engine, actions=actions) as database:
         return _verified(terminal, database, changes)
 
