@@ -242,6 +242,21 @@ def test_a_redirect_is_not_followed() -> None:
         assert len(service.requests) == 1
 
 
+@pytest.mark.parametrize("refusal", [False, True])
+def test_an_answer_that_is_cut_off_anywhere_is_asked_for_again(refusal: bool) -> None:
+    content = {"view": "edge", "version": 5, "columns": EDGE_COLUMNS, "rows": [[1, 2]]}
+    whole = b"".join(refused(404, "not-found") if refusal else answer(content))
+    for cut_at in range(len(whole)):
+        with service_of(lambda _, at=cut_at: iter((whole[:at],)), lambda _: iter((whole,))) as service:
+            client = Client(service.url)
+            if refusal:
+                with pytest.raises(UsageError, match="not-found"):
+                    client.rows("edge")
+            else:
+                assert client.rows("edge") == [(1, 2)]
+            assert len(service.requests) == 2, cut_at
+
+
 # ---- addresses, tokens, certificates -----------------------------------------------------------------
 
 

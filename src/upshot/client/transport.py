@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from upshot.client.address import Address
 from upshot.core.errors import EngineError, LimitError
@@ -39,6 +40,35 @@ class Reply:
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+class _WholeHead(http.client.HTTPResponse):
+    """Refuses a head that was cut off: the library takes the lines that came for all there are."""
+
+    def begin(self) -> None:
+        whole = self.fp
+        recorder: Any = _LastLine(whole)
+        self.fp = recorder
+        super().begin()
+        if not recorder.line:
+            raise http.client.IncompleteRead(b"")
+        if self.fp is recorder:
+            self.fp = whole
+
+
+class _LastLine:
+    """A file, and the last line that was read of it."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.line = b""
+
+    def readline(self, limit: int = -1) -> bytes:
+        self.line = self._file.readline(limit)
+        return self.line
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
 
 
 class OpenReply:
@@ -84,6 +114,8 @@ class OpenReply:
                 words = f"the answer of {self._address} has more than {most:,} bytes"
                 raise LimitError(words, code="answer-too-large", help="select fewer rows, or raise `largest`")
             pieces.append(piece)
+        if self._response is not None and self._response.length:
+            raise Unreachable(self._address, "the answer was cut off", sent=True)
         return b"".join(pieces)
 
     def close(self) -> None:
@@ -156,6 +188,7 @@ class Transport:
             if self._context is not None
             else http.client.HTTPConnection(host, port, timeout=timeout)
         )
+        connection.response_class = _WholeHead
         try:
             connection.connect()
         except ssl.SSLCertVerificationError as error:
