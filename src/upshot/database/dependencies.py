@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from upshot.check.program import CheckedProgram, Clause
@@ -32,7 +32,12 @@ def dependencies(program: CheckedProgram) -> tuple[Dependency, ...]:
 
 def uses(clause: Clause) -> Iterator[tuple[str, bool, bool]]:
     """The relations in the body of the clause: (name, under negation, inside an aggregate)."""
-    stack: list[tuple[Formula, bool, bool]] = [(literal, False, False) for literal in clause.body]
+    return uses_in(clause.body)
+
+
+def uses_in(formulas: Iterable[Formula]) -> Iterator[tuple[str, bool, bool]]:
+    """The relations in formulas: (name, under negation, inside an aggregate)."""
+    stack: list[tuple[Formula, bool, bool]] = [(literal, False, False) for literal in formulas]
     while stack:
         formula, negated, aggregated = stack.pop()
         terms: tuple[Term, ...] = ()

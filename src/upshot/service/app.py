@@ -1,18 +1,46 @@
-"""The application: every route over one service."""
+"""The application: every route over one service, and the one shape of everything that goes wrong."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 from fastapi import FastAPI
-from fastapi.responses import JSONResponse
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import Response
 
 from upshot.core.errors import Error
-from upshot.service import routes_changes, routes_subscriptions
-from upshot.service.errors import error_body, status_of
+from upshot.service import (
+    routes_changes,
+    routes_docs,
+    routes_health,
+    routes_insight,
+    routes_session,
+    routes_subscriptions,
+    routes_transactions,
+    routes_views,
+)
+from upshot.service.answers import json_response
+from upshot.service.disclosure import NOBODY, disclosed
+from upshot.service.errors import Refused, error_body, status_of
+from upshot.service.gate import Gate
+from upshot.service.openapi import DESCRIPTION
 from upshot.service.service import Service
+
+ROUTERS = (
+    routes_transactions.router,
+    routes_views.router,
+    routes_changes.router,
+    routes_subscriptions.router,
+    routes_insight.router,
+    routes_session.router,
+    routes_health.router,
+    routes_docs.router,
+)
 
 
 def create_app(service: Service) -> FastAPI:
@@ -21,21 +49,59 @@ def create_app(service: Service) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await service.start()
-        yield
-        await service.stop()
+        try:
+            yield
+        finally:
+            await service.stop()
 
-    app = FastAPI(title="Upshot", lifespan=lifespan)
+    app = FastAPI(
+        title="Upshot",
+        version=_version(),
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
     app.state.service = service
-
-    @app.exception_handler(Error)
-    async def refused(_: Request, error: Error) -> JSONResponse:
-        return JSONResponse(error_body(error), status_of(error))
-
-    app.include_router(routes_changes.router)
-    app.include_router(routes_subscriptions.router)
-
-    @app.get("/healthz")
-    async def healthz() -> dict[str, str]:
-        return {"status": "ok"}
-
+    app.add_exception_handler(Error, _refused)
+    app.add_exception_handler(HTTPException, _unrouted)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    for router in ROUTERS:
+        app.include_router(router)
+    app.add_middleware(Gate, service=service)
     return app
+
+
+def _version() -> str:
+    try:
+        return version("upshot")
+    except PackageNotFoundError:
+        return "0"
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Error)
+    scopes = request.scope.get("state", {}).get("scopes", NOBODY)
+    headers = error.headers if isinstance(error, Refused) else {}
+    return json_response(disclosed(error, scopes), status_of(error), headers)
+
+
+_SLUGS = {404: ("not-found", "there is nothing at this address"), 405: ("wrong-method", "not with this method")}
+
+
+async def _unrouted(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code, message = _SLUGS.get(error.status_code, ("bad-request", "the request cannot be understood"))
+    refused = Refused(error.status_code, code, message, help="`GET /docs` shows every address")
+    return json_response(error_body(refused), error.status_code, error.headers)
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    """What was sent is not repeated: it may be a secret in the wrong place."""
+    assert isinstance(error, RequestValidationError)
+    found: list[dict[str, Any]] = [
+        {"place": ".".join(str(part) for part in each["loc"]), "problem": each["msg"]} for each in error.errors()
+    ]
+    words = "; ".join(f"`{each['place']}`: {each['problem'].lower()}" for each in found[:5])
+    refused = Refused(400, "bad-request", words, help="`GET /docs` shows what is taken", details={"problems": found})
+    return json_response(error_body(refused), 400)

@@ -1,56 +1,87 @@
-"""What was committed, as it is told to those who follow: every version, also those that rules made after a commit."""
+"""The last commits, for those who look at what a service does: how many rows came and went where, how long it took."""
 
 from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from upshot.core.rows import Rows
-from upshot.database.changes import Changes
+from upshot.core.rows import Row, Rows
 from upshot.database.database import Database
-from upshot.database.watch import Event
+from upshot.database.watch import CommitEvent, Event
+
+KEPT = 200
+KEPT_FIRINGS = 200
+_ROWS_OF_FIRING = 20
+
+
+@dataclass(slots=True)
+class Committed:
+    """One version: for each relation that changed how many rows came and went. `seconds` it took, if a request made
+    it and not a rule."""
+
+    version: int
+    changes: Mapping[str, tuple[int, int]]
+    time: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
-    """One version: the exact changes of every relation, base relations included, and the rules that fired with the
-    instances they fired for. It is durable."""
+class Fired:
+    """A rule that fired with a version, and the first of the instances it fired for."""
 
     version: int
-    changes: Mapping[str, Changes]
-    firings: Mapping[str, Rows] = field(default_factory=dict)
-    time: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
+    rule: str
+    count: int
+    rows: Sequence[Row]
 
 
-class CommitCollector:
-    """Hears of every change of a database, from the moment it is made; `take` hands over what is new."""
+class RecentCommits:
+    """What was committed since the service started, the newest last; bounded."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, count: Callable[[], None]) -> None:
+        """`count` is called once for each commit."""
+        self._count = count
         self._guard = threading.Lock()
-        self._events: list[Event] = []
-        self._rules = frozenset(database.rules)
-        version = database.version
-        names = (*database.schemas, *database.rules)
-        self._subscriptions = [database.watch(name, self._heard, since=version) for name in names]
+        self._commits: deque[Committed] = deque(maxlen=KEPT)
+        self._firings: deque[Fired] = deque(maxlen=KEPT_FIRINGS)
+        self._subscriptions = [database.watch_commits(self._heard)]
+        for rule in database.rules:
+            self._subscriptions.append(database.watch(rule, self._fired, since=database.version))
 
-    def _heard(self, event: Event) -> None:
+    def _heard(self, event: CommitEvent) -> None:
+        counts = {name: (len(change.inserted), len(change.deleted)) for name, change in event.changes.items()}
         with self._guard:
-            self._events.append(event)
+            self._commits.append(Committed(event.version, counts))
+        self._count()
 
-    def take(self) -> Sequence[Committed]:
-        """The versions since the last call in which something changed, in order."""
+    def _fired(self, event: Event) -> None:
+        rows: Rows = event.inserted
+        if len(rows):
+            fired = Fired(event.version, event.view, len(rows), rows.sorted()[:_ROWS_OF_FIRING])
+            with self._guard:
+                self._firings.append(fired)
+
+    def took(self, version: int, seconds: float) -> None:
+        """The version was made in this time."""
         with self._guard:
-            events, self._events = self._events, []
-        found: dict[int, tuple[dict[str, Changes], dict[str, Rows]]] = {}
-        for event in events:
-            changes, firings = found.setdefault(event.version, ({}, {}))
-            if event.view in self._rules:
-                firings[event.view] = event.inserted
-            else:
-                changes[event.view] = Changes(event.inserted, event.deleted)
-        return [Committed(version, *found[version]) for version in sorted(found)]
+            for each in reversed(self._commits):
+                if each.version == version:
+                    each.seconds = seconds
+                if each.version <= version:
+                    return
+
+    def latest(self, limit: int) -> list[Committed]:
+        """The last commits, newest first."""
+        with self._guard:
+            return list(reversed(self._commits))[:limit]
+
+    def firings(self, limit: int = KEPT_FIRINGS) -> list[Fired]:
+        """The last firings, newest first."""
+        with self._guard:
+            return list(reversed(self._firings))[:limit]
 
     def close(self) -> None:
         for subscription in self._subscriptions:

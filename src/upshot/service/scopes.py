@@ -39,9 +39,14 @@ class Scopes:
             raise not_found()
 
     def require_write(self, relation: str, known: Collection[str] | None = None) -> None:
-        """`forbidden` if it may not be changed, and, in the same words, if it is not among the `known`."""
-        if not self.may_write(relation) or (known is not None and relation not in known):
+        """`forbidden` if it may not be changed, and, in the same words unless all may be, if it is not `known`."""
+        if not self.may_write(relation):
             raise _forbidden("change this relation, if there is one")
+        if known is not None and relation not in known:
+            if EVERYTHING not in self.write:
+                raise _forbidden("change this relation, if there is one")
+            hint = "`GET /program` lists the relations that this token may read"
+            raise Refused(400, "unknown-relation", "there is no relation of this name", help=hint)
 
     def require_subscribe(self) -> None:
         if not self.subscribe:

@@ -10,47 +10,77 @@ from typing import TypeVar
 from starlette.requests import HTTPConnection
 
 from upshot.database.database import Database
+from upshot.engine.time_limit import time_limit
+from upshot.service.commits import RecentCommits
+from upshot.service.errors import Refused
 from upshot.service.hub import Hub
 from upshot.service.metrics import Metrics
-from upshot.service.scopes import ANYTHING, Scopes
+from upshot.service.pages import Pages
+from upshot.service.scopes import Scopes
+from upshot.service.sessions import Door
 from upshot.service.settings import Settings
-from upshot.service.writer import Writer
+from upshot.service.tokens import Tokens
+from upshot.service.writer import ROWS_ON_THE_WAY, Writer
 
 T = TypeVar("T")
 
 
 class Service:
-    """What the routes of the application share. `start` and `stop` are called on the event loop."""
+    """What the routes of the application share. `start` and `stop` are called on the event loop. Without `tokens`
+    everybody who can reach the server may do everything."""
 
-    def __init__(self, database: Database, settings: Settings | None = None) -> None:
+    def __init__(self, database: Database, settings: Settings | None = None, tokens: Tokens | None = None) -> None:
         self.database = database
         self.settings = settings or Settings()
         self.metrics = Metrics()
+        self.door = Door(self.settings, tokens)
         self.hub = Hub(self)
         self.writer = Writer(self)
+        self.recent = RecentCommits(database, self.metrics.commits.inc)
+        self.pages = Pages()
+        self.ready = False
         self.stopping = False
         self._readers = ThreadPoolExecutor(self.settings.bounds.readers, thread_name_prefix="upshot-reader")
+        self._reading = 0
 
     async def start(self) -> None:
         self.writer.start()
         await self.hub.start()
+        self.metrics.version.set(self.database.version)
+        self.ready = True
 
     async def stop(self) -> None:
         """Ends in order: no new transactions, those that wait are committed, followers are told, the store closes."""
-        self.stopping = True
+        self.ready, self.stopping = False, True
         await self.writer.stop()
         await self.hub.stop()
-        self._readers.shutdown(wait=True, cancel_futures=True)
-        self.database.close()
+        await asyncio.to_thread(self._readers.shutdown, wait=True, cancel_futures=True)
+        self.recent.close()
+        await asyncio.to_thread(self.database.close)
 
     def scopes(self, request: HTTPConnection) -> Scopes:
         """What the sender of the request may do; an error in the one shape if nobody knows who it is."""
-        return ANYTHING
+        scopes = self.door.scopes(request)
+        request.scope.setdefault("state", {}).update(token=scopes.name, scopes=scopes)
+        return scopes
 
     def scopes_of(self, name: str) -> Scopes | None:
         """What the holder of the token of this name may do now; nothing if there is no such token any more."""
-        return ANYTHING if name == ANYTHING.name else None
+        return self.door.named(name)
 
     async def run_read(self, answer: Callable[[], T]) -> T:
-        """The answer, worked out on a reader's thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, answer)
+        """The answer, worked out on a reader's thread, in the time that an answer may take."""
+        bounds = self.settings.bounds
+
+        def limited() -> T:
+            with time_limit(bounds.seconds, ROWS_ON_THE_WAY):
+                return answer()
+
+        if self._reading >= bounds.waiting:
+            hint = "try again in a moment"
+            raise Refused(503, "too-busy", "too many questions wait", help=hint, retryable=True)
+        self._reading += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._readers, limited)
+        finally:
+            self._reading -= 1

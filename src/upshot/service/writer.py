@@ -1,22 +1,46 @@
-"""The one thread that changes the database. What waits for it is made durable together."""
+"""The one thread that changes the database. What waits for it is made durable together.
+
+requests ─► bounded queue ─► group: each its own version ─► one write to the disk ─► answers
+"""
 
 from __future__ import annotations
 
 import asyncio
 import queue
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from upshot.core.errors import EngineError, Error
+from upshot.database.group import Group
 from upshot.database.transaction import Transaction
-from upshot.service.commits import CommitCollector
+from upshot.engine.time_limit import time_limit
+from upshot.service import logs
+from upshot.service.bodies import RESERVED
 from upshot.service.errors import Refused
+from upshot.service.idempotency import Repetitions, Sent
 
 if TYPE_CHECKING:
     from upshot.service.service import Service
 
+T = TypeVar("T")
 Statements = Callable[[Transaction], None]
+
+ROWS_ON_THE_WAY = 20_000_000
+"""Rows that a table may have which a question needs on the way to its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A transaction that is durable; `repeated` if it was sent before, and was then. What came of it is in the
+    `transaction`, or else in the log."""
+
+    version: int
+    transaction: Transaction | None
+    seconds: float = 0.0
+    repeated: bool = False
 
 
 @dataclass(slots=True)
@@ -24,21 +48,35 @@ class Job:
     """A transaction that waits: its statements, its notes, and where its outcome goes."""
 
     statements: Statements
-    meta: dict[str, Any] | None
+    meta: Mapping[str, Any] | None
+    sent: Sent | None
     loop: asyncio.AbstractEventLoop
-    outcome: asyncio.Future[Transaction]
+    outcome: asyncio.Future[Done]
+    result: Done | None = None
+    error: Exception | None = None
 
-    def settle(self, result: Transaction | None, error: BaseException | None) -> None:
-        self.loop.call_soon_threadsafe(_set, self.outcome, result, error)
+    def notes(self) -> dict[str, Any] | None:
+        """What is kept with the commit."""
+        if self.sent is None:
+            return None if self.meta is None else dict(self.meta)
+        return {**(self.meta or {}), RESERVED: self.sent.notes()}
 
 
-def _set(future: asyncio.Future[Transaction], result: Transaction | None, error: BaseException | None) -> None:
-    if future.done():
-        return
-    if error is not None:
-        future.set_exception(error)
-    elif result is not None:
-        future.set_result(result)
+@dataclass(slots=True)
+class Errand:
+    """Something else to be done where nothing is committed meanwhile."""
+
+    deed: Callable[[], Any]
+    loop: asyncio.AbstractEventLoop
+    outcome: asyncio.Future[Any]
+
+    def run(self) -> None:
+        try:
+            found = self.deed()
+        except Exception as error:  # noqa: BLE001 - it is the answer
+            self.loop.call_soon_threadsafe(_settled, self.outcome, None, error)
+        else:
+            self.loop.call_soon_threadsafe(_settled, self.outcome, found, None)
 
 
 class Writer:
@@ -46,43 +84,175 @@ class Writer:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._queue: queue.Queue[Job | None] = queue.Queue(service.settings.bounds.queue)
+        self._queue: queue.Queue[Job | Errand | None] = queue.Queue(service.settings.bounds.queue)
         self._thread = threading.Thread(target=self._work, name="upshot-writer", daemon=True)
-        self._collector: CommitCollector | None = None
+        self._repetitions: Repetitions | None = None
+        self._closed = False
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
 
     def start(self) -> None:
-        self._collector = CommitCollector(self._service.database)
+        self._repetitions = Repetitions(self._service.database)
         self._thread.start()
 
     async def stop(self) -> None:
         """Returns when everything that was accepted has its outcome."""
-        await asyncio.to_thread(self._queue.put, None)
-        await asyncio.to_thread(self._thread.join)
+        self._closed = True
+        if self._thread.is_alive():
+            await asyncio.to_thread(self._queue.put, None)
+            await asyncio.to_thread(self._thread.join)
 
-    async def commit(self, statements: Statements, meta: dict[str, Any] | None = None) -> Transaction:
+    async def commit(
+        self, statements: Statements, meta: Mapping[str, Any] | None = None, sent: Sent | None = None
+    ) -> Done:
         """The transaction once it is durable, or its error. `statements` is called on the writer's thread."""
-        if self._service.stopping:
-            raise Refused(503, "shutting-down", "the service is stopping", retryable=True)
         loop = asyncio.get_running_loop()
-        job = Job(statements, meta, loop, loop.create_future())
+        job = Job(statements, meta, sent, loop, loop.create_future())
+        job.outcome.add_done_callback(_looked_at)
+        self._enqueue(job)
+        # Whoever stops listening does not stop the transaction: it is committed, or not, all the same.
+        return await asyncio.shield(job.outcome)
+
+    async def between_commits(self, deed: Callable[[], T]) -> T:
+        """What comes of the deed, done on the writer's thread in the time that an answer may take."""
+
+        def limited() -> T:
+            with time_limit(self._service.settings.bounds.seconds, ROWS_ON_THE_WAY):
+                return deed()
+
+        loop = asyncio.get_running_loop()
+        errand = Errand(limited, loop, loop.create_future())
+        errand.outcome.add_done_callback(_looked_at)
+        self._enqueue(errand)
+        found: T = await asyncio.shield(errand.outcome)
+        return found
+
+    def _enqueue(self, item: Job | Errand) -> None:
+        if self._closed:
+            hint = "send it again to the server that takes its place"
+            raise Refused(503, "shutting-down", "the service is stopping", help=hint, retryable=True)
         try:
-            self._queue.put_nowait(job)
+            self._queue.put_nowait(item)
         except queue.Full:
-            hint = "try again in a moment"
-            raise Refused(503, "too-busy", "too many transactions wait", help=hint, retryable=True) from None
-        return await job.outcome
+            raise Refused(
+                503,
+                "too-busy",
+                "too many transactions wait",
+                help="try again in a moment",
+                retryable=True,
+                headers={"Retry-After": "1"},
+            ) from None
+        self._service.metrics.queue.set(self._queue.qsize())
+
+    # ---- on the writer's thread -------------------------------------------------------------------
 
     def _work(self) -> None:
-        while (job := self._queue.get()) is not None:
-            self._one(job)
+        while (first := self._queue.get()) is not None:
+            if isinstance(first, Errand):
+                first.run()
+                continue
+            last = self._group(self._waiting(first))
+            if isinstance(last, Errand):
+                last.run()
+            if last is None:
+                return
 
-    def _one(self, job: Job) -> None:
+    def _waiting(self, first: Job) -> list[Job | Errand | None]:
+        """The first and what waits behind it, up to the size of a group."""
+        found: list[Job | Errand | None] = [first]
+        while len(found) < self._service.settings.bounds.group:
+            try:
+                found.append(self._queue.get_nowait())
+            except queue.Empty:
+                break
+            if not isinstance(found[-1], Job):
+                break
+        return found
+
+    def _group(self, found: list[Job | Errand | None]) -> Job | Errand | None:
+        """Commits the jobs and answers them; the last of what was found, which need not be one."""
+        jobs = [each for each in found if isinstance(each, Job)]
+        service = self._service
+        assert self._repetitions is not None, "started"
+        service.metrics.queue.set(self._queue.qsize())
         try:
-            with self._service.database.transaction(meta=job.meta) as transaction:
+            with service.database.group() as group:
+                for job in jobs:
+                    self._one(group, job)
+                    if job.sent is not None and job.result is not None and not job.result.repeated:
+                        # Known at once: the same request may come again in this very group.
+                        self._repetitions.remember(job.sent, job.result.version, job.result.transaction)
+        except Exception as error:  # noqa: BLE001 - the write failed: no transaction of the group happened
+            logs.service.exception("a group of transactions could not be made durable")
+            failed = error if isinstance(error, Error) else _not_durable()
+            for job in jobs:
+                if job.sent is not None and job.result is not None and not job.result.repeated:
+                    self._repetitions.forget(job.sent)
+                job.result, job.error = None, job.error or failed
+        else:
+            service.metrics.group_size.observe(len(jobs))
+        self._settle(jobs)
+        return found[-1]
+
+    def _one(self, group: Group, job: Job) -> None:
+        """One transaction of the group: its result, or the error that it fails with alone."""
+        began = time.perf_counter()
+        try:
+            job.result = self._before(job)
+            if job.result is not None:
+                return
+            with time_limit(self._service.settings.bounds.seconds), group.transaction(meta=job.notes()) as transaction:
                 job.statements(transaction)
+            job.result = Done(transaction.version, transaction, time.perf_counter() - began)
         except Exception as error:  # noqa: BLE001 - it is the answer
-            job.settle(None, error)
-            return
-        assert self._collector is not None, "started"
-        self._service.hub.committed(self._collector.take())
-        job.settle(transaction, None)
+            job.error = error
+
+    def _before(self, job: Job) -> Done | None:
+        """What the same request did when it came before, if it did."""
+        if job.sent is None or self._repetitions is None:
+            return None
+        version = self._repetitions.version_of(job.sent)
+        if version is None:
+            return None
+        return Done(version, self._repetitions.outcome_of(job.sent), repeated=True)
+
+    def _settle(self, jobs: list[Job]) -> None:
+        """Tells everyone, all at once: waking the event loop is dearer than a commit."""
+        service = self._service
+        for job in jobs:
+            if job.error is None and job.result is not None and not job.result.repeated:
+                service.recent.took(job.result.version, job.result.seconds)
+            elif isinstance(job.error, Error):
+                service.metrics.rejections.labels(job.error.code).inc()
+        service.metrics.version.set(service.database.version)
+        for loop in {id(job.loop): job.loop for job in jobs}.values():
+            loop.call_soon_threadsafe(_answer, [job for job in jobs if job.loop is loop])
+
+
+def _looked_at(outcome: asyncio.Future[Any]) -> None:
+    """An error that nobody waits for any more is no reason to complain."""
+    if not outcome.cancelled():
+        outcome.exception()
+
+
+def _settled(outcome: asyncio.Future[Any], found: Any, error: Exception | None) -> None:
+    if not outcome.done():
+        outcome.set_result(found) if error is None else outcome.set_exception(error)
+
+
+def _answer(jobs: list[Job]) -> None:
+    for job in jobs:
+        if job.outcome.done():
+            continue
+        if job.error is not None:
+            job.outcome.set_exception(job.error)
+        elif job.result is not None:
+            job.outcome.set_result(job.result)
+
+
+def _not_durable() -> EngineError:
+    error = EngineError("the transaction could not be written", code="write-failed", help="nothing was committed")
+    error.retryable = True
+    return error

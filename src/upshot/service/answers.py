@@ -1,0 +1,125 @@
+"""Answers as they are sent: only what the token may read, as JSON, lines of JSON, or Arrow."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow
+from starlette.responses import Response
+
+from upshot.active.firing import Firing
+from upshot.core.json_values import rows_to_json, to_json, type_to_json
+from upshot.core.rows import Row, Rows
+from upshot.core.schema import Schema
+from upshot.database.changes import ChangeSet
+from upshot.service.errors import Refused
+from upshot.service.pages import Page
+from upshot.service.scopes import Scopes
+
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+ARROW = "application/vnd.apache.arrow.stream"
+
+
+def columns_of(schema: Schema) -> list[dict[str, str]]:
+    """As in `[{"name": "x", "type": "number"}]`."""
+    return [{"name": column.name, "type": type_to_json(column.type)} for column in schema.columns]
+
+
+def listed(rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
+    """The rows as JSON can hold them."""
+    return [[to_json(value) for value in row] for row in rows]
+
+
+def readable_changes(changes: ChangeSet, scopes: Scopes) -> dict[str, dict[str, list[list[Any]]]]:
+    """The changes by relation, rows in order."""
+    return {
+        name: {"insert": listed(change.inserted.sorted()), "delete": listed(change.deleted.sorted())}
+        for name, change in changes.items()
+        if scopes.may_read(name)
+    }
+
+
+def readable_rows(found: Mapping[str, Iterable[Row]], scopes: Scopes) -> dict[str, list[list[Any]]]:
+    """Rows by constraint, or by relation."""
+    return {name: listed(rows) for name, rows in found.items() if scopes.may_read(name)}
+
+
+def readable_firings(firings: Iterable[Firing], scopes: Scopes) -> list[dict[str, Any]]:
+    return [{"rule": each.rule, "rows": listed(each.rows.sorted())} for each in firings if scopes.may_read(each.rule)]
+
+
+def count_rows(changes: ChangeSet) -> int:
+    return sum(len(change.inserted) + len(change.deleted) for _, change in changes.items())
+
+
+def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Like the framework's own, but what JSON cannot hold is an error here and not in the client."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Response(text.encode("utf-8", "backslashreplace"), status, headers, JSON)
+
+
+# ---- pages of a view ------------------------------------------------------------------------------
+
+
+def wanted(accept: str) -> str:
+    """The best of what we can send that the client takes; `not-acceptable` if that is nothing.
+
+    >>> wanted("*/*"), wanted("application/x-ndjson;q=0.5, text/html"), wanted("application/*, text/html")
+    ('application/json', 'application/x-ndjson', 'application/json')
+    """
+    best, chosen = 0.0, ""
+    for part in accept.split(",")[:20]:
+        kind, _, parameters = part.strip().partition(";")
+        weight = _weight(parameters)
+        for offered in (JSON, NDJSON, ARROW):
+            if kind.strip().lower() in (offered, "*/*", "application/*") and weight > best:
+                best, chosen = weight, offered
+                break
+    if not chosen:
+        hint = f"`Accept: {JSON}`, `{NDJSON}` or `{ARROW}`"
+        raise Refused(406, "not-acceptable", "this cannot be sent in a form that the client takes", help=hint)
+    return chosen
+
+
+def _weight(parameters: str) -> float:
+    for each in parameters.split(";"):
+        name, _, value = each.partition("=")
+        if name.strip().lower() == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 0.0
+    return 1.0
+
+
+def page_response(page: Page, form: str) -> Response:
+    """A page in the form that the client takes; beside JSON, version and next page stand in the head."""
+    listing = page.listing
+    headers = {"Upshot-Version": str(listing.version), "Vary": "Accept"}
+    if page.next is not None:
+        headers["Upshot-Next"] = page.next
+    if form == NDJSON:
+        lines = "".join(rows_to_json([row])[1:-1] + "\n" for row in page.rows)
+        return Response(lines.encode("utf-8", "backslashreplace"), 200, headers, NDJSON)
+    if form == ARROW:
+        return Response(_arrow(Rows.of(listing.schema, list(page.rows))), 200, headers, ARROW)
+    content = {"view": listing.view, "version": listing.version, "columns": columns_of(listing.schema)}
+    # The rows are written by themselves, so that a large page is in memory once as text and not as lists too.
+    head = json.dumps(content, ensure_ascii=False, separators=(",", ":"))[:-1]
+    tail = "" if page.next is None else f',"next":{json.dumps(page.next)}'
+    text = f'{head},"rows":{rows_to_json(page.rows)}{tail}}}'
+    return Response(text.encode("utf-8", "backslashreplace"), 200, headers, JSON)
+
+
+def _arrow(rows: Rows) -> bytes:
+    table = rows.to_arrow()
+    if not rows.schema.columns:
+        table = pyarrow.table({"c0": pyarrow.array([True] * len(rows), pyarrow.bool_())})
+    stream = io.BytesIO()
+    with pyarrow.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+    return stream.getvalue()

@@ -1,0 +1,62 @@
+"""The names a server may be called by. A page of another origin can have its own name lead to loopback (DNS rebinding);
+then the browser takes our answers for its own. So a request must call us by a name of ours."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from upshot.core.errors import UsageError
+from upshot.service.settings import Settings
+
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on can be reached from this machine only.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, True, False)
+    """
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def allowed_hosts(settings: Settings) -> frozenset[str] | None:
+    """What may stand in `Host`, without the port; None if any name may."""
+    if settings.hosts:
+        own = (*settings.hosts, *(_LOOPBACK if is_loopback(settings.host) else ()))
+    elif is_loopback(settings.host):
+        own = (*_LOOPBACK, settings.host)
+    else:
+        return None
+    return frozenset(name.lower() for name in own)
+
+
+def host_name(header: str) -> str:
+    """The name in a `Host` header.
+
+    >>> host_name("Example.org:8000"), host_name("[::1]:8000"), host_name("[::1]")
+    ('example.org', '[::1]', '[::1]')
+    """
+    name, colon, port = header.rpartition(":")
+    return (name if colon and port.isdigit() else header).lower()
+
+
+def refuse_unsafe(settings: Settings, *, has_tokens: bool) -> None:
+    """`UsageError` if others than this machine could come in without a token, or in clear."""
+    if (settings.tls_certificate is None) != (settings.tls_key is None):
+        hint = "give both `--tls-cert` and `--tls-key`"
+        raise UsageError("TLS needs a certificate and its key", code="wrong-argument", help=hint)
+    if is_loopback(settings.host) or settings.insecure:
+        return
+    missing = [words for words, there in (("tokens", has_tokens), ("TLS", settings.tls)) if not there]
+    if missing:
+        raise UsageError(
+            f"`{settings.host}` can be reached from elsewhere, and there is no {' and no '.join(missing)}",
+            code="unsafe-address",
+            help="give `--tokens FILE`, `--tls-cert` and `--tls-key`; `--insecure` if something else protects it",
+        )

@@ -1,0 +1,64 @@
+"""Logs as JSON lines: what was asked for by whom, how it ended, how long it took; never a value of the data."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import logging
+import sys
+from typing import Any, TextIO
+
+access = logging.getLogger("upshot.service.access")
+service = logging.getLogger("upshot.service")
+
+_OWN = ("upshot", "uvicorn.error")
+
+
+class JsonLines(logging.Formatter):
+    """One object a line. What a logger is told as `extra={"fields": …}` beside its words comes as fields of it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": dt.datetime.fromtimestamp(record.created, dt.UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= getattr(record, "fields", {})
+        if record.exc_info is not None and record.exc_info[0] is not None:
+            # The words of an exception can hold values of rows: its kind and its place cannot.
+            line["exception"] = record.exc_info[0].__name__
+            line["places"] = _places(record.exc_info[2])
+        return json.dumps(line, ensure_ascii=False)
+
+
+def _places(trace: Any) -> list[str]:
+    found = []
+    while trace is not None:
+        frame = trace.tb_frame
+        found.append(f"{frame.f_globals.get('__name__', '?')}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    return found[-20:]
+
+
+class WithoutValues(logging.Filter):
+    """Keeps what engine, rules and watchers say about rows out of the log: only their template comes through."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.args and not record.name.startswith(("upshot.service", "uvicorn")):
+            record.msg, record.args = str(record.msg), ()
+        return True
+
+
+def log_to(stream: TextIO | None = None, level: int = logging.INFO) -> logging.Handler:
+    """Sends the logs of Upshot and of the server to the stream, stderr by default; the handler that does it."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonLines())
+    handler.addFilter(WithoutValues())
+    for name in _OWN:
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.setLevel(level)
+        logger.propagate = False
+    logging.getLogger("uvicorn.access").disabled = True
+    return handler

@@ -1,0 +1,338 @@
+"""What the service says of itself in `/openapi.json`: the shapes of bodies and answers, with examples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Json = dict[str, Any]
+Values = list[Any]
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+def _example(**fields: Any) -> ConfigDict:
+    return ConfigDict(extra="forbid", json_schema_extra={"examples": [fields]})
+
+
+class ErrorFields(BaseModel):
+    code: str = Field(description="a stable slug; the reference of diagnostics lists them all")
+    message: str
+    help: str
+    retryable: bool = Field(description="whether the same request may succeed later")
+    details: Json | None = Field(None, description="witnesses by constraint, diagnostics of a query, …")
+
+
+class ErrorAnswer(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "error": {
+                        "code": "not-found",
+                        "message": "there is no such relation, or this token may not read it",
+                        "help": "`GET /program` lists what this token may read",
+                        "retryable": False,
+                    }
+                }
+            ]
+        }
+    )
+    error: ErrorFields
+
+
+class Column(_Shape):
+    name: str
+    type: str
+
+
+class RelationChange(_Shape):
+    insert: list[Values]
+    delete: list[Values]
+
+
+class Firing(_Shape):
+    rule: str
+    rows: list[Values]
+
+
+class Outcome(BaseModel):
+    """What a transaction did: the version it made and, of what the token may read, every change, exactly."""
+
+    model_config = _example(
+        version=8,
+        changes={"closure": {"insert": [[1, 3]], "delete": []}, "edge": {"insert": [[2, 3]], "delete": []}},
+        firings=[{"rule": "reorder", "rows": [["item1", 72]]}],
+        violations={},
+        repaired={},
+    )
+    version: int
+    changes: dict[str, RelationChange]
+    firings: list[Firing]
+    violations: dict[str, list[Values]] = Field(description="witnesses that came, of constraints that only warn")
+    repaired: dict[str, list[Values]] = Field(description="witnesses that went")
+    repeated: bool = Field(
+        False, description="it was sent before under the same `Idempotency-Key`; nothing happened now"
+    )
+
+
+class WhatIfAnswer(BaseModel):
+    """What a transaction would do. Nothing is committed."""
+
+    model_config = _example(
+        version=8,
+        changes={"closure": {"insert": [[1, 3]], "delete": []}},
+        violations={"acyclic": [[1]]},
+        firings=[],
+    )
+    version: int
+    changes: dict[str, RelationChange]
+    violations: dict[str, list[Values]]
+    firings: list[Firing]
+
+
+class ViewAnswer(BaseModel):
+    """Rows of a relation, in order, at one version."""
+
+    model_config = _example(
+        view="closure",
+        version=8,
+        columns=[{"name": "x", "type": "number"}, {"name": "y", "type": "number"}],
+        rows=[[1, 2], [1, 3]],
+        next="WyJ4IiwyXQ",
+    )
+    view: str
+    version: int
+    columns: list[Column]
+    rows: list[Values]
+    next: str | None = Field(None, description="there is more: the value of `after` for the next page")
+
+
+class QueryAnswer(BaseModel):
+    """The answers to a query, in order, at one version; a column for each variable."""
+
+    model_config = _example(version=8, columns=[{"name": "Y", "type": "number"}], rows=[[2], [3]])
+    version: int
+    columns: list[Column]
+    rows: list[Values]
+
+
+class Relation(_Shape):
+    name: str
+    role: str = Field(description="`base`, `view` or `constraint`")
+    columns: list[Column]
+    keys: list[list[str]]
+    writable: bool
+
+
+class ProgramAnswer(BaseModel):
+    """The program as far as the token may read it."""
+
+    model_config = _example(
+        program=".decl edge(x: number, y: number)\n",
+        version=8,
+        epoch="5c1b2e0f",
+        relations=[
+            {
+                "name": "edge",
+                "role": "base",
+                "columns": [{"name": "x", "type": "number"}, {"name": "y", "type": "number"}],
+                "keys": [],
+                "writable": True,
+            }
+        ],
+        rules=["reorder"],
+    )
+    program: str
+    version: int
+    epoch: str = Field(description="changes when the store is another one: versions of two epochs cannot be compared")
+    relations: list[Relation]
+    rules: list[str]
+
+
+class ExplanationAnswer(BaseModel):
+    """How a view is kept up to date; with `row`, how the row comes about."""
+
+    model_config = ConfigDict(extra="allow")
+    version: int
+
+
+class Count(_Shape):
+    inserted: int
+    deleted: int
+
+
+class CommitEntry(_Shape):
+    version: int
+    time: str
+    seconds: float | None = Field(description="null if a rule made it after another commit")
+    changes: dict[str, Count]
+
+
+class CommitsAnswer(BaseModel):
+    """The last commits since the service started, newest first."""
+
+    model_config = _example(
+        version=8,
+        commits=[
+            {
+                "version": 8,
+                "time": "2026-01-31T12:00:00+00:00",
+                "seconds": 0.0004,
+                "changes": {"edge": {"inserted": 1, "deleted": 0}},
+            }
+        ],
+    )
+    version: int
+    commits: list[CommitEntry]
+
+
+class ConstraintEntry(_Shape):
+    name: str
+    policy: str = Field(description="`reject` or `warn`")
+    columns: list[Column]
+    count: int
+    witnesses: list[Values]
+
+
+class ConstraintsAnswer(BaseModel):
+    """The constraints, each with the first of its witnesses."""
+
+    model_config = _example(
+        version=8,
+        constraints=[
+            {
+                "name": "acyclic",
+                "policy": "warn",
+                "columns": [{"name": "x", "type": "number"}],
+                "count": 1,
+                "witnesses": [[1]],
+            }
+        ],
+    )
+    version: int
+    constraints: list[ConstraintEntry]
+
+
+class RuleEntry(_Shape):
+    name: str
+    coupling: str
+    active: bool
+    text: str = Field(description="empty if it names relations that the token may not read")
+
+
+class FiringEntry(_Shape):
+    version: int
+    rule: str
+    count: int
+    rows: list[Values]
+
+
+class RulesAnswer(BaseModel):
+    """The active rules, and their last firings since the service started, newest first."""
+
+    model_config = _example(
+        version=8,
+        rules=[{"name": "reorder", "coupling": "deferred", "active": True, "text": ".rule reorder(I, N) …"}],
+        firings=[{"version": 8, "rule": "reorder", "count": 1, "rows": [["item1", 72]]}],
+    )
+    version: int
+    rules: list[RuleEntry]
+    firings: list[FiringEntry]
+
+
+class SessionAnswer(BaseModel):
+    """Whose session it is."""
+
+    model_config = _example(token="dashboard", subscribe=True, admin=False)
+    token: str
+    subscribe: bool
+    admin: bool
+
+
+class StatusAnswer(BaseModel):
+    model_config = _example(status="ok")
+    status: str
+
+
+# ---- what is sent ---------------------------------------------------------------------------------
+
+_FACTS: Json = {
+    "type": "object",
+    "additionalProperties": {
+        "type": "array",
+        "items": {"anyOf": [{"type": "array", "items": {}}, {"type": "object", "additionalProperties": True}]},
+    },
+    "description": "rows by relation; a row is a list of values, or an object of them by column",
+}
+_STATEMENTS: Json = dict.fromkeys(("insert", "delete", "upsert", "replace"), _FACTS)
+_TRANSACTION_EXAMPLE: Json = {"insert": {"edge": [[2, 3]]}, "delete": {"edge": [[3, 4]]}}
+
+TRANSACTION: Json = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        **_STATEMENTS,
+        "meta": {"type": "object", "additionalProperties": True, "description": "notes that are kept with the commit"},
+    },
+    "examples": [_TRANSACTION_EXAMPLE],
+}
+WHAT_IF: Json = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": _STATEMENTS,
+    "examples": [_TRANSACTION_EXAMPLE],
+}
+QUERY: Json = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["query"],
+    "properties": {
+        "query": {"type": "string", "description": "the body of a rule; `$x` takes the value of the parameter `x`"},
+        "parameters": {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
+    },
+    "examples": [{"query": "closure($x, Y), !edge($x, Y)", "parameters": {"x": 1}}],
+}
+SESSION: Json = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["token"],
+    "properties": {"token": {"type": "string"}},
+    "examples": [{"token": "upshot_…"}],
+}
+
+
+def body_of(schema: Json) -> Json:
+    """What a route says of its body."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+_MEANINGS = {
+    400: "The request cannot be understood.",
+    401: "Nobody knows who sent it.",
+    403: "The token may not do this.",
+    404: "There is no such thing, or the token may not read it.",
+    405: "The address takes another method.",
+    408: "The body did not arrive in time.",
+    409: "The data, a constraint or a rule say no; nothing happened.",
+    410: "It is not kept any more.",
+    413: "The request is too large.",
+    415: "The body is not JSON.",
+    421: "The server does not answer to this name.",
+    422: "The answer would take too long, or too many rows.",
+    500: "A fault in the server.",
+    503: "The server is busy or stopping; try again.",
+}
+
+ERRORS: dict[int | str, Json] = {
+    status: {"model": ErrorAnswer, "description": words} for status, words in _MEANINGS.items()
+}
+
+DESCRIPTION = """Views that follow their base data exactly, over HTTP.
+
+Commit with `POST /transactions`, read with `GET /views/{name}`, and follow every exact change of a view with
+`GET /views/{name}/changes`. Every answer names the version it was read at, and every error has one shape.
+"""
