@@ -160,7 +160,8 @@ def test_a_function_in_a_transaction_cannot_write() -> None:
         with pytest.raises(upshot.RuleError, match="transaction is open") as caught:
             insert(db, fact=[(1,)])
         assert caught.value.code == "action-failed"
-        assert (db.rows("fact"), db.rows("log")) == ([], [])
+        assert db.rows("fact") == []
+        assert db.rows("log") == []
 
 
 def test_a_failing_immediate_rule_ends_the_transaction_even_if_its_error_is_caught() -> None:
@@ -174,6 +175,8 @@ def test_a_failing_immediate_rule_ends_the_transaction_even_if_its_error_is_caug
             tx.insert("fact", [(1,)])
             with pytest.raises(upshot.RuleError):
                 tx.insert("fact", [(2,)])
+            with pytest.raises(upshot.UsageError, match="was undone when a rule failed"):
+                tx.insert("fact", [(3,)])
         assert db.rows("fact") == []
         assert insert(db, fact=[(1,)]).version == 2
 

@@ -146,8 +146,10 @@ def test_rules_are_drawn_after_what_they_read_and_joined_by_what_sets_them_off(d
     assert "noted sets off again by deleting from log" in titles
     labels = [text.text or "" for text in root.iter(f"{SPACE}text") if text.get("class") == "cause"]
     assert set(labels) == {"+log", "-log", "+order"}
-    fires = [path for path in root.iter(f"{SPACE}path") if path.get("class") == "fires"]
-    assert len(fires) == len(labels) + 1, "and the legend"
+    fires = [path.get("class") for path in root.iter(f"{SPACE}path") if (path.get("class") or "").startswith("fires")]
+    assert len(fires) == len(labels) + 2, "and the legend"
+    looping = sum(edge["cycle"] for edge in db.explain().as_dict()["triggering"]["edges"])
+    assert fires.count("fires looping") == looping + 1, "cycles are marked"
     assert "reorder_becomes" not in db.explain().svg()
 
 

@@ -125,3 +125,14 @@ def test_the_rule_is_active_for_the_items_it_was_activated_for(db: Any) -> None:
     db.activate("reorder")
     stock(db, "item1", 5000)
     assert len(stock(db, "item1", 1).firings) == 1
+
+
+def test_the_counters_are_those_of_all_propagations(db: Any) -> None:
+    """A firing that changes something lets the transaction be propagated again; what the first propagation looked at
+    counts as well, in all and view by view."""
+    quiet, fired = stock(db, "item1", 141).stats, stock(db, "item1", 139).stats
+    assert (quiet.firings, fired.firings) == ({}, {"reorder": 1})
+    assert fired.components > quiet.components >= 1
+    assert fired.components >= len(fired.views)
+    for counter in ("probed", "matched", "derived", "rounds"):
+        assert getattr(fired, counter) == sum(getattr(view, counter) for view in fired.views.values())

@@ -107,7 +107,7 @@ def test_every_class_of_the_picture_has_a_colour_without_the_dark_scheme(loaded:
     colours = set(re.findall(r"\.(\w+) \{[^}]*#[0-9a-f]{6}", light))
     assert colours == {
         *("paper", "name", "note", "base", "view", "constraint", "recursive"),
-        *("edge", "negated", "aggregated", "tip", "sum", "rule", "fires", "cause"),
+        *("edge", "negated", "aggregated", "tip", "sum", "rule", "fires", "looping", "cause"),
     }
 
 

@@ -23,7 +23,7 @@ from upshot.core.row_sets import row_set
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Schema
 from upshot.engine.rule_processor import RuleProcessor, Window
-from upshot.engine.work import Work
+from upshot.engine.work import ViewWork, Work
 
 Deltas = Mapping[str, tuple[Rows, Rows]]
 RowSet = frozenset[Row]
@@ -105,9 +105,9 @@ class RuleRun:
         return [firing for firing in self.firings if firing.coupling == AFTER]
 
     def work(self) -> Work:
-        """The counters of all propagations, and who fired how often."""
+        """The counters of all propagations, and who fired how often; `skipped` and `screened` are those of the last."""
         total = self._change.work
-        total.add(self._earlier)
+        _join(total, self._earlier)
         for firing in self.firings:
             total.firings[firing.rule] = total.firings.get(firing.rule, 0) + 1
         return total
@@ -116,7 +116,7 @@ class RuleRun:
 
     def _reopen(self) -> None:
         if self._deltas is not None:
-            self._earlier.add(self._change.work)
+            _join(self._earlier, self._change.work)
             self._deltas = None
             self._change.reopen()
 
@@ -194,6 +194,15 @@ def _of_rule(error: DataError, rule: CheckedRule) -> DataError:
     what, _, _ = error.message.partition(" in the rule for `")
     hint = f"{error.help}; nothing was committed" if error.help else "nothing was committed"
     return type(error)(f"{what} in rule `{rule.name}`", code=error.code, span=rule.span, help=hint)
+
+
+def _join(total: Work, more: Work) -> None:
+    """Adds the counters of another propagation, view by view too. What was out of reach, and the rows that are stored,
+    are as the total has them."""
+    total.add(more)
+    total.components += more.components
+    for name, work in more.views.items():
+        total.views.setdefault(name, ViewWork()).add(work)
 
 
 def _firing(rule: CheckedRule, rows: Rows) -> Firing:

@@ -20,6 +20,7 @@ STYLE = """
   .negated { stroke: #b83a26; stroke-dasharray: 6 4; }
   .aggregated { stroke: #8a5a00; }
   .fires { fill: none; stroke: #7a4bb5; stroke-width: 1.4; stroke-dasharray: 3 4; }
+  .looping { stroke: #b83a26; stroke-width: 2; }
   .cause { font-size: 11.5px; fill: #7a4bb5; stroke: #ffffff; stroke-width: 4px; paint-order: stroke; }
   .tip { fill: #7b8794; }
   .sum { font-size: 13px; font-weight: 700; fill: #8a5a00; stroke: #ffffff; stroke-width: 4px; paint-order: stroke; }
@@ -36,6 +37,7 @@ STYLE = """
     .negated { stroke: #ff8a75; }
     .aggregated { stroke: #e3b341; }
     .fires { stroke: #b58ce6; }
+    .looping { stroke: #ff8a75; }
     .cause { fill: #b58ce6; stroke: #10161d; }
     .tip { fill: #7d8894; }
     .sum { fill: #e3b341; stroke: #10161d; }

@@ -56,7 +56,7 @@ def connect(
         raise UsageError(f"there is no engine `{engine}`", code="unknown-engine", help=hint)
     for name, bound in (("max_rounds", max_rounds), ("max_firings", max_firings)):
         if (bound is not None or name == "max_firings") and (not isinstance(bound, int) or bound < 1):
-            hint = "pass a whole number, such as 1_000_000"
+            hint = "pass a whole number greater than 0, such as 1_000"
             raise UsageError(f"`{name}` cannot be {bound!r}", code="wrong-argument", help=hint)
     if spark is not None and not callable(getattr(spark, "createDataFrame", None)):
         hint = "pass `SparkSession.builder.getOrCreate()`"

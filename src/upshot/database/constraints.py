@@ -99,7 +99,8 @@ def _in_order(schema: Schema, rows: Iterable[Row]) -> list[Row]:
 def rejected_transaction(findings: Findings, compiled: Compiled) -> ConstraintError | None:
     """The error that ends the transaction, if anything does."""
     if findings.keys:
-        return _key_error(findings.keys, compiled)
+        hint = "nothing was committed; rows that share a key cannot both be there; `upsert` replaces the old by the new"
+        return _key_error(findings.keys, compiled, hint)
     rejecting = findings.rejecting(compiled)
     if not rejecting:
         return None
@@ -112,15 +113,17 @@ def rejected_transaction(findings: Findings, compiled: Compiled) -> ConstraintEr
 def rejected_definition(findings: Findings, compiled: Compiled) -> ConstraintError | None:
     """The error that refuses a definition the data already contradict, if they do."""
     if findings.keys:
-        return _key_error(findings.keys, compiled)
+        hint = "nothing was changed; correct the data first; `determines` can keep what is there, a key cannot"
+        return _key_error(findings.keys, compiled, hint)
     rejecting = findings.rejecting(compiled)
     if not rejecting:
         return None
     message = f"the data violate {_described(rejecting, compiled)}"
     name = next(iter(rejecting))
+    others = ", and so for the others" * (len(rejecting) > 1)
     hint = (
         f"nothing was changed; correct the data first, or keep what is there with `.deny {name} existing=keep`, "
-        f"or write `.deny {name} on_violation=warn`"
+        f"or write `.deny {name} on_violation=warn`{others}"
     )
     places = {name: compiled.schema(name).span for name in rejecting}
     return ConstraintError(message, code="constraint-violated", violations=rejecting, places=places, help=hint)
@@ -176,7 +179,7 @@ def _described(violations: Violations, compiled: Compiled) -> str:
     return "; ".join(parts)
 
 
-def _key_error(keys: Violations, compiled: Compiled) -> ConstraintError:
+def _key_error(keys: Violations, compiled: Compiled, hint: str) -> ConstraintError:
     shown = {hidden: name for name, hidden in compiled.checked.input_part.items()}
     parts, named, places = [], {}, {}
     for name, rows in keys.items():
@@ -187,7 +190,6 @@ def _key_error(keys: Violations, compiled: Compiled) -> ConstraintError:
         parts.append(f"key {columns} of `{shown.get(name, name)}`: {_listed(schema, rows)}")
         named[shown.get(name, name)] = rows
         places[shown.get(name, name)] = schema.span
-    hint = "rows that share a key cannot both be there; `upsert` replaces the old row by the new one"
     message = f"two rows share {'; '.join(parts)}"
     return ConstraintError(message, code="key-violation", violations=named, places=places, help=hint)
 

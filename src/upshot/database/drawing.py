@@ -34,12 +34,14 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """One active rule can set off another, or itself: what stands beside the arrow, and what it means."""
+    """One active rule can set off another, or itself: what stands beside the arrow, and what it means. `looping`: on a
+    cycle that nothing is known to end."""
 
     source: str
     target: str
     label: str
     words: str
+    looping: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def svg(network: Network, schemas: Mapping[str, Schema], notes: Mapping[str, str
     for name, box in layout.boxes.items():
         kind = "rule" if name in network.rules else schemas[name].role.value
         parts.append(_node(schemas[name], kind, box, notes[name]))
-    parts.append(_legend(height, rules=bool(network.rules)))
+    parts.append(_legend(height, rules=bool(network.rules), looping=any(arrow.looping for arrow in arrows)))
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -144,7 +146,8 @@ def _arrows(arrows: Sequence[Arrow], boxes: Mapping[str, Box]) -> tuple[list[str
             x, start, end = source.right - POINT * 8 / (BOX_HEIGHT / 2), source.middle + 8, target.middle - 8
             line = f"M{x:.1f} {start:.1f} C{x + bow:.1f} {start:.1f} {x + bow:.1f} {end:.1f} {x + 2:.1f} {end:.1f}"
             title, place = f"<title>{escape(arrow.words)}</title>", (x + 0.75 * bow + 4, (start + end) / 2 + 4)
-            lines.append(f'<g>{title}<path class="fires" marker-end="url(#tip)" d="{line}"/></g>')
+            kind = "fires looping" if arrow.looping else "fires"
+            lines.append(f'<g>{title}<path class="{kind}" marker-end="url(#tip)" d="{line}"/></g>')
             labels.append(f'<text class="cause" x="{place[0]:.1f}" y="{place[1]:.1f}">{escape(arrow.label)}</text>')
         # A bow of Bézier goes three quarters of the way to where it is drawn.
         bow += (max(len(arrow.label) for arrow in lane) * NOTE_WIDTH + 10) / 0.75
@@ -215,11 +218,12 @@ def _group(boxes: list[Box]) -> str:
     return f'<rect class="recursive" x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}" rx="18"/>'
 
 
-def _legend(height: float, *, rules: bool) -> str:
+def _legend(height: float, *, rules: bool, looping: bool) -> str:
     y, x = height - 20, MARGIN
     parts = []
     lines = [("edge", "uses"), ("edge negated", "uses negated"), ("edge aggregated", "Σ aggregates over")]
-    for kind, words in lines + [("fires", "can set off")] * rules:
+    lines += [("fires", "can set off")] * rules + [("fires looping", "on a cycle")] * looping
+    for kind, words in lines:
         parts.append(f'<path class="{kind}" d="M{x:.0f} {y:.1f} h28"/>')
         parts.append(f'<text class="note" x="{x + 36:.0f}" y="{y + 4:.1f}">{words}</text>')
         x += 64 + len(words) * NOTE_WIDTH

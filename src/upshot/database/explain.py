@@ -47,7 +47,7 @@ class Explanation:
         shown: dict[str, str] = {}
         parts = [describe_relation(part, shown.setdefault(part.plan, part.name)) for part in self.parts]
         parts += [describe_rule(part, self._awake) for part in self.rules]
-        parts += filter(None, [str(self.triggering)])
+        parts += [str(self.triggering)] * bool(self.rules)
         return "\n\n".join(parts) + _last_work(self.work, self.version) + f"engine {self.placement}\n"
 
     def _repr_svg_(self) -> str:
@@ -73,10 +73,15 @@ class Explanation:
                 causes.setdefault((edge.source, edge.target), []).append(edge)
         return svg(
             self._network,
-            {part.name: part.schema for part in self.parts} | {part.name: part.rule.instance for part in self.rules},
+            {part.name: part.schema for part in self.parts} | {part.name: part.rule.visible for part in self.rules},
             {part.name: part.note for part in self.parts} | {part.name: part.note for part in self.rules},
             [
-                Arrow(*names, ", ".join(map(label, edges)), "; ".join(map(str, edges)).replace("`", ""))
+                Arrow(
+                    *names,
+                    ", ".join(map(label, edges)),
+                    "; ".join(map(str, edges)).replace("`", ""),
+                    not self.triggering.looping.isdisjoint(edges),
+                )
                 for names, edges in causes.items()
             ],
         )

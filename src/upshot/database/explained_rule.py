@@ -147,7 +147,9 @@ class TriggeringPart:
         return replace(self, edges=tuple(e for e in self.edges if rule in (e.source, e.target)), cycles=cycles)
 
     def __str__(self) -> str:
-        lines = ["triggering"] * bool(self.edges)
+        lines = ["triggering"]
+        if not self.edges:
+            lines.append("  no rule here can set off one")
         for edge in self.edges:
             through = self.through(edge)
             way = f"by {_VERBS[edge.operation]} {edge.relation}" + f", through {through}" * bool(through)

@@ -152,7 +152,8 @@ class Transaction:
 
     def _given(self, name: str, rows: Any) -> tuple[Schema, Any]:
         if self._stage != "open":
-            words = "has not begun" if self._stage == "new" else f"is {self._stage}"
+            other = {"new": "has not begun", "failed": "was undone when a rule failed"}
+            words = other.get(self._stage, f"is {self._stage}")
             raise self._misused(f"the transaction {words}", "change rows inside `with db.transaction() as tx:`")
         target = self._state.base(name)
         return target, given_rows(target, rows, self._state.engine)
