@@ -50,6 +50,11 @@ class Explanation:
         parts += [str(self.triggering)] * bool(self.rules)
         return "\n\n".join(parts) + _last_work(self.work, self.version) + f"engine {self.placement}\n"
 
+    @property
+    def edges(self) -> tuple[Dependency, ...]:
+        """What rests on what, active rules included."""
+        return self._network.edges
+
     def _repr_svg_(self) -> str:
         """Notebooks show the picture."""
         return self.svg()

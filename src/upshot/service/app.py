@@ -19,6 +19,7 @@ from upshot.service import (
     routes_docs,
     routes_health,
     routes_insight,
+    routes_page,
     routes_session,
     routes_subscriptions,
     routes_transactions,
@@ -40,6 +41,7 @@ ROUTERS = (
     routes_session.router,
     routes_health.router,
     routes_docs.router,
+    routes_page.router,
 )
 
 

@@ -14,6 +14,7 @@ from upshot.core.schema import Role
 from upshot.database.database import Database
 from upshot.service.answers import columns_of, json_response, listed
 from upshot.service.bodies import parse_json
+from upshot.service.commit_stream import told
 from upshot.service.commits import KEPT
 from upshot.service.disclosure import MOST_WITNESSES
 from upshot.service.errors import Refused, not_found
@@ -179,19 +180,7 @@ async def commits(
     and how long it took."""
     service: Service = request.app.state.service
     scopes = service.scopes(request)
-    found = [
-        {
-            "version": each.version,
-            "time": each.time.isoformat(timespec="milliseconds"),
-            "seconds": each.seconds,
-            "changes": {
-                name: {"inserted": came, "deleted": went}
-                for name, (came, went) in each.changes.items()
-                if scopes.may_read(name)
-            },
-        }
-        for each in service.recent.latest(limit)
-    ]
+    found = [told(each, scopes) for each in service.recent.latest(limit)]
     return json_response({"version": service.database.version, "commits": found})
 
 

@@ -42,8 +42,8 @@ class _Ended(Exception):
 
 class EventStream(Response):
     """The answer to `GET /views/{name}/changes`. `since` is the client's cursor, if it has one that can be used; if
-    not, `reason` says why. `every` are the seconds of an interval, if changes are to come as one for each. `allowed` says
-    whether the client may go on."""
+    not, `reason` says why. `every` are the seconds of an interval, if changes are to come as one for each. `allowed`
+    says whether the client may go on."""
 
     media_type = "text/event-stream"
 
@@ -99,7 +99,7 @@ class EventStream(Response):
         subscribers.inc()
         self._hub.followers.add(self)
         self._task = asyncio.create_task(self._run())
-        gone = asyncio.create_task(_disconnected(receive))
+        gone = asyncio.create_task(disconnected(receive))
         try:
             await asyncio.wait((self._task, gone), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -189,27 +189,32 @@ class EventStream(Response):
         events = self._hub.service.metrics.events.labels("change")
         while place is not None:
             self._check()
+            if place == stream.end:
+                if stream.closed:
+                    return
+                await self._wait(stream)
+                continue
             taken = stream.take(place)
             if taken is None:
                 raise _Ended("too-slow")
-            entries, place = taken
-            # A snapshot may be ahead of the stream.
-            entries = [e for e in entries if e.version > floor or (e.version == floor and not e.counts)]
-            if entries:
-                await self._send(b"".join([entry.data for entry in entries]))
-                events.inc(len(entries))
-                self._cursor = entries[-1].version
-            elif stream.closed:
-                return
-            else:
-                await self._wait(stream)
+            place = taken.place
+            data, last = taken.data, taken.entries[-1].version
+            if taken.entries[0].version <= floor:
+                # A snapshot may be ahead of the stream.
+                data = b"".join([e.data for e in taken.entries if e.version > floor - (not e.counts)])
+            if data:
+                await self._send(data)
+                events.inc(len(taken.entries))
+                self._cursor = max(last, floor)
 
     async def _wait(self, stream: Stream) -> None:
         self._waiting = stream.waiter()
         try:
             await self._waiting
-        finally:
+        except asyncio.CancelledError:
             stream.forget(self._waiting)
+            raise
+        finally:
             self._waiting = None
 
     async def _intervals(self, stream: Stream, every: float) -> None:
@@ -259,6 +264,6 @@ async def net_change(hub: Hub, stream: Stream, since: int) -> tuple[int, NetChan
     return max(hub.version, since), net
 
 
-async def _disconnected(receive: Receive) -> None:
+async def disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

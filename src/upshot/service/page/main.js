@@ -57,10 +57,11 @@ function signIn(words = "") {
 function listen() {
   source?.close();
   source = new EventSource(`commits/stream?since=${state.version}`);
-  source.addEventListener("open", () => live(true));
-  source.addEventListener("error", () => live(false));
+  let broken = false;
+  source.addEventListener("open", () => { live(true); if (broken) start(); });
+  source.addEventListener("error", () => { broken = true; live(false); });
   source.addEventListener("commit", (event) => committed(JSON.parse(event.data)));
-  source.addEventListener("program", () => reload().then(route));
+  source.addEventListener("lost", start);
   live(false);
 }
 

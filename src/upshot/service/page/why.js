@@ -16,10 +16,18 @@ export async function why(relation, row, gone = false) {
   }
 }
 
+const NOTES = {
+  base: (found) => (found.inserted ? `base fact, inserted with version ${found.inserted.version}` : "base fact"),
+  absent: () => "no such row",
+  aggregate: (found) => `${found.count} rows of the group: ${found.group.join(", ")}${found.count > found.group.length ? ", …" : ""}`,
+  condition: () => "holds",
+};
+
 function node(found) {
   const premises = found.premises ?? [];
-  const head = h("span", { class: "fact" }, found.text);
-  const because = found.rule ? h("div", { class: "because" }, found.rule) : found.note ? h("div", { class: "because" }, found.note) : null;
+  const head = h("span", { class: "fact" }, found.statement);
+  const words = found.rule?.text ?? NOTES[found.kind]?.(found);
+  const because = words ? h("div", { class: "because" }, words) : null;
   if (!premises.length) return h("li", {}, head, " ", because);
   return h("li", {}, h("details", { open: true }, h("summary", {}, head), because, h("ul", {}, premises.map(node))));
 }
