@@ -203,6 +203,7 @@ def test_several_threads_share_a_client() -> None:
         (400, "wrong-type", {"kind": "DataError"}, DataError),
         (400, "unknown-relation", {"kind": "UsageError"}, UsageError),
         (400, "syntax-error", {"kind": "ProgramError"}, ProgramError),
+        (400, "wrong-arity", {}, DataError),
         (404, "not-found", {}, UsageError),
         (409, "constraint-violated", {"details": {"violations": {"edge": [[1, 1]]}}}, ConstraintError),
         (409, "cascade-without-end", {}, RuleError),
@@ -316,7 +317,7 @@ def test_subscriptions_are_added_and_looked_at() -> None:
     with service_of({"id": "s/1", "subscriptions": [{"id": "s/1"}]}) as service:
         hooks = Client(service.url).subscriptions
         assert hooks.add("edge", "https://example.com/", "NAME", every=5)["id"] == "s/1"
-        assert hooks.list() == [{"id": "s/1"}]
+        assert hooks.list() == ({"id": "s/1"},)
         hooks.get("s/1"), hooks.resume("s/1"), hooks.deliver("s/1"), hooks.dead_letters("s/1"), hooks.remove("s/1")
         found = [(r.method, r.path) for r in service.requests]
     assert service.requests[0].json() == {"view": "edge", "url": "https://example.com/", "secret": "NAME", "every": 5}

@@ -35,7 +35,6 @@ class Requests:
         return self._answer("POST", path, content, headers or {}, repeatable=repeatable)
 
     def delete(self, path: str) -> None:
-        """What is gone already counts as deleted if an earlier attempt may have done it."""
         self._answer("DELETE", path, None, {}, repeatable=True)
 
     def stream(self, path: str, parameters: Mapping[str, Any], headers: Mapping[str, str], silence: float) -> OpenReply:

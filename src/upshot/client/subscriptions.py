@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from upshot.client.requests import Requests, segment
@@ -30,8 +30,8 @@ class Subscriptions:
         given = {name: value for name, value in content.items() if value is not None}
         return self._requests.post("/subscriptions", given, repeatable=False)
 
-    def list(self) -> list[Mapping[str, Any]]:
-        return [dict(each) for each in self._requests.get("/subscriptions").get("subscriptions", [])]
+    def list(self) -> Sequence[Mapping[str, Any]]:
+        return tuple(self._requests.get("/subscriptions").get("subscriptions") or ())
 
     def get(self, id: str) -> dict[str, Any]:
         return self._requests.get(self._path(id))
@@ -39,17 +39,17 @@ class Subscriptions:
     def remove(self, id: str) -> None:
         self._requests.delete(self._path(id))
 
-    def resume(self, id: str) -> dict[str, Any]:
-        """Delivers again what had been given up."""
-        return self._requests.post(f"{self._path(id)}/resume", repeatable=True)
+    def resume(self, id: str, *, skip: bool = False) -> dict[str, Any]:
+        """Goes on with one that was suspended, from its cursor; `skip` leaves out what could not be delivered."""
+        return self._requests.post(f"{self._path(id)}/resume", {"skip": skip}, repeatable=not skip)
 
     def deliver(self, id: str) -> dict[str, Any]:
         """Delivers now what has changed, for a subscription on demand."""
         return self._requests.post(f"{self._path(id)}/deliver", repeatable=True)
 
-    def dead_letters(self, id: str) -> dict[str, Any]:
+    def dead_letters(self, id: str) -> Sequence[Mapping[str, Any]]:
         """What could not be delivered, and why."""
-        return self._requests.get(f"{self._path(id)}/dead-letters")
+        return tuple(self._requests.get(f"{self._path(id)}/dead-letters").get("dead_letters") or ())
 
     @staticmethod
     def _path(id: str) -> str:

@@ -29,6 +29,10 @@ _CLASSES: dict[str, type[Error]] = {
     "LimitError": LimitError,
     "VerifyError": VerifyError,
 }
+_DATA = frozenset(
+    {"wrong-type", "wrong-row", "wrong-arity", "unknown-column", "null-in-required-column", "reserved-value", "no-key"}
+)
+"""What is wrong with rows; a service may find it before a database does."""
 _RETRYABLE = (429, 502, 503, 504)
 _LONGEST_SHOWN = 200
 
@@ -96,6 +100,8 @@ def _kind_of(status: int, code: str) -> str:
             return "RuleError"
         case 413 | 422 | 429:
             return "LimitError"
+        case 400 if code in _DATA:
+            return "DataError"
         case _ if status < 500:
             return "UsageError"
         case _:

@@ -76,6 +76,8 @@ def error_body(error: Error, details: Mapping[str, Any] | None = None) -> dict[s
         "help": error.help,
         "retryable": error.retryable,
     }
+    if not isinstance(error, Refused):
+        found["kind"] = type(error).__name__
     if details is None and isinstance(error, Refused):
         details = error.details
     if details is not None:

@@ -23,6 +23,7 @@ class ErrorFields(BaseModel):
     message: str
     help: str
     retryable: bool = Field(description="whether the same request may succeed later")
+    kind: str | None = Field(None, description="the class that Python raises for it, where there is one")
     details: Json | None = Field(None, description="witnesses by constraint, diagnostics of a query, …")
 
 
