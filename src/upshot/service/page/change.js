@@ -44,7 +44,7 @@ export async function changeSection(place, state) {
       const found = await ask(where, { method: "POST", body: draft });
       told(found);
     } catch (error) {
-      show(outcome, problem(error), witnesses(error.details?.violations));
+      show(outcome, problem(error));
     }
   };
   const preview = h("button", { id: "preview", onclick: () => send("what-if", (found) => show(outcome, h("h2", {}, "This would happen"), effects(found))) }, "What if?");
@@ -78,7 +78,7 @@ function effects(found) {
   return [
     witnesses(found.violations),
     changes.length ? changes.map(([name, change]) => h("div", { class: "card" }, h("h3", {}, name,
-      h("span", { class: "plus" }, `+${number(change.insert.length)}`), h("span", { class: "minus" }, `−${number(change.delete.length)}`)),
+      change.insert.length ? h("span", { class: "plus" }, `+${number(change.insert.length)}`) : null, change.delete.length ? h("span", { class: "minus" }, `−${number(change.delete.length)}`) : null),
     listing(change))) : empty("Nothing changes: the rows are as they would be."),
     found.firings?.length ? h("p", {}, "Rules that fire: ", found.firings.map((each) => `${each.rule} (${plural(each.rows.length, "instance")})`).join(", ")) : null,
   ];
@@ -91,7 +91,7 @@ function listing(change) {
   rows.length > SHOWN ? h("p", { class: "faint" }, ` and ${number(rows.length - SHOWN)} more`) : null);
 }
 
-export function witnesses(violations) {
+function witnesses(violations) {
   const found = Object.entries(violations ?? {});
   if (!found.length) return null;
   return found.map(([name, rows]) => h("div", { class: "problem" }, h("b", {}, `violates ${name}`), ": ",

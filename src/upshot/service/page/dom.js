@@ -16,12 +16,12 @@ function fill(element, attributes, children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return element;
 }
 
 export function show(place, ...children) {
-  place.replaceChildren(...children.flat().filter(Boolean));
+  place.replaceChildren(...children.flat(Infinity).filter(Boolean));
 }
 
 export const byId = (id) => document.getElementById(id);

@@ -53,7 +53,7 @@ function draw(relation, nodes, edges) {
   const left = Math.min(...xs) - 60, top = Math.min(...ys) - 40;
   const box = [left, top, Math.max(...xs) - left + 90, Math.max(...ys) - top + 40];
   return s("svg", { class: "graph", id: "graph", viewBox: box.map(Math.round).join(" "), role: "img", "aria-label": `${relation.name} as a graph of ${nodes.length} nodes and ${edges.length} edges` },
-    s("defs", {}, s("marker", { id: "tip", viewBox: "0 0 8 8", refX: 14, refY: 4, markerWidth: 9, markerHeight: 9, orient: "auto" }, s("path", { d: "M0 0 L8 4 L0 8 z" }))),
+    s("defs", {}, s("marker", { id: "tip", viewBox: "0 0 8 8", refX: 14, refY: 4, markerWidth: 11, markerHeight: 11, markerUnits: "userSpaceOnUse", orient: "auto" }, s("path", { d: "M0 0 L8 4 L0 8 z" }))),
     edges.map((edge) => s("path", { class: `edge ${edge.sign}`, "marker-end": "url(#tip)", d: edge.from === edge.to ? loop(edge.from) : `M${edge.from.x} ${edge.from.y} L${edge.to.x} ${edge.to.y}` }, s("title", {}, edge.row.map(value).join(" → ")))),
     nodes.map((node) => s("g", { transform: `translate(${node.x} ${node.y})` }, s("circle", { class: "dot", r: 6 }), s("text", { x: 10, y: 4 }, node.label.length > 24 ? node.label.slice(0, 23) + "…" : node.label))));
 }

@@ -79,7 +79,7 @@ function picture(state, commit) {
   const touched = commit?.changes ?? {};
   const all = [...state.relations, ...state.rules];
   const svg = s("svg", { class: "network", viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "dependency network" },
-    s("defs", {}, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, orient: "auto" }, s("path", { d: "M0 0 L8 4 L0 8 z" }))),
+    s("defs", {}, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto" }, s("path", { d: "M0 0 L8 4 L0 8 z" }))),
     all.flatMap((each) => each.reads.filter((edge) => places.has(edge.relation)).map((edge) => line(places, each, edge, touched))),
     all.map((each) => box(each, places.get(each.name), touched[each.name], state)));
   svg.style.maxWidth = `${width * 1.4}px`;

@@ -2,6 +2,7 @@
 
 import { ask } from "./api.js";
 import { h, show, value, number, plural, empty, problem } from "./dom.js";
+import { why } from "./why.js";
 
 export function constraintsSection(place) {
   return panel(place, "Constraints", "What must never be true, and the rows that make it true all the same.", async () => {
@@ -10,9 +11,15 @@ export function constraintsSection(place) {
     return constraints.map((each) => h("div", { class: "card" },
       h("h3", {}, h("a", { href: `#/view/${encodeURIComponent(each.name)}` }, each.name), h("span", { class: "tag" }, each.policy),
         h("span", { class: `tag ${each.count ? "bad" : "good"}` }, each.count ? plural(each.count, "witness", "witnesses") : "holds")),
-      each.witnesses.length ? h("div", { class: "scroll" }, h("table", {}, h("tbody", {}, each.witnesses.map((row) => h("tr", {}, row.map((cell) => h("td", {}, value(cell)))))))) : null,
+      each.witnesses.length ? h("div", { class: "scroll" }, h("table", {}, h("tbody", {}, each.witnesses.map((row) => witness(each, row))))) : null,
       each.count > each.witnesses.length ? h("p", { class: "faint" }, `and ${number(each.count - each.witnesses.length)} more`) : null));
   });
+}
+
+function witness(constraint, row) {
+  const open = () => why({ ...constraint, role: "constraint" }, row);
+  return h("tr", { class: "row", tabindex: 0, title: "why? (Enter)", onclick: open, onkeydown: (event) => event.key === "Enter" && open() },
+    row.map((cell) => h("td", { class: cell === null ? "null" : null }, value(cell))));
 }
 
 export function rulesSection(place) {

@@ -20,6 +20,16 @@ export async function viewSection(place, state, name, mode) {
   return section;
 }
 
+// The order of the server's pages: NULL first, text by its code points.
+function before(a, b) {
+  for (let i = 0; i < a.length; i += 1) {
+    if (JSON.stringify(a[i]) === JSON.stringify(b[i])) continue;
+    if (a[i] === null || b[i] === null) return a[i] === null;
+    return a[i] < b[i];
+  }
+  return false;
+}
+
 class Section {
   constructor(place, state, relation, mode) {
     Object.assign(this, { place, state, relation, mode, rows: [], marks: new Map(), latest: [], before: [], next: null, after: null, where: "" });
@@ -70,9 +80,18 @@ class Section {
   mark(row, sign, now, version) {
     const key = JSON.stringify(row);
     const there = this.rows.some((each) => JSON.stringify(each) === key);
-    if (sign === "come" && !there && this.next === null && this.rows.length < 2 * PAGE) this.rows.push(row);
+    if (sign === "come" && !there && this.belongs(row)) {
+      const at = this.rows.findIndex((each) => before(row, each));
+      this.rows.splice(at < 0 ? this.rows.length : at, 0, row);
+    }
     this.marks.set(key, { sign, until: now + STAYS });
     this.latest.unshift({ row, sign, version });
+  }
+
+  // Whether the row stands on this page: before its end, and after its beginning unless it is the first.
+  belongs(row) {
+    const first = this.rows[0], last = this.rows[this.rows.length - 1];
+    return (this.next === null || (last && before(row, last))) && (!this.after || (first && before(first, row)));
   }
 
   settle() {

@@ -26,8 +26,8 @@ const NOTES = {
 function node(found) {
   const premises = found.premises ?? [];
   const head = h("span", { class: "fact" }, found.statement);
-  const words = found.rule?.text ?? NOTES[found.kind]?.(found);
+  const words = found.rule ?? NOTES[found.kind]?.(found);
   const because = words ? h("div", { class: "because" }, words) : null;
-  if (!premises.length) return h("li", {}, head, " ", because);
+  if (!premises.length) return h("li", {}, head, found.repeated ? h("span", { class: "faint" }, " (as above)") : because);
   return h("li", {}, h("details", { open: true }, h("summary", {}, head), because, h("ul", {}, premises.map(node))));
 }
