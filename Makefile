@@ -6,6 +6,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
+PORT ?= 8000
 RUN := $(VENV)/.filled-for-run
 DEV := $(VENV)/.filled-for-development
 PATHWAY := .venv-pathway/.filled
@@ -32,8 +33,9 @@ check: $(DEV) ## format, lint, types, layers, fast tests; under two minutes
 bench: $(DEV) $(PATHWAY) ## Upshot and its peers on the same data in the same run
 	@$(BIN)/python -m bench $(BENCH)
 
-serve: ## the monitoring service, which is not part of this version
-	@echo "upshot serve is not part of this version; until it is, db.watch and 'upshot watch' hand out every change" >&2; exit 1
+serve: $(RUN) ## the monitoring service over the example of dependencies; PORT=8000, its store in .serve
+	@echo "http://127.0.0.1:$(PORT)/ serves examples/dependencies.dl, kept in .serve; Ctrl-C ends it" >&2
+	@$(BIN)/upshot serve examples/dependencies.dl --files examples/facts/dependencies --store .serve --port $(PORT)
 
 soak: $(DEV) ## the same suites with large counts and a random seed, which is printed
 	@$(BIN)/python tests/run_suites.py --soak

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from upshot.cli.outcome import finish
+from upshot.cli.serving import serve, token
 from upshot.cli.settings import Engine, Format, OnError
 from upshot.cli.terminal import Terminal
 
@@ -240,6 +241,29 @@ def why(
     finish(body, format)
 
 
+@app.command("why-not")
+def why_not(
+    file: ProgramFile,
+    row: FactText,
+    fact_dir: FactDir = None,
+    depth: Annotated[
+        int, typer.Option("--depth", metavar="N", min=1, help="How deep to look into missing rows of views.")
+    ] = 1,
+    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw it; - prints the picture.")] = None,
+    actions: ActionFile = None,
+    engine: EngineOption = Engine.AUTO,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Show how near each rule comes to a row that is not there."""
+
+    def body(terminal: Terminal) -> int:
+        from upshot.cli.commands.why import why_not
+
+        return why_not(terminal, file, row, fact_dir, depth, svg, actions, engine)
+
+    finish(body, format)
+
+
 @app.command("what-if")
 def what_if(
     file: ProgramFile,
@@ -350,6 +374,9 @@ def follow(
 
     finish(body, format)
 
+
+app.command()(serve)
+app.command()(token)
 
 _ANYTHING: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True}
 

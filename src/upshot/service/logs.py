@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import logging
 import sys
-from typing import Any, TextIO
+from typing import IO, Any
 
 access = logging.getLogger("upshot.service.access")
 service = logging.getLogger("upshot.service")
@@ -50,7 +50,7 @@ class WithoutValues(logging.Filter):
         return True
 
 
-def log_to(stream: TextIO | None = None, level: int = logging.INFO) -> logging.Handler:
+def log_to(stream: IO[str] | None = None, level: int = logging.INFO) -> logging.Handler:
     """Sends the logs of Upshot and of the server to the stream, stderr by default; the handler that does it."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
@@ -60,5 +60,7 @@ def log_to(stream: TextIO | None = None, level: int = logging.INFO) -> logging.H
         logger.handlers = [handler]
         logger.setLevel(level)
         logger.propagate = False
+    # What it says at every start and stop is said by ours too.
+    logging.getLogger("uvicorn.error").setLevel(max(level, logging.WARNING))
     logging.getLogger("uvicorn.access").disabled = True
     return handler

@@ -1,0 +1,109 @@
+"""The program of a file in the store that is served: defined when it is new or changed, and nothing touched if it is
+wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from upshot.core.diagnostic import Diagnostic, Severity
+from upshot.core.errors import DataError, Error, UsageError
+from upshot.core.schema import Role
+from upshot.database.database import Database
+from upshot.database.souffle_files import FileOptions, file_options, read_facts
+
+Report = Callable[[list[Diagnostic]], None]
+
+
+def serve_program(
+    database: Database, text: str, name: str, files: Path | None, report: Report, register: Callable[[], None]
+) -> None:
+    """Makes the program of the text the one that is served. What the text no longer has goes, but for base relations
+    that hold rows. `register` makes the functions of its rules known; then facts are read into a store that is new.
+    Any error of program or facts leaves the store as it was."""
+    is_new = database.version == 0
+    with Database() as scratch:
+        scratch.define(text, name=name)
+        wanted = {*scratch.schemas, *scratch.rules}
+        is_same = scratch.program == database.program
+        tables = _facts(scratch, files) if is_new else {}
+        if tables and not scratch.rules:
+            # Whether they can be committed is found out here; the store would have the program already.
+            _insert(scratch, tables)
+    if not is_same:
+        report(list(database.define(text, name=name).warnings))
+        report(_drop_others(database, wanted))
+    register()
+    if tables:
+        report(_insert(database, tables))
+
+
+def _facts(defined: Database, files: Path | None) -> dict[str, Any]:
+    """The rows of every `.input`, by relation."""
+    found = [file_options(item, files or Path()) for item in defined.directives if item.kind == "input"]
+    confined = [_confined(each, files) for each in found]
+    return {each.relation: read_facts(defined.schemas[each.relation], each) for each in confined}
+
+
+def _insert(database: Database, tables: Mapping[str, Any]) -> list[Diagnostic]:
+    with database.transaction() as transaction:
+        for relation, rows in tables.items():
+            transaction.insert(relation, rows)
+    return list(transaction.warnings)
+
+
+def _confined(options: FileOptions, folder: Path | None) -> FileOptions:
+    """The options with the real path of the file, if that is inside the folder."""
+    if folder is None:
+        raise UsageError(
+            f"`.input {options.relation}`: a served program reads files of one folder only, and none is given",
+            code="files-refused",
+            help="give `--files DIR`, or send the rows as transactions",
+        )
+    if options.device != "file":
+        raise _outside(options, "a service has no standard input")
+    try:
+        home, path = folder.resolve(strict=True), options.path.resolve(strict=True)
+    except (OSError, RuntimeError):
+        raise DataError(
+            f"`.input {options.relation}`: there is no file `{options.path.name}` in the folder of files",
+            code="missing-facts",
+            help="put it there, or remove the `.input`",
+        ) from None
+    if not path.is_relative_to(home) or not path.is_file():
+        raise _outside(options, "its file is not inside the folder of files")
+    return replace(options, path=path)
+
+
+def _outside(options: FileOptions, why: str) -> UsageError:
+    hint = "a served program touches nothing outside of `--files DIR`, by `..` and links neither"
+    return UsageError(f"`.input {options.relation}`: {why}", code="files-refused", help=hint)
+
+
+def _drop_others(database: Database, wanted: set[str]) -> list[Diagnostic]:
+    """Drops what the program no longer has, what rests on others first; a warning for each that had to stay."""
+    left = [name for name in (*database.rules, *database.schemas) if name not in wanted]
+    while left:
+        stay: dict[str, Error] = {}
+        for name in left:
+            try:
+                database.drop(name)
+            except Error as error:
+                stay[name] = error
+        if len(stay) == len(left):
+            return [_stays(name, database) for name in stay]
+        left = list(stay)
+    return []
+
+
+def _stays(name: str, database: Database) -> Diagnostic:
+    schema = database.schemas.get(name)
+    kind = "base relation" if schema is not None and schema.role is Role.BASE else "relation"
+    return Diagnostic(
+        "relation-stays",
+        f"the {kind} `{name}` is not in the program any more and stays in the store",
+        help="delete its rows and start again to drop it",
+        severity=Severity.WARNING,
+    )

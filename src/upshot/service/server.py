@@ -1,0 +1,113 @@
+"""A service on a socket: bound before anything starts, ended in order on SIGTERM and SIGINT."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import uvicorn
+
+from upshot.core.errors import UsageError
+from upshot.service import logs
+from upshot.service.app import create_app
+from upshot.service.service import Service
+from upshot.service.settings import Settings
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server; followers are told before it waits for connections to end, and a signal is no failure."""
+
+    def __init__(self, config: uvicorn.Config, service: Service, listening: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._service = service
+        self._listening = listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._listening()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._service.ready, self._service.stopping = False, True
+        self._service.hub.end_all("shutting-down")
+        await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        before = {each: signal.signal(each, self._stop) for each in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        logs.service.info("stopping", extra={"fields": {"signal": signal.Signals(number).name}})
+        self.handle_exit(number, frame)
+
+
+def listen(settings: Settings) -> socket.socket:
+    """The socket, bound; `address-in-use` if that cannot be."""
+    try:
+        family = socket.AF_INET6 if ipaddress.ip_address(settings.host).version == 6 else socket.AF_INET
+    except ValueError:
+        family = socket.AF_INET
+    made = socket.socket(family)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((settings.host, settings.port))
+    except OSError as error:
+        made.close()
+        hint = "choose another `--port`, or end what listens there"
+        message = f"cannot listen on `{settings.host}:{settings.port}`: {(error.strerror or str(error)).lower()}"
+        raise UsageError(message, code="address-in-use", help=hint) from None
+    made.set_inheritable(True)
+    return made
+
+
+def address_of(bound: socket.socket, settings: Settings) -> str:
+    """The address to call the service by."""
+    host, port = bound.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'https' if settings.tls else 'http'}://{shown}:{port}/"
+
+
+def serve(service: Service, bound: socket.socket, listening: Callable[[str], None]) -> bool:
+    """Answers until the process is told to stop; whether it started at all. `listening` is called with the address as
+    soon as requests are taken."""
+    settings = service.settings
+    _require_certificate(settings)
+    config = uvicorn.Config(
+        create_app(service),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        lifespan="on",
+        backlog=2_048,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=max(1, round(settings.grace)),
+        ssl_certfile=settings.tls_certificate,
+        ssl_keyfile=settings.tls_key,
+    )
+    server = Server(config, service, lambda: listening(address_of(bound, settings)))
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(server.serve(sockets=[bound]))
+    return server.started
+
+
+def _require_certificate(settings: Settings) -> None:
+    if settings.tls_certificate is None:
+        return
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(settings.tls_certificate, settings.tls_key)
+    except (OSError, ssl.SSLError) as error:
+        hint = "`--tls-cert` and `--tls-key` name files in PEM format that belong together"
+        raise UsageError(f"TLS cannot be used: {error}", code="bad-certificate", help=hint) from None
