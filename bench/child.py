@@ -15,7 +15,7 @@ from dataclasses import asdict
 
 from bench.tasks import Answer, Task
 
-CONTENDERS = ("upshot", "on_demand", "duckdb", "clingo", "souffle", "pathway", "spark", "graphframes", "pipeline")
+CONTENDERS = ("upshot", "on_demand", "duckdb", "clingo", "souffle", "pathway", "spark", "graphframes", "pipeline", "subscribers")
 
 
 def main(argv: list[str]) -> int:

@@ -11,6 +11,8 @@ from bench.benches.memory import ten_million
 from bench.benches.on_demand import eighty_constraints, without_stored_views
 from bench.benches.pipeline import pipeline
 from bench.benches.spark import spark_recursion
+from bench.benches.store import durable_commits
+from bench.benches.subscribers import thousand_subscribers
 from bench.process import Runner
 from bench.report import Report, Scale
 
@@ -24,5 +26,7 @@ BENCHES: Mapping[str, Callable[[Runner, Scale], Report]] = {
     "b7": pipeline,
     "b8": inventory,
     "b9": eighty_constraints,
+    "b10": thousand_subscribers,
+    "store": durable_commits,
     "mem": ten_million,
 }

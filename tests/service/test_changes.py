@@ -148,6 +148,18 @@ def test_other_rules_come_as_a_change(server: Running) -> None:
         assert reader.expect("change")["delete"] == [["a", "c"]]
 
 
+def test_a_view_that_is_dropped_ends_the_stream(server: Running) -> None:
+    with EventReader(server.port, changes_path("closure")) as reader, EventReader(
+        server.port, changes_path("closure", every=0.1)
+    ) as slower:  # fmt: skip
+        reader.expect("snapshot")
+        slower.expect("snapshot")
+        server.database.drop("closure")
+        assert reader.expect("end")["reason"] == "view-dropped"
+        assert slower.expect("end")["reason"] == "view-dropped"
+        assert reader.next() is None
+
+
 def test_a_selection_that_does_not_fit_other_columns_ends_the_stream(server: Running) -> None:
     with EventReader(server.port, changes_path("closure", where='closure("a",Y)')) as reader:
         reader.expect("snapshot")
@@ -220,33 +232,37 @@ def test_a_client_that_takes_nothing_at_all_is_disconnected(monkeypatch: pytest.
     monkeypatch.setattr("upshot.service.sse.PATIENCE", 0.5)
     database = upshot.connect()
     database.define(".decl item(n: number, text: symbol)")
-    with Running(database, ring=RingBounds(events=8)) as server:
-        with EventReader(server.port, changes_path("item"), buffer=4096) as reader:
-            reader.expect("snapshot")
-            for n in range(200):
-                with database.transaction() as tx:
-                    tx.insert("item", [(n, "x" * 50_000)])
-            until = time.monotonic() + 10
-            while server.service.hub.followers:
-                assert time.monotonic() < until, "it is gone"
-                time.sleep(0.05)
+    with (
+        Running(database, ring=RingBounds(events=8)) as server,
+        EventReader(server.port, changes_path("item"), buffer=4096) as reader,
+    ):
+        reader.expect("snapshot")
+        for n in range(200):
+            with database.transaction() as tx:
+                tx.insert("item", [(n, "x" * 50_000)])
+        until = time.monotonic() + 10
+        while server.service.hub.followers:
+            assert time.monotonic() < until, "it is gone"
+            time.sleep(0.05)
 
 
 def test_streams_that_commits_overrun_go_on_from_the_log(tmp_path: Path) -> None:
     database = upshot.connect(tmp_path / "store")
     database.define(".decl item(n: number)")
-    with Running(database, ring=RingBounds(waiting_commits=3)) as server:
-        with EventReader(server.port, changes_path("item")) as reader:
-            copy = Copy()
-            copy.take("snapshot", reader.expect("snapshot"))
-            for n in range(300):
-                with database.transaction() as tx:
-                    tx.insert("item", [(n,)])
-            while copy.cursor < tx.version:
-                name, _, data = reader.next(progress=True) or ("", "", {})
-                copy.take(name, data)
-            assert copy.snapshots == 1
-            assert len(copy.rows or ()) == 300
+    with (
+        Running(database, ring=RingBounds(waiting_commits=3)) as server,
+        EventReader(server.port, changes_path("item")) as reader,
+    ):
+        copy = Copy()
+        copy.take("snapshot", reader.expect("snapshot"))
+        for n in range(300):
+            with database.transaction() as tx:
+                tx.insert("item", [(n,)])
+        while copy.cursor < tx.version:
+            name, _, data = reader.next(progress=True) or ("", "", {})
+            copy.take(name, data)
+        assert copy.snapshots == 1
+        assert len(copy.rows or ()) == 300
 
 
 def test_what_cannot_be_followed_is_an_error_in_the_one_shape(server: Running) -> None:

@@ -196,7 +196,7 @@ class Courier:
             found = read_snapshot(self._database, chosen, most)
             return self._parcel(None, found.version, found.rows, (), snapshot=True, reason=reason)
 
-        parcel = await self._hub.service.run_read(read)
+        parcel = await self._hub.read(read)
         self._reason = None
         return parcel
 
@@ -210,9 +210,7 @@ class Courier:
                 if since > self._database.version:
                     raise Forgotten
                 until = max(stream.base, self._hub.version)
-                past = await self._hub.service.run_read(
-                    lambda: read_past(self._database, stream.selection, since, until)
-                )
+                past = await self._hub.read(lambda: read_past(self._database, stream.selection, since, until))
                 self._steps.extend(past.steps)
                 through = past.through
             else:
@@ -233,7 +231,7 @@ class Courier:
         assert since is not None, "after the snapshot"
         if webhook.pending is not None:
             until = webhook.pending
-            net = await self._hub.service.run_read(lambda: read_net(self._database, stream.selection, since, until))
+            net = await self._hub.read(lambda: read_net(self._database, stream.selection, since, until))
         else:
             await self._interval()
             until, net = await net_change(self._hub, stream, since)
@@ -292,5 +290,6 @@ async def _woken(stream: Stream) -> None:
     future = stream.waiter()
     try:
         await future
-    finally:
+    except asyncio.CancelledError:
         stream.forget(future)
+        raise

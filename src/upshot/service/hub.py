@@ -12,13 +12,12 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from upshot.database.changes import Changes
 from upshot.database.watch import CommitEvent, Subscription
-from upshot.service.commits import Committed
 from upshot.service.errors import not_found
 from upshot.service.past import read_snapshot
 from upshot.service.selections import Selection, SelectionIndex
@@ -27,6 +26,8 @@ from upshot.service.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from upshot.service.service import Service
+
+T = TypeVar("T")
 
 log = logging.getLogger("upshot.service")
 
@@ -67,6 +68,7 @@ class Hub:
         self._stopped = False
         self._subscription: Subscription | None = None
         self._awaited: list[tuple[int, asyncio.Future[None]]] = []
+        self._reading = asyncio.Semaphore(2 * service.settings.bounds.readers)
         self.webhooks = Webhooks(self, self._may_read)
         self._snapshots: dict[tuple[Selection, str | None], asyncio.Future[tuple[int, bytes]]] = {}
 
@@ -94,9 +96,6 @@ class Hub:
         self._filled.set()
         await asyncio.to_thread(self._thread.join)
         self._ticking.cancel()
-
-    def committed(self, commits: Sequence[Committed]) -> None:
-        """Nothing: commits are heard of from the database, those that were not made by the writer too."""
 
     def end_all(self, reason: str) -> None:
         """Everyone is told the reason, and where to go on from."""
@@ -150,7 +149,13 @@ class Hub:
             found = read_snapshot(database, selection, most)
             return found.version, snapshot_event(found.version, found.schema, found.rows, database.identity, reason)
 
-        return await self.service.run_read(read)
+        return await self.read(read)
+
+    async def read(self, answer: Callable[[], T]) -> T:
+        """The answer, worked out on a reader's thread. Those who follow wait for each other: however many begin at once,
+        they leave room for questions."""
+        async with self._reading:
+            return await self.service.run_read(answer)
 
     async def reached(self, version: int) -> None:
         """Returns when everything up to this version is in the streams."""

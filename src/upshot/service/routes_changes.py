@@ -119,7 +119,7 @@ async def _on_demand(hub: Hub, selection: Selection, since: int | None, reason: 
             return JSONResponse({**body, "since": since, **rows})
         except Forgotten as forgotten:
             reason = forgotten.reason
-    found = await hub.service.run_read(lambda: read_snapshot(database, selection, most))
+    found = await hub.read(lambda: read_snapshot(database, selection, most))
     body |= {"version": found.version, "columns": columns_json(found.schema), "rows": list(map(_json, found.rows))}
     return JSONResponse(body if reason is None else {**body, "reason": reason})
 

@@ -167,7 +167,7 @@ class EventStream(Response):
             self._check()
             until, since, chosen = max(stream.base, self._hub.version), self._at, self._selection
             try:
-                past = await self._hub.service.run_read(partial(read_past, self._database, chosen, since, until))
+                past = await self._hub.read(partial(read_past, self._database, chosen, since, until))
             except Forgotten as forgotten:
                 return forgotten.reason
             data = b"".join(change_event(step.version, step.inserted, step.deleted) for step in past.steps)
@@ -257,7 +257,7 @@ async def net_change(hub: Hub, stream: Stream, since: int) -> tuple[int, NetChan
     entries = stream.all_after(since)
     if entries is None:
         until = max(hub.version, since)
-        return until, await hub.service.run_read(lambda: read_net(database, stream.selection, since, until))
+        return until, await hub.read(lambda: read_net(database, stream.selection, since, until))
     net = NetChange()
     for entry in entries:
         net.add(entry.inserted, entry.deleted)

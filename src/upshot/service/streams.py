@@ -51,6 +51,15 @@ class Entry:
         return bool(self.inserted or self.deleted)
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Events that follow one another, their bytes together, and the place after them."""
+
+    entries: list[Entry]
+    data: bytes
+    place: int
+
+
 def change_event(version: int, inserted: Iterable[Row], deleted: Iterable[Row]) -> bytes:
     """As server-sent event.
 
@@ -98,6 +107,7 @@ class Stream:
         self.spoke_at = 0.0
         self._bounds = bounds
         self._entries: deque[Entry] = deque()
+        self._taken: dict[int, Taken] = {}
         self._first, self._bytes = 0, 0
         self._waiting: list[asyncio.Future[None]] = []
         self._woken_at = 0.0
@@ -106,6 +116,7 @@ class Stream:
     def append(self, entry: Entry) -> None:
         """Adds what happened; what is beyond the bounds is forgotten."""
         self._entries.append(entry)
+        self._taken.clear()
         self._bytes += len(entry.data)
         while len(self._entries) > 1 and (len(self._entries) > self._bounds.events or self._bytes > self._bounds.bytes):
             gone = self._entries.popleft()
@@ -119,10 +130,16 @@ class Stream:
             return None
         return self._first + bisect_right(self._entries, version, key=lambda entry: entry.version)
 
-    def take(self, place: int) -> tuple[list[Entry], int] | None:
-        """What is new from a place on, bounded in bytes, and the place after it; nothing if it was forgotten."""
+    def take(self, place: int) -> Taken | None:
+        """What is new from a place on, bounded in bytes; nothing if it was forgotten. Those at one place share it."""
         if place < self._first:
             return None
+        found = self._taken.get(place)
+        if found is None:
+            found = self._taken[place] = self._take(place)
+        return found
+
+    def _take(self, place: int) -> Taken:
         taken: list[Entry] = []
         size = 0
         for at in range(place - self._first, len(self._entries)):
@@ -131,7 +148,12 @@ class Stream:
                 break
             taken.append(entry)
             size += len(entry.data)
-        return taken, place + len(taken)
+        return Taken(taken, b"".join([entry.data for entry in taken]), place + len(taken))
+
+    @property
+    def end(self) -> int:
+        """The place after the last event."""
+        return self._first + len(self._entries)
 
     def all_after(self, version: int) -> list[Entry] | None:
         """Every event after a version; nothing if the ring does not reach back so far."""
@@ -175,7 +197,7 @@ class Stream:
         self.wake()
 
 
-PAUSE_EACH = 50e-6
+PAUSE_EACH = 80e-6
 MOST_PAUSE = 0.1
 """Seconds between two wakings: about what writing to everyone takes, so that half of the time is left for others."""
 

@@ -20,6 +20,7 @@ IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _NAT64_LOCAL = ipaddress.IPv6Network("64:ff9b:1::/48")
 _V4_COMPATIBLE = ipaddress.IPv6Network("::/96")
+_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 LONGEST_URL = 2_048
 
 
@@ -145,8 +146,10 @@ def is_public(address: IPAddress) -> bool:
     [True, False, False, False]
     """
     every = meanings(address)
-    if len(every) > 1 and address.version == 6:
+    if len(every) > 1:
         every = every[1:]
+    elif address.version == 6 and address not in _GLOBAL_UNICAST:
+        return False
     return all(
         each.is_global
         and not (
