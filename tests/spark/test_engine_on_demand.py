@@ -113,6 +113,23 @@ def test_null_is_null_and_a_relation_without_columns_is_true_or_not(spark: Any, 
         assert set(db.rows("n")) == {("s", 1), ("t", 1)}
 
 
+PROJECTION = ".decl q(x: number, y: number) .decl p(x: number) p(X) :- q(X, Y), Y > 0.\n"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_nervous_view_tells_again_what_holds_and_asks_for_nothing(spark: Any, way: str) -> None:
+    with database(spark, f"{PROJECTION}.view p strategy=differencing semantics=nervous", **WAYS[way]) as db:
+        committed(db, insert={"q": [(1, 1)]})
+        tx = committed(db, insert={"q": [(1, 2), (2, 2), (3, 0)]})
+        assert set(tx.changes["p"].inserted) == {(1,), (2,)}
+        assert (tx.stats.asked, tx.stats.answered, tx.stats.stored) == (0, 0, 0)
+        tx = committed(db, insert={"q": [(2, 5)]}, delete={"q": [(1, 2), (2, 2)]})
+        assert (set(tx.changes["p"].inserted), set(tx.changes["p"].deleted)) == (set(), {(1,)})
+        tx = committed(db, insert={"q": [(4, 0), (5, 0), (6, -1)]}, delete={"q": [(3, 0)]})
+        assert (tx.stats.components, tx.stats.screened) == (0, 4), "no literal matches these"
+        assert set(db.rows("p")) == {(1,), (2,)}
+
+
 def test_a_view_is_stored_and_no_longer_and_again(spark: Any) -> None:
     with database(spark, f"{CLOSURE}.view tc strategy=maintenance", **BY_ROUNDS) as db:
         committed(db, insert={"edge": EDGES})

@@ -10,14 +10,9 @@ from upshot.engine.local.codec import Codec
 from upshot.engine.local.phases import Phases, TableStatistics
 from upshot.engine.local.runner import Runner
 from upshot.engine.local.storage import Storage, Table
-from upshot.plan.order_body import Resolved
+from upshot.plan.guard_plans import MATCHED, guard_plans
 from upshot.plan.program_plan import ProgramPlan
-from upshot.plan.rule_plan import Action, Change, RulePlan, State
-from upshot.plan.rule_plans import driven_plan
 from upshot.rewrite.screening import relevant_rows
-
-_MATCHED = "'matched"
-"""The relation of the changed rows that some literal matches; no relation of a user is called so."""
 
 
 class Screening:
@@ -40,10 +35,10 @@ class Screening:
         if guards is None or not guards:
             return guards is None
         phases, matched = self._phases.get(relation) or self._prepared(relation)
-        tables = {**self._tables, _MATCHED: matched}
+        tables = {**self._tables, MATCHED: matched}
         schema = self._plan.normal.schemas[relation]
-        schemas: Mapping[str, Schema] = {relation: schema, _MATCHED: schema}
-        phase = phases.phase("guards", lambda: self._plans(guards, tables), tables, schemas, ())
+        schemas: Mapping[str, Schema] = {relation: schema, MATCHED: schema}
+        phase = phases.phase("guards", lambda: guard_plans(guards, TableStatistics(tables)), tables, schemas, ())
         try:
             self._runner.run(phase, (), None, {matched.number: matched})
             return matched.size > 0
@@ -54,15 +49,6 @@ class Screening:
         made = Phases(self._storage, self._codec), self._storage.create(self._plan.normal.schemas[relation].arity)
         self._phases[relation] = made
         return made
-
-    def _plans(self, guards: tuple[Clause, ...], tables: Mapping[str, Table]) -> Iterator[RulePlan]:
-        for guard in guards:
-            for change, state in ((Change.DELETED, State.OLD), (Change.INSERTED, State.NEW)):
-                yield driven_plan(
-                    "guard", guard, None, 0, change, Action.INSERT,
-                    lambda name, state=state: Resolved(name, state),  # type: ignore[misc]
-                    TableStatistics(tables), head=_MATCHED, seed=True,
-                )  # fmt: skip
 
     def texts(self) -> Iterator[int]:
         for phases, _ in self._phases.values():

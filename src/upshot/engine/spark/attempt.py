@@ -14,12 +14,15 @@ from upshot.engine.spark.decomposed import Decomposed
 from upshot.engine.spark.on_demand import OnDemandTask
 from upshot.engine.spark.pieces import LocalPiece
 from upshot.engine.spark.production import ProductionPropagation
+from upshot.engine.spark.screening import screen
 from upshot.engine.spark.statements import Statement, settle_statements
-from upshot.engine.spark.tables import Table
+from upshot.engine.spark.tables import Table, TableStatistics
 from upshot.engine.spark.waves import Task, run_together
 from upshot.engine.work import Work
+from upshot.plan.component_plans import stage_plans
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan
 from upshot.plan.rule_changes import RuleChange
+from upshot.plan.rule_plan import Action, Change
 
 
 class Attempt:
@@ -32,6 +35,10 @@ class Attempt:
         rule_changes: Mapping[tuple[str, ...], RuleChange], on_demand: OnDemandTask | None = None,
     ) -> None:  # fmt: skip
         skipped = on_demand.views.strategies if on_demand is not None else {}
+        self._plan = plan
+        # Guards are made from the present rules; a definition that is open may follow from other ones.
+        defines = fresh or rule_changes or (on_demand is not None and on_demand.defines)
+        self._screens = limits.optimizations.screening and not defines
         self._components: Sequence[ComponentPlan] = plan.components if plan is not None else ()
         self._components = [each for each in self._components if each.views[0] not in skipped]
         self._on_demand = on_demand
@@ -44,7 +51,7 @@ class Attempt:
         """Settle all tables; the answer names those that changed."""
         makers = {view: _name(component) for component in self._components for view in component.views}
         tasks = [
-            Task(f"+{name}", partial(settle_statements, self._tables[name], statements, self._answers.session))
+            Task(f"+{name}", partial(self._settle, self._tables[name], statements))
             for name, statements in sorted(staged.items())
         ]
         based = {name: f"+{name}" for name in staged}
@@ -64,10 +71,18 @@ class Attempt:
         run_together(compact, self._answers, self._took_part)
         return self._summed(staged)
 
+    def _settle(self, table: Table, statements: Sequence[Statement]) -> Steps[None]:
+        yield from settle_statements(table, statements, self._answers.session)
+        if self._plan is not None and self._screens:
+            yield from screen(self._plan, table, self._answers.session, self._limits)
+
     def _begin(self, component: ComponentPlan) -> Steps[None] | None:
         fresh, change = component.views in self._fresh, self._rule_changes.get(component.views)
-        if not fresh and change is None and not any(self._tables[name].changed for name in component.reads):
-            return None
+        if not fresh and change is None:
+            if not any(self._tables[name].matters for name in component.reads):
+                return None
+            if self._limits.optimizations.event_paths and self._is_idle(component):
+                return None
         kind = _KINDS.get(component.strategy, Propagation)
         propagation = kind(
             component, self._tables, self._schemas, self._answers.session, self._limits, small=self._answers.small,
@@ -75,6 +90,23 @@ class Attempt:
         )  # fmt: skip
         self._running[_name(component)] = propagation
         return propagation.run()
+
+    def _is_idle(self, component: ComponentPlan) -> bool:
+        """Whether nothing can come of the change: the views are empty, so that nothing can go, and nothing below drives
+        a rule that adds a row. So it is with most constraints, most of the time."""
+        stage = _ADDING.get(component.strategy)
+        if stage is None or any(self._tables[view].size for view in component.views):
+            return False
+        adding = [
+            plan.driver
+            for plan in stage_plans(component, stage, TableStatistics(self._tables))
+            if plan.seed and plan.driver is not None and plan.action is not Action.LOSE
+        ]
+        return not any(
+            (table.deleted if driver.change is Change.DELETED else table.inserted).count
+            for driver in adding
+            for table in [self._tables[driver.match.relation]]
+        )
 
     def _took_part(self, name: str, jobs: int) -> None:
         if name in self._running:
@@ -88,7 +120,9 @@ class Attempt:
         changed = [name for name in sorted(staged) if self._tables[name].changed]
         read = {name for component in self._components for name in component.reads}
         read |= self._on_demand.reads if self._on_demand is not None else frozenset()
-        work.screened = sum(self._tables[name].changed for name in changed if name not in read)
+        work.screened = sum(
+            self._tables[name].changed for name in changed if name not in read or not self._tables[name].matters
+        )
         for component in self._components:
             done = self._running.get(_name(component))
             if done is None:
@@ -116,6 +150,9 @@ class Attempt:
 
 
 _KINDS: Mapping[str, type[Propagation]] = {"production": ProductionPropagation, "bf": BackwardForwardPropagation}
+
+_ADDING = {"counting": "count", "maintenance": "insert", "bf": "insert"}
+"""The stage of a strategy that adds rows."""
 
 _ON_DEMAND = "views on demand"
 """What the task of all these is called; no view is called so."""

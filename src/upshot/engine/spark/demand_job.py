@@ -83,7 +83,7 @@ class DemandJob:
         """What comes into the views, and what goes, by the changes of the tables; and of the rules, if there are some
         for `following` them, which read these stored relations besides."""
         names = sorted(self._shared.union(reads))
-        changed = {name: self._tables[name] for name in names if self._tables[name].changed}
+        changed = {name: self._tables[name] for name in names if self._tables[name].matters}
         inserted, deleted = self._sharing.changes(changed)
         types = tuple(self._tables[view].types for view in views)
         wanted = NetChanges(views, frozenset(afresh), inserted, deleted, following)

@@ -118,7 +118,8 @@ class DemandRounds:
 
     def _plans(self, each: _Pass) -> list[RulePlan]:
         if each.plans is None:
-            each.plans = group_plans(self.program, each.group, TableStatistics(self._tables, self._size))
+            memo = self._limits.optimizations.memo
+            each.plans = group_plans(self.program, each.group, TableStatistics(self._tables, self._size), memo=memo)
         return each.plans
 
     def _size(self, relation: str) -> int | None:

@@ -161,5 +161,5 @@ class DemandShard(Shard):
     def answer(self, wanted: Queried) -> Codes:
         with self._bounded("a query"):
             given = {name: (known, self._rows_of(known, wanted.given[name])) for name, known in wanted.shapes.items()}
-            answers = Answers(self._now, "old", self._storage, self._codec, self._runner)
+            answers = Answers(self._now, "old", self._storage, self._codec, self._runner, memo=self._optimizations.memo)
             return answers.answer(wanted.schema, wanted.clauses, given, wanted.helpers)

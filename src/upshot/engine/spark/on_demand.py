@@ -79,7 +79,7 @@ class OnDemandViews:
 
     def is_reached(self) -> bool:
         """Whether anything changes that the views are derived from, or a copy is stored that should not be."""
-        changed = any(self._tables[name].changed for name in self.reads)
+        changed = any(self._tables[name].matters for name in self.reads)
         return changed or any(self._tables[view].committed.count for view in self.unstored)
 
     # ---- changes -------------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class OnDemandViews:
         self, afresh: Collection[str], following: DemandProgram | None, work: ViewWork
     ) -> Steps[Net]:
         reads = self.reads if following is None else stored_in(following)
-        signs = {name: self._signs(name) for name in sorted(reads) if self._tables[name].changed}
+        signs = {name: self._signs(name) for name in sorted(reads) if self._tables[name].matters}
         program = following or self._program(signs, frozenset(afresh))
         given = {
             name: self._change(meaning.relation, meaning.state)
@@ -156,8 +156,7 @@ class OnDemandViews:
             for view in program.views:
                 if view in self._plan.source.schemas:
                     found[view] = self._net(run, view, "plus"), self._net(run, view, "minus")
-            if following is not None:
-                found = self._reported(found)
+            found = self._reported(found)
         finally:
             run.release(piece for change in found.values() for piece in change)
         work.add(run.work)
@@ -310,7 +309,7 @@ class OnDemandViews:
         for group in groups_of(program):
             gate = group.gate
             lines.append("as long as anything is new:" if gate is None else f"when all is quiet, gate {gate}:")
-            plans = group_plans(program, group, statistics)
+            plans = group_plans(program, group, statistics, memo=self._limits.optimizations.memo)
             lines += [f"  {line}" for plan in plans for line in str(plan).split("\n")]
         return "\n".join(lines)
 
@@ -324,6 +323,11 @@ class OnDemandTask:
     ) -> None:  # fmt: skip
         self.views, self.work, self.began = views, ViewWork(), False
         self._afresh, self._before, self._following, self._restores = afresh, before, following, restores
+
+    @property
+    def defines(self) -> bool:
+        """Whether it is part of an open definition."""
+        return bool(self._afresh) or self._following is not None or self._restores
 
     @property
     def reads(self) -> frozenset[str]:

@@ -43,6 +43,8 @@ class Table:
         self.deleted: Piece = nothing(self.types)
         self.neighbours: dict[tuple[int, ...], list[Row]] = {}
         """Old rows that share a key with a row which the change touches, by key, where they were looked up."""
+        self.is_irrelevant = False
+        """Whether it is known that no literal of any view matches a row of the change."""
 
     def logical(self) -> Contents:
         """The committed rows, without the number of derivations."""
@@ -68,6 +70,11 @@ class Table:
     def changed(self) -> int:
         """How many rows come or go."""
         return self.inserted.count + self.deleted.count
+
+    @property
+    def matters(self) -> bool:
+        """Whether the change may lead to another one."""
+        return self.changed > 0 and not self.is_irrelevant
 
     @property
     def size(self) -> int:
