@@ -25,6 +25,8 @@ log = logging.getLogger("upshot.store")
 
 WORTH_A_LOOK = 50_000
 """Rows of changes after which it is worth asking whether a snapshot pays."""
+WORTH_DROPPING = 10_000
+"""Rows of changes, beyond those there are, from which on a snapshot pays that lets old commits go."""
 MOST_SMALL_BYTES = 256 << 20
 MOST_SMALL_ROWS = 2_000_000
 """What is replayed when a store is opened stays below these, however large the relations are."""
@@ -155,16 +157,19 @@ class Journal:
         self.store.trim_if_due()
 
     def snapshot_if_due(self, engine: Engine, version: int, compiled: Compiled) -> None:
-        """A snapshot, if opening the store would replay more than three times the rows there are, or very many. The
-        commit is made already, so a snapshot that fails is only logged."""
+        """A snapshot, if opening the store would replay more than three times the rows there are, or very many, or if
+        it lets more commits go than it writes rows. The commit is made already, so a snapshot that fails is only
+        logged."""
         tail = self.store.tail
-        if tail.rows < self._looked_at + WORTH_A_LOOK and tail.small_bytes < MOST_SMALL_BYTES:
+        blocks = self.store.wants_snapshot and tail.rows >= WORTH_DROPPING
+        if tail.rows < self._looked_at + WORTH_A_LOOK and tail.small_bytes < MOST_SMALL_BYTES and not blocks:
             return
-        self._looked_at = tail.rows
+        self._looked_at = self._looked_at if blocks else tail.rows
         unstored = compiled.plan.on_demand.unstored
         there = sum(engine.size(name) for name in self.relations if name not in unstored)
         many = tail.small_rows > MOST_SMALL_ROWS or tail.small_bytes > MOST_SMALL_BYTES
-        if not many and tail.snapshot_rows + tail.rows <= 3 * there + WORTH_A_LOOK:
+        costly = tail.snapshot_rows + tail.rows > 3 * there + WORTH_A_LOOK
+        if not (many or costly or (blocks and tail.rows > there + WORTH_DROPPING)):
             return
         try:
             self.snapshot(engine, version, compiled)

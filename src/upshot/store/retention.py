@@ -61,6 +61,8 @@ class Past:
         self._commits_since = LOOK
         self._bytes_since = 0
         self.floor = floor
+        self.is_blocked = False
+        """Whether, when it was last looked at, a newer snapshot would have let commits go."""
 
     def grow(self, sizes: Sequence[int], sign: int = 1) -> None:
         """By commits with so many bytes of changes, or back."""
@@ -80,7 +82,9 @@ class Past:
         nothing if there is nothing to drop."""
         with self._guard:
             self._commits_since = self._bytes_since = 0
-            dropped = self._excess(self._log.past(1)) and self._excess(self._log.past(SLICE))
+            oldest = self._log.past(1)
+            self.is_blocked = bool(oldest and oldest[0].version > self.floor and self._excess(oldest, floor=False))
+            dropped = self._excess(oldest) and self._excess(self._log.past(SLICE))
             if not dropped:
                 return None
             try:
@@ -103,13 +107,6 @@ class Past:
             return False
         self._log.shrink(SHRUNK_PAGES)
         return True
-
-    @property
-    def is_held_by_recovery(self) -> bool:
-        """Whether a newer snapshot would let commits go."""
-        with self._guard:
-            oldest = self._log.past(1)
-            return bool(oldest) and oldest[0].version > self.floor and bool(self._excess(oldest, floor=False))
 
     def _excess(self, oldest: Sequence[PastRow], *, floor: bool = True) -> list[PastRow]:
         """Those of the oldest commits that are to go. The last commit there is stays: it tells the version."""

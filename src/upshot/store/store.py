@@ -184,7 +184,7 @@ class Store:
             # The record may be on the disk all the same, so the folder stays until the store is opened again.
             raise failed(f"write a snapshot of version {version}", error) from error
         self.tail = Tail(sum(sizes[name] for name in relations))
-        self._past.floor = version
+        self._past.floor, self._past.is_blocked = version, False
         self._drop_snapshots([row for row in earlier if row.version not in (self.recovered.snapshot, version)])
 
     def _save(self, folder: Path, relations: Relations, sizes: Mapping[str, int], save: Save) -> dict[str, object]:
@@ -253,8 +253,8 @@ class Store:
 
     @property
     def wants_snapshot(self) -> bool:
-        """Whether there is more to drop once a newer snapshot is written."""
-        return self._past.is_held_by_recovery
+        """Whether there was more to drop, when that was last tried, if only a newer snapshot were written."""
+        return self._past.is_blocked
 
     def cursors(self) -> dict[str, int]:
         """How far those have read who told: what they have not is kept for them, for a time."""
