@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -32,12 +32,16 @@ from upshot.service.gate import Gate
 from upshot.service.openapi import DESCRIPTION
 from upshot.service.service import Service
 
-ROUTERS = (
+KNOWN_SENDERS = (
     routes_transactions.router,
     routes_views.router,
     routes_changes.router,
     routes_subscriptions.router,
     routes_insight.router,
+)
+"""Routes that answer nobody who is not known, before anything of the request is looked at."""
+
+ANYBODY = (
     routes_session.router,
     routes_health.router,
     routes_docs.router,
@@ -68,10 +72,16 @@ def create_app(service: Service) -> FastAPI:
     app.add_exception_handler(Error, _refused)
     app.add_exception_handler(HTTPException, _unrouted)
     app.add_exception_handler(RequestValidationError, _invalid)
-    for router in ROUTERS:
+    for router in KNOWN_SENDERS:
+        app.include_router(router, dependencies=[Depends(_known)])
+    for router in ANYBODY:
         app.include_router(router)
     app.add_middleware(Gate, service=service)
     return app
+
+
+async def _known(request: Request) -> None:
+    request.app.state.service.scopes(request)
 
 
 def _version() -> str:
