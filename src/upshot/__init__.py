@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from upshot.database.what_if import WhatIf
     from upshot.pipeline.run import Pipeline, run_pipeline
     from upshot.reasons.derivation import Derivation
+    from upshot.reasons.failure import Failure
 
 __version__ = "0.1.0"
 
@@ -46,6 +47,7 @@ __all__ = [
     "Error",
     "Event",
     "Explanation",
+    "Failure",
     "Firing",
     "LimitError",
     "OverflowError_",
@@ -73,6 +75,7 @@ _HOMES = {
     "Derivation": "upshot.reasons.derivation",
     "Event": "upshot.database.watch",
     "Explanation": "upshot.database.explain",
+    "Failure": "upshot.reasons.failure",
     "Firing": "upshot.active.firing",
     "Pipeline": "upshot.pipeline.run",
     "Rows": "upshot.core.rows",

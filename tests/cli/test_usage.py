@@ -22,7 +22,22 @@ from upshot.core.diagnostic import Diagnostic
 Run = Callable[..., Ended]
 Write = Callable[[str, str | bytes], Path]
 
-COMMANDS = ("demo", "check", "run", "watch", "rewrite", "explain", "what-if", "verify", "repl", "follow", "bench", "pipeline")
+COMMANDS = (
+    "demo",
+    "check",
+    "run",
+    "watch",
+    "rewrite",
+    "explain",
+    "why",
+    "why-not",
+    "what-if",
+    "verify",
+    "repl",
+    "follow",
+    "bench",
+    "pipeline",
+)
 SUBCOMMANDS = {"pipeline": ("pipeline", "run")}
 """Where the options of a command are those of the one below it."""
 REFERENCE = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")

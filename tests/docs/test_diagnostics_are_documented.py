@@ -22,6 +22,7 @@ OTHER_WORDS = {
     "retry-after",
     "upshot-copy-1",
     "what-if",
+    "why-not",
     "utf-8",
     "utf-8-sig",
 }

@@ -136,7 +136,7 @@ def all_steps(program: CheckedProgram, state: State) -> list[Step]:
     """Every instance of every rule."""
     views = {clause.head.relation for clause in program.clauses}
     steps = []
-    for clause in program.clauses:
+    for clause in dict.fromkeys(program.clauses):
         places = {f"{a.relation}#{i}": a.relation for i, a in enumerate(clause.body) if isinstance(a, Atom)}
         world = RecordingWorld({**state, **{name: state[of] for name, of in places.items()}}, clause.types)
         for binding in world.solve(numbered(clause), {}, names(clause.head)):
@@ -160,3 +160,32 @@ def smallest(steps: list[Step]) -> dict[Key, tuple[int, int]]:
         if not newly:
             return found
         found |= newly
+
+
+def all_derivations(steps: list[Step], root: Key, most: int) -> list[int] | None:
+    """The heights of all derivations of a row in which no row rests on itself, sorted; None if there are too many."""
+    by_head: dict[Key, list[Step]] = {}
+    for step in steps:
+        by_head.setdefault(step.head, []).append(step)
+
+    def heights(key: Key, above: frozenset[Key]) -> list[int]:
+        found: list[int] = []
+        for step in by_head.get(key, ()):
+            inside = above | {key}
+            if inside & set(step.premises):
+                continue
+            partial = [0]
+            for premise in step.premises:
+                each = heights(premise, inside)
+                partial = [max(a, b) for a in partial for b in each]
+                if len(partial) > most:
+                    raise OverflowError
+            found += [1 + height for height in partial]
+            if len(found) > most:
+                raise OverflowError
+        return found
+
+    try:
+        return sorted(heights(root, frozenset()))
+    except OverflowError:
+        return None

@@ -15,7 +15,7 @@ from tests.properties.exactness import checked
 from tests.properties.random_programs import Features, random_case
 from tests.properties.settings import case_count, seed_of
 from tests.properties.strategies import view_options
-from tests.reasons.proof_checker import all_steps, check_tree, smallest, state_of
+from tests.reasons.proof_checker import all_derivations, all_steps, check_tree, smallest, state_of
 from upshot.core.errors import DataError, ProgramError
 from upshot.engine.naive_values import canonical
 
@@ -78,4 +78,30 @@ def test_every_derivation_is_a_proof_and_the_smallest(focus: str, strategy: str)
         except Exception as error:
             error.add_note(f"seed {case.seed}, strategy {strategy}:\n{case.text()}\n{case.base}")
             raise
+    assert seen
+
+
+@pytest.mark.parametrize("focus", ["everything", "recursion", "nulls"])
+def test_all_derivations_are_those_of_brute_force_each_once_by_height(focus: str) -> None:
+    seen = 0
+    for number in range(case_count(60, least=3)):
+        case = random_case(seed_of(f"reasons-all-{focus}", number), FOCUSES[focus])
+        found = prepared(case, "auto")
+        if found is None:
+            continue
+        database, state = found
+        program = checked(case.text())
+        steps = all_steps(program, state)
+        with database:
+            for view in (view for component in program.strata for view in component):
+                for row in sorted(state[view], key=repr)[:8]:
+                    wanted = all_derivations(steps, (view, row), 300)
+                    if wanted is None:
+                        continue
+                    trees = list(database.why(view, row, limit=None))
+                    assert sorted(tree.height for tree in trees) == wanted, f"seed {case.seed}: {view}{row}"
+                    assert [tree.height for tree in trees] == wanted
+                    for tree in trees[:20]:
+                        check_tree(tree, program, state)
+                    seen += len(trees) > 1
     assert seen

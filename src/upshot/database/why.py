@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
+from typing import Any, overload
 
+from upshot.check.program import Clause
 from upshot.core.errors import DataError, UsageError, VerifyError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
@@ -14,9 +16,18 @@ from upshot.database.moments import moments_of
 from upshot.database.state import State
 from upshot.reasons.concrete import Question, Row
 from upshot.reasons.derivation import BASE, Derivation, with_moments
-from upshot.reasons.search import Key, one_nan
-from upshot.reasons.why import reasons_in
+from upshot.reasons.failure import Failure
+from upshot.reasons.search import Best, Key, one_nan
+from upshot.reasons.why import Reasons, reasons_in
+from upshot.reasons.why_not import WhyNot
 from upshot.reasons.wording import row_text
+
+
+class _One:
+    """No limit was given: one derivation is asked for, not an iterator."""
+
+
+ONE = _One()
 
 
 class Committed:
@@ -30,26 +41,71 @@ class Committed:
     def ask(self, question: Question, rows: list[Row]) -> Rows:
         return self._engine.query(question.schema, (question.clause,), question.given(rows))
 
+    def query(self, schema: Schema, clauses: tuple[Clause, ...]) -> Rows:
+        return self._engine.query(schema, clauses)
+
 
 class AsksWhy:
     """The part of a database that explains rows."""
 
     _state: State
 
-    def why(self, view: str, row: Iterable[Any], *, bounds: int | None = None) -> Derivation:
+    @overload
+    def why(self, view: str, row: Iterable[Any], *, bounds: int | None = None) -> Derivation: ...
+
+    @overload
+    def why(
+        self, view: str, row: Iterable[Any], *, limit: int | None, bounds: int | None = None
+    ) -> Iterator[Derivation]: ...
+
+    def why(
+        self, view: str, row: Iterable[Any], *, limit: int | _One | None = ONE, bounds: int | None = None
+    ) -> Derivation | Iterator[Derivation]:
         """The smallest derivation of a row of a view, a constraint, a base relation, or the condition of an active
-        rule: the lowest, each part of it again the lowest, and of those the one with the fewest nodes. Nothing is
-        stored for it; at most `bounds` rule instances are looked at (1,000,000 unless told), or it is a `LimitError`.
+        rule: the lowest, each part of it again the lowest, and of those the one with the fewest nodes.
+
+        With a `limit`, that many derivations, or all if it is None, the smallest first and the others by height, each
+        found when it is asked for. Nothing is stored; at most `bounds` rule instances are looked at (1,000,000 unless
+        told), or a `LimitError` is raised.
         """
         with self._state.reading() as engine:
-            key = _asked_for(self._state, engine, view, row)
+            key = _asked_for(self._state, view, row)
             reasons = reasons_in(Committed(engine), self._state.compiled.checked, _bounds(bounds))
-            # Views that are not stored are asked by joins, which do not find NULL: there only the search can tell.
-            there = engine.contains(*key)
-            tree = reasons.why(key) if there or None in key[1] else None
-            if tree is None:
-                raise no_derivation(self._state, key) if there else row_not_there(self._state, key)
-            return self._with_moments(tree)
+            best = _found(self._state, engine, reasons, key)
+            first = self._with_moments(reasons.why(key, best) if best else reasons.telling.base(key))
+        if isinstance(limit, _One):
+            return first
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+            raise UsageError("`limit` is a positive number, or None for all", code="wrong-argument")
+        others = reasons.others(key, best) if best else iter(())
+        return islice(chain([first], self._each(others, self._state.version)), limit)
+
+    def why_not(self, view: str, row: Iterable[Any], *, depth: int = 1, bounds: int | None = None) -> Failure:
+        """How near each rule comes to a row that is not there: which literals hold, which rows are missing or in the
+        way, those rules first that fail by the fewest literals. With a `depth` of 2 or more, rows of views that are
+        missing are looked into in turn, and rows that are in the way are derived. At most `bounds` instances are
+        looked at."""
+        if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
+            raise UsageError("`depth` is a positive number", code="wrong-argument", help="as in depth=2")
+        with self._state.reading() as engine:
+            key = _asked_for(self._state, view, row)
+            reasons = reasons_in(Committed(engine), self._state.compiled.checked, _bounds(bounds))
+            if engine.contains(*key) or (None in key[1] and reasons.is_derived(key) and reasons.best(key)):
+                raise row_is_there(self._state, key)
+            return WhyNot(reasons).failure(key, depth)
+
+    def _each(self, others: Iterator[Derivation], version: int) -> Iterator[Derivation]:
+        """The derivations, each found when it is asked for, as long as the database stays as it is."""
+        while True:
+            with self._state.reading():
+                if self._state.version != version:
+                    message = "the database has changed since these derivations were asked for"
+                    raise UsageError(message, code="state-changed", help="ask again")
+                tree = next(others, None)
+                if tree is None:
+                    return
+                tree = self._with_moments(tree)
+            yield tree
 
     def _with_moments(self, tree: Derivation) -> Derivation:
         """The tree with the versions that its base facts came with, where they are kept."""
@@ -63,11 +119,25 @@ class AsksWhy:
         return with_moments(tree, {(homes[home], row): moment for (home, row), moment in found.items()})
 
 
-def _asked_for(state: State, engine: Engine, view: str, row: Iterable[Any]) -> Key:
+def _asked_for(state: State, view: str, row: Iterable[Any]) -> Key:
     """The row as it is kept, under the relation that keeps it."""
     schema = explained_schema(state, view)
     (values,) = given_rows(schema, [row])
     return schema.name, one_nan(tuple(values))
+
+
+def _found(state: State, engine: Engine, reasons: Reasons, key: Key) -> Mapping[Key, Best]:
+    """The smallest derivations of a row that is there; nothing for a base fact."""
+    # Views that are not stored are asked by joins, which do not find NULL: there only the search can tell.
+    there = engine.contains(*key)
+    if not there and (None not in key[1] or not reasons.is_derived(key)):
+        raise row_not_there(state, key)
+    if not reasons.is_derived(key):
+        return {}
+    best = reasons.best(key)
+    if best is None:
+        raise no_derivation(state, key) if there else row_not_there(state, key)
+    return best
 
 
 def explained_schema(state: State, name: str) -> Schema:
@@ -87,6 +157,11 @@ def explained_schema(state: State, name: str) -> Schema:
 def row_not_there(state: State, key: Key) -> DataError:
     shown = row_text(state.compiled.schema(key[0]), key[1])
     return DataError(f"`{shown}` is not there", code="row-not-there", help="`why_not` says what it is missing")
+
+
+def row_is_there(state: State, key: Key) -> DataError:
+    shown = row_text(state.compiled.schema(key[0]), key[1])
+    return DataError(f"`{shown}` is there", code="row-is-there", help="`why` shows how it is derived")
 
 
 def no_derivation(state: State, key: Key) -> VerifyError:

@@ -58,7 +58,8 @@ def concrete_rules(program: CheckedProgram) -> dict[str, tuple[ConcreteRule, ...
     """The rules of every view, by its name."""
     views = {clause.head.relation for clause in program.clauses}
     made: dict[str, list[ConcreteRule]] = {}
-    for number, clause in enumerate(program.clauses):
+    # Two alternatives of a rule may come to the same.
+    for number, clause in enumerate(dict.fromkeys(program.clauses)):
         rule = concrete_rule(number, clause, program.schemas, views)
         made.setdefault(clause.head.relation, []).append(rule)
     return {view: tuple(rules) for view, rules in made.items()}

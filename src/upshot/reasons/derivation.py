@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from upshot.core.json_values import to_json
+from upshot.reasons.nested_json import written
 from upshot.reasons.picture import Card, picture
 from upshot.reasons.text_tree import Line, text_tree
 
@@ -113,8 +114,8 @@ class Derivation:
         return text_tree(self, lambda node: Line(node.statement, node.note), lambda node: node.premises, depth)
 
     def json(self) -> str:
-        """The tree as JSON."""
-        return json.dumps(self.as_dict(), ensure_ascii=False)
+        """The tree as JSON, however deep it is."""
+        return written(self.as_dict(), "premises")
 
     def as_dict(self) -> dict[str, Any]:
         """The tree as what JSON can hold; a part that was there before comes again without its premises, marked

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from upshot.check.program import Clause
 from upshot.core.errors import LimitError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
@@ -28,7 +29,11 @@ class World(Protocol):
 
     tag: str
 
-    def ask(self, question: Question, rows: list[Row]) -> Rows: ...
+    def ask(self, question: Question, rows: list[Row]) -> Rows:
+        """The answers to a question about these rows."""
+
+    def query(self, schema: Schema, clauses: tuple[Clause, ...]) -> Rows:
+        """What clauses derive for a head of their own."""
 
 
 @dataclass(slots=True, eq=False)
@@ -140,11 +145,11 @@ class Search:
 
     def _ranked(self, root: Key) -> dict[Key, Best]:
         """The smallest derivations of all rows that have one in what was looked at, lowest first, until the root's."""
-        missing: dict[int, int] = {}
         ranked: dict[Key, Best] = {}
-        ready = [each for found in self.instances.values() for each in found if not each.premises]
         height = 0
-        while root not in ranked:
+        ready = [each for found in self.instances.values() for each in found if not each.premises]
+        missing: dict[int, int] = {}
+        while ready and root not in ranked:
             height += 1
             newly: dict[Key, Best] = {}
             for each in ready:
@@ -155,13 +160,31 @@ class Search:
                 if other is None or (best.size, each.order) < (other.size, other.instance.order):
                     newly[each.head] = best
             ranked |= newly
-            ready = []
-            for key in newly:
-                for user in self._uses.get(key, ()):
-                    missing[id(user)] = missing.get(id(user), len(set(user.premises))) - 1
-                    if not missing[id(user)]:
-                        ready.append(user)
+            ready = self._made_ready(newly, missing)
         return ranked
+
+    def heights(self) -> dict[Key, int]:
+        """The heights of the lowest derivations in what was looked at."""
+        found: dict[Key, int] = {}
+        missing: dict[int, int] = {}
+        ready = [each for some in self.instances.values() for each in some if not each.premises]
+        height = 0
+        while ready:
+            height += 1
+            newly = {each.head for each in ready} - found.keys()
+            found |= dict.fromkeys(newly, height)
+            ready = self._made_ready(newly, missing)
+        return found
+
+    def _made_ready(self, newly: Iterable[Key], missing: dict[int, int]) -> list[Instance]:
+        """The instances whose last underived premise is one of these rows; `missing` counts the premises that are."""
+        ready = []
+        for key in newly:
+            for user in self._uses.get(key, ()):
+                missing[id(user)] = missing.get(id(user), len(set(user.premises))) - 1
+                if not missing[id(user)]:
+                    ready.append(user)
+        return ready
 
 
 def size_of(instance: Instance, ranked: Mapping[Key, Best]) -> int:

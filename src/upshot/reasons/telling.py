@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -29,8 +29,12 @@ class Telling:
 
     program: CheckedProgram
     world: World
+    _views: frozenset[str] = frozenset()
     _groups: dict[tuple[int, int], Group] = field(default_factory=dict)
     _folded: dict[Place, tuple[tuple[str, ...], int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._views = frozenset(clause.head.relation for clause in self.program.clauses)
 
     def prepare(self, instances: Iterable[Instance]) -> None:
         """Asks for the groups that these instances fold, all of one aggregate in one query."""
@@ -65,10 +69,11 @@ class Telling:
         told = [row_text(self.program.schemas[atom.relation], atom.row(solution)) for atom in group.atoms]
         return ", ".join(told) or "once"
 
-    def derivation(self, instance: Instance, below: Mapping[Key, Derivation]) -> Derivation:
-        """The derivation that ends with an instance, over those of the rows it rests on. The groups it folds were
-        prepared."""
-        parts = tuple(self.part(instance, place, below) for place in range(len(instance.rule.literals)))
+    def derivation(self, instance: Instance, below: Iterable[Derivation]) -> Derivation:
+        """The derivation that ends with an instance, over those of the rows of views it rests on, in order. The groups
+        it folds were prepared."""
+        left = iter(below)
+        parts = tuple(self.part(instance, place, left) for place in range(len(instance.rule.literals)))
         relation, row = instance.head
         return Derivation(
             RULE, row_text(self.program.schemas[relation], row), relation, row,
@@ -76,13 +81,13 @@ class Telling:
             height=1 + max((part.height for part in parts), default=0), size=1 + sum(part.size for part in parts),
         )  # fmt: skip
 
-    def part(self, instance: Instance, place: int, below: Mapping[Key, Derivation]) -> Derivation:
-        """What one literal of the rule's body stands for in an instance."""
+    def part(self, instance: Instance, place: int, below: Iterator[Derivation]) -> Derivation:
+        """What one literal of the rule's body stands for in an instance; what it says of a view comes from `below`."""
         rule, binding = instance.rule, instance.binding
         literal, premise = rule.literals[place]
         if premise is not None:
             key = premise.relation, one_nan(premise.row(binding))
-            return below[key] if key in below else self.base(key)
+            return next(below) if premise.relation in self._views else self.base(key)
         values = rule.values(binding)
         if isinstance(literal, Not) and isinstance(literal.body, Atom):
             return Derivation(ABSENT, absence_text(literal, values, rule.types), literal.body.relation)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from upshot.check.program import CheckedProgram
 from upshot.reasons.concrete import concrete_rules
 from upshot.reasons.derivation import Derivation
-from upshot.reasons.search import MOST_INSTANCES, Key, Search, World, used
+from upshot.reasons.enumeration import Enumeration
+from upshot.reasons.search import MOST_INSTANCES, Best, Key, Search, World, used
 from upshot.reasons.telling import Telling
 
 
@@ -19,19 +21,27 @@ class Reasons:
     search: Search
     telling: Telling
 
-    def why(self, key: Key) -> Derivation | None:
-        """The smallest derivation of a row; a row of a base relation is its own. None if no rule derives it."""
-        if key[0] not in self.search.rules:
-            return self.telling.base(key)
-        best = self.search.best(key)
-        if best is None:
-            return None
+    def best(self, key: Key) -> Mapping[Key, Best] | None:
+        """The smallest derivations of a row of a view and of what it rests on; None if no rule derives it."""
+        return self.search.best(key)
+
+    def why(self, key: Key, best: Mapping[Key, Best]) -> Derivation:
+        """The smallest derivation of a row, as a tree."""
         rows = sorted(used(best, key), key=lambda each: best[each].height)
         self.telling.prepare(best[each].instance for each in rows)
         made: dict[Key, Derivation] = {}
         for each in rows:
-            made[each] = self.telling.derivation(best[each].instance, made)
+            instance = best[each].instance
+            made[each] = self.telling.derivation(instance, [made[premise] for premise in instance.premises])
         return made[key]
+
+    def others(self, key: Key, best: Mapping[Key, Best]) -> Iterator[Derivation]:
+        """All derivations of a row but its smallest, by height."""
+        return Enumeration(self.search, self.telling, key).others(best)
+
+    def is_derived(self, key: Key) -> bool:
+        """Whether the row is one of a view, which rules derive."""
+        return key[0] in self.search.rules
 
 
 def reasons_in(world: World, program: CheckedProgram, bounds: int | None = None) -> Reasons:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from upshot.cli.drawings import STDOUT, draw
 from upshot.cli.programs import known_view
 from upshot.cli.session import opened
 from upshot.cli.settings import OK, Engine
 from upshot.cli.terminal import Terminal
-from upshot.core.errors import UsageError
-
-_STDOUT = Path("-")
 
 
 def explain(
@@ -26,22 +24,12 @@ def explain(
     """With `-F` sizes and join orders are those of the loaded facts."""
     with opened(terminal, file, fact_dir, engine, actions=actions) as database:
         explanation = database.explain(known_view(database.schemas, view, database.rules))
-    if svg == _STDOUT:
-        terminal.data(explanation.svg().rstrip("\n"))
-        return OK
     if svg is not None:
-        _write(svg, explanation.svg())
-        terminal.message(f"drew {svg}")
+        draw(terminal, svg, explanation.svg())
+    if svg == STDOUT:
+        return OK
     if terminal.json:
         terminal.data(json.dumps(explanation.as_dict(), ensure_ascii=False, default=str))
     elif svg is None:
         terminal.data(str(explanation).rstrip("\n"))
     return OK
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UsageError(f"cannot write `{path}`: {reason}", code="cannot-write", help="check `--svg`") from None

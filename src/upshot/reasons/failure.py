@@ -1,0 +1,101 @@
+"""What stands in the way of a row, as a tree: the row, the rules that could give it, and how their literals stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from upshot.core.json_values import to_json
+from upshot.reasons.derivation import Derivation, RuleText
+from upshot.reasons.nested_json import written
+from upshot.reasons.picture import Card, picture
+from upshot.reasons.text_tree import Line, text_tree
+
+Row = tuple[Any, ...]
+
+ROW, ATTEMPT, HOLDS, MISSING, BLOCKED, FALSE, OPEN = (
+    "row", "attempt", "holds", "missing", "in the way", "false", "open",
+)  # fmt: skip
+
+_MARKS = {HOLDS: "✓", MISSING: "✗", BLOCKED: "✗", FALSE: "✗", OPEN: "?"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Failure:
+    """One node and all below it. `kind` is `row` (a row that is not there, over the attempts to derive it), `attempt`
+    (a rule and values for some of its variables: `count` other choices of values come equally near), or how a literal
+    of the rule stands: it `holds`, its row is `missing`, a row is `in the way` of a negated one, a condition is
+    `false`, or it is `open` since it hangs on a variable that has no value.
+
+    `failing` is the number of literals that do not hold, of the nearest attempt for a row."""
+
+    kind: str
+    statement: str
+    relation: str | None = None
+    row: Row | None = None
+    rule: RuleText | None = None
+    parts: tuple[Failure | Derivation, ...] = ()
+    failing: int = 0
+    count: int = 0
+    note: str = ""
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"<{self.statement} is not there, {len(self.parts)} attempts>"
+
+    def _repr_svg_(self) -> str:
+        """Notebooks show the picture."""
+        return self.svg()
+
+    def text(self, *, depth: int | None = None) -> str:
+        """The tree as indented text, to a depth if told."""
+        root: Failure | Derivation = self
+        return text_tree(root, _line, _below, depth)
+
+    def json(self) -> str:
+        """The tree as JSON."""
+        return written(self.as_dict(), "parts")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The tree as what JSON can hold."""
+        found: dict[str, Any] = {"kind": self.kind, "statement": self.statement}
+        if self.row is not None:
+            found |= {"relation": self.relation, "row": [to_json(value) for value in self.row]}
+        if self.rule is not None:
+            found |= {"rule": self.rule.text, "place": self.rule.place or None}
+        if self.kind in (ROW, ATTEMPT):
+            found["failing"] = self.failing
+        if self.kind == ATTEMPT:
+            found["others"] = self.count
+        if self.note:
+            found["note"] = self.note
+        if self.parts:
+            found["parts"] = [part.as_dict() for part in self.parts]
+        return found
+
+    def svg(self) -> str:
+        """The tree as an SVG document."""
+        root: Failure | Derivation = self
+        return picture(root, _card, _below)
+
+
+def _line(node: Failure | Derivation) -> Line:
+    if isinstance(node, Derivation):
+        return Line(node.statement, node.note)
+    mark = f"{_MARKS[node.kind]} " if node.kind in _MARKS else ""
+    return Line(mark + node.statement, node.note)
+
+
+def _card(node: Failure | Derivation) -> Card:
+    if isinstance(node, Derivation):
+        return Card(node.statement, node.note, "view" if node.premises else "base")
+    kinds = {ROW: "constraint", ATTEMPT: "rule", HOLDS: "view", OPEN: "base"}
+    line = _line(node)
+    return Card(line.statement, line.note, kinds.get(node.kind, "constraint"), negated=node.kind == BLOCKED)
+
+
+def _below(node: Failure | Derivation) -> Sequence[Failure | Derivation]:
+    return node.parts if isinstance(node, Failure) else node.premises

@@ -1,0 +1,176 @@
+"""The nearest a rule comes to deriving a row: which of its literals can hold together, and for which values.
+
+Literals are left out, as few as possible, and the others are asked for; what is left out does not hold then, for with
+it fewer would have had to be left out. A literal that hangs on a variable which no literal that is asked for binds is
+left out with those that would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from upshot.check.program import Clause, Literal
+from upshot.check.variables import fresh_name, variables
+from upshot.core.schema import Column, Role, Schema
+from upshot.core.types import Type
+from upshot.reasons.concrete import Row
+from upshot.reasons.wording import substituted
+from upshot.rewrite.shapes import retyped
+from upshot.rewrite.term_type import term_type
+from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Term, Test, Variable
+
+SMALL_BODY = 8
+"""Literals of a rule of which any may be left out; of longer ones only a few at a time."""
+FEW = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """A rule whose head is the row asked about: `literals` are those of the body and the equations of the head, with
+    the row's values; `values` is what its variables are known to be."""
+
+    clause: Clause
+    literals: tuple[Literal, ...]
+    values: dict[str, Any]
+    types: dict[str, Type]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Literals that are asked for together, by their places; those left out were `dropped`, or are `open` without."""
+
+    kept: tuple[int, ...]
+    dropped: frozenset[int]
+    open: frozenset[int]
+    names: tuple[str, ...]
+
+    @property
+    def failing(self) -> int:
+        return len(self.dropped) + len(self.open)
+
+
+def grounded(clause: Clause, schema: Schema, row: Row) -> Ground | None:
+    """The rule for this row; None if its head cannot be the row, whatever the body says."""
+    values: dict[str, Any] = {}
+    tests: list[Literal] = []
+    types = dict(clause.types)
+    for term, column, value in zip(clause.head.args, schema.columns, row, strict=True):
+        known: Term = Constant(value, column.type if value is None else column.type.required())
+        match term:
+            case Constant(other):
+                if not same(other, value):
+                    return None
+            case Variable(name) if value is not None:
+                if name in values and not same(values[name], value):
+                    return None
+                values[name] = value
+                types[name] = column.type.required()
+            case _:
+                tests.append(Test("is_null", (term,)) if value is None else Comparison("=", known, term))
+    literals = tuple(substituted(literal, values, types) for literal in (*clause.body, *tests))
+    return Ground(clause, literals, values, types)  # type: ignore[arg-type] # literals stay literals
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two values are one in a set: NULL is NULL, NaN is NaN."""
+    return bool(left == right) or (left != left and right != right)
+
+
+def choices(ground: Ground) -> Iterator[list[Choice]]:
+    """What to ask for: all choices that leave out equally few literals, those that leave out the fewest first."""
+    count = len(ground.literals)
+    most = count if count <= SMALL_BODY else FEW
+    found: dict[tuple[int, ...], Choice] = {}
+    for number in range(1, most + 1):
+        for dropped in combinations(range(count), number):
+            choice = _choice(ground, frozenset(dropped))
+            other = found.get(choice.kept)
+            if other is None or len(other.dropped) > len(choice.dropped):
+                found[choice.kept] = choice
+    nothing = Choice((), frozenset(range(count)), frozenset(), ())
+    found.setdefault((), nothing)
+    for failing in sorted({choice.failing for choice in found.values()}):
+        yield [choice for choice in found.values() if choice.failing == failing]
+
+
+def _choice(ground: Ground, dropped: frozenset[int]) -> Choice:
+    """What can be asked for without some literals."""
+    outside = frozenset(
+        name for literal in (ground.clause.head, *ground.clause.body)
+        for name in variables(literal, inside_aggregates=False)
+    )  # fmt: skip
+    bound: dict[str, None] = {}
+    kept: list[int] = []
+    waiting = [place for place in range(len(ground.literals)) if place not in dropped]
+    moved = True
+    while moved:
+        moved = False
+        for place in list(waiting):
+            binds = _binds(ground.literals[place], bound.keys(), outside)
+            if binds is not None:
+                bound |= dict.fromkeys(binds)
+                kept.append(place)
+                waiting.remove(place)
+                moved = True
+    return Choice(tuple(sorted(kept)), dropped, frozenset(waiting), tuple(bound))
+
+
+def _binds(literal: Literal, bound: Collection[str], outside: frozenset[str]) -> tuple[str, ...] | None:
+    """The variables that a literal gives values to, once these have some; None if it needs others to have them."""
+    needs = set(_needed(literal, outside)).difference(bound)
+    match literal:
+        case Atom(_, args):
+            direct = tuple(term.name for term in args if isinstance(term, Variable))
+            return direct if needs <= set(direct) else None
+        case Comparison("=", Variable(name), other) | Comparison("=", other, Variable(name)):
+            rest = set(_needed(Test("", (other,)), outside)).difference(bound)
+            if not rest:
+                return (name,)
+            return () if not needs else _binds_right(literal, bound, outside)
+        case _:
+            return () if not needs else None
+
+
+def _binds_right(literal: Comparison, bound: Collection[str], outside: frozenset[str]) -> tuple[str, ...] | None:
+    """An equation of two variables, the left one of which has a value."""
+    match literal:
+        case Comparison("=", Variable(left), Variable(right)) if left in bound:
+            return (right,)
+        case _:
+            return None
+
+
+def _needed(literal: Literal, outside: frozenset[str]) -> Iterator[str]:
+    """The variables that a literal shares with the rest of its rule."""
+    yield from variables(literal, inside_aggregates=False)
+    yield from (name for name in variables(literal) if name in outside)
+
+
+def question(
+    body: Sequence[Literal], names: Sequence[str], types: Mapping[str, Type], schemas: Mapping[str, Schema]
+) -> tuple[Schema, Clause]:
+    """The query for the values of these variables that make literals hold."""
+    name = fresh_name("near_misses", schemas)
+    known = dict(types)
+    literals: list[Literal] = []
+    for literal in body:
+        match literal:
+            case Comparison("=", Constant() as value, Aggregate() as folded):
+                # Clauses have aggregates only as the value of a variable.
+                variable = Variable(fresh_name("V", {*known, *names}))
+                known[variable.name] = term_type(folded, types)
+                literals += [Comparison("=", variable, folded), Comparison("=", variable, value)]
+            case _:
+                literals.append(literal)
+    clause = retyped(Clause(Atom(name, tuple(map(Variable, names))), tuple(literals), known), schemas)
+    columns = tuple(Column(f"v{place}", clause.types[each]) for place, each in enumerate(names))
+    return Schema(name, columns, Role.VIEW), clause
+
+
+def whole_row(atom: Atom) -> Row | None:
+    """The row that an atom of constants names."""
+    values: Sequence[Any] = [term.value for term in atom.args if isinstance(term, Constant)]
+    return tuple(values) if len(values) == len(atom.args) else None

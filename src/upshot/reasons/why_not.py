@@ -1,0 +1,179 @@
+"""Why a row is not there: how near each rule comes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from upshot.check.program import Clause, Literal
+from upshot.check.variables import fresh_name, variables
+from upshot.core.rows import Rows
+from upshot.reasons.concrete import Row
+from upshot.reasons.derivation import Derivation
+from upshot.reasons.failure import ATTEMPT, BLOCKED, FALSE, HOLDS, MISSING, OPEN, ROW, Failure
+from upshot.reasons.near_misses import Choice, Ground, choices, grounded, question, whole_row
+from upshot.reasons.search import Key, one_nan, out_of_bounds
+from upshot.reasons.why import Reasons
+from upshot.reasons.wording import is_aggregate, is_given, row_text, rule_text, substituted
+from upshot.rewrite.term_type import term_type
+from upshot.syntax.ast import Atom, Comparison, Constant, Not, Variable, Wildcard
+from upshot.syntax.printing import print_formula, print_term
+
+EXAMPLES = 3
+"""Of the values for which a rule fails by the same literals, so many are shown."""
+SORTED = 10_000
+"""Of more values than these, those shown are any."""
+
+
+@dataclass(slots=True)
+class WhyNot:
+    """Looks for what is missing in one state of a database."""
+
+    reasons: Reasons
+    seen: int = 0
+
+    def failure(self, key: Key, depth: int, above: frozenset[Key] = frozenset()) -> Failure:
+        """How near the rules come to a row that is not there; rows of views that are missing are looked into as deep
+        as told, unless that is where we come from."""
+        program = self.reasons.program
+        relation, row = key
+        statement = row_text(program.schemas[relation], row)
+        if not self.reasons.is_derived(key):
+            return Failure(ROW, statement, relation, row, note="not there: a base relation, nobody inserted it")
+        attempts: list[Failure] = []
+        for clause in dict.fromkeys(c for c in program.clauses if c.head.relation == relation):
+            attempts += self._attempts(clause, key, depth, above | {key})
+        attempts.sort(key=lambda attempt: attempt.failing)
+        failing = attempts[0].failing if attempts else 0
+        note = "not there" if attempts else "not there: no rule has a head like this"
+        return Failure(ROW, statement, relation, row, parts=tuple(attempts), failing=failing, note=note)
+
+    def _attempts(self, clause: Clause, key: Key, depth: int, above: frozenset[Key]) -> Iterator[Failure]:
+        """The nearest that one rule comes to the row, in each way it comes so near."""
+        program = self.reasons.program
+        ground = grounded(clause, program.schemas[key[0]], key[1])
+        if ground is None:
+            return
+        for equal in choices(ground):
+            found = [(choice, rows) for choice in equal if len(rows := self._solutions(ground, choice))]
+            if found:
+                for choice, rows in found:
+                    yield from self._examples(ground, choice, rows, depth, above)
+                return
+
+    def _solutions(self, ground: Ground, choice: Choice) -> Rows | list[Row]:
+        if not choice.kept:
+            return [()]
+        body = [ground.literals[place] for place in choice.kept]
+        return self._ask(body, choice.names, ground)
+
+    def _ask(self, body: Sequence[Literal], names: Sequence[str], ground: Ground) -> Rows:
+        schema, clause = question(body, names, ground.types, self.reasons.program.schemas)
+        rows = self.reasons.search.world.query(schema, (clause,))
+        self.seen += len(rows)
+        if self.seen > self.reasons.search.bounds:
+            raise out_of_bounds(self.reasons.search.bounds)
+        return rows
+
+    def _examples(
+        self, ground: Ground, choice: Choice, rows: Rows | list[Row], depth: int, above: frozenset[Key]
+    ) -> Iterator[Failure]:
+        listed: Iterable[Row] = rows.sorted() if isinstance(rows, Rows) and len(rows) <= SORTED else rows
+        shown = list(islice(listed, EXAMPLES))
+        rule = rule_text(ground.clause, self.reasons.program)
+        for row in shown:
+            values = dict(zip(choice.names, one_nan(row), strict=True))
+            parts = tuple(
+                self._part(ground, choice, place, values, depth, above) for place in range(len(ground.literals))
+            )
+            others = len(rows) - len(shown) if row is shown[-1] else 0
+            note = f"{choice.failing} of {len(ground.literals)} {'fails' if choice.failing == 1 else 'fail'}"
+            note += f", and so for {others} other choices" * bool(others)
+            yield Failure(
+                ATTEMPT, rule.text, rule=rule, parts=parts, failing=choice.failing, count=others,
+                note=f"{rule.place}  {note}".strip(),
+            )  # fmt: skip
+
+    def _part(
+        self, ground: Ground, choice: Choice, place: int, values: dict[str, Any], depth: int, above: frozenset[Key]
+    ) -> Failure:
+        """How one literal stands."""
+        program = self.reasons.program
+        literal = substituted(ground.literals[place], values, ground.types)
+        told = print_formula(_shown(literal, program.input_part))
+        if place in choice.kept:
+            row = whole_row(literal) if isinstance(literal, Atom) else None
+            return Failure(HOLDS, told, literal.relation if isinstance(literal, Atom) else None, row)
+        if isinstance(literal, Atom):
+            return self._missing(ground, literal, told, depth, above)
+        if place in choice.open or any(variables(literal, inside_aggregates=False)):
+            return Failure(OPEN, told, note="not looked at: a variable has no value")
+        if isinstance(literal, Not) and isinstance(literal.body, Atom):
+            return self._blocked(ground, literal.body, told, depth)
+        return Failure(FALSE, told, note=self._actual(ground, literal))
+
+    def _missing(self, ground: Ground, atom: Atom, told: str, depth: int, above: frozenset[Key]) -> Failure:
+        row = whole_row(atom)
+        if row is None:
+            return Failure(MISSING, told, atom.relation, note="no such row")
+        key = atom.relation, one_nan(row)
+        if is_given(ground.clause, self.reasons.program):
+            return Failure(MISSING, told, ground.clause.head.relation, row, note="not given as a fact")
+        if not self.reasons.is_derived(key):
+            return Failure(MISSING, told, atom.relation, row, note="no such base fact")
+        if depth <= 1 or key in above:
+            note = "no such row" if depth <= 1 else "no such row, as above"
+            return Failure(MISSING, told, atom.relation, row, note=note)
+        inner = self.failure(key, depth - 1, above)
+        return Failure(MISSING, told, atom.relation, row, parts=inner.parts, failing=inner.failing, note="no such row")
+
+    def _blocked(self, ground: Ground, atom: Atom, told: str, depth: int) -> Failure:
+        """A negated literal that does not hold, and a row that is in its way."""
+        program = self.reasons.program
+        types = dict(ground.types)
+        names: list[str] = []
+        args: list[Any] = []
+        for term, column in zip(atom.args, program.schemas[atom.relation].columns, strict=True):
+            if isinstance(term, Wildcard):
+                names.append(fresh_name("W", types))
+                types[names[-1]] = column.type
+                term = Variable(names[-1])
+            args.append(term)
+        body = (Atom(atom.relation, tuple(args)),)
+        found = self._ask(body, names, Ground(ground.clause, (), {}, types))
+        row = next(iter(found.sorted() if len(found) <= SORTED else found))
+        values = iter(row)
+        whole = tuple(next(values) if isinstance(term, Variable) else _value(term) for term in args)
+        statement = row_text(program.schemas[atom.relation], whole)
+        others = f" and {len(found) - 1} more are" if len(found) > 1 else " is"
+        below: tuple[Derivation, ...] = ()
+        key = atom.relation, one_nan(whole)
+        if depth > 1 and self.reasons.is_derived(key) and (best := self.reasons.best(key)):
+            below = (self.reasons.why(key, best),)
+        return Failure(BLOCKED, told, atom.relation, whole, parts=below, note=f"{statement}{others} in the way")
+
+    def _actual(self, ground: Ground, literal: Any) -> str:
+        """What an aggregate comes to that was to have another value."""
+        if not is_aggregate(literal):
+            return "false"
+        assert isinstance(literal, Comparison)
+        name = fresh_name("V", {*ground.types, *variables(literal)})
+        types = {**ground.types, name: term_type(literal.right, ground.types)}
+        body = (Comparison("=", Variable(name), literal.right),)
+        found = list(self._ask(body, [name], Ground(ground.clause, (), {}, types)))
+        return f"it is {print_term(Constant(found[0][0], types[name]))}" if found else "it has no value"
+
+
+def _value(term: Any) -> Any:
+    assert isinstance(term, Constant), "what a negated literal computes has a value of its own"
+    return term.value
+
+
+def _shown(literal: Any, parts: Any) -> Any:
+    """The literal with the name that users know for what a view was given."""
+    hidden = {part: view for view, part in parts.items()}
+    if isinstance(literal, Atom) and literal.relation in hidden:
+        return Atom(hidden[literal.relation], literal.args)
+    return literal

@@ -1,0 +1,153 @@
+"""Why a row is not there: the nearest attempts, and what of them holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import upshot
+from tests.properties.exactness import checked
+from tests.properties.random_programs import Features, random_case
+from tests.properties.settings import case_count, seed_of
+from tests.reasons.test_random_derivations import prepared
+from tests.reasons.test_why import CLOSURE, database
+from upshot.engine.naive_values import canonical
+
+
+def statuses(attempt: Any) -> list[tuple[str, str]]:
+    return [(part.kind, part.statement) for part in attempt.parts]
+
+
+def test_each_rule_tells_what_it_lacks_the_nearest_first() -> None:
+    with database(edge=[(1, 2), (2, 3)]) as db:
+        found = db.why_not("closure", (3, 1))
+        assert found.failing == 1
+        assert statuses(found.parts[0]) == [("missing", "edge(3, 1)")]
+        # Nothing leads from 3 and nothing leads to 1: the second rule has nothing to go by.
+        assert statuses(found.parts[-1]) == [("missing", "closure(3, Y)"), ("missing", "edge(Y, 1)")]
+        assert found.parts[-1].failing == 2
+
+
+def test_a_row_can_be_missing_in_more_than_one_way() -> None:
+    with database(edge=[(3, 4), (7, 1)]) as db:
+        found = db.why_not("closure", (3, 1))
+        assert sorted(statuses(each) for each in found.parts) == [
+            [("holds", "closure(3, 4)"), ("missing", "edge(4, 1)")],
+            [("missing", "closure(3, 7)"), ("holds", "edge(7, 1)")],
+            [("missing", "edge(3, 1)")],
+        ]
+
+
+def test_missing_rows_of_views_are_looked_into_as_deep_as_told() -> None:
+    with database(edge=[(3, 4), (7, 1)]) as db:
+        assert "edge(3, 7)" not in db.why_not("closure", (3, 1)).text()
+        assert "✗ edge(3, 7)" in db.why_not("closure", (3, 1), depth=2).text()
+
+
+NEGATION = """
+.decl b(x: number)
+.decl c(x: number, y: number)
+.decl d(x: number)
+.decl p(x: number)
+d(X) :- c(X, _).
+p(X) :- b(X), !d(X), X > 2.
+"""
+
+
+def test_a_row_in_the_way_of_a_negation_is_named_and_derived() -> None:
+    with database(NEGATION, b=[(3,)], c=[(3, 9)]) as db:
+        (attempt,) = db.why_not("p", (3,)).parts
+        assert statuses(attempt) == [("holds", "b(3)"), ("in the way", "!d(3)"), ("holds", "3 > 2")]
+        assert "d(3) is in the way" in attempt.text()
+        assert "c(3, 9)" in db.why_not("p", (3,), depth=2).text()
+
+
+def test_a_false_condition_and_another_value_of_an_aggregate_are_told() -> None:
+    text = CLOSURE + ".decl n(x: number, c: number)\nn(X, C) :- edge(X, _), C = count : { edge(X, _) }.\n" + NEGATION
+    with database(text, edge=[(1, 2), (1, 3)], b=[(1,)]) as db:
+        assert statuses(db.why_not("p", (1,)).parts[0])[2] == ("false", "1 > 2")
+        assert "it is 2" in db.why_not("n", (1, 7)).text()
+
+
+def test_a_head_that_cannot_be_the_row_is_no_attempt() -> None:
+    text = '.decl b(x: number)\n.decl p(x: number, y: symbol)\np(X, "a") :- b(X).\n'
+    with database(text, b=[(1,)]) as db:
+        assert db.why_not("p", (1, "z")).parts == ()
+        assert "no rule has a head like this" in db.why_not("p", (1, "z")).text()
+
+
+def test_many_equally_near_attempts_are_counted() -> None:
+    with database(edge=[(1, i) for i in range(2, 50)]) as db:
+        found = db.why_not("closure", (1, 100))
+        assert sum(each.count for each in found.parts) == 45
+        assert len(found.parts) == 4
+
+
+@pytest.mark.parametrize(("view", "row"), [("closure", (1, 2)), ("edge", (1, 2))])
+def test_a_row_that_is_there_is_refused_with_a_hint(view: str, row: Any) -> None:
+    with database(edge=[(1, 2)]) as db, pytest.raises(upshot.DataError) as caught:
+        db.why_not(view, row)
+    assert caught.value.code == "row-is-there"
+    assert "why" in caught.value.help
+
+
+@pytest.mark.parametrize("focus", [Features(), Features(nullable=0.6, negation=0.5), Features(aggregates=0.7)])
+def test_what_random_programs_lack_is_true(focus: Features) -> None:
+    """What is told to hold is in the oracle's state, what is missing is not, what is in the way is."""
+    seen = 0
+    for number in range(case_count(60, least=3)):
+        case = random_case(seed_of(f"why-not-{focus.nullable}-{focus.aggregates}", number), focus)
+        found = prepared(case, "auto")
+        if found is None:
+            continue
+        db, state = found
+        program = checked(case.text())
+        with db:
+            for view in (view for component in program.strata for view in component):
+                for row in absent_rows(program.schemas[view], state, view):
+                    failure = db.why_not(view, row, depth=2)
+                    failure.json()
+                    left = list(failure.parts)
+                    while left:
+                        part = left.pop()
+                        if not isinstance(part, upshot.Failure):
+                            continue
+                        left += part.parts
+                        if part.row is not None and part.kind in ("holds", "missing", "in the way"):
+                            home = part.relation
+                            there = tuple(map(canonical, part.row)) in state[home]
+                            given = part.note == "not given as a fact"
+                            assert given or there == (part.kind != "missing"), f"seed {case.seed}\n{failure}"
+                            seen += 1
+                        if part.kind == "attempt":
+                            assert part.failing == sum(each.kind not in ("holds",) for each in part.parts), (
+                                f"seed {case.seed}\n{failure}"
+                            )
+    assert seen
+
+
+def absent_rows(schema: Any, state: Any, view: str) -> list[Any]:
+    """A few rows that the view does not hold, of values that occur."""
+    pools: list[list[Any]] = []
+    for column in schema.columns:
+        values = {
+            value
+            for name, rows in state.items()
+            for row in rows
+            for value in row
+            if type(value) is type(_example(column.type))
+        }
+        pools.append(sorted(values, key=repr)[:3] or [_example(column.type)])
+    rows = [()]
+    for pool in pools:
+        rows = [(*row, value) for row in rows for value in pool]
+    return [row for row in rows[:6] if row not in state[view] and schema.columns and _plain(row)]
+
+
+def _plain(row: Any) -> bool:
+    return all(isinstance(value, int | str) for value in row)
+
+
+def _example(type: Any) -> Any:
+    return {"number": 0, "unsigned": 0, "symbol": "", "float": 0.5, "boolean": False}.get(type.kind.value)
