@@ -67,6 +67,7 @@ def test_a_transaction_is_sent_with_its_values_and_answers_with_its_changes() ->
             delete={"t": [[math.nan, Decimal("1.50"), moment]]},
             meta={"who": "me"},
         )
+        assert done.changes["edge"].inserted == {(1, 2)}
         request = asked(service)[0]
     assert (request.method, request.path) == ("POST", "/transactions")
     assert request.json() == {
@@ -76,7 +77,6 @@ def test_a_transaction_is_sent_with_its_values_and_answers_with_its_changes() ->
     }
     assert len(request.headers["idempotency-key"]) == 32
     assert done.version == 8
-    assert done.changes["edge"].inserted == {(1, 2)}
     assert list(done.changes) == ["edge"]
 
 
@@ -100,6 +100,14 @@ def test_a_transaction_that_may_have_been_committed_says_so_and_names_its_key(la
     with service_of(COMMITTED) as service:
         Client(service.url).transaction(insert={"edge": [(1, 2)]}, key=key)
         assert asked(service)[0].headers["idempotency-key"] == key
+
+
+def test_a_transaction_is_known_to_be_committed_even_if_its_columns_cannot_be_asked_for() -> None:
+    with ScriptedService(lambda request: answer(COMMITTED) if request.method == "POST" else iter(())) as service:
+        done = Client(service.url, retry_for=0.1).transaction(insert={"edge": [(1, 2)]})
+        assert done.version == 8
+        with pytest.raises(EngineError, match="no answer"):
+            _ = done.changes
 
 
 def test_a_transaction_that_was_never_sent_is_no_doubt() -> None:

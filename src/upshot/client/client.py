@@ -13,7 +13,7 @@ from upshot.client.address import checked_token, parse_address, tls_context
 from upshot.client.event_stream import LARGEST_EVENT
 from upshot.client.following import Following
 from upshot.client.local_copy import Callback, Copy
-from upshot.client.outcomes import Facts, Outcome, json_value, read_changes, read_witnesses, transaction_body
+from upshot.client.outcomes import Facts, Outcome, json_value, read_witnesses, transaction_body
 from upshot.client.relations import Program, read_program, read_rows, read_schema, read_version
 from upshot.client.requests import Requests, in_doubt, segment
 from upshot.client.stream import SILENCE
@@ -116,7 +116,7 @@ class Client:
             if getattr(error, "sent", False):
                 raise in_doubt(error, key) from None
             raise
-        return self._outcome(content)
+        return Outcome(content, self._understood)
 
     def what_if(
         self,
@@ -128,19 +128,7 @@ class Client:
     ) -> Outcome:
         """What a transaction would change; nothing is committed."""
         body = transaction_body({"insert": insert, "delete": delete, "upsert": upsert, "replace": replace})
-        return self._outcome(self._requests.post("/what-if", body, repeatable=True))
-
-    def _outcome(self, content: dict[str, Any]) -> Outcome:
-        version, firings = read_version(content), content.get("firings") or ()
-        return self._understood(
-            lambda relations: Outcome(
-                version,
-                read_changes(content.get("changes"), relations),
-                tuple(firings),
-                read_witnesses(content.get("violations"), relations),
-                read_witnesses(content.get("repaired"), relations),
-            )
-        )
+        return Outcome(self._requests.post("/what-if", body, repeatable=True), self._understood)
 
     def _with_values(self, error: ConstraintError) -> ConstraintError:
         """The same error, its witnesses as Python values."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
-from upshot.client.relations import Row, read_rows
+from upshot.client.relations import Row, read_rows, read_version
 from upshot.core.errors import DataError
 from upshot.core.json_values import to_json
 from upshot.core.rows import Rows
@@ -51,16 +52,46 @@ class ChangesByRelation(Mapping[str, RelationChange]):
         return f"<changes: {', '.join(shown) or 'none'}>"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a transaction did, or would do: `version` is the one it made (or was tried at), `violations` and `repaired`
-    are witnesses that came and went, by constraint."""
+Relations = Mapping[str, Schema]
+Understood = Callable[[Callable[[Relations], Any]], Any]
+"""Calls a function with the relations as they are known, and once more with those asked for if that fails."""
 
-    version: int
-    changes: ChangesByRelation
-    firings: tuple[Mapping[str, Any], ...]
-    violations: Mapping[str, tuple[Row, ...]]
-    repaired: Mapping[str, tuple[Row, ...]]
+
+class Outcome:
+    """What a transaction did, or would do: `version` is the one it made (or was tried at).
+
+    Rows become values when they are looked at. What their columns are may have to be asked for then; that this fails
+    must not look as if the transaction had.
+    """
+
+    def __init__(self, content: Mapping[str, Any], understood: Understood) -> None:
+        self._content, self._understood = content, understood
+        self.version = read_version(content)
+        self.repeated = content.get("repeated") is True
+        """Whether it was sent before under the same key, and did what it did then."""
+        self.firings: tuple[Mapping[str, Any], ...] = tuple(content.get("firings") or ())
+
+    @cached_property
+    def changes(self) -> ChangesByRelation:
+        found: ChangesByRelation = self._understood(partial(read_changes, self._content.get("changes")))
+        return found
+
+    @cached_property
+    def violations(self) -> Mapping[str, tuple[Row, ...]]:
+        """The witnesses that came, by constraint."""
+        return self._witnesses("violations")
+
+    @cached_property
+    def repaired(self) -> Mapping[str, tuple[Row, ...]]:
+        """The witnesses that went, by constraint."""
+        return self._witnesses("repaired")
+
+    def _witnesses(self, part: str) -> Mapping[str, tuple[Row, ...]]:
+        found: Mapping[str, tuple[Row, ...]] = self._understood(partial(read_witnesses, self._content.get(part)))
+        return found
+
+    def __repr__(self) -> str:
+        return f"<outcome, version {self.version}>"
 
 
 def read_changes(content: Any, relations: Mapping[str, Schema]) -> ChangesByRelation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-FIRST, LONGEST = 0.1, 30.0
+FIRST, LONGEST = 0.1, 10.0
 _GROWTH = 2.0
 
 
