@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import upshot
 from tests.service.serving import CLOSURE, Copy, EventReader, Running, changes_path
 from upshot.service.past import read_snapshot
 from upshot.service.selections import Selection, SelectionIndex, selection
+from upshot.service.streams import RingBounds
 
 TYPES = """
 .decl r(a: float, b: decimal(6,2), c: symbol?, d: number, e: number?)
@@ -139,3 +141,91 @@ def test_selections_of_a_view_that_is_not_stored_are_exact(tmp_path: Path) -> No
         with database.transaction() as tx:
             tx.insert("edge", [("b", "c"), ("n", "o")])
         assert reader.expect("change")["insert"] == [["a", "c"]]
+
+
+QUIET = CLOSURE + ".view closure materialized=false events=none\n"
+
+
+def chain(database: upshot.Database, name: str, length: int) -> None:
+    with database.transaction() as tx:
+        tx.insert("edge", [(f"{name}{n}", f"{name}{n + 1}") for n in range(length)])
+
+
+def test_a_selection_of_a_view_that_reports_nothing_has_a_view_of_its_own(tmp_path: Path) -> None:
+    database = upshot.connect(tmp_path / "store")
+    database.define(QUIET)
+    chain(database, "a", 3)
+    where = 'closure("a0",Y)'
+    with Running(database) as server:
+        copy = Copy()
+        with EventReader(server.port, changes_path("closure", where=where)) as reader:
+            copy.take("snapshot", reader.expect("snapshot"))
+            assert copy.rows == {("a0", "a1"), ("a0", "a2"), ("a0", "a3")}
+            with database.transaction() as tx:
+                tx.insert("edge", [("a3", "z"), ("b", "c")])
+            change = reader.expect("change")
+            assert change["insert"] == [["a0", "z"]]
+            copy.take("change", change)
+        with database.transaction() as tx:
+            tx.delete("edge", [("a1", "a2")])
+        with EventReader(server.port, changes_path("closure", where=where, since=copy.cursor)) as reader:
+            copy.take("change", reader.expect("change"))
+        assert copy.rows == {("a0", "a1")}
+        assert copy.snapshots == 1
+        status, body, _ = server.request("GET", changes_path("closure"))
+        assert (status, body["error"]["code"]) == (409, "not-reported")
+
+
+def test_changes_that_do_not_concern_such_a_selection_derive_nothing_for_it() -> None:
+    database = upshot.connect()
+    database.define(QUIET)
+    chain(database, "far", 50)
+    with Running(database) as server, EventReader(
+        server.port, changes_path("closure", where='closure("a",Y)')
+    ) as reader:  # fmt: skip
+        reader.expect("snapshot")
+        with database.transaction() as near:
+            near.insert("edge", [("a", "b")])
+        assert reader.expect("change")["insert"] == [["a", "b"]]
+        with database.transaction() as tx:
+            tx.insert("edge", [("x", "y")])
+        assert tx.stats.answered == tx.stats.potential == tx.stats.inserted == 0
+        assert tx.stats.probed <= 10
+        database.define(".view closure materialized=false events=all")
+        with database.transaction() as whole:
+            whole.insert("edge", [("far50", "far51")])
+        assert whole.stats.potential >= 50, "this is what the whole view costs"
+
+
+def test_a_selection_by_a_key_of_a_base_relation_is_screened() -> None:
+    database = upshot.connect()
+    database.define(
+        ".decl stock(item: symbol, n: number) .decl low(item: symbol, n: number) low(I, N) :- stock(I, N), N < 10."
+        ".view low materialized=false events=none"
+    )
+    with Running(database) as server, EventReader(
+        server.port, changes_path("low", where='low("nut",N)')
+    ) as reader:  # fmt: skip
+        reader.expect("snapshot")
+        with database.transaction() as tx:
+            tx.insert("stock", [("bolt", 5), ("nut", 50)])
+        assert (tx.stats.probed, tx.stats.derived, tx.stats.screened) == (0, 0, 2)
+        with database.transaction() as tx:
+            tx.insert("stock", [("nut", 5)])
+        assert reader.expect("change")["insert"] == [["nut", 5]]
+
+
+def test_views_made_for_selections_go_when_nobody_follows_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("upshot.service.hub.STANDING", 0.3)
+    database = upshot.connect()
+    database.define(QUIET)
+    names = set(database.schemas)
+    with Running(database, ring=RingBounds(linger=0.1)) as server:
+        with EventReader(server.port, changes_path("closure", where='closure("a",Y)')) as reader:
+            reader.expect("snapshot")
+            time.sleep(0.6)
+            assert set(database.schemas) > names
+        until = time.monotonic() + 10
+        while set(database.schemas) != names:
+            assert time.monotonic() < until, "it is dropped"
+            time.sleep(0.05)

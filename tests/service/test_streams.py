@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from typing import Any
 
@@ -100,7 +101,7 @@ def test_many_who_wait_are_woken_less_often() -> None:
         return times
 
     times = asyncio.run(woken())
-    assert all(later - earlier > 0.02 for earlier, later in zip(times, times[1:], strict=False))
+    assert all(later - earlier > 0.02 for earlier, later in itertools.pairwise(times))
 
 
 def test_a_net_change_forgets_what_came_and_went() -> None:

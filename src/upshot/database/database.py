@@ -286,6 +286,12 @@ class Database(AsksWhy):
             refuse_forgotten(store, since, until)
             return past_events(store, view, since, until)
 
+    def reports_changes(self, name: str) -> bool:
+        """Whether all changes of a relation are worked out and told; not those of a view with `events=none`."""
+        self._state.open()
+        plan = self._state.compiled.plan
+        return name not in plan.on_demand.unstored or plan.wanted().get(name) == ("plus", "minus")
+
     @property
     def identity(self) -> str:
         """A name that no other database has: its versions mean something only together with it."""

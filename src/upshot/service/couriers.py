@@ -173,7 +173,8 @@ class Courier:
         """The next delivery, once there is something to deliver."""
         webhook = self.webhook
         while True:
-            chosen = selection(webhook.view, webhook.where, self._database.schemas)
+            asked = selection(webhook.view, webhook.where, self._database.schemas)
+            chosen = await self._hub.standing.reported(asked)
             with self._hub.following(chosen) as stream:
                 if webhook.cursor is None:
                     return await self._snapshot(chosen)

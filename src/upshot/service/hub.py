@@ -21,6 +21,7 @@ from upshot.database.watch import CommitEvent, Subscription
 from upshot.service.errors import not_found
 from upshot.service.past import read_snapshot
 from upshot.service.selections import Selection, SelectionIndex
+from upshot.service.standing import StandingSelections
 from upshot.service.streams import Entry, RingBounds, Stream, change_event, progress_event, snapshot_event
 from upshot.service.webhooks import Webhooks
 
@@ -33,6 +34,9 @@ log = logging.getLogger("upshot.service")
 
 TICK = 1.0
 """Seconds between two looks at who is idle, lags or may not read any more."""
+
+STANDING = 600.0
+"""Seconds that a view which was defined for a selection stays after nobody follows it any more."""
 
 _LARGEST_BATCH = 1 << 20
 """Bytes that are handed to the event loop at a time."""
@@ -69,6 +73,7 @@ class Hub:
         self._subscription: Subscription | None = None
         self._awaited: list[tuple[int, asyncio.Future[None]]] = []
         self._reading = asyncio.Semaphore(2 * service.settings.bounds.readers)
+        self.standing = StandingSelections(service.database)
         self.webhooks = Webhooks(self, self._may_read)
         self._snapshots: dict[tuple[Selection, str | None], asyncio.Future[tuple[int, bytes]]] = {}
 
@@ -152,8 +157,8 @@ class Hub:
         return await self.read(read)
 
     async def read(self, answer: Callable[[], T]) -> T:
-        """The answer, worked out on a reader's thread. Those who follow wait for each other: however many begin at once,
-        they leave room for questions."""
+        """The answer, worked out on a reader's thread. Those who follow wait for each other: however many begin at
+        once, they leave room for questions."""
         async with self._reading:
             return await self.service.run_read(answer)
 
@@ -179,6 +184,7 @@ class Hub:
                     stream.wake()
             for follower in list(self.followers):
                 follower.look()
+            await self.standing.drop_unused(set(self._by_view), STANDING)
 
     def _forget(self, stream: Stream) -> None:
         index = self._by_view[stream.selection.view]

@@ -13,6 +13,7 @@ from upshot.core.errors import DataError, Error, UsageError
 from upshot.core.schema import Role
 from upshot.database.database import Database
 from upshot.database.souffle_files import FileOptions, file_options, read_facts
+from upshot.service.standing import drop_standing
 
 Report = Callable[[list[Diagnostic]], None]
 
@@ -24,6 +25,7 @@ def serve_program(
     that hold rows. `register` makes the functions of its rules known; then facts are read into a store that is new.
     Any error of program or facts leaves the store as it was."""
     is_new = database.version == 0
+    drop_standing(database)
     with Database() as scratch:
         scratch.define(text, name=name)
         wanted = {*scratch.schemas, *scratch.rules}

@@ -85,7 +85,8 @@ async def changes(
     if cursor is not None and epoch is not None and epoch != service.database.identity:
         cursor, reason = None, "history-not-kept"
     if "application/json" in accept and "text/event-stream" not in accept:
-        return await _on_demand(hub, selection(name, where, service.database.schemas), cursor, reason)
+        chosen = selection(name, where, service.database.schemas)
+        return await _on_demand(hub, await hub.standing.reported(chosen), cursor, reason)
     if len(hub.followers) >= service.settings.bounds.subscribers:
         hint = "try again later"
         raise Refused(503, "too-busy", "too many clients follow changes", help=hint, retryable=True)
@@ -97,6 +98,7 @@ async def changes(
             return False
         return now.subscribe and now.may_read(name)
 
+    await hub.standing.reported(selection(name, where, service.database.schemas))
     return EventStream(hub, name, where, since=cursor, reason=reason, every=every, allowed=allowed)
 
 

@@ -136,7 +136,7 @@ class EventStream(Response):
         reason, columns = self._reason, None
         while True:
             self._check()
-            self._selection = self._selected()
+            self._selection = await self._hub.standing.reported(self._selected())
             with self._hub.following(self._selection) as stream:
                 if columns is not None and stream.schema.columns != columns:
                     self._cursor, reason = None, "view-changed"

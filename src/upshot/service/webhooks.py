@@ -82,7 +82,7 @@ class Webhooks:
         """A new webhook, written down, with its courier on the way; errors if it could not deliver anything."""
         self.rules.target(url)
         secret_of(secret)
-        selection(view, where, self._database.schemas)
+        await self._hub.standing.reported(selection(view, where, self._database.schemas))
         if len(self._kept) >= MOST_WEBHOOKS:
             raise Refused(409, "too-many-subscriptions", f"there are {MOST_WEBHOOKS:,} subscriptions already",
                           help="delete one that is not needed any more")  # fmt: skip
