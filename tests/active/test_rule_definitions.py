@@ -277,3 +277,20 @@ def test_a_mistake_is_told_once_and_with_a_cure(text: str, slug: str, help: str)
         (found,) = caught.value.diagnostics
         assert found.slug == slug
         assert help in found.help
+
+
+@pytest.mark.parametrize("strategy", UNSTORED)
+@pytest.mark.parametrize("events", ["insert", "delete", "none"])
+def test_a_rule_hears_of_a_view_that_reports_nothing_else(strategy: str, events: str) -> None:
+    with upshot.connect() as db:
+        db.define(
+            GRAPH.partition(".decl alone")[0] + f".decl log(x: number) .view path strategy={strategy} events={events}"
+        )
+        quiet = change(db, insert={"edge": [(1, 2)]})
+        assert ("path" in quiet.changes) is (events == "insert")
+        db.define("""
+            .rule came(X, Y) on insert path(X, Y) do insert log(X).
+            .rule went(X, Y) on delete path(X, Y) do delete log(X).
+        """)
+        assert fired(change(db, insert={"edge": [(5, 6)]})) == [("came", [(5, 6)])]
+        assert fired(change(db, delete={"edge": [(5, 6)]})) == [("went", [(5, 6)])]

@@ -132,3 +132,22 @@ def test_every_declared_key_is_enforced(db: upshot.Database) -> None:
         with pytest.raises(upshot.ConstraintError):
             insert(db, "r", [row])
     insert(db, "r", [(3, 2, 1)])
+
+
+@pytest.mark.parametrize("strategy", ["epf", "rod", "differencing", "propagation"])
+@pytest.mark.parametrize("events", ["insert", "delete", "none"])
+def test_a_constraint_is_never_without_the_witnesses_that_come(strategy: str, events: str) -> None:
+    """`events` may leave out what went: then only additions are followed, and repairs are not reported."""
+    text = f".decl p(x: number) .deny low(X) :- p(X), X < 0. .view low strategy={strategy} events={events}"
+    with upshot.connect() as db:
+        db.define(text)
+        with pytest.raises(upshot.ConstraintError) as caught, db.transaction() as tx:
+            tx.insert("p", [(-1,), (1,)])
+        assert caught.value.violations == {"low": [(-1,)]}
+        db.define(".deny low on_violation=warn")
+        with db.transaction() as tx:
+            tx.insert("p", [(-1,)])
+        assert tx.violations == {"low": [(-1,)]}
+        with db.transaction() as tx:
+            tx.delete("p", [(-1,)])
+        assert tx.repaired == ({"low": [(-1,)]} if events == "delete" else {})

@@ -9,6 +9,7 @@ from functools import partial
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import ProgramError
+from upshot.core.schema import Role
 from upshot.plan.choice import Choice, choose, read_by
 from upshot.plan.on_demand import OnDemand, views_on_demand
 from upshot.plan.production_views import served_by_production
@@ -60,13 +61,18 @@ class ProgramPlan:
     """The unstored views that production rules compute when they are read, and those below them, in order."""
 
     def wanted(self, afresh: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
-        """The views on demand whose changes are reported, and which: `plus`, `minus`. A stored copy needs both."""
+        """The views on demand whose changes are reported, and which: `plus`, `minus`. A stored copy needs both, and so
+        do the windows of active rules; a constraint is never without the witnesses that come."""
         found = {}
+        rules = self.source.rules
+        whole = {*self.on_demand.kept, *(relation for rule in rules for relation, _ in rule.triggers)}
+        whole.update(window.relation for rule in rules for window in rule.windows)
         for view in self.on_demand.strategies:
             if view in self.source.schemas and view not in afresh:
                 options = self.source.options.get(view)
-                events = options.events if options is not None and view not in self.on_demand.kept else "all"
-                found[view] = _SIGNS[events]
+                signs = _SIGNS[options.events if options is not None and view not in whole else "all"]
+                is_denied = self.source.schemas[view].role is Role.CONSTRAINT
+                found[view] = ("plus", *signs) if is_denied and "plus" not in signs else signs
         return {view: signs for view, signs in found.items() if signs}
 
 
