@@ -77,6 +77,14 @@ def missing_for_spark() -> str:
     return ""
 
 
+def missing_for_browser() -> str:
+    """Why the page cannot be looked at; empty if it can."""
+    for names in (("chromium", "chromium-browser", "google-chrome"), ("chromedriver",)):
+        if not any(map(shutil.which, names)):
+            return f"needs {names[0]} (Debian: chromium chromium-driver)"
+    return ""
+
+
 _JAVA = 17
 _NO_SPARK = missing_for_spark()
 
@@ -98,6 +106,7 @@ SUITES = (
     Suite("bench", "tests/bench", 60),
     Suite("store", "tests/store", 90),
     Suite("client", "tests/client", 90),
+    Suite("page", "tests/page", 120, unless=missing_for_browser()),
     Suite("spark", "tests/spark", 1200, unless=_NO_SPARK),
     Suite("pipeline", "tests/pipeline", 900, unless=_NO_SPARK),
     Suite("cluster", "tests/cluster", 340, unless=_NO_SPARK),

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Java 17 or newer (Spark) and a PostgreSQL server (the JDBC source): installed with apt-get where that is possible and we
+# Java 17 or newer (Spark), a PostgreSQL server (the JDBC source) and Chromium with its driver (the page): installed with apt-get where that is possible and we
 # are root, named otherwise. Without them the suites that need them are skipped and say so, so this never fails.
 
 java_is_there() {
@@ -11,11 +11,16 @@ postgresql_is_there() {
     command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1
 }
 
+browser_is_there() {
+    command -v chromedriver >/dev/null 2>&1 && { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null 2>&1
+}
+
 missing=""
 java_is_there || missing="$missing java"
 postgresql_is_there || missing="$missing postgresql"
+browser_is_there || missing="$missing chromium"
 if [ -z "$missing" ]; then
-    echo "system packages: Java and PostgreSQL are there"
+    echo "system packages: Java, PostgreSQL and Chromium are there"
     exit 0
 fi
 
@@ -29,6 +34,7 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
         done ;;
     esac
     case $missing in *postgresql*) packages="$packages postgresql" ;; esac
+    case $missing in *chromium*) packages="$packages chromium chromium-driver fonts-dejavu-core" ;; esac
     echo "system packages: installing$packages"
     # shellcheck disable=SC2086 - a list of names
     apt-get install -qq -y --no-install-recommends $packages >/dev/null || true
@@ -36,4 +42,5 @@ fi
 
 java_is_there || echo "missing: Java 17 or newer (Debian: openjdk-17-jre-headless); everything on Spark is skipped" >&2
 postgresql_is_there || echo "missing: a PostgreSQL server (Debian: postgresql); tests of the JDBC source are skipped" >&2
+browser_is_there || echo "missing: Chromium and its driver (Debian: chromium chromium-driver); tests of the page are skipped" >&2
 exit 0

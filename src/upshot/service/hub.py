@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from upshot.database.changes import Changes
 from upshot.database.watch import CommitEvent, Subscription
-from upshot.service.errors import not_found
+from upshot.service.errors import Refused, not_found
 from upshot.service.past import read_snapshot
 from upshot.service.selections import Selection, SelectionIndex
 from upshot.service.standing import StandingSelections
@@ -101,6 +101,14 @@ class Hub:
         self._filled.set()
         await asyncio.to_thread(self._thread.join)
         self._ticking.cancel()
+
+    def require_room(self) -> None:
+        """`too-busy` if nobody more can follow, `shutting-down` if it is over."""
+        if self.service.stopping:
+            hint = "come again when it has started"
+            raise Refused(503, "shutting-down", "the service is stopping", help=hint, retryable=True)
+        if len(self.followers) >= self.service.settings.bounds.subscribers:
+            raise Refused(503, "too-busy", "too many clients follow changes", help="try again later", retryable=True)
 
     def end_all(self, reason: str) -> None:
         """Everyone is told the reason, and where to go on from."""

@@ -87,9 +87,7 @@ async def changes(
     if "application/json" in accept and "text/event-stream" not in accept:
         chosen = selection(name, where, service.database.schemas)
         return await _on_demand(hub, await hub.standing.reported(chosen), cursor, reason)
-    if len(hub.followers) >= service.settings.bounds.subscribers:
-        hint = "try again later"
-        raise Refused(503, "too-busy", "too many clients follow changes", help=hint, retryable=True)
+    service.hub.require_room()
 
     def allowed() -> bool:
         try:

@@ -99,8 +99,7 @@ async def commit_stream(request: Request, since: Annotated[int, Query(ge=0)] = 0
     """Every commit as it happens, in numbers."""
     service: Service = request.app.state.service
     service.scopes(request).require_subscribe()
-    if len(service.hub.followers) >= service.settings.bounds.subscribers:
-        raise Refused(503, "too-busy", "too many clients follow changes", help="try again later", retryable=True)
+    service.hub.require_room()
 
     def scopes() -> Scopes | None:
         try:

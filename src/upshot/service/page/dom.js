@@ -63,3 +63,14 @@ export function openDialog(title, ...children) {
   close.focus();
   return dialog;
 }
+
+// A row or box that is opened by a click or by Enter. Enter is taken away, or the button that gets the focus would have it.
+export const opens = (open) => ({
+  tabindex: 0,
+  onclick: open,
+  onkeydown: (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    open();
+  },
+});

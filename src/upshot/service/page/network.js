@@ -1,7 +1,7 @@
 // The dependency network, base relations on the left, with the wave of the last transaction on it.
 
 import { ask } from "./api.js";
-import { h, s, show, number, plural, empty } from "./dom.js";
+import { h, s, show, number, plural, empty, opens } from "./dom.js";
 
 const WIDTH = 190, HEIGHT = 46, GAP_X = 90, GAP_Y = 22, EDGE = 24;
 
@@ -110,8 +110,8 @@ function box(relation, at, change, state) {
   const label = `${relation.name}, ${relation.role}, ${size}${change ? `, ${change.inserted} came, ${change.deleted} went` : ""}`;
   const shown = relation.name.length > 22 ? relation.name.slice(0, 21) + "…" : relation.name;
   return s("g", {
-    class: `box ${relation.role}${change ? " touched" : ""}`, tabindex: 0, role: "link", "aria-label": label,
-    transform: `translate(${at.x} ${at.y})`, onclick: go, onkeydown: (event) => event.key === "Enter" && go(),
+    class: `box ${relation.role}${change ? " touched" : ""}`, role: "link", "aria-label": label,
+    transform: `translate(${at.x} ${at.y})`, ...opens(go),
   },
   s("title", {}, label),
   s("rect", { width: WIDTH, height: HEIGHT, rx: 8 }),

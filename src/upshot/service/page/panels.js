@@ -1,7 +1,7 @@
 // Constraints with their witnesses, rules with their firings.
 
 import { ask } from "./api.js";
-import { h, show, value, number, plural, empty, problem } from "./dom.js";
+import { h, show, value, number, plural, empty, problem, opens } from "./dom.js";
 import { why } from "./why.js";
 
 export function constraintsSection(place) {
@@ -18,7 +18,7 @@ export function constraintsSection(place) {
 
 function witness(constraint, row) {
   const open = () => why({ ...constraint, role: "constraint" }, row);
-  return h("tr", { class: "row", tabindex: 0, title: "why? (Enter)", onclick: open, onkeydown: (event) => event.key === "Enter" && open() },
+  return h("tr", { class: "row", title: "why? (Enter)", ...opens(open) },
     row.map((cell) => h("td", { class: cell === null ? "null" : null }, value(cell))));
 }
 

@@ -1,7 +1,7 @@
 // A relation as a table: a page of its rows, what came and went marked as it happens.
 
 import { ask, path } from "./api.js";
-import { h, show, value, number, plural, empty, problem } from "./dom.js";
+import { h, show, value, number, plural, empty, problem, opens } from "./dom.js";
 import { graphOf } from "./graph.js";
 import { why } from "./why.js";
 
@@ -135,7 +135,7 @@ class Section {
     const rows = this.rows.map((row) => {
       const mark = this.marks.get(JSON.stringify(row))?.sign ?? "";
       const open = () => why(this.relation, row, mark === "gone");
-      return h("tr", { class: `row ${mark}`, tabindex: 0, title: "why? (Enter)", onclick: open, onkeydown: (event) => event.key === "Enter" && open() },
+      return h("tr", { class: `row ${mark}`, title: "why? (Enter)", ...opens(open) },
         h("td", { class: "sign" }, mark === "come" ? "+" : mark === "gone" ? "−" : ""),
         row.map((cell) => h("td", { class: cell === null ? "null" : null }, value(cell))));
     });
