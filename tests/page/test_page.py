@@ -130,7 +130,7 @@ def test_constraints_show_witnesses_and_rules_their_firings(browser: Browser, se
 def test_there_are_words_where_there_is_nothing(browser: Browser) -> None:
     with Running(upshot.connect()) as running:
         browser.go(at(running))
-        browser.shows("main", "No transaction yet")
+        browser.shows("main", "No transaction since the server started")
         browser.go(at(running, "#/constraints"))
         browser.shows("main", "no constraint")
         browser.go(at(running, "#/rules"))

@@ -21,7 +21,7 @@ export async function networkSection(place, state) {
 }
 
 function waveText(commit) {
-  if (!commit) return empty("No transaction yet. Make one under “Change”, or send one to ", h("code", {}, "POST /transactions"), ".");
+  if (!commit) return empty("No transaction since the server started. Make one under “Change”, or send one to ", h("code", {}, "POST /transactions"), ".");
   const changed = Object.entries(commit.changes);
   const parts = changed.map(([name, change]) => [
     h("a", { href: `#/view/${encodeURIComponent(name)}` }, name), " ",
