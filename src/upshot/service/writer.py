@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Statements = Callable[[Transaction], None]
 
-ROWS_ON_THE_WAY = 20_000_000
+ROWS_ON_THE_WAY = 5_000_000
 """Rows that a table may have which a question needs on the way to its answer."""
 
 
