@@ -186,6 +186,19 @@ def test_immediate_rules_come_first_whatever_precedes_them() -> None:
         assert order(db) == ["early", "late"]
 
 
+def test_a_rule_of_high_priority_waits_for_the_one_that_precedes_it() -> None:
+    with upshot.connect() as db:
+        db.define(".decl fact(x: number) .decl log(x: number)")
+        for options in ("low priority=1", "high priority=5", "lowest precedes=high", "same priority=1"):
+            name, _, said = options.partition(" ")
+            db.define(f".rule {name}(X) {said} on insert fact(X) do insert log(X).")
+        tx = insert(db, "fact", (1,))
+        assert [firing.rule for firing in tx.firings] == ["low", "same", "lowest", "high"]
+        db.define(".rule lowest(X) priority=6 precedes=high on insert fact(X) do insert log(X).")
+        tx = insert(db, "fact", (2,))
+        assert [firing.rule for firing in tx.firings] == ["lowest", "high", "low", "same"]
+
+
 def test_a_bound_on_firings_is_a_number() -> None:
     with pytest.raises(upshot.UsageError):
         upshot.connect(max_firings=None)  # type: ignore[arg-type]
