@@ -9,6 +9,7 @@ import pytest
 from upshot.core.errors import ProgramError, UsageError
 from upshot.core.span import Source
 from upshot.pipeline.config import PipelineConfig, read_config
+from upshot.pipeline.program import compiled_program
 from upshot.pipeline.toml_places import places
 
 WHOLE = """\
@@ -220,3 +221,30 @@ z = 3'''
         ("many",): 12,
         ("many", "z"): 13,
     }
+
+
+@pytest.mark.parametrize(("place", "refused"), [("path", True), ("changes", False)])
+def test_no_copy_can_follow_a_nervous_view(tmp_path: Path, place: str, refused: bool) -> None:
+    (tmp_path / "p.dl").write_text(
+        ".decl a(x: number, y: number) .decl v(x: number) v(X) :- a(X, _). "
+        ".view v strategy=differencing semantics=nervous"
+    )
+    text = f"""\
+[pipeline]
+name = "p"
+program = "p.dl"
+state = "state/"
+[source.a]
+format = "parquet"
+path = "a"
+[sink.v]
+format = "parquet"
+{place} = "v"
+"""
+    config = read(tmp_path, text)
+    if refused:
+        with pytest.raises(UsageError) as caught:
+            compiled_program(config)
+        assert caught.value.code == "nervous-not-applicable"
+    else:
+        assert "v" in compiled_program(config).visible

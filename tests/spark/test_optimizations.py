@@ -74,7 +74,8 @@ def work_of(spark: Any, optimize: list[str], way: str) -> tuple[dict[str, Work],
             for view in ("far", "both", "wide", "low", "high", "lost"):
                 if view in tx.changes:
                     changes[told, view] = plain(tx.changes[view].inserted), plain(tx.changes[view].deleted)
-            assert (way == "by rounds") == (tx.stats.rounds > 1 and tx.stats.jobs > 1) or told == "irrelevant"
+            jobs = [work.jobs for views, work in tx.stats.views.items() if "far" in views]
+            assert all((each == 1) == (way == "on a worker") for each in jobs) or told == "irrelevant"
     return found, changes
 
 

@@ -35,6 +35,11 @@ def compiled_program(config: PipelineConfig) -> Compiled:
     for name, sink in config.sinks.items():
         if name not in schemas:
             raise _located(unknown_relation(name, schemas), sink.span)
+        if sink.path and sink.format != "console" and name in compiled.plan.on_demand.nervous:
+            message = f"`{name}` is nervous: it reports more than its net changes, so that no copy can follow them"
+            raise UsageError(
+                message, code="nervous-not-applicable", span=sink.span, help="write its `changes`, or make it strict"
+            )
     return compiled
 
 
