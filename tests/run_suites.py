@@ -105,6 +105,7 @@ SUITES = (
     Suite("docs", "tests/docs", 60),
     Suite("bench", "tests/bench", 60),
     Suite("store", "tests/store", 90),
+    Suite("service", "tests/service", 240),
     Suite("client", "tests/client", 90),
     Suite("page", "tests/page", 120, unless=missing_for_browser()),
     Suite("spark", "tests/spark", 1200, unless=_NO_SPARK),

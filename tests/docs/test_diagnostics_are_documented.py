@@ -15,16 +15,21 @@ KEBAB = re.compile(r"[a-z]+(-[a-z0-9]+)+")
 DOCUMENTED = re.compile(r"^(?:\||#+|[-*])\s*`([a-z]+(?:-[a-z0-9]+)*)`", re.MULTILINE)
 
 OTHER_WORDS = {
+    "cache-control",
+    "content-length",
     "content-type",
     "fact-dir",
     "no-store",
     "output-dir",
     "retry-after",
     "upshot-copy-1",
+    "upshot-epoch",
+    "upshot-hub",
     "what-if",
     "why-not",
     "utf-8",
     "utf-8-sig",
+    "x-accel-buffering",
 }
 """Words of the source that look like a slug and are none: options, commands, encodings, headers."""
 
