@@ -9,11 +9,21 @@ from typing import Any
 import pytest
 
 from tests.engine.test_backward_forward import BOTH, LEFT, RIGHT
+from tests.properties.engines import Make
+from tests.properties.exactness import check_transactions
+from tests.properties.random_programs import Features, random_case
+from tests.properties.settings import case_count, seed_of
 from tests.spark.engine_driver import IN_FILES, SparkDriver
+from tests.spark.test_conformance_random import agree
 from tests.spark.test_engine_failures import Unreliable
 from upshot.core.errors import OverflowError_
 
 pytest.importorskip("pyspark")
+
+from upshot.engine.spark.backward_forward import BackwardForwardPropagation
+
+pytestmark = pytest.mark.slow
+"""Every step of a search is a Spark job."""
 
 SAME_GENERATION = """
 .decl up(x: number, y: number) .decl sg(x: number, y: number) .view sg strategy=bf policy=strict
@@ -74,8 +84,7 @@ def test_on_a_dense_graph_less_is_deleted_than_by_maintenance_in_parts_and_by_ro
 # ---- by rounds of joins ------------------------------------------------------------------------------------------
 
 
-@sizes
-@pytest.mark.parametrize("text", [RIGHT, BOTH], ids=["right", "both"])
+@pytest.mark.parametrize(("text", "small"), [(RIGHT, 1000), (BOTH, 1000), (RIGHT, IN_FILES)])
 def test_a_cycle_that_is_cut_off_does_not_prove_itself(text: str, small: int, spark: Any) -> None:
     with SparkDriver(spark, text, small=small, most_shared=ROUNDS) as it:
         it.insert("edge", (0, 1), (1, 2), (2, 3), (3, 1))
@@ -94,11 +103,11 @@ def test_a_row_that_comes_back_through_an_insertion_is_no_change(spark: Any) -> 
 @sizes
 def test_same_generation_is_searched_by_rounds(small: int, spark: Any) -> None:
     rng = random.Random(3)
-    up = sorted({(child, rng.randrange(child // 2, child)) for child in range(1, 14) for _ in range(2)})
+    up = sorted({(child, rng.randrange(child // 2, child)) for child in range(1, 10) for _ in range(2)})
     with SparkDriver(spark, SAME_GENERATION, small=small) as it:
         it.insert("up", *up)
         assert "change by rounds of joins on Spark" in it.engine.describe("sg")
-        for row in rng.sample(up, 2):
+        for row in rng.sample(up, 1 if small == IN_FILES else 3):
             lost = it.delete("up", row).get("sg", (set(), set()))[1]
             assert it.work.views["sg"].deleted == len(lost)
             assert it.work.views["sg"].asked >= len(lost) + it.work.views["sg"].answered
@@ -214,3 +223,30 @@ def test_the_search_looks_at_no_more_than_it_needs_when_much_is_lost(spark: Any)
         assert work.deleted == 3 * 4
         assert work.asked < 9 * 9
         it.assert_exact()
+
+
+# ---- against the oracle ------------------------------------------------------------------------------------------
+
+FOCUSES = (
+    Features(recursion=1, nonlinear=0.5, mutual=0.5, aggregates=0.05, arithmetic=0.1, constants=0.05),
+    Features(recursion=0.8, mutual=0.4, nullable=0.4, negation=0.5, aggregates=0.05, zero_arity=0.2),
+)
+
+
+@pytest.mark.parametrize("way", ["by_rounds", "on_files"])
+def test_random_programs_search_and_change_as_the_oracle_says(
+    way: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No policy leaves it open to compute everything anew: every lost derivation is searched for."""
+    searches = []
+    search = BackwardForwardPropagation._search
+
+    def counted(propagation: BackwardForwardPropagation, lost: Any) -> Any:
+        searches.append(lost)
+        return search(propagation, lost)
+
+    monkeypatch.setattr(BackwardForwardPropagation, "_search", counted)
+    make: Make = request.getfixturevalue(way)
+    cases = [random_case(seed_of(f"spark bf {way}", n), FOCUSES[n % 2]) for n in range(case_count(120, least=4))]
+    agree(make, [(check_transactions, case, "bf policy=strict") for case in cases])
+    assert len(searches) > len(cases)

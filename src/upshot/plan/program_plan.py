@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.diagnostic import Diagnostic
@@ -145,7 +144,7 @@ def _on_demand(views: tuple[str, ...], clauses: tuple[Clause, ...], strategy: st
     return ComponentPlan(views, strategy, recursive, clauses, (), {}, reads)
 
 
-_GENERATED: Mapping[str, Callable[..., MaintenanceProgram]] = {"counting": counting, "bf": partial(bf, rederiving=True)}
+_GENERATED: Mapping[str, Callable[..., MaintenanceProgram]] = {"counting": counting, "bf": bf}
 
 
 def _component(

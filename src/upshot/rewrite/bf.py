@@ -35,11 +35,9 @@ from upshot.rewrite.maintenance import (
 from upshot.syntax.ast import Atom, Not, Term, Variable, Wildcard
 
 
-def bf(
-    program: CheckedProgram, views: Collection[str] | None = None, *, rederiving: bool = False
-) -> MaintenanceProgram:
+def bf(program: CheckedProgram, views: Collection[str] | None = None) -> MaintenanceProgram:
     """The backward/forward rules of some views of a normal-form program, of all views by default, layered as those of
-    `maintenance`. `rederiving`: with the rules R too, for an engine that over-deletes after all.
+    `maintenance`.
 
     D finds the rows that may have gone, through what is gone below; C what proofs of a row that is looked at may rest
     on; P the proofs; N, I and E are those of `maintenance`, with `p_gone` for `p_del`.
@@ -61,7 +59,6 @@ def bf(
                 rules += made.aggregate(entered)
             else:
                 rules += made.backward_forward(entered, kept)
-                rules += map(made.rederive, made.clauses) if rederiving else ()
     return assembled(program, rules, states, by="bf", in_waves=True)
 
 

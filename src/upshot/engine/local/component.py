@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from upshot.core.schema import Schema
 from upshot.engine.local.aggregates import AggregateView
@@ -120,10 +120,13 @@ class Component:
                 run("count", None)
                 self._settle_counts(work)
                 return
-            run("delete", Change.DELETED)
-            work.deleted += self._runner.changed
-            run("rederive", Change.REDERIVED)
-            work.rederived += self._runner.changed
+            if self.plan.strategy == "bf":
+                self._backward_forward(phases, lambda stage: change.plans(stage, statistics)).run(work)
+            else:
+                run("delete", Change.DELETED)
+                work.deleted += self._runner.changed
+                run("rederive", Change.REDERIVED)
+                work.rederived += self._runner.changed
             run("insert", Change.INSERTED)
             work.inserted += self._runner.changed
             for _, table in self._views:
@@ -184,7 +187,7 @@ class Component:
         deleted. [Staudt & Jarke 1996, section 3.1]"""
         if self.plan.strategy == "bf":
             if self._has_seeds("delete"):
-                self._backward_forward().run(work)
+                self._backward_forward(self._phases, self.plans).run(work)
         elif self._has_seeds("delete"):
             self._run("delete", Change.DELETED, work)
             work.deleted += self._runner.changed
@@ -197,11 +200,9 @@ class Component:
         for _, table in self._views:
             table.finalize()
 
-    def _backward_forward(self) -> BackwardForward:
-        return BackwardForward(
-            self._phases, self._runner, self._tables, self._schemas, self.plan.views, sorted(self.plan.reads),
-            self.plans,
-        )  # fmt: skip
+    def _backward_forward(self, phases: Phases, plans: Callable[[str], list[RulePlan]]) -> BackwardForward:
+        reads = sorted(self.plan.reads)
+        return BackwardForward(phases, self._runner, self._tables, self._schemas, self.plan.views, reads, plans)
 
     def _count(self, stage: str, work: ViewWork) -> None:
         if stage == "load" or self._has_seeds(stage):
