@@ -298,3 +298,27 @@ def test_there_are_at_most_so_many_subscribers() -> None:
         reader.expect("snapshot")
         status, body, _ = server.request("GET", "/views/closure/changes")
         assert (status, body["error"]["code"]) == (503, "too-busy")
+
+
+def test_a_commit_that_cannot_be_told_is_read_from_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = upshot.connect(tmp_path / "store")
+    database.define(".decl item(n: number)")
+    with Running(database) as server, EventReader(server.port, changes_path("item")) as reader:
+        copy = Copy()
+        copy.take("snapshot", reader.expect("snapshot"))
+        real = upshot.service.hub._decoded
+        failing = iter([True])
+
+        def decoded(change: object) -> object:
+            if next(failing, False):
+                raise MemoryError
+            return real(change)
+
+        monkeypatch.setattr("upshot.service.hub._decoded", decoded)
+        for n in range(3):
+            with database.transaction() as tx:
+                tx.insert("item", [(n,)])
+        while copy.cursor < tx.version:
+            name, _, data = reader.next(progress=True) or ("", "", {})
+            copy.take(name, data)
+        assert (copy.rows, copy.snapshots) == ({(0,), (1,), (2,)}, 1)

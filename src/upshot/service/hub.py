@@ -65,9 +65,11 @@ class Hub:
         """Of the streams and of how far the hub's thread has come."""
         self._streams: dict[Selection, Stream] = {}
         self._by_view: dict[str, SelectionIndex[Stream]] = {}
-        self._taken = 0
+        self._taken = self._last_popped = 0
         self._queue: deque[CommitEvent] = deque()
         self._queued_rows = 0
+        self._counting = threading.Lock()
+        """Of these two."""
         self._filled = threading.Event()
         self._stopped = False
         self._subscription: Subscription | None = None
@@ -81,7 +83,7 @@ class Hub:
         self._loop = asyncio.get_running_loop()
         self._subscription = await asyncio.to_thread(self.service.database.watch_commits, self._heard)
         assert self._subscription.version is not None, "said when it begins"
-        self.version = self._taken = self._subscription.version
+        self.version = self._taken = self._last_popped = self._subscription.version
         self._thread = threading.Thread(target=self._work, name="upshot-hub", daemon=True)
         self._thread.start()
         self._ticking = asyncio.create_task(self._tick())
@@ -152,7 +154,9 @@ class Hub:
         reading = self._snapshots.get(key)
         if reading is None:
             reading = self._snapshots[key] = asyncio.ensure_future(self._read_event(selection, reason))
-            reading.add_done_callback(lambda _: self._snapshots.pop(key, None))
+            reading.add_done_callback(
+                lambda done: (self._snapshots.pop(key, None), done.cancelled() or done.exception())
+            )
         return await asyncio.shield(reading)
 
     async def _read_event(self, selection: Selection, reason: str | None) -> tuple[int, bytes]:
@@ -173,26 +177,37 @@ class Hub:
     async def reached(self, version: int) -> None:
         """Returns when everything up to this version is in the streams."""
         if version > self.version:
-            future = self._loop.create_future()
-            self._awaited.append((version, future))
-            await future
+            awaited = version, self._loop.create_future()
+            self._awaited.append(awaited)
+            try:
+                await awaited[1]
+            finally:
+                if awaited in self._awaited:
+                    self._awaited.remove(awaited)
 
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(min(TICK, self.service.settings.heartbeat / 2))
-            now = self._loop.time()
-            for stream in list(self._streams.values()):
-                if not stream.followers and now - stream.left_at > self.bounds.linger:
-                    with self._guard:
-                        if self._streams.pop(stream.selection, None) is not None:
-                            self._forget(stream)
-                elif now - stream.spoke_at >= self.service.settings.heartbeat:
-                    stream.append(Entry(self.version, (), (), progress_event(self.version)))
-                    stream.spoke_at = now
-                    stream.wake()
-            for follower in list(self.followers):
-                follower.look()
-            await self.standing.drop_unused(set(self._by_view), STANDING)
+            try:
+                self._look_at_streams()
+                for follower in list(self.followers):
+                    follower.look()
+                await self.standing.drop_unused(set(self._by_view), STANDING)
+            except Exception:
+                log.exception("looking after those who follow failed")
+
+    def _look_at_streams(self) -> None:
+        """Forgets those that nobody follows, and gives those on which nothing happens a heartbeat."""
+        now = self._loop.time()
+        for stream in list(self._streams.values()):
+            if not stream.followers and now - stream.left_at > self.bounds.linger:
+                with self._guard:
+                    if self._streams.pop(stream.selection, None) is not None:
+                        self._forget(stream)
+            elif now - stream.spoke_at >= self.service.settings.heartbeat:
+                stream.append(Entry(self.version, (), (), progress_event(self.version)))
+                stream.spoke_at = now
+                stream.wake()
 
     def _forget(self, stream: Stream) -> None:
         index = self._by_view[stream.selection.view]
@@ -205,8 +220,9 @@ class Hub:
 
     def _heard(self, event: CommitEvent) -> None:
         """On the thread that committed, in order: nothing is worked out here."""
-        self._queue.append(event)
-        self._queued_rows += _size(event)
+        with self._counting:
+            self._queue.append(event)
+            self._queued_rows += _size(event)
         self._filled.set()
 
     def _work(self) -> None:
@@ -215,7 +231,12 @@ class Hub:
             self._filled.wait()
             self._filled.clear()
             while self._queue:
-                made, closed = self._next_batch()
+                try:
+                    made, closed = self._next_batch()
+                except Exception:
+                    # Whoever followed asks the log, and is told what is wrong if that is no better.
+                    log.exception("a commit could not be told")
+                    made, closed = [], self._overrun()
                 try:
                     self._loop.call_soon_threadsafe(self._deliver, made, closed, self._taken)
                 except RuntimeError:  # the loop is closed
@@ -229,20 +250,27 @@ class Hub:
             closed += self._overrun()
         size = 0
         while self._queue and size < _LARGEST_BATCH:
-            event = self._queue.popleft()
-            self._queued_rows -= _size(event)
+            event = self._popped()
             for stream, entry in self._prepared(event, closed):
                 made.append((stream, entry))
                 size += len(entry.data)
         return made, closed
 
+    def _popped(self) -> CommitEvent:
+        """The next commit that waits."""
+        with self._counting:
+            event = self._queue.popleft()
+            self._queued_rows -= _size(event)
+        self._last_popped = event.version
+        return event
+
     def _overrun(self) -> list[Stream]:
-        log.warning("%d commits wait to be told: those who follow go on from the log", len(self._queue))
+        """Closes all streams: those who follow go on from the log."""
+        log.warning("%d commits that wait to be told are left to the log", len(self._queue))
         with self._guard:
             while self._queue:
-                event = self._queue.popleft()
-                self._queued_rows -= _size(event)
-                self._taken = event.version
+                self._popped()
+            self._taken = self._last_popped
             return [stream for view in list(self._by_view) for stream in self._taken_out(view)]
 
     def _prepared(self, event: CommitEvent, closed: list[Stream]) -> list[tuple[Stream, Entry]]:

@@ -19,7 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 from upshot.core.errors import Error
 from upshot.service.past import Forgotten, read_net, read_past
 from upshot.service.selections import Selection, selection
-from upshot.service.streams import NetChange, Stream, change_event, end_event, progress_event
+from upshot.service.streams import LARGEST_CHUNK, NetChange, Stream, change_event, end_event, progress_event
 
 if TYPE_CHECKING:
     from upshot.service.hub import Hub
@@ -125,9 +125,12 @@ class EventStream(Response):
         await self._send_message({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send(self, data: bytes) -> None:
+        """Sends in slices: what the server holds for one client stays small, and one that takes slowly still takes."""
         loop = asyncio.get_running_loop()
-        self._sending_since = self._spoke_at = loop.time()
-        await self._send_message({"type": "http.response.body", "body": data, "more_body": True})
+        for start in range(0, len(data), LARGEST_CHUNK):
+            body = data if len(data) <= LARGEST_CHUNK else data[start : start + LARGEST_CHUNK]
+            self._sending_since = self._spoke_at = loop.time()
+            await self._send_message({"type": "http.response.body", "body": body, "more_body": True})
         self._sending_since = None
 
     # ---- from the past to the present -------------------------------------------------------------
