@@ -10,7 +10,7 @@ import pytest
 
 import upshot
 from tests.store.faults import Disk
-from tests.store.stores import PATHS, contents, small_is_large, state
+from tests.store.stores import PATHS, contents, state
 from upshot.database.group import Group
 from upshot.database.transaction import Transaction
 from upshot.engine.local import LocalEngine
@@ -182,54 +182,6 @@ def test_a_group_in_which_nothing_happens_makes_no_version(db: upshot.Database) 
     with db.group() as group:
         assert insert(group).version == 1
     assert db.version == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("late", [False, True], ids=["not done", "done but not said"])
-def test_a_group_that_cannot_be_written_is_undone_whole_at_whatever_write(
-    late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    number, failed = 0, True
-    with small_is_large(monkeypatch, 8):
-        while failed:
-            number += 1
-            failed = _fails_and_goes_on(tmp_path / str(number), number, late)
-    assert number > 10
-
-
-def _large_group(db: upshot.Database) -> None:
-    with db.group() as group:
-        insert(group, (50, 51), meta={"n": 1})
-        insert(group, *((i, i + 1) for i in range(20, 30)))
-        with group.transaction() as tx:
-            tx.delete("edge", [(1, 2), (50, 51), (25, 26)])
-
-
-def _fails_and_goes_on(root: Path, number: int, late: bool) -> bool:
-    with upshot.connect(root) as db, pytest.MonkeyPatch.context() as patch:
-        db.define(PATHS)
-        insert_first(db)
-        before, events = state(db), []
-        db.watch("path", events.append, since=db.version)
-        disk = Disk(db, patch)
-        with disk.failing_at(number, late=late):
-            try:
-                _large_group(db)
-            except upshot.EngineError as error:
-                caught = error
-            else:
-                return len(disk.writes) >= number
-        assert caught.code == "store-failed"
-        assert (state(db), events) == (before, [])
-        db.verify()
-        _large_group(db)
-        assert db.version == before[0] + 3
-        assert [event.version for event in events] == [3, 4, 5]
-        after = state(db)
-    with upshot.connect(root) as db:
-        assert state(db) == after
-        db.verify()
-    return True
 
 
 def two_in_a_group(db: upshot.Database) -> None:

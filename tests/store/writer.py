@@ -5,12 +5,15 @@ What version n changes follows from n alone, so whoever opens the store knows wh
 
 from __future__ import annotations
 
+import shutil
 import sys
+import threading
 from collections.abc import Iterable
+from pathlib import Path
 
 import upshot
 from upshot.database import journal
-from upshot.store import encoding
+from upshot.store import encoding, retention
 
 PROGRAM = """
 .decl edge(x: number, y: symbol)
@@ -22,6 +25,8 @@ path(X, Z) :- path(X, _), tag(X), edge(X, Z).
 size(N) :- N = count : { path(_, _) }.
 """
 Row = tuple[object, ...]
+KEPT = 12
+"""Commits that are kept of groups."""
 
 
 def change(version: int) -> tuple[dict[str, list[Row]], dict[str, list[Row]]]:
@@ -45,9 +50,17 @@ def follow(versions: Iterable[int]) -> dict[str, set[Row]]:
     return state
 
 
-def main(root: str) -> None:
+def group_size(first: int) -> int:
+    """How many versions the group has that begins with this one."""
+    return 1 + first * 7 % 6
+
+
+def main(root: str, mode: str = "") -> None:
     encoding.FEW_ROWS = 20
     journal.WORTH_A_LOOK = 300
+    if mode == "groups":
+        write_groups(root)
+        return
     with upshot.connect(root) as db:
         db.define(PROGRAM)
         while True:
@@ -61,5 +74,35 @@ def main(root: str) -> None:
             print(number, flush=True)  # noqa: T201 - the acknowledgement
 
 
+def write_groups(root: str) -> None:
+    """The same versions in groups, while the past goes and copies are made."""
+    retention.LOOK, retention.SLICE, retention.FREE_PAGES, retention.SHRUNK_PAGES = 3, 8, 8, 4
+    with upshot.connect(root, keep=KEPT) as db:
+        db.define(PROGRAM)
+        threading.Thread(target=_look_after, args=(db, root), daemon=True).start()
+        while True:
+            first = db.version + 1
+            with db.group() as group:
+                for number in range(first, first + group_size(first)):
+                    came, went = change(number)
+                    with group.transaction(meta={"number": number}) as tx:
+                        for name in came:
+                            tx.delete(name, went[name])
+                            tx.insert(name, came[name])
+            assert tx.version == number
+            print(number, flush=True)  # noqa: T201 - the acknowledgement
+
+
+def _look_after(db: upshot.Database, root: str) -> None:
+    copy, waste = Path(root + " copy"), Path(root + " waste")
+    while True:
+        db.compact()
+        db.records("note").put("compacted", {"version": db.version})
+        shutil.rmtree(waste, ignore_errors=True)
+        if copy.exists():
+            copy.rename(waste)
+        db.backup(copy)
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
