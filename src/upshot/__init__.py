@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from upshot.database.watch import Event, Subscription
     from upshot.database.what_if import WhatIf
     from upshot.pipeline.run import Pipeline, run_pipeline
+    from upshot.reasons.changed import RowChange
     from upshot.reasons.derivation import Derivation
     from upshot.reasons.failure import Failure
 
@@ -53,6 +54,7 @@ __all__ = [
     "OverflowError_",
     "Pipeline",
     "ProgramError",
+    "RowChange",
     "Rows",
     "RuleError",
     "Subscription",
@@ -78,6 +80,7 @@ _HOMES = {
     "Failure": "upshot.reasons.failure",
     "Firing": "upshot.active.firing",
     "Pipeline": "upshot.pipeline.run",
+    "RowChange": "upshot.reasons.changed",
     "Rows": "upshot.core.rows",
     "Subscription": "upshot.database.watch",
     "Transaction": "upshot.database.transaction",

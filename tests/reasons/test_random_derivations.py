@@ -84,7 +84,7 @@ def test_every_derivation_is_a_proof_and_the_smallest(focus: str, strategy: str)
 @pytest.mark.parametrize("focus", ["everything", "recursion", "nulls"])
 def test_all_derivations_are_those_of_brute_force_each_once_by_height(focus: str) -> None:
     seen = 0
-    for number in range(case_count(60, least=3)):
+    for number in range(case_count(100, least=3)):
         case = random_case(seed_of(f"reasons-all-{focus}", number), FOCUSES[focus])
         found = prepared(case, "auto")
         if found is None:

@@ -96,7 +96,7 @@ def test_a_row_that_is_there_is_refused_with_a_hint(view: str, row: Any) -> None
 def test_what_random_programs_lack_is_true(focus: Features) -> None:
     """What is told to hold is in the oracle's state, what is missing is not, what is in the way is."""
     seen = 0
-    for number in range(case_count(60, least=3)):
+    for number in range(case_count(100, least=3)):
         case = random_case(seed_of(f"why-not-{focus.nullable}-{focus.aggregates}", number), focus)
         found = prepared(case, "auto")
         if found is None:

@@ -42,6 +42,21 @@ def _additions(store: Store, relation: str, until: int) -> Any:
             yield change.version, row_set(store.rows(known, change)[0])
 
 
+def last_change(store: Store, key: Key, until: int) -> tuple[int, str] | None:
+    """The last version that a row came or went with, and which of both; None if the log does not know."""
+    relation, row = key
+    for change in reversed(list(store.changes_of(relation, store.oldest, until))):
+        definition = store.definition_at(change.version)
+        known = relations_from(definition.relations).get(relation) if definition else None
+        if known is not None:
+            came, went = store.rows(known, change)
+            if row in row_set(came):
+                return change.version, "came"
+            if row in row_set(went):
+                return change.version, "went"
+    return None
+
+
 def moment(store: Store, version: int) -> Moment:
     """The commit of a version."""
     row: CommitRow = next(iter(store.commits(version - 1, version)))

@@ -56,6 +56,10 @@ class Writer:
         return self._owner == threading.get_ident()
 
 
+MOST_REMEMBERED = 100_000
+"""Base rows of the last commit that are remembered, for `why_changed` without a store."""
+
+
 @dataclass(slots=True)
 class Held:
     """What commits of an open group have done so far, and nobody was told: what watchers are to hear, the changes of
@@ -64,6 +68,23 @@ class Held:
     outbox: list[Pending]
     events: list[Told] = field(default_factory=list)
     deltas: list[Deltas] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class LastCommit:
+    """The base rows that the last commit inserted and deleted, under the same program as before or not."""
+
+    version: int
+    same_program: bool
+    deltas: Deltas
+
+    @classmethod
+    def of(cls, version: int, same_program: bool, deltas: Deltas, compiled: Compiled) -> LastCommit | None:
+        """None for a commit of so many rows that remembering them would cost more than it is worth."""
+        known = compiled.checked.schemas
+        base = {name: each for name, each in deltas.items() if name in known and known[name].role is Role.BASE}
+        rows = sum(len(inserted) + len(deleted) for inserted, deleted in base.values())
+        return cls(version, same_program, base) if rows <= MOST_REMEMBERED else None
 
 
 @dataclass(slots=True)
@@ -91,6 +112,8 @@ class State:
     """Where `records` are if they are not in the journal's store."""
     held: Held | None = None
     """The group that is open, if one is."""
+    last: LastCommit | None = None
+    """What the last commit did to base relations, if it was not too much to be remembered."""
 
     def __post_init__(self) -> None:
         self.shown = self.version
@@ -132,6 +155,8 @@ class State:
         elif version != self.version:
             base = {name for name, schema in new.plan.normal.schemas.items() if schema.role is Role.BASE}
             self.held.deltas.append({name: delta for name, delta in deltas.items() if name in base})
+        if version != self.version:
+            self.last = LastCommit.of(version, self.compiled.program == new.program, deltas, new)
         self.version, self.compiled = version, new
 
     def tell(self, event: Told) -> None:

@@ -12,8 +12,10 @@ from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.engines import Engine
 from upshot.database.given_rows import given_rows
-from upshot.database.moments import moments_of
+from upshot.database.moments import last_change, moments_of
+from upshot.database.past_states import PastStates, moment_of, refuse_unknown
 from upshot.database.state import State
+from upshot.reasons.changed import Changed, RowChange
 from upshot.reasons.concrete import Question, Row
 from upshot.reasons.derivation import BASE, Derivation, with_moments
 from upshot.reasons.failure import Failure
@@ -94,6 +96,30 @@ class AsksWhy:
                 raise row_is_there(self._state, key)
             return WhyNot(reasons).failure(key, depth)
 
+    def why_changed(
+        self, view: str, row: Iterable[Any], version: int | None = None, *, bounds: int | None = None
+    ) -> RowChange:
+        """The derivation that a row gained or lost with a version, the last one unless told: down to the base rows that
+        came or went with it, and its transaction. Any version that the log of a durable database still holds can be
+        asked about, as long as the program has not changed since; without a store only the last commit."""
+        state = self._state
+        with state.writing("ask why a row changed") as engine:
+            key = _asked_for(state, view, row)
+            engine.contains(*key)
+            asked = state.version if version is None else version
+            refuse_unknown(state, asked)
+            states = PastStates(state, engine)
+            try:
+                program, most = state.compiled.checked, _bounds(bounds)
+                after, before = (reasons_in(states.world(each), program, most) for each in (asked, asked - 1))
+                changed = Changed(program, after, before, moment_of(state, asked))
+                change = changed.status(key)
+                if not change:
+                    raise row_not_changed(state, key, asked)
+                return RowChange(change, changed.moment, changed.derivation(key, change))
+            finally:
+                states.close()
+
     def _each(self, others: Iterator[Derivation], version: int) -> Iterator[Derivation]:
         """The derivations, each found when it is asked for, as long as the database stays as it is."""
         while True:
@@ -162,6 +188,13 @@ def row_not_there(state: State, key: Key) -> DataError:
 def row_is_there(state: State, key: Key) -> DataError:
     shown = row_text(state.compiled.schema(key[0]), key[1])
     return DataError(f"`{shown}` is there", code="row-is-there", help="`why` shows how it is derived")
+
+
+def row_not_changed(state: State, key: Key, version: int) -> DataError:
+    shown = row_text(state.compiled.schema(key[0]), key[1])
+    last = None if state.journal is None else last_change(state.journal.store, key, state.version)
+    hint = f"it {last[1]} last with version {last[0]}" if last else "`why` and `why_not` tell how it stands"
+    return DataError(f"`{shown}` neither came nor went with version {version}", code="row-not-changed", help=hint)
 
 
 def no_derivation(state: State, key: Key) -> VerifyError:

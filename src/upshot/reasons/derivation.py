@@ -72,6 +72,10 @@ class Derivation:
     inserted: Moment | None = None
     height: int = 0
     size: int = 1
+    change: str = ""
+    """What a version did to it, in the answer to why a row changed: `came`, `went`, or nothing."""
+    remark: str = ""
+    """Takes the place of what there would be to say about it otherwise."""
 
     def __str__(self) -> str:
         return self.text()
@@ -98,6 +102,8 @@ class Derivation:
     @property
     def note(self) -> str:
         """What there is to say about the node beside its statement."""
+        if self.remark:
+            return self.remark
         match self.kind:
             case "rule":
                 return str(self.rule)
@@ -111,7 +117,7 @@ class Derivation:
 
     def text(self, *, depth: int | None = None) -> str:
         """The tree as indented text, to a depth if told; a part that was shown before is only named again."""
-        return text_tree(self, lambda node: Line(node.statement, node.note), lambda node: node.premises, depth)
+        return text_tree(self, _line, lambda node: node.premises, depth)
 
     def json(self) -> str:
         """The tree as JSON, however deep it is."""
@@ -146,6 +152,8 @@ class Derivation:
             found |= {"count": self.count, "group": list(self.group)}
         if self.inserted is not None:
             found["inserted"] = self.inserted.as_dict()
+        if self.change:
+            found["change"] = self.change
         return found
 
     def svg(self) -> str:
@@ -153,9 +161,16 @@ class Derivation:
         return picture(self, _card, lambda node: node.premises)
 
 
+_SIGNS = {"came": "+ ", "went": "- "}
+
+
+def _line(node: Derivation) -> Line:
+    return Line(_SIGNS.get(node.change, "") + node.statement, node.note)
+
+
 def _card(node: Derivation) -> Card:
     kinds = {RULE: "view", BASE: "base", ABSENT: "constraint"}
-    return Card(node.statement, node.note, kinds.get(node.kind, "rule"), negated=node.kind == ABSENT)
+    return Card(_line(node).statement, node.note, kinds.get(node.kind, "rule"), negated=node.kind == ABSENT)
 
 
 def with_moments(tree: Derivation, moments: Mapping[tuple[str, Row], Moment]) -> Derivation:

@@ -1,0 +1,260 @@
+"""Why a row came or went: the derivation that was gained or lost, down to what changed in the base relations.
+
+Of a row that came, the smallest derivation in the state after; of one that went, in the state before. Parts that the
+change did not touch are only named. A negated literal turns the question round: it became true because a row went, and
+false because one came; so does an aggregate, for the solutions that it lost or gained.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from upshot.check.program import CheckedProgram, Clause
+from upshot.check.variables import fresh_name
+from upshot.core.schema import Schema
+from upshot.reasons.concrete import (
+    ConcreteRule,
+    Group,
+    Row,
+    asked_rows,
+    concrete_rule,
+    group_of,
+    instances_question,
+)
+from upshot.reasons.derivation import ABSENT, AGGREGATE, Derivation, Moment
+from upshot.reasons.near_misses import question
+from upshot.reasons.search import Instance, Key, World, one_nan, used
+from upshot.reasons.why import Reasons
+from upshot.reasons.wording import substituted
+from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Not, Term, Variable, Wildcard
+
+CAME, WENT = "came", "went"
+SHOWN = 3
+"""Rows in the way of a negated literal, and solutions of a group, that are looked into."""
+
+
+@dataclass(slots=True)
+class Changed:
+    """The two states around a version."""
+
+    program: CheckedProgram
+    after: Reasons
+    before: Reasons
+    moment: Moment
+    _told: dict[tuple[Key, str], Derivation] = field(default_factory=dict)
+    _membership: dict[str, ConcreteRule] = field(default_factory=dict)
+
+    def status(self, key: Key) -> str:
+        """What the version did to a row: `came`, `went`, or nothing."""
+        before, after = self._is_in(self.before, [key]), self._is_in(self.after, [key])
+        return CAME if after and not before else WENT if before and not after else ""
+
+    def derivation(self, key: Key, change: str) -> Derivation:
+        """The derivation of a row that came or went, as far as it changed too."""
+        if (key, change) in self._told:
+            return self._told[key, change]
+        here, there = self._states(change)
+        if not here.is_derived(key):
+            made = replace(here.telling.base(key), change=change, remark=self._base_remark(change))
+            self._told[key, change] = made
+            return made
+        best = here.best(key)
+        assert best is not None, "a row that is in a state has a derivation there"
+        rows = list(used(best, key))
+        changed = {*rows} - self._is_in(there, rows)
+        here.telling.prepare(best[each].instance for each in rows if each in changed)
+        for each in sorted(changed, key=lambda row: best[row].height):
+            if (each, change) not in self._told:
+                self._told[each, change] = self._step(best[each].instance, change, changed)
+        return self._told[key, change]
+
+    def _base_remark(self, change: str) -> str:
+        return f"base fact, {'inserted' if change == CAME else 'deleted'} in {self.moment}"
+
+    def _states(self, change: str) -> tuple[Reasons, Reasons]:
+        """The state that the row is in, and the other one."""
+        return (self.after, self.before) if change == CAME else (self.before, self.after)
+
+    def _step(self, instance: Instance, change: str, changed: set[Key]) -> Derivation:
+        """One step of a derivation; those of the rows it rests on that changed are told already."""
+        here, there = self._states(change)
+        parts: list[Derivation] = []
+        facts = [
+            None if premise is None else (premise.relation, one_nan(premise.row(instance.binding)))
+            for _, premise in instance.rule.literals
+        ]
+        base = [key for key in facts if key is not None and not here.is_derived(key)]
+        stays = self._is_in(there, base)
+        for place, key in enumerate(facts):
+            if key is None:
+                parts.append(self._condition(instance, place, change))
+            elif key in changed:
+                parts.append(self._told[key, change])
+            elif key in base and key not in stays:
+                parts.append(self.derivation(key, change))
+            else:
+                remark = "was there before" if change == CAME else "is still there"
+                parts.append(replace(here.telling.base(key), kind=_kind(here, key), remark=remark))
+        whole = here.telling.derivation(instance, [_PLACEHOLDER for _ in instance.premises])
+        return replace(
+            whole, premises=tuple(parts), change=change,
+            height=1 + max((part.height for part in parts), default=0), size=1 + sum(part.size for part in parts),
+        )  # fmt: skip
+
+    def _condition(self, instance: Instance, place: int, change: str) -> Derivation:
+        """A literal that is no row: negated, an aggregate, or a condition, which changes only with the others."""
+        here, _ = self._states(change)
+        literal, _ = instance.rule.literals[place]
+        plain = here.telling.part(instance, place, iter(()))
+        if isinstance(literal, Not) and isinstance(literal.body, Atom):
+            return self._negated(plain, instance, literal.body, change)
+        if isinstance(literal, Comparison) and isinstance(literal.right, Aggregate):
+            return self._folded(plain, instance, place, literal.right, change)
+        return plain
+
+    def _negated(self, plain: Derivation, instance: Instance, atom: Atom, change: str) -> Derivation:
+        """No row matches in this state; the rows that do in the other one went, or came."""
+        _, there = self._states(change)
+        values = instance.rule.values(instance.binding)
+        rows = matching(there.search.world, atom, values, instance.rule.types, self.program.schemas)
+        if not rows:
+            return plain
+        other = WENT if change == CAME else CAME
+        below = tuple(self.derivation((atom.relation, row), other) for row in rows[:SHOWN])
+        more = f", {len(rows) - SHOWN} more" * (len(rows) > SHOWN)
+        words = f"{'now' if change == CAME else 'until then'}: {len(rows)} {'went' if other == WENT else 'came'}{more}"
+        height, size = max(part.height for part in below), 1 + sum(part.size for part in below)
+        return replace(plain, kind=ABSENT, premises=below, change=change, remark=words, height=height, size=size)
+
+    def _folded(
+        self, plain: Derivation, instance: Instance, place: int, aggregate: Aggregate, change: str
+    ) -> Derivation:
+        """The solutions that the group has in only one of the states, and what changed of their rows."""
+        here, there = self._states(change)
+        group = self._group(here, instance, place, aggregate)
+        mine = _solutions(here, group, instance)
+        others = _solutions(there, self._group(there, instance, place, aggregate), instance)
+        gained, lost = sorted(mine - others, key=repr), sorted(others - mine, key=repr)
+        if not gained and not lost:
+            return plain
+        below: list[Derivation] = []
+        for solutions, sign in ((gained, change), (lost, WENT if change == CAME else CAME)):
+            for solution in solutions[:SHOWN]:
+                below += self._changed_rows([(a.relation, one_nan(a.row(solution))) for a in group.atoms], sign)
+        came, went = (gained, lost) if change == CAME else (lost, gained)
+        words = f"{plain.note}; {len(came)} came, {len(went)} went"
+        height = max((part.height for part in below), default=0)
+        parts = tuple(dict.fromkeys(below))
+        size = 1 + sum(part.size for part in parts)
+        return replace(plain, kind=AGGREGATE, premises=parts, change=change, remark=words, height=height, size=size)
+
+    def _group(self, state: Reasons, instance: Instance, place: int, aggregate: Aggregate) -> Group:
+        return group_of(instance.rule, aggregate, place, self.program.schemas, f"changed_{state.search.world.tag}")
+
+    def _changed_rows(self, keys: Sequence[Key], change: str) -> list[Derivation]:
+        _, there = self._states(change)
+        stays = self._is_in(there, keys)
+        return [self.derivation(key, change) for key in dict.fromkeys(keys) if key not in stays]
+
+    def _is_in(self, state: Reasons, keys: Sequence[Key]) -> set[Key]:
+        """Those of the rows that are in a state."""
+        shapes: dict[tuple[str, tuple[bool, ...]], list[Row]] = {}
+        for relation, row in dict.fromkeys(keys):
+            shapes.setdefault((relation, tuple(value is None for value in row)), []).append(row)
+        found: set[Key] = set()
+        for (relation, nulls), rows in shapes.items():
+            question = instances_question(self._rows_of(relation), nulls, self.program.schemas, state.search.world.tag)
+            assert question is not None, "its arguments are variables"
+            answers = state.search.world.ask(question, asked_rows(rows, nulls))
+            found.update((relation, rows[number]) for number, *_ in answers)
+        return found
+
+    def _rows_of(self, relation: str) -> ConcreteRule:
+        """The rule that derives the rows of a relation from themselves."""
+        if relation not in self._membership:
+            schema = self.program.schemas[relation]
+            atom = Atom(relation, tuple(Variable(f"X{place}") for place in range(schema.arity)))
+            types = {f"X{place}": type for place, type in enumerate(schema.types)}
+            number = len(self.program.clauses) + list(self.program.schemas).index(relation)
+            clause = Clause(atom, (atom,), types)
+            self._membership[relation] = concrete_rule(number, clause, self.program.schemas, ())
+        return self._membership[relation]
+
+
+_PLACEHOLDER = Derivation(ABSENT, "")
+
+
+def _solutions(state: Reasons, group: Group, instance: Instance) -> set[Row]:
+    values = instance.rule.values(instance.binding)
+    rows = [(0, *(values[name] for name in group.shared))]
+    return {one_nan(tuple(row[1:])) for row in state.search.world.ask(group.question, rows)}
+
+
+def _kind(state: Reasons, key: Key) -> str:
+    return "rule" if state.is_derived(key) else "base"
+
+
+def matching(
+    world: World, atom: Atom, values: Mapping[str, Any], types: Mapping[str, Any], schemas: Mapping[str, Schema]
+) -> list[Row]:
+    """The rows that match an atom with these values for its variables, in order."""
+    ground = substituted(atom, values, types)
+    assert isinstance(ground, Atom)
+    known = dict(types)
+    names: list[str] = []
+    args: list[Term] = []
+    equations: list[Any] = []
+    for term, column in zip(ground.args, schemas[atom.relation].columns, strict=True):
+        if isinstance(term, Constant):
+            args.append(term)
+            continue
+        name = fresh_name("W", known)
+        known[name] = column.type
+        names.append(name)
+        args.append(Variable(name))
+        if not isinstance(term, Wildcard):
+            equations.append(Comparison("=", Variable(name), term))
+    schema, clause = question((Atom(atom.relation, tuple(args)), *equations), names, known, schemas)
+    found = []
+    for row in world.query(schema, (clause,)).sorted():
+        left = iter(row)
+        found.append(one_nan(tuple(term.value if isinstance(term, Constant) else next(left) for term in args)))
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowChange:
+    """A row that `came` or `went` with a version, and the `derivation` that it gained or lost."""
+
+    change: str
+    moment: Moment
+    derivation: Derivation
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"<{self.derivation.statement} {self.change} with version {self.moment.version}>"
+
+    def _repr_svg_(self) -> str:
+        """Notebooks show the picture."""
+        return self.svg()
+
+    def text(self, *, depth: int | None = None) -> str:
+        """What happened, and the derivation as indented text; `+` and `-` stand before what came and went."""
+        return f"{self.derivation.statement} {self.change} with {self.moment}\n{self.derivation.text(depth=depth)}"
+
+    def json(self) -> str:
+        """The change as JSON."""
+        told = json.dumps({"change": self.change, **self.moment.as_dict()}, ensure_ascii=False)
+        return f'{told[:-1]}, "derivation": {self.derivation.json()}}}'
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"change": self.change, **self.moment.as_dict(), "derivation": self.derivation.as_dict()}
+
+    def svg(self) -> str:
+        """The derivation as an SVG document."""
+        return self.derivation.svg()
