@@ -50,9 +50,12 @@ def serve(
             "--allow-origin", metavar="ORIGIN", help="Another origin whose pages may use a session; repeatable."
         ),
     ] = None,
-    allow_webhook: Annotated[
-        list[str] | None, typer.Option("--allow-webhook", metavar="HOST", help="A host webhooks may go to; repeatable.")
+    webhook_allow: Annotated[
+        list[str] | None, typer.Option("--webhook-allow", metavar="HOST", help="A host webhooks may go to; repeatable.")
     ] = None,
+    webhook_insecure: Annotated[
+        bool, typer.Option("--webhook-insecure", help="Webhooks may use http and private addresses.")
+    ] = False,
     keep: Annotated[
         str | None, typer.Option("--keep", metavar="AMOUNT", help="How much of the past is kept [default: all].")
     ] = None,
@@ -78,7 +81,7 @@ def serve(
         }
         options = Options(
             file, store, host, port, tokens, tls_cert, tls_key, insecure, files, actions, tuple(allow_host or ()),
-            tuple(allow_origin or ()), tuple(allow_webhook or ()), keep, engine, bounds,
+            tuple(allow_origin or ()), tuple(webhook_allow or ()), webhook_insecure, keep, engine, bounds,
         )  # fmt: skip
         return serve(terminal, options)
 

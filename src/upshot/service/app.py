@@ -29,7 +29,7 @@ from upshot.service.answers import json_response
 from upshot.service.disclosure import NOBODY, disclosed
 from upshot.service.errors import Refused, error_body, status_of
 from upshot.service.gate import Gate
-from upshot.service.openapi import DESCRIPTION
+from upshot.service.openapi import DESCRIPTION, ERRORS
 from upshot.service.service import Service
 
 KNOWN_SENDERS = (
@@ -73,7 +73,7 @@ def create_app(service: Service) -> FastAPI:
     app.add_exception_handler(HTTPException, _unrouted)
     app.add_exception_handler(RequestValidationError, _invalid)
     for router in KNOWN_SENDERS:
-        app.include_router(router, dependencies=[Depends(_known)])
+        app.include_router(router, dependencies=[Depends(_known)], responses=ERRORS)
     for router in ANYBODY:
         app.include_router(router)
     app.add_middleware(Gate, service=service)

@@ -38,6 +38,7 @@ class Options:
     hosts: tuple[str, ...]
     origins: tuple[str, ...]
     webhook_hosts: tuple[str, ...]
+    webhook_insecure: bool
     keep: str | None
     engine: Engine
     bounds: Mapping[str, Any]
@@ -75,6 +76,7 @@ def serve(terminal: Terminal, options: Options) -> int:
         options.hosts,
         options.origins,
         options.webhook_hosts,
+        options.webhook_insecure,
         bounds=Bounds(**options.bounds),
     )
     refuse_unsafe(settings, has_tokens=options.tokens is not None)
