@@ -95,6 +95,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 db.snapshot()
         with db.transaction() as tx:
             tx.insert("edge", [(100, 101)])
+        db.cursors.set("reader", 3)
     return root
 
 
@@ -136,6 +137,8 @@ DAMAGES = {
     "half a snapshot": (_file("snapshots/*/edge/*.parquet", _truncate), "bytes and should have"),
     "a flipped bit": (_file("snapshots/*/edge/*.parquet", _flip), "does not hold the bytes"),
     "no delta": (_file("deltas/v000003/edge.inserted/*.parquet", Path.unlink), "is missing"),
+    "another cursor": (_sql("UPDATE cursors SET version = version - 1"), "cursor `reader`"),
+    "no snapshot of what was dropped": (_sql("DELETE FROM commits WHERE version < 4"), "version 3 is missing"),
     "a file too many": (
         _file("deltas/v000004/path.inserted", lambda f: (f / "more.parquet").touch()),
         "does not belong",
@@ -156,6 +159,29 @@ def test_damage_is_named_and_nothing_is_touched(name: str, whole: Path, root: Pa
     assert files(root) == before
     with pytest.raises(upshot.EngineError, match="damaged"):
         upshot.connect(root)
+
+
+@pytest.mark.parametrize("name", ["half a snapshot", "no delta", "a file too many"])
+def test_damage_of_a_store_that_a_killed_process_left_is_named_and_nothing_is_touched(
+    name: str, whole: Path, root: Path, tmp_path: Path
+) -> None:
+    """Its last commits are in SQLite's own log, which stays where it is."""
+    with upshot.connect(shutil.copytree(whole, tmp_path / "running")) as db:
+        with db.transaction() as tx:
+            tx.insert("edge", [(200, 201)])
+        shutil.copytree(tmp_path / "running", root, ignore=lambda _, names: [n for n in names if n == "lock"])
+        good = state(db)
+    image = shutil.copytree(root, tmp_path / "image")
+    damage, words = DAMAGES[name]
+    damage(root)
+    before = files(root)
+    assert before["log.sqlite-wal"]
+    with pytest.raises(upshot.EngineError, match="damaged") as caught:
+        upshot.connect(root)
+    assert words in caught.value.message
+    assert files(root) == before
+    with upshot.connect(image) as db:
+        assert state(db) == good
 
 
 def test_a_log_with_any_page_gone_bad_is_never_taken_for_whole(whole: Path, tmp_path: Path) -> None:
