@@ -83,6 +83,9 @@ GENERAL: tuple[tuple[str, str, Any], ...] = (
     ("GET", "/openapi.json", None),
     ("GET", "/healthz", None),
     ("GET", "/readyz", None),
+    ("GET", "/", None),
+    ("GET", "/network", None),
+    ("GET", "/commits/stream?since=0", None),
     ("GET", "/views/note_count", None),
     ("GET", "/views/public_note", None),
     ("GET", "/explanations/note_count", None),
@@ -174,7 +177,7 @@ def test_notes_of_commits_are_for_administrators(bank: Running) -> None:
 
 def test_without_a_token_nothing_but_health_and_docs_is_answered(bank: Running) -> None:
     for method, path, body in (*GENERAL, *requests_about("account")):
-        if path in ("/healthz", "/readyz", "/docs", "/openapi.json"):
+        if path in ("/", "/healthz", "/readyz", "/docs", "/openapi.json"):
             continue
         status, answer, _ = bank.request(method, path, body if not isinstance(body, str) else {})
         assert (status, answer["error"]["code"]) == (401, "unauthorized"), (method, path)
