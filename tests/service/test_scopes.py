@@ -39,7 +39,8 @@ def send(bank: Running, token: str, method: str, path: str, body: Any = None, **
             content = b"".join(answer.readline() for _ in range(4))
         else:
             content = answer.read()
-        return answer.status, str(answer.getheaders()) + content.decode()
+        head = [each for each in answer.getheaders() if each[0] != "transfer-encoding"]
+        return answer.status, str(head) + content.decode()
     finally:
         connection.close()
 
