@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import importlib.util
 import math
+import time
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
@@ -17,6 +18,7 @@ if importlib.util.find_spec("uvicorn") is None:
 import upshot
 from tests.service.serving import Running
 from upshot.client import Client
+from upshot.service.settings import Settings
 
 PROGRAM = """
 .decl edge(x: number, y: number)
@@ -184,3 +186,17 @@ def test_what_is_not_there_is_not_found(client: Client, call: Callable[[Client],
     with pytest.raises(upshot.UsageError) as error:
         call(client)
     assert error.value.code == "not-found"
+
+
+def test_a_copy_that_begins_in_the_past_of_a_quiet_view_does_not_wait_for_a_heartbeat() -> None:
+    database = upshot.connect()
+    database.define(PROGRAM)
+    with Running(database, Settings(heartbeat=60.0)) as running, Client(f"http://127.0.0.1:{running.port}") as client:
+        version = client.transaction(insert={"edge": [(1, 2)]}).version
+        with client.follow("closure"):
+            last = client.transaction(insert={"stock": [("a", 1)]}).version
+            begin = time.monotonic()
+            with client.follow("closure", since=version) as copy:
+                assert copy.wait(last, WAIT)
+                assert copy.rows == {(1, 2)}
+            assert time.monotonic() - begin < WAIT

@@ -63,6 +63,7 @@ class EventStream(Response):
         self._hub, self._view, self._where, self._every, self._allowed = hub, view, where, every, allowed
         self._database = hub.service.database
         self._cursor, self._reason = since, reason
+        self._resumed = since is not None
         self._selection = self._selected()
         self._ending: str | None = None
         self._waiting: asyncio.Future[None] | None = None
@@ -195,7 +196,13 @@ class EventStream(Response):
             if place == stream.end:
                 if stream.closed:
                     return
-                await self._wait(stream)
+                if self._resumed:
+                    # Whoever goes on from a cursor hears at once, and not with the next heartbeat, that this is all.
+                    self._resumed = False
+                    self._cursor = max(self._at, self._hub.version)
+                    await self._send(progress_event(self._cursor))
+                else:
+                    await self._wait(stream)
                 continue
             taken = stream.take(place)
             if taken is None:
