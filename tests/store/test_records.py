@@ -11,6 +11,7 @@ import pytest
 import upshot
 from tests.store.faults import Disk
 from tests.store.stores import PATHS
+from upshot.store.log import Log
 
 
 def test_records_of_a_kind_are_there_when_the_store_is_opened_again(root: Path) -> None:
@@ -106,3 +107,21 @@ def test_nothing_is_read_after_a_reading() -> None:
             with pytest.raises(upshot.UsageError) as caught:
                 ask()
             assert caught.value.code == "transaction-ended"
+
+
+def test_a_store_made_before_there_were_records_and_cursors_gets_them_when_it_is_opened(root: Path) -> None:
+    with upshot.connect(root) as db:
+        db.define(PATHS)
+        with db.transaction(meta={"n": 1}) as tx:
+            tx.insert("edge", [(1, 2)])
+    with sqlite3.connect(root / "log.sqlite") as connection:
+        for table in ("records", "cursors", "outbox"):
+            connection.execute(f"DROP TABLE {table}")
+    connection.close()
+    log = Log(root, read_only=True)
+    assert log.last_meta() == '{"n":1}'
+    log.close()
+    with upshot.connect(root, keep=1) as db:
+        assert (db.last_meta(), db.records("k").all(), db.cursors.all()) == ({"n": 1}, {}, {})
+        db.compact()
+        assert db.rows("path").sorted() == [(1, 2)]

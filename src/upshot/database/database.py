@@ -14,6 +14,7 @@ from upshot.core.errors import RuleError, UsageError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.actions import Function
+from upshot.database.backup import backup
 from upshot.database.changes import Commit, Definition
 from upshot.database.compile import compile_items, compile_text, compile_with_rules, compile_without_rules, nothing
 from upshot.database.drop import drop
@@ -37,7 +38,6 @@ from upshot.database.watch import EVERYTHING, Callback, CommitCallback, Event, S
 from upshot.database.what_if import WhatIf, what_if
 from upshot.database.why import AsksWhy
 from upshot.engine.local import LocalEngine
-from upshot.store import back_up
 from upshot.store.trouble import not_durable
 from upshot.syntax.ast import Activation, Directive, Program
 
@@ -333,9 +333,7 @@ class Database(AsksWhy):
     def backup(self, target: str | os.PathLike[str]) -> int:
         """Copies a durable database into a new or empty folder, as it is after one commit, while others go on; the
         version it has there. The copy is a database of its own, to be opened with `upshot.connect`."""
-        self._state.open()
-        store = self._journal("has nothing to back up").store
-        return back_up(store.root, target, store.backing_up())
+        return backup(self._state, target)
 
     @property
     def cursors(self) -> Cursors:

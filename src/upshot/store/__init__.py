@@ -3,7 +3,7 @@
 A store is a folder. It takes rows and gives rows; what they mean, and which engine works them out, it does not know.
 """
 
-from upshot.store.backup import back_up, back_up_from_outside
+from upshot.store.backup import back_up, back_up_from_outside, pinned_log
 from upshot.store.entries import Entry, NewProgram, Relation, Task
 from upshot.store.log import Encoded
 from upshot.store.opening import open_store
@@ -23,4 +23,5 @@ __all__ = [
     "back_up",
     "back_up_from_outside",
     "open_store",
+    "pinned_log",
 ]

@@ -3,7 +3,7 @@
     empty folder ─► log.sqlite.unfinished ─► copy of the log at one moment ─► the folders it speaks of ─► log.sqlite
                     (whoever opens it now is told so)                        (checked against its records)
 
-The copy of the log is a read transaction of SQLite, so it is consistent whatever is written meanwhile; folders never
+The log is copied in a read transaction of SQLite, so it is of one moment whatever is written meanwhile; folders never
 change once a record speaks of them.
 """
 
@@ -13,7 +13,7 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
 from upshot.core.errors import EngineError, UsageError
@@ -29,16 +29,19 @@ _ATTEMPTS = 5
 """How often a store is copied that another process has open, if folders vanish meanwhile."""
 
 
-def back_up(root: Path, target: str | os.PathLike[str], held: AbstractContextManager[bool]) -> int:
-    """Copies the store into a new or empty folder; the version it has there. While `held`, no folder of the store is
-    removed; the answer of the block is whether the store is closed until it ends. On an error the target is as before;
-    a process that ends meanwhile leaves one that cannot be opened."""
+Held = AbstractContextManager[sqlite3.Connection]
+"""A block in which no folder of a store is removed. Its answer shows the log as it was when the block was entered."""
+
+
+def back_up(root: Path, target: str | os.PathLike[str], held: Held) -> int:
+    """Copies the store into a new or empty folder; the version it has there. On an error the target is as before; a
+    process that ends meanwhile leaves one that cannot be opened."""
     place = _empty_place(target, root)
     is_new = not place.exists()
     try:
         place.mkdir(parents=True, exist_ok=True)
-        with held as closed:
-            return _copied(root, place, closed)
+        with held as log:
+            return _copied(root, place, log)
     except BaseException as error:
         _clear(place, is_new)
         if isinstance(error, OSError | sqlite3.Error):
@@ -55,24 +58,39 @@ def back_up_from_outside(root: Path, target: str | os.PathLike[str]) -> int:
     refuse_others(root)
     for _ in range(_ATTEMPTS - 1):
         try:
-            return back_up(root, target, _locked_if_free(root))
+            return back_up(root, target, _from_outside(root))
         except _Vanished:
             continue
-    return back_up(root, target, _locked_if_free(root))
+    return back_up(root, target, _from_outside(root))
 
 
 @contextmanager
-def _locked_if_free(root: Path) -> Iterator[bool]:
-    """Whether nobody has the store open; then nobody opens it while it is copied."""
-    try:
+def _from_outside(root: Path) -> Iterator[sqlite3.Connection]:
+    """If nobody has the store open, nobody opens it meanwhile."""
+    lock = None
+    with suppress(UsageError):  # a process that has it open goes on
         lock = StoreLock(root)
-    except UsageError:
-        yield False
-        return
     try:
-        yield True
+        with closing(pinned_log(root, closed=lock is not None)) as log:
+            yield log
     finally:
-        lock.release()
+        if lock is not None:
+            lock.release()
+
+
+def pinned_log(root: Path, *, closed: bool = False) -> sqlite3.Connection:
+    """The log as it is now, for as long as the connection is open; `closed` if nobody can write to it."""
+    path = (root / LOG).resolve()
+    # Without SQLite's own log beside it a database cannot be opened for reading only, unless it does not change.
+    mode = "immutable=1" if closed and not path.with_name(LOG + "-wal").exists() else "mode=ro"
+    log = sqlite3.connect(f"{path.as_uri()}?{mode}", uri=True, isolation_level=None, check_same_thread=False)
+    try:
+        log.execute("BEGIN")
+        log.execute("SELECT count(*) FROM meta").fetchone()
+    except BaseException:
+        log.close()
+        raise
+    return log
 
 
 class _Vanished(EngineError):
@@ -93,12 +111,12 @@ def _empty_place(target: str | os.PathLike[str], root: Path) -> Path:
     return place
 
 
-def _copied(root: Path, place: Path, closed: bool) -> int:
+def _copied(root: Path, place: Path, pinned: sqlite3.Connection) -> int:
     unfinished = place / UNFINISHED
     with unfinished.open("xb") as file:
         os.fsync(file.fileno())
     settle_folder(place)
-    _copy_log(root, unfinished, closed)
+    _copy_log(pinned, unfinished)
     with closing(Log(place, name=UNFINISHED, read_only=True)) as log:
         version = log.last_version()
         for folder, files in _folders(log):
@@ -112,14 +130,11 @@ def _copied(root: Path, place: Path, closed: bool) -> int:
     return version
 
 
-def _copy_log(root: Path, target: Path, closed: bool) -> None:
-    """One moment of the log, whole and without free pages, on the disk."""
-    path = (root / LOG).resolve()
-    # Without SQLite's own log beside it a database cannot be opened for reading only, unless it does not change.
-    mode = "immutable=1" if closed and not path.with_name(LOG + "-wal").exists() else "mode=ro"
-    with closing(sqlite3.connect(f"{path.as_uri()}?{mode}", uri=True, isolation_level=None)) as source:
-        source.execute("VACUUM INTO ?", (str(target),))
+def _copy_log(pinned: sqlite3.Connection, target: Path) -> None:
+    """The pages of the log, on the disk."""
     with closing(sqlite3.connect(target, isolation_level=None)) as copy:
+        pinned.backup(copy)
+        pinned.close()  # so that SQLite's own log need not grow while folders are copied
         copy.execute("PRAGMA journal_mode=WAL")
     with target.open("rb") as file:
         os.fsync(file.fileno())

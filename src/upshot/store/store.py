@@ -247,7 +247,7 @@ class Store:
         self._unused.add(self._deltas(version) for version in folders or () if version not in read)
         return more or folders is not None
 
-    def backing_up(self) -> AbstractContextManager[bool]:
+    def keeping_folders(self) -> AbstractContextManager[None]:
         """A block in which no folder of the store is removed."""
         return self._unused.held()
 

@@ -29,12 +29,12 @@ class UnusedFolders:
         self._remove()
 
     @contextmanager
-    def held(self) -> Iterator[bool]:
-        """A block in which every folder stays. The store is not closed: False."""
+    def held(self) -> Iterator[None]:
+        """A block in which every folder stays."""
         with self._guard:
             self._holders += 1
         try:
-            yield False
+            yield
         finally:
             with self._guard:
                 self._holders -= 1
