@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -220,3 +221,85 @@ def test_a_group_that_cannot_even_be_undone_closes_the_database(root: Path, monk
 
 def _short_of_memory(self: LocalEngine) -> None:
     raise upshot.EngineError("out of memory", code="out-of-memory")
+
+
+def test_a_group_that_fills_the_disk_is_undone_and_written_when_there_is_room(root: Path) -> None:
+    with upshot.connect(root) as db:
+        db.define(".decl r(x: number, s: symbol)")
+        connection = db._state.journal.store._log._connection
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count={pages + 2}")
+        for _ in range(3):
+            with pytest.raises(upshot.EngineError, match="full") as caught:
+                _much(db)
+            assert (caught.value.code, caught.value.retryable) == ("store-failed", True)
+            assert (db.version, len(db.rows("r"))) == (1, 0)
+        connection.execute("PRAGMA max_page_count=1000000")
+        _much(db)
+    with upshot.connect(root) as db:
+        assert (db.version, len(db.rows("r"))) == (5, 400)
+
+
+def _much(db: upshot.Database) -> None:
+    with db.group() as group:
+        for number in range(4):
+            with group.transaction() as tx:
+                tx.insert(
+                    "r", [(i, random.Random(i).randbytes(100).hex()) for i in range(100 * number, 100 * number + 100)]
+                )
+
+
+TRANSFERS = """
+.decl account(name: number, cents: number) key(name)
+.decl total(cents: number)
+total(S) :- S = sum C : { account(_, C) }.
+"""
+
+
+def test_no_reader_and_no_watcher_ever_sees_a_total_that_is_not_zero(root: Path) -> None:
+    """Transfers in groups, some of which break off; readers and a watcher look on."""
+    dice, stop, seen = random.Random(3), threading.Event(), []
+    with upshot.connect(root, keep=20) as db:
+        db.define(TRANSFERS)
+        with db.transaction() as tx:
+            tx.insert("account", [(i, 0) for i in range(6)])
+        balances: dict[int, int] = dict.fromkeys(range(6), 0)
+        versions: list[int] = []
+        db.watch("total", lambda event: seen.append(event.inserted.sorted()))
+        db.watch("account", lambda event: versions.append(event.version), since=db.version)
+
+        def read() -> None:
+            while not stop.is_set():
+                with db.reading() as at:
+                    rows = dict(at.rows("account"))
+                    seen.append(at.rows("total").sorted() if sum(rows.values()) == 0 else rows)
+
+        readers = [threading.Thread(target=read) for _ in range(2)]
+        for reader in readers:
+            reader.start()
+        for number in range(40):
+            after = dict(balances)
+            try:
+                _transfer(db, dice, after, breaks_off=number % 4 == 3)
+                balances = after
+            except RuntimeError:
+                pass
+        stop.set()
+        for reader in readers:
+            reader.join()
+        assert all(found == [(0,)] for found in seen)
+        assert dict(db.rows("account")) == balances
+        assert versions == list(range(3, db.version + 1))
+        db.verify()
+
+
+def _transfer(db: upshot.Database, dice: random.Random, balances: dict[int, int], *, breaks_off: bool) -> None:
+    with db.group() as group:
+        for _ in range(5):
+            (giver, taker), cents = dice.sample(range(6), 2), dice.randint(1, 99)
+            balances[giver] -= cents
+            balances[taker] += cents
+            with group.transaction() as tx:
+                tx.upsert("account", [(each, balances[each]) for each in (giver, taker)])
+        if breaks_off:
+            raise RuntimeError
