@@ -15,7 +15,9 @@ from dataclasses import asdict
 
 from bench.tasks import Answer, Task
 
-CONTENDERS = ("upshot", "on_demand", "duckdb", "clingo", "souffle", "pathway", "spark", "graphframes", "pipeline", "subscribers")
+CONTENDERS = (
+    "upshot", "on_demand", "duckdb", "clingo", "souffle", "pathway", "spark", "graphframes", "pipeline", "subscribers",
+)  # fmt: skip
 
 
 def main(argv: list[str]) -> int:
