@@ -22,6 +22,8 @@ from bench.tasks import Answer, Task
 
 CONNECTIONS = 8
 """The client's connections: a transaction is sent when it is due, whether or not the one before was answered."""
+WARM_UP = 5.0
+"""Seconds of the same commits before the measurement: the service loads its machine code meanwhile."""
 KEPT = 100
 """Rows of the view at a time."""
 _EVENT, _END = b"event: ", b"\n\n"
@@ -110,7 +112,7 @@ async def _measured(port: int, subscribers: int, rate: int, seconds: float) -> A
     await _until(lambda: all(each.version is not None for each in everyone))
     client = _Client(port)
     await client.open()
-    warm = await client.commit(rate, seconds=1.0, first=0)
+    warm = await client.commit(rate, seconds=WARM_UP, first=0)
     await _until(lambda: all(each.received >= warm for each in everyone))
     ledger.latencies = array("d")
     before = [each.received for each in everyone]

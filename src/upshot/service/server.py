@@ -19,6 +19,7 @@ from upshot.service import logs
 from upshot.service.app import create_app
 from upshot.service.service import Service
 from upshot.service.settings import Settings
+from upshot.service.warming import warming
 
 
 class Server(uvicorn.Server):
@@ -101,7 +102,7 @@ def serve(service: Service, bound: socket.socket, listening: Callable[[str], Non
         ssl_keyfile=settings.tls_key,
     )
     server = Server(config, service, lambda: listening(address_of(bound, settings)))
-    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+    with warming(service.database), asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(server.serve(sockets=[bound]))
     return server.started
 

@@ -1,0 +1,41 @@
+"""Machine code for the engine, loaded beside the work.
+
+A process begins with the engine's plain form, and loads Numba when that has done so much that it pays. It would be a
+commit that waits for it, for a second or more; a service that stays loads it before, while nobody waits.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from upshot.core.errors import UsageError
+from upshot.database.database import Database
+from upshot.engine.local.machine import MACHINE
+
+AFTER = 2.0
+"""Seconds: a process that ends sooner does not pay for it."""
+
+
+@contextmanager
+def warming(database: Database, after: float = AFTER) -> Iterator[None]:
+    """Loads the machine code on a thread of its own, some seconds after the block was entered."""
+    timer = threading.Timer(after, _warm, (database,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _warm(database: Database) -> None:
+    # The slow part needs nothing of the database; the switch happens while nothing runs.
+    importlib.import_module("upshot.engine.local.compiled")
+    try:
+        with database.reading():
+            MACHINE.compile()
+    except UsageError:
+        return  # closed in the meantime
