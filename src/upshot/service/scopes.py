@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from upshot.service.errors import Refused, not_found
 
 EVERYTHING = "*"
+
+STANDING = re.compile(r".+_where_[0-9a-f]{12}")
+"""Names of the views that are kept for those who follow a part of another one: nobody is shown them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,8 @@ class Scopes:
     admin: bool = False
 
     def may_read(self, relation: str) -> bool:
+        if "_where_" in relation and STANDING.fullmatch(relation):
+            return False
         return EVERYTHING in self.read or relation in self.read
 
     def may_write(self, relation: str) -> bool:

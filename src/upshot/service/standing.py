@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import re
 
 from upshot.core.errors import UsageError
 from upshot.core.json_values import type_to_json
 from upshot.core.schema import Schema
 from upshot.database.database import Database
 from upshot.service.errors import Refused
+from upshot.service.scopes import STANDING
 from upshot.service.selections import Selection
 from upshot.syntax.ast import Constant, Term, Variable
 from upshot.syntax.printing import print_term
@@ -25,7 +25,6 @@ log = logging.getLogger("upshot.service")
 
 MOST = 64
 """Standing selections at a time: as many copies as partial evaluation makes."""
-_NAME = re.compile(r".+_where_[0-9a-f]{12}")
 
 
 class StandingSelections:
@@ -48,7 +47,7 @@ class StandingSelections:
             name = standing_name(selection, schema)
             self._used[name] = asyncio.get_running_loop().time()
             if name not in self._database.schemas:
-                standing = [each for each in self._database.schemas if _NAME.fullmatch(each)]
+                standing = [each for each in self._database.schemas if STANDING.fullmatch(each)]
                 if len(standing) >= MOST:
                     hint = "follow the view as a whole, defined with `events=all`, or fewer parts of it"
                     raise Refused(409, "too-many-selections", f"{MOST} selections are followed already", help=hint)
@@ -87,7 +86,7 @@ def standing_text(name: str, selection: Selection, schema: Schema) -> str:
 
 def drop_standing(database: Database) -> None:
     """Takes all of them out of the program: those who follow define them again."""
-    for name in [each for each in database.schemas if _NAME.fullmatch(each)]:
+    for name in [each for each in database.schemas if STANDING.fullmatch(each)]:
         _drop(database, name)
 
 
