@@ -33,6 +33,7 @@ COMMANDS = (
     "why-not",
     "what-if",
     "verify",
+    "backup",
     "repl",
     "follow",
     "bench",
