@@ -106,7 +106,7 @@ SUITES = (
     Suite("bench", "tests/bench", 60),
     Suite("store", "tests/store", 180),
     Suite("service", "tests/service", 240),
-    Suite("client", "tests/client", 90),
+    Suite("client", "tests/client", 150),
     Suite("page", "tests/page", 120, unless=missing_for_browser()),
     Suite("spark", "tests/spark", 1200, unless=_NO_SPARK),
     Suite("pipeline", "tests/pipeline", 900, unless=_NO_SPARK),
