@@ -111,6 +111,10 @@ class Stream:
         self._first, self._bytes = 0, 0
         self._waiting: list[asyncio.Future[None]] = []
         self._woken_at = 0.0
+        self._woken = 0
+        """Those who were woken last, until they have all come back."""
+        self._took = 0.0
+        """Seconds that writing to all of them took."""
         self._wake_planned = False
 
     def append(self, entry: Entry) -> None:
@@ -164,8 +168,11 @@ class Stream:
 
     def waiter(self) -> asyncio.Future[None]:
         """Done when there is something new."""
-        future = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
         self._waiting.append(future)
+        if self._woken and len(self._waiting) >= self._woken:
+            self._took, self._woken = loop.time() - self._woken_at, 0
         return future
 
     def forget(self, future: asyncio.Future[None]) -> None:
@@ -177,7 +184,7 @@ class Stream:
         if self._wake_planned or not self._waiting:
             return
         loop = asyncio.get_running_loop()
-        due = self._woken_at + min(MOST_PAUSE, len(self._waiting) * PAUSE_EACH)
+        due = self._woken_at + min(MOST_PAUSE, max(len(self._waiting) * PAUSE_EACH, self._took * SHARE))
         if due <= loop.time() or self.closed:
             self._wake_now()
         else:
@@ -188,6 +195,7 @@ class Stream:
         self._wake_planned = False
         self._woken_at = asyncio.get_running_loop().time()
         waiting, self._waiting = self._waiting, []
+        self._woken = len(waiting)
         for future in waiting:
             if not future.done():
                 future.set_result(None)
@@ -197,9 +205,11 @@ class Stream:
         self.wake()
 
 
-PAUSE_EACH = 80e-6
-MOST_PAUSE = 0.1
-"""Seconds between two wakings: about what writing to everyone takes, so that half of the time is left for others."""
+PAUSE_EACH = 60e-6
+SHARE = 2.5
+MOST_PAUSE = 0.2
+"""Seconds between two wakings: so many for each who waits, or a multiple of what the last one took, so that more than
+half of the time is left for commits and questions, on a busy machine too. More is taken at a time then."""
 
 
 @dataclass(slots=True)
