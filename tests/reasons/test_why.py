@@ -254,3 +254,29 @@ def test_a_durable_database_tells_when_base_facts_came(tmp_path: Path) -> None:
         assert {row: moment and moment.version for row, moment in moments.items()} == {(1, 2): 5, (2, 3): 3}
         assert moments[2, 3].meta == {"who": "ann"}  # type: ignore[union-attr]
         assert "inserted in version 3" in db.why("closure", (1, 3)).text()
+
+
+def test_recursion_that_uses_its_view_twice_costs_what_lies_near_the_row() -> None:
+    text = CLOSURE.replace("closure(X, Y), edge(Y, Z)", "closure(X, Y), closure(Y, Z)")
+    with database(text, edge=ring(320)) as db:
+        assert len(db.rows("closure")) == 102_400
+        engine = db._state.engine
+        work = []
+        answer = engine.query
+
+        def counted(*args: Any) -> Any:
+            rows = answer(*args)
+            work.append(engine.query_work.probed)
+            return rows
+
+        engine.query = counted  # type: ignore[method-assign]
+        tree = db.why("closure", (10, 17))
+        assert (tree.height, tree.size) == (4, 20)
+        assert sum(work) < 10_000, "the view has ten times as many rows, and each of them 320 last steps"
+
+
+def test_a_search_that_cannot_end_well_ends_soon() -> None:
+    text = CLOSURE.replace("closure(X, Y), edge(Y, Z)", "closure(X, Y), closure(Y, Z)")
+    with database(text, edge=ring(320)) as db, pytest.raises(upshot.LimitError) as caught:
+        db.why("closure", (0, 200), bounds=20_000)
+    assert caught.value.code == "explanation-bounds"

@@ -58,10 +58,13 @@ class Engine(Protocol):
     def contains(self, name: str, row: Row) -> bool: ...
     def contains_all(self, name: str, rows: Any) -> bool: ...
     def query(
-        self, schema: Schema, clauses: Sequence[Clause], given: Mapping[str, tuple[Schema, Sequence[Row]]] = ...
+        self,
+        schema: Schema,
+        clauses: Sequence[Clause],
+        given: Mapping[str, tuple[Schema, Sequence[Row]]] = ...,
+        helpers: Mapping[str, Schema] = ...,
     ) -> Rows:
-        """The answer to clauses in the state before any open change; `given` relations have these rows, and are
-        small."""
+        """The answer to clauses in the state before any open change; `given` and `helpers` as in `query_open`."""
 
     def query_open(
         self,

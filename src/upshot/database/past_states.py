@@ -13,6 +13,7 @@ from upshot.core.schema import Role, Schema
 from upshot.database.engines import Deltas, Engine
 from upshot.database.history import refuse_forgotten
 from upshot.database.moments import moment
+from upshot.database.placement import placement_of
 from upshot.database.state import State
 from upshot.reasons.concrete import Question, Row
 from upshot.reasons.derivation import Moment
@@ -61,18 +62,21 @@ class World:
     def __init__(self, states: PastStates, engine: Engine, version: int, *, current: bool) -> None:
         self._states, self._engine, self._version, self._current = states, engine, version, current
         self.tag = "old" if current else "new"
+        self.is_local = placement_of(engine).engine == "local"
 
     def ask(self, question: Question, rows: list[Row]) -> Rows:
-        return self._answer(question.schema, (question.clause,), question.given(rows))
+        return self._answer(question.schema, question.clauses, question.given(rows), question.helper_schemas)
 
     def query(self, schema: Schema, clauses: tuple[Clause, ...]) -> Rows:
-        return self._answer(schema, clauses, {})
+        return self._answer(schema, clauses, {}, {})
 
-    def _answer(self, schema: Schema, clauses: tuple[Clause, ...], given: Mapping[str, Any]) -> Rows:
+    def _answer(
+        self, schema: Schema, clauses: tuple[Clause, ...], given: Mapping[str, Any], helpers: Mapping[str, Schema]
+    ) -> Rows:
         if self._current:
-            return self._engine.query(schema, clauses, given)
+            return self._engine.query(schema, clauses, given, helpers)
         self._states.stage(self._version)
-        return self._engine.query_open(schema, clauses, given)
+        return self._engine.query_open(schema, clauses, given, helpers)
 
 
 def base_changes(state: State, version: int) -> Deltas:

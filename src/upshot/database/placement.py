@@ -396,8 +396,9 @@ class PlacedEngine:
     def query(
         self, schema: Schema, clauses: Sequence[Clause],
         given: Mapping[str, tuple[Schema, Sequence[Row]]] = MappingProxyType({}),
+        helpers: Mapping[str, Schema] = MappingProxyType({}),
     ) -> Rows:  # fmt: skip
-        answer: Rows = self._do(lambda engine: engine.query(schema, clauses, given))
+        answer: Rows = self._do(lambda engine: engine.query(schema, clauses, given, helpers))
         return answer
 
     def query_open(

@@ -14,6 +14,7 @@ from upshot.database.engines import Engine
 from upshot.database.given_rows import given_rows
 from upshot.database.moments import last_change, moments_of
 from upshot.database.past_states import PastStates, moment_of, refuse_unknown
+from upshot.database.placement import placement_of
 from upshot.database.state import State
 from upshot.reasons.changed import Changed, RowChange
 from upshot.reasons.concrete import Question, Row
@@ -39,9 +40,10 @@ class Committed:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.is_local = placement_of(engine).engine == "local"
 
     def ask(self, question: Question, rows: list[Row]) -> Rows:
-        return self._engine.query(question.schema, (question.clause,), question.given(rows))
+        return self._engine.query(question.schema, question.clauses, question.given(rows), question.helper_schemas)
 
     def query(self, schema: Schema, clauses: tuple[Clause, ...]) -> Rows:
         return self._engine.query(schema, clauses)
@@ -67,7 +69,7 @@ class AsksWhy:
         rule: the lowest, each part of it again the lowest, and of those the one with the fewest nodes.
 
         With a `limit`, that many derivations, or all if it is None, the smallest first and the others by height, each
-        found when it is asked for. Nothing is stored; at most `bounds` rule instances are looked at (1,000,000 unless
+        found when it is asked for. Nothing is stored; at most `bounds` rule instances are looked at (250,000 unless
         told), or a `LimitError` is raised.
         """
         with self._state.reading() as engine:

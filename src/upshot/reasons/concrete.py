@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from upshot.check.program import CheckedProgram, Clause, Literal
@@ -129,6 +129,13 @@ class Question:
     schema: Schema
     clause: Clause
     asked: Schema
+    helpers: tuple[Clause, ...] = ()
+    """Clauses of relations that are there for the question only."""
+    helper_schemas: Mapping[str, Schema] = field(default_factory=dict)
+
+    @property
+    def clauses(self) -> tuple[Clause, ...]:
+        return (self.clause, *self.helpers)
 
     def given(self, rows: Sequence[Row]) -> dict[str, tuple[Schema, Sequence[Row]]]:
         return {ASKED: (self.asked, rows)}

@@ -148,7 +148,7 @@ def _is_walk(last: _Step, best: Mapping[Key, Best], root: Key) -> bool:
     left = [root]
     for instance in chosen:
         wanted = best[left.pop()].instance
-        if instance is not wanted:
+        if instance.rule.number != wanted.rule.number or instance.binding != wanted.binding:
             return False
         left.extend(reversed(instance.premises))
     return True

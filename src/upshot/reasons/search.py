@@ -8,7 +8,7 @@ high: all rows of one level are asked about in one query a rule, from the rows o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -21,13 +21,19 @@ from upshot.reasons.concrete import ConcreteRule, Question, Row, asked_rows, ins
 Key = tuple[str, Row]
 """A row of a relation."""
 
-MOST_INSTANCES = 1_000_000
+MOST_INSTANCES = 250_000
+
+
+PORTION = 512
+"""Rows that are asked about at once, where asking again costs little."""
 
 
 class World(Protocol):
-    """A state of a database that can be asked. `tag` tells the questions to two states apart."""
+    """A state of a database that can be asked. `tag` tells the questions to two states apart; where it `is_local`,
+    what a question derives on the way costs only as much as it needs of it."""
 
     tag: str
+    is_local: bool
 
     def ask(self, question: Question, rows: list[Row]) -> Rows:
         """The answers to a question about these rows."""
@@ -83,7 +89,7 @@ class Search:
             depth += 1
             self.expand(frontier, leaves=True)
             if root in self._solved:
-                found = self._ranked(root)
+                found = self.ranked(root)
                 # Whatever is not higher than the levels looked at has been seen.
                 if found[root].height <= depth:
                     return found
@@ -98,7 +104,7 @@ class Search:
                             known.add(premise)
                             frontier.append(premise)
             if not frontier:
-                return self._ranked(root) if root in self._solved else None
+                return self.ranked(root) if root in self._solved else None
 
     def expand(self, keys: Iterable[Key], *, leaves: bool) -> None:
         """Finds the instances that derive these rows, from base relations alone or from views too."""
@@ -119,7 +125,14 @@ class Search:
         question = self._questions[shape]
         if question is None:
             return
-        answers = self.world.ask(question, asked_rows(rows, nulls))
+        # In portions, so that a question with far too many answers is not answered to its end.
+        portion = PORTION if self.world.is_local else len(rows)
+        for first in range(0, len(rows), portion):
+            some = rows[first : first + portion]
+            self.take(rule, some, self.world.ask(question, asked_rows(some, nulls)))
+
+    def take(self, rule: ConcreteRule, rows: Sequence[Row], answers: Rows) -> None:
+        """Notes the instances of a rule that derive rows, each answer a row's number and a binding."""
         self.seen += len(answers)
         if self.seen > self.bounds:
             raise out_of_bounds(self.bounds)
@@ -143,7 +156,7 @@ class Search:
                     self._solved.add(user.head)
                     newly.append(user.head)
 
-    def _ranked(self, root: Key) -> dict[Key, Best]:
+    def ranked(self, root: Key) -> dict[Key, Best]:
         """The smallest derivations of all rows that have one in what was looked at, lowest first, until the root's."""
         ranked: dict[Key, Best] = {}
         height = 0

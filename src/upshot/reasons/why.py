@@ -9,6 +9,7 @@ from upshot.check.program import CheckedProgram
 from upshot.reasons.concrete import concrete_rules
 from upshot.reasons.derivation import Derivation
 from upshot.reasons.enumeration import Enumeration
+from upshot.reasons.layers import Layers
 from upshot.reasons.search import MOST_INSTANCES, Best, Key, Search, World, used
 from upshot.reasons.telling import Telling
 
@@ -20,10 +21,13 @@ class Reasons:
     program: CheckedProgram
     search: Search
     telling: Telling
+    layers: Layers | None = None
+    """For the rows of recursions that a search by levels would not get to the bottom of."""
 
     def best(self, key: Key) -> Mapping[Key, Best] | None:
         """The smallest derivations of a row of a view and of what it rests on; None if no rule derives it."""
-        return self.search.best(key)
+        found = None if self.layers is None else self.layers.best(key, self.search.bounds)
+        return found or self.search.best(key)
 
     def why(self, key: Key, best: Mapping[Key, Best]) -> Derivation:
         """The smallest derivation of a row, as a tree."""
@@ -47,4 +51,6 @@ class Reasons:
 def reasons_in(world: World, program: CheckedProgram, bounds: int | None = None) -> Reasons:
     """The reasons for rows in one state of a database; `bounds` is how many rule instances are looked at."""
     most = MOST_INSTANCES if bounds is None else bounds
-    return Reasons(program, Search(world, concrete_rules(program), program.schemas, most), Telling(program, world))
+    rules = concrete_rules(program)
+    layers = Layers(world, rules, program) if world.is_local else None
+    return Reasons(program, Search(world, rules, program.schemas, most), Telling(program, world), layers)

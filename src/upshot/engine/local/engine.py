@@ -39,6 +39,8 @@ from upshot.plan.program_plan import ProgramPlan
 
 Codes = NDArray[np.int64]
 GivenRows = Mapping[str, tuple[Schema, Sequence[Row]]]
+Helpers = Mapping[str, Schema]
+EMPTY: Any = MappingProxyType({})
 
 
 class LocalEngine:
@@ -403,15 +405,13 @@ class LocalEngine:
             return bool(np.all(views.has(name, codes)))
         return bool(np.all(self._reading(name).row_numbers(codes, OLD) >= 0))
 
-    def query(self, schema: Schema, clauses: Iterable[Clause], given: GivenRows = MappingProxyType({})) -> Rows:
-        """The answer to clauses over a head that is not part of the program; `given` relations have these rows, and
-        are small."""
-        return self._answer(self._before or self._now, "old", schema, tuple(clauses), self._coded(given), {})
+    def query(
+        self, schema: Schema, clauses: Iterable[Clause], given: GivenRows = EMPTY, helpers: Helpers = EMPTY
+    ) -> Rows:
+        """The answer before any open change; as `query_open` otherwise."""
+        return self._answer(self._before or self._now, "old", schema, tuple(clauses), self._coded(given), helpers)
 
-    def query_open(
-        self, schema: Schema, clauses: Iterable[Clause], given: GivenRows,
-        helpers: Mapping[str, Schema] = MappingProxyType({}),
-    ) -> Rows:  # fmt: skip
+    def query_open(self, schema: Schema, clauses: Iterable[Clause], given: GivenRows, helpers: Helpers = EMPTY) -> Rows:
         """The answer in the state that `propagate` has reached. `given` relations have these rows, and are small;
         `helpers` are relations that the clauses themselves define."""
         assert self._reached or not (self._staged or self._before), "what is staged is not propagated"

@@ -380,10 +380,11 @@ class SparkEngine:
     def query(
         self, schema: Schema, clauses: Iterable[Clause],
         given: Mapping[str, tuple[Schema, Sequence[Row]]] = MappingProxyType({}),
+        helpers: Mapping[str, Schema] = MappingProxyType({}),
     ) -> Rows:  # fmt: skip
-        """The answer to clauses over a head relation that is not part of the program; `given` relations have these
-        rows, and are small."""
-        return self._answer(self._readable, "old", schema, tuple(clauses), given, {})
+        """The answer to clauses over a head relation that is not part of the program, before any open change; `given`
+        and `helpers` as in `query_open`."""
+        return self._answer(self._readable, "old", schema, tuple(clauses), given, helpers)
 
     def query_open(
         self, schema: Schema, clauses: Iterable[Clause], given: Mapping[str, tuple[Schema, Sequence[Row]]],

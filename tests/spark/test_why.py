@@ -1,0 +1,60 @@
+"""Explanations on the Spark engine: the same trees as in process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import upshot
+from tests.properties.exactness import checked
+from tests.reasons.proof_checker import all_steps, check_tree, smallest, state_of
+
+PROGRAM = """
+.decl edge(x: number, y: number?)
+.decl closed(x: number)
+.decl reach(x: number, y: number?)
+.decl open(x: number, y: number?)
+.decl fan(x: number, n: number)
+reach(X, Y) :- edge(X, Y).
+reach(X, Z) :- reach(X, Y), edge(Y, Z).
+open(X, Y) :- reach(X, Y), !closed(X).
+fan(X, N) :- edge(X, _), N = count : { edge(X, _) }.
+"""
+BASE: dict[str, list[tuple[Any, ...]]] = {
+    "edge": [(1, 2), (2, 3), (3, 1), (3, 4), (4, None)],
+    "closed": [(2,)],
+}
+
+
+@pytest.fixture
+def db(spark: Any) -> Any:
+    with upshot.connect(spark=spark, engine="spark") as made:
+        made.define(PROGRAM, name="routes.dl")
+        with made.transaction() as tx:
+            for name, rows in BASE.items():
+                tx.insert(name, rows)
+        yield made
+
+
+@pytest.mark.slow
+def test_trees_are_proofs_and_smallest_on_spark_too(db: Any) -> None:
+    program = checked(PROGRAM)
+    state = state_of(program, BASE)
+    best = smallest(all_steps(program, state))
+    for view, row in [("reach", (1, 4)), ("open", (3, None)), ("fan", (3, 2)), ("reach", (2, 2))]:
+        tree = db.why(view, row)
+        check_tree(tree, program, state)
+        assert (tree.height, tree.size) == best[view, row]
+
+
+@pytest.mark.slow
+def test_why_not_and_why_changed_on_spark(db: Any) -> None:
+    found = db.why_not("open", (2, 3))
+    assert [part.kind for part in found.parts[0].parts] == ["holds", "in the way"]
+    with db.transaction() as tx:
+        tx.delete("closed", [(2,)])
+    changed = db.why_changed("open", (2, 3))
+    assert (changed.change, changed.moment.version) == ("came", tx.version)
+    assert [node.statement for node in changed.derivation.nodes if node.change == "went"] == ["closed(2)"]
+    assert len(db.rows("closed")) == 0
