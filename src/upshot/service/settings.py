@@ -28,8 +28,6 @@ class Bounds:
     """requests that may wait for one of them"""
     subscribers: int = 10_000
     """clients that may follow changes at a time"""
-    pattern: int = 1_000
-    """characters of a `match` pattern"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -74,9 +75,13 @@ class Errand:
         try:
             found = self.deed()
         except Exception as error:  # noqa: BLE001 - it is the answer
-            self.loop.call_soon_threadsafe(_settled, self.outcome, None, error)
+            self._tell(None, error)
         else:
-            self.loop.call_soon_threadsafe(_settled, self.outcome, found, None)
+            self._tell(found, None)
+
+    def _tell(self, found: Any, error: Exception | None) -> None:
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(_settled, self.outcome, found, error)
 
 
 class Writer:
@@ -228,7 +233,9 @@ class Writer:
                 service.metrics.rejections.labels(job.error.code).inc()
         service.metrics.version.set(service.database.version)
         for loop in {id(job.loop): job.loop for job in jobs}.values():
-            loop.call_soon_threadsafe(_answer, [job for job in jobs if job.loop is loop])
+            # A loop that was closed has nobody left who waits.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(_answer, [job for job in jobs if job.loop is loop])
 
 
 def _looked_at(outcome: asyncio.Future[Any]) -> None:
