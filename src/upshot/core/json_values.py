@@ -37,6 +37,18 @@ def json_reader(type: Type) -> Callable[[Any], Any]:
     >>> json_reader(Type(Kind.DATE))("2026-01-31")
     datetime.date(2026, 1, 31)
     """
+    exact = _exact_reader(type)
+    if type == Type(Kind.NUMBER, type.name):
+        return lambda value: value if value.__class__ is int and _LEAST <= value <= _MOST else exact(value)
+    if type == Type(Kind.SYMBOL, type.name):
+        return lambda value: value if value.__class__ is str and value.isascii() else exact(value)
+    return exact
+
+
+_LEAST, _MOST = NUMBER_RANGE[0], NUMBER_RANGE[-1]
+
+
+def _exact_reader(type: Type) -> Callable[[Any], Any]:
     read = _READERS[type.kind]
     if type.nullable:
         reserved = _RESERVED.get(type.kind)
@@ -65,20 +77,27 @@ def from_json(value: Any, type: Type) -> Any:
 
 def row_reader(schema: Schema) -> Callable[[Any], tuple[Any, ...]]:
     """The function from a JSON array to a row of the schema; it raises `Misfit`, which names the column."""
-    readers = [(column.name, json_reader(column.type)) for column in schema.columns]
+    names = [column.name for column in schema.columns]
+    readers = [json_reader(column.type) for column in schema.columns]
 
     def read(row: Any) -> tuple[Any, ...]:
         if row.__class__ is not list:
             raise Misfit(f"a row of `{schema.name}` is a list, not {_shown(row)}", "wrong-row")
         if len(row) != len(readers):
             raise Misfit(f"a row of `{schema.name}` has {len(readers)} values, not {len(row)}", "wrong-arity")
-        values = []
-        for (name, reader), value in zip(readers, row, strict=True):
+        try:
+            return tuple([reader(value) for reader, value in zip(readers, row, strict=True)])
+        except Misfit:
+            raise _of_column(row) from None
+
+    def _of_column(row: Sequence[Any]) -> Misfit:
+        """What is wrong with the first value that does not fit."""
+        for name, reader, value in zip(names, readers, row, strict=True):
             try:
-                values.append(reader(value))
+                reader(value)
             except Misfit as misfit:
-                raise Misfit(f"column `{name}`: {misfit}", misfit.code) from None
-        return tuple(values)
+                return Misfit(f"column `{name}`: {misfit}", misfit.code)
+        raise AssertionError("one does not fit")
 
     return read
 
@@ -203,8 +222,15 @@ def rows_to_json(rows: Iterable[Sequence[Any]]) -> str:
     >>> rows_to_json([(1, "a"), (2, None)])
     '[[1,"a"],[2,null]]'
     """
-    listed = [[to_json(value) for value in row] for row in rows]
-    return json.dumps(listed, ensure_ascii=False, separators=(",", ":"))
+    listed = list(rows)
+    try:
+        return _encode(listed)
+    except ValueError:  # not a finite number
+        return _encode([[to_json(value) for value in row] for row in listed])
+
+
+# What JSON has no form for is what `text_of` is for; `to_json` would be called for every value.
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=text_of).encode
 
 
 # ---- types ---------------------------------------------------------------------------------------
