@@ -280,3 +280,17 @@ def test_a_search_that_cannot_end_well_ends_soon() -> None:
     with database(text, edge=ring(320)) as db, pytest.raises(upshot.LimitError) as caught:
         db.why("closure", (0, 200), bounds=20_000)
     assert caught.value.code == "explanation-bounds"
+
+
+def test_the_transaction_of_a_row_is_found_among_many_commits_and_in_a_large_one(tmp_path: Path) -> None:
+    with upshot.connect(tmp_path / "store") as db:
+        db.define(".decl r(x: number, t: symbol?)\n.decl v(x: number)\nv(X) :- r(X, _).\n")
+        with db.transaction() as large:
+            large.insert("r", [(i, None if i % 2 else "a") for i in range(20_000)])
+        for i in range(100):
+            with db.transaction() as tx:
+                tx.insert("r", [(-i, "b")])
+        for row, version in [((777,), large.version), ((888,), large.version), ((-40,), tx.version - 59)]:
+            (fact,) = db.why("v", row).premises
+            assert fact.inserted is not None
+            assert fact.inserted.version == version

@@ -4,57 +4,87 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from upshot.core.row_sets import row_set
+from upshot.core.rows import Rows
+from upshot.core.types import Kind
 from upshot.reasons.derivation import Moment
-from upshot.store import Store
+from upshot.store import Relation, Store
 from upshot.store.entries import relations_from
-from upshot.store.log import CommitRow
+from upshot.store.log import ChangeRow, CommitRow
 
-Key = tuple[str, tuple[Any, ...]]
+Row = tuple[Any, ...]
+Key = tuple[str, Row]
+
+FIRST_STRETCH = 64
+"""Versions that are read at once, at first."""
+FEW = 10_000
 
 
 def moments_of(store: Store, facts: Collection[Key], until: int) -> dict[Key, Moment]:
     """When each of these base rows, which are there, came last; those that came before the log begins are left out.
     The log is read backwards, until every row is found."""
-    wanted: dict[str, set[tuple[Any, ...]]] = {}
+    wanted: dict[str, set[Row]] = {}
     for relation, row in facts:
         wanted.setdefault(relation, set()).add(row)
     found: dict[Key, Moment] = {}
     for relation, rows in wanted.items():
-        for version, came in _additions(store, relation, until):
-            for row in rows & came:
-                found[relation, row] = moment(store, version)
+        for known, change in _backwards(store, relation, until):
+            came = _among(store.rows(known, change)[0], rows)
+            found |= {(relation, row): moment(store, change.version) for row in came}
             rows -= came
             if not rows:
                 break
     return found
 
 
-def _additions(store: Store, relation: str, until: int) -> Any:
-    changes = list(store.changes_of(relation, store.oldest, until))
-    for change in reversed(changes):
-        definition = store.definition_at(change.version)
-        known = relations_from(definition.relations).get(relation) if definition else None
-        if change.inserted and known is not None:
-            yield change.version, row_set(store.rows(known, change)[0])
-
-
 def last_change(store: Store, key: Key, until: int) -> tuple[int, str] | None:
     """The last version that a row came or went with, and which of both; None if the log does not know."""
     relation, row = key
-    for change in reversed(list(store.changes_of(relation, store.oldest, until))):
-        definition = store.definition_at(change.version)
-        known = relations_from(definition.relations).get(relation) if definition else None
-        if known is not None:
-            came, went = store.rows(known, change)
-            if row in row_set(came):
-                return change.version, "came"
-            if row in row_set(went):
-                return change.version, "went"
+    for known, change in _backwards(store, relation, until):
+        came, went = store.rows(known, change)
+        if _among(came, {row}):
+            return change.version, "came"
+        if _among(went, {row}):
+            return change.version, "went"
     return None
+
+
+def _backwards(store: Store, relation: str, until: int) -> Iterator[tuple[Relation, ChangeRow]]:
+    """The changes of a relation, newest first, read in stretches that grow."""
+    stretch = FIRST_STRETCH
+    while until > store.oldest:
+        after = max(until - stretch, store.oldest)
+        for change in reversed(list(store.changes_of(relation, after, until))):
+            definition = store.definition_at(change.version)
+            known = relations_from(definition.relations).get(relation) if definition else None
+            if known is not None:
+                yield known, change
+        until, stretch = after, 2 * stretch
+
+
+def _among(rows: Rows, wanted: set[Row]) -> set[Row]:
+    """Those of the wanted rows that are there. Of many rows only those are looked at that share a value with one."""
+    if not len(rows):
+        return set()
+    if len(rows) <= FEW:
+        return wanted & row_set(rows)
+    import pyarrow as pa  # noqa: PLC0415 - only for large changes
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    kinds = [column.type.kind for column in rows.schema.columns]
+    place = next((place for place, kind in enumerate(kinds) if kind in _EXACT), None)
+    table = rows.to_arrow()
+    if place is not None:
+        values = pa.array([row[place] for row in wanted], table.column(place).type)
+        table = table.filter(pc.is_in(table.column(place), value_set=values))
+    columns = [column.to_pylist() for column in table.columns]
+    return wanted & row_set(zip(*columns, strict=True))
+
+
+_EXACT = (Kind.NUMBER, Kind.UNSIGNED, Kind.SYMBOL)
 
 
 def moment(store: Store, version: int) -> Moment:
