@@ -14,6 +14,7 @@ from pyspark.util import inheritable_thread_target
 
 from upshot.core.errors import DataError, Error
 from upshot.core.schema import Role, Schema
+from upshot.database.changes import ChangeSet
 from upshot.database.database import Database
 from upshot.database.transaction import Transaction
 from upshot.engine.spark.session import without_call_sites
@@ -25,10 +26,11 @@ from upshot.pipeline.metrics import BatchMetrics, RuleMetrics, SourceMetrics, Vi
 from upshot.pipeline.positions import Position
 from upshot.pipeline.quarantine import quarantine_path, remove_batch
 from upshot.pipeline.ranges import Range, read_range
-from upshot.pipeline.record import Recorded, recorded
+from upshot.pipeline.record import Recorded, changes_of_batch, recorded
 from upshot.pipeline.sinks.catch_up import Publication
 from upshot.pipeline.sources import Source
 from upshot.pipeline.steps import Point, Step, Stopwatch, reached
+from upshot.pipeline.toml_places import placed
 
 _SIDE_BY_SIDE = 4
 """Sources that are read at the same time."""
@@ -40,17 +42,6 @@ class Applied:
 
     ranges: Mapping[str, Range]
     transaction: Transaction
-
-    @property
-    def sources(self) -> dict[str, SourceMetrics]:
-        return {name: SourceMetrics(found.rows, found.bad.count) for name, found in self.ranges.items()}
-
-    def views(self, schemas: Mapping[str, Schema]) -> dict[str, ViewMetrics]:
-        return {
-            name: ViewMetrics(len(change.inserted), len(change.deleted))
-            for name, change in self.transaction.changes.items()
-            if name in schemas and schemas[name].role is not Role.BASE
-        }
 
     @property
     def rules(self) -> dict[str, RuleMetrics]:
@@ -109,8 +100,8 @@ class BatchRunner:
             batch=batch,
             version=self.database.version,
             time=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            sources=applied.sources if applied else {},
-            views=applied.views(self.schemas) if applied else {},
+            sources=self.last.read if self.last else {},
+            views=self._views(applied.transaction.changes if applied else changes_of_batch(self.database, batch)),
             rules=applied.rules if applied else {},
             pending=len(self.database.pending()),
             seconds=watch.seconds,
@@ -119,6 +110,14 @@ class BatchRunner:
             replayed=applied is None,
             notes=applied.notes if applied else (),
         )
+
+    def _views(self, changes: ChangeSet | None) -> dict[str, ViewMetrics]:
+        """How much of each view changed; nothing of a batch whose changes are not kept any more."""
+        return {
+            name: ViewMetrics(len(change.inserted), len(change.deleted))
+            for name, change in (changes or {}).items()
+            if name in self.schemas and self.schemas[name].role is not Role.BASE
+        }
 
     def _is_recorded(self, batch: int, moved: Sequence[Movement]) -> bool:
         """Whether the store has this very batch. Anything but this one or the next means that the state is torn."""
@@ -149,7 +148,9 @@ class BatchRunner:
             return self._commit(batch, moved, ranges, watch)
 
     def _commit(self, batch: int, moved: Sequence[Movement], ranges: Mapping[str, Range], watch: Stopwatch) -> Applied:
-        record = Recorded(batch, {**self.positions, **{movement.source: movement.end for movement in moved}})
+        moved_to = {movement.source: movement.end for movement in moved}
+        read = {name: SourceMetrics(found.rows, found.bad.count) for name, found in ranges.items()}
+        record = Recorded(batch, {**self.positions, **moved_to}, read)
         transaction = self.database.transaction(meta=record.as_meta(self.config.name))
         with ExitStack() as block:
             block.enter_context(transaction)
@@ -192,8 +193,10 @@ class BatchRunner:
         now = datetime.now(UTC)
         folders = {name: quarantine_path(self.config, source) for name, source in self.config.sources.items()}
         for name, found in ranges.items():
-            if self.config.sources[name].on_bad_row == "fail":
-                found.bad.refuse(name)
+            source = self.config.sources[name]
+            if source.on_bad_row == "fail":
+                with placed(source.span):
+                    found.bad.refuse(name)
         # A batch that was taken back may have had rows of sources that do not move this time.
         for name in folders.keys() - ranges.keys():
             remove_batch(folders[name], batch)

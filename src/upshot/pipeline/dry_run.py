@@ -21,6 +21,7 @@ from upshot.pipeline.sinks.console import tell_lines
 from upshot.pipeline.sinks.sink import refuse_schema
 from upshot.pipeline.sinks.standing import read_standings
 from upshot.pipeline.sources import Source, open_source
+from upshot.pipeline.toml_places import placed
 from upshot.plan.pivot import decomposition
 
 
@@ -94,7 +95,7 @@ def dry_run(config: PipelineConfig, session: Any) -> DryRun:
     standings = read_standings(config.state / "sinks.json")
     sinks = []
     for sink in open_sinks(config, session, delta, standings, tell_lines):
-        with _noted(mistakes):
+        with _noted(mistakes), placed(config.sinks[sink.view].span):
             refuse_schema(sink, schemas[sink.view])
             sinks.append(PlannedSink(sink.view, sink.place, held_version(sink, standings.get(sink.place))))
     _refuse(mistakes)
@@ -122,11 +123,8 @@ def _refuse(mistakes: list[Error]) -> None:
     if len(mistakes) == 1:
         raise mistakes[0]
     if mistakes:
-        told = [
-            f"error[{each.code}]: {each.message}" + f"\n  = help: {each.help}" * bool(each.help) for each in mistakes
-        ]
         raise DataError(
-            f"{len(mistakes)} mistakes\n" + "\n".join(told),
+            f"{len(mistakes)} mistakes\n" + "\n".join(map(str, mistakes)),
             code="several-mistakes",
             help="mend them all, then look again",
         )

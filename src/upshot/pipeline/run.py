@@ -31,7 +31,8 @@ from upshot.pipeline.jobs import JobCounter
 from upshot.pipeline.lock import locked
 from upshot.pipeline.metrics import BatchMetrics, append_metrics
 from upshot.pipeline.positions import Positions
-from upshot.pipeline.program import compiled_program, functions_of, take_on
+from upshot.pipeline.preflight import preflight, refuse_absent_sources
+from upshot.pipeline.program import take_on
 from upshot.pipeline.record import Recorded, recorded
 from upshot.pipeline.session import delta_support, pipeline_session
 from upshot.pipeline.sinks import open_sinks
@@ -43,6 +44,7 @@ from upshot.pipeline.sources import Source, advanced, open_source
 from upshot.pipeline.spark_output import spark_prints_to
 from upshot.pipeline.steps import Step
 from upshot.pipeline.streaming import Stream, StreamEnded
+from upshot.pipeline.toml_places import placed
 
 PAUSES = (0.5, 2.0, 5.0, 15.0, 30.0, 60.0)
 """Seconds before a stream that Spark ended is started again, and before a source that did not answer is asked again,
@@ -98,7 +100,7 @@ class Pipeline:
 
     def check(self) -> DryRun:
         """What a run would do: program, sources and sinks are checked, views planned; nothing is made or changed."""
-        functions_of(self.config, compiled_program(self.config))  # What is wrong with the files needs no Spark.
+        preflight(self.config)
         with TemporaryDirectory() as folder, self._session(Path(folder) / "spark.log") as session:
             return dry_run(self.config, session)
 
@@ -111,8 +113,8 @@ class Pipeline:
             self._stopping.clear()
 
     def _run(self, once: bool, watchers: Watchers) -> Summary:
-        compiled = compiled_program(self.config)
-        functions = functions_of(self.config, compiled)
+        compiled, functions = preflight(self.config)
+        refuse_absent_sources(self.config)
         with ExitStack() as opened:
             opened.enter_context(locked(self.config.state))
             session = opened.enter_context(self._session(self.config.state / "spark.log"))
@@ -188,9 +190,11 @@ class _Work:
         """The sinks, all of which can hold what the program publishes: found out before anything is changed."""
         file = self.config.state / "sinks.json"
         sinks = open_sinks(self.config, self._session, delta, read_standings(file), self.watchers.console)
+        spans = {name: sink.span for name, sink in self.config.sinks.items()}
         for sink in sinks:
-            refuse_schema(sink, schemas[sink.view])
-        return Publication(sinks, file)
+            with placed(spans[sink.view]):
+                refuse_schema(sink, schemas[sink.view])
+        return Publication(sinks, file, spans)
 
     # ---- batches -----------------------------------------------------------------------------------
 

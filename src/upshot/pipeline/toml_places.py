@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from upshot.core.diagnostic import Diagnostic
-from upshot.core.errors import ProgramError
+from upshot.core.errors import Error, ProgramError
 from upshot.core.span import Source, Span
 
 Path = tuple[str, ...]
@@ -47,6 +48,16 @@ def places(source: Source) -> dict[Path, Span]:
             found.setdefault(path[:depth], Span(source, start, end))
         found[path] = Span(source, start, end)
     return found
+
+
+@contextmanager
+def placed(span: Span | None) -> Iterator[None]:
+    """Errors raised inside that know no place of their own are about the part of the pipeline file at this one."""
+    try:
+        yield
+    except Error as error:
+        error.span = error.span or span
+        raise
 
 
 def _statements(text: str) -> Iterator[tuple[int, int]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from upshot.core.errors import UsageError
 from upshot.pipeline.config import PipelineConfig
 from upshot.pipeline.sinks.console import Console, Tell
 from upshot.pipeline.sinks.delta import DeltaLog, DeltaView, DeltaWriter
@@ -38,7 +37,6 @@ def open_sinks(
                 console = Console(given.view, None, tell)
                 known = standings.get(console.place)
                 sinks.append(Console(given.view, known.seen if known else None, tell))
-    _refuse_shared_places(sinks)
     return tuple(sinks)
 
 
@@ -50,11 +48,3 @@ def _delta_writer(session: Any, delta: str) -> DeltaWriter:
     from upshot.pipeline.sinks.delta_native import NativeDelta  # noqa: PLC0415 - deltalake is an optional package
 
     return NativeDelta()
-
-
-def _refuse_shared_places(sinks: list[Sink]) -> None:
-    places = [sink.place for sink in sinks]
-    twice = next((place for place in places if places.count(place) > 1), None)
-    if twice is not None:
-        message, hint = f"two sinks would write {twice}", "name a path of its own for each"
-        raise UsageError(message, code="sink-path", help=hint)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from upshot.core.errors import DataError, UsageError
+from upshot.core.span import Span
 from upshot.database.changes import Changes
 from upshot.database.database import Database
 from upshot.pipeline.attempts import tried
@@ -13,23 +14,36 @@ from upshot.pipeline.record import history
 from upshot.pipeline.sinks.sink import Sink
 from upshot.pipeline.sinks.standing import ANNOUNCED, Standing, read_standings, write_standings
 from upshot.pipeline.steps import Step, reached
+from upshot.pipeline.toml_places import placed
 
 
 class Publication:
     """The sinks of a pipeline and the file that remembers how far they are. Nobody else writes them while it runs, so
     each is asked once which version it holds, and again after a write that failed."""
 
-    def __init__(self, sinks: Sequence[Sink], file: Path) -> None:
-        self._sinks, self._file = sinks, file
+    def __init__(self, sinks: Sequence[Sink], file: Path, spans: Mapping[str, Span | None] | None = None) -> None:
+        """`spans` is where the pipeline file asks for the sinks, by view."""
+        self._sinks, self._file, self._spans = sinks, file, spans or {}
         # Those of sinks that are not in the pipeline's file stay: such a sink may come back.
         self._standings = read_standings(file)
         self._asked: set[str] = set()
+        self._kept_for: dict[str, int] = {}
 
     def catch_up(self, database: Database) -> None:
         """Makes every sink hold the database's version. Doing it twice is doing it once."""
         for sink in self._sinks:
-            tried(sink.place, lambda: self._bring(sink, database))  # noqa: B023 - called here
+            with placed(self._spans.get(sink.view)):
+                tried(sink.place, lambda: self._bring(sink, database))  # noqa: B023 - called here
         write_standings(self._file, self._standings)
+        self._keep_changes(database)
+
+    def _keep_changes(self, database: Database) -> None:
+        """Has the store keep what the sinks do not hold yet, also for those that will be left out of the file from
+        now on: a cursor for each that cannot do without the versions in between."""
+        seen = {f"sink: {sink.place}": self._standings[sink.place].seen for sink in self._sinks if not sink.whole}
+        if seen != self._kept_for:
+            database.cursors.set_all(seen)
+            self._kept_for = seen
 
     def _bring(self, sink: Sink, database: Database) -> None:
         standing, version = self._standing(sink), database.version
@@ -75,18 +89,40 @@ def _brought(sink: Sink, standing: Standing, database: Database) -> int:
     if held > version:
         raise _ahead(sink, held, version)
     if not sink.whole:
+        if not _is_kept(standing.seen, database):
+            raise _forgotten(sink, standing.seen)
         for number, changes in _missing(sink.view, standing.seen, database):
             if changes is None:
                 raise _left_behind(sink, number)
             sink.apply(changes, number)
             held = number
         return held
-    newest = max((number for number, _ in _missing(sink.view, standing.seen, database)), default=None)
+    newest = _newest(sink.view, standing.seen, database)
     if newest is None:
         return held
     # The pipeline is the only writer of its store: its rows now are those of that version.
     sink.replace(database.rows(sink.view), newest)
     return newest
+
+
+def _newest(view: str, since: int, database: Database) -> int | None:
+    """The last version that changed the view; the last of all if some after `since` are not kept any more."""
+    if not _is_kept(since, database):
+        return database.version
+    return max((number for number, _ in _missing(view, since, database)), default=None)
+
+
+def _is_kept(since: int, database: Database) -> bool:
+    """Whether the store still has every version after this one."""
+    if since >= database.version:
+        return True
+    try:
+        database.history(since)
+    except UsageError as error:
+        if error.code != "history-not-kept":
+            raise
+        return False
+    return True
 
 
 def _missing(view: str, since: int, database: Database) -> Iterable[tuple[int, Changes | None]]:
@@ -116,6 +152,14 @@ def _left_behind(sink: Sink, version: int) -> DataError:
     return DataError(
         f"{sink.place} was left out while the program had no view `{sink.view}`, in version {version}",
         code="state-mismatch",
+        help="remove the sink to have it written again from the start, or name another path",
+    )
+
+
+def _forgotten(sink: Sink, seen: int) -> DataError:
+    return DataError(
+        f"{sink.place} was left out for so long that the store does not keep what came after version {seen} any more",
+        code="history-not-kept",
         help="remove the sink to have it written again from the start, or name another path",
     )
 

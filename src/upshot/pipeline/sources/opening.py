@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
+from upshot.core.span import Span
 from upshot.engine.spark.failures import translated
 from upshot.pipeline.config import SourceConfig
 from upshot.pipeline.positions import Position
@@ -24,6 +25,7 @@ from upshot.pipeline.sources.file_tables import CsvTable, ParquetTable
 from upshot.pipeline.sources.jdbc import JdbcQuery
 from upshot.pipeline.sources.staged import SnapshotSource
 from upshot.pipeline.sources.watermark import AppendedRows
+from upshot.pipeline.toml_places import placed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,26 +33,27 @@ if TYPE_CHECKING:
 
 def opened(config: SourceConfig, schema: Schema, staging: Path, delta: str) -> Source:
     """`delta` is who reads Delta tables: `spark` or `deltalake`."""
-    return ToldSource(_plain(config, schema, staging, delta))
+    return ToldSource(_plain(config, schema, staging, delta), config.span)
 
 
 class ToldSource:
-    """A source that says what is wrong with it: what Spark, Java or the file system raise becomes an error of ours."""
+    """A source that says what is wrong with it: what Spark, Java or the file system raise becomes an error of ours, at
+    the place where the pipeline file asks for the source."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, span: Span | None) -> None:
         self.relation = source.relation
-        self._source = source
+        self._source, self._span = source, span
 
     def latest(self, spark: SparkSession, start: Position | None) -> Position:
-        with _told(self.relation):
+        with placed(self._span), _told(self.relation):
             return self._source.latest(spark, start)
 
     def changes(self, spark: SparkSession, start: Position | None, end: Position) -> SourceBatch:
-        with _told(self.relation):
+        with placed(self._span), _told(self.relation):
             return self._source.changes(spark, start, end)
 
     def check(self, spark: SparkSession, start: Position | None) -> tuple[str, ...]:
-        with _told(self.relation):
+        with placed(self._span), _told(self.relation):
             return self._source.check(spark, start)
 
     def trim(self, committed: Position) -> None:

@@ -1,0 +1,45 @@
+"""What can be known of a pipeline before Spark is started, which takes ten seconds and more."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from upshot.core.errors import UsageError
+from upshot.database.actions import Function
+from upshot.database.compile import Compiled
+from upshot.pipeline.config import PipelineConfig
+from upshot.pipeline.program import compiled_program, functions_of, refuse_other_columns, stored
+from upshot.pipeline.sources.listing import missing
+from upshot.pipeline.toml_places import placed
+
+
+def preflight(config: PipelineConfig) -> tuple[Compiled, Mapping[str, Function]]:
+    """The program and the functions its rules call; raises what is wrong with them, with the paths of sinks and with
+    what the store holds, as the run would find it later."""
+    compiled = compiled_program(config)
+    functions = functions_of(config, compiled)
+    _refuse_shared_sinks(config)
+    refuse_other_columns(stored(config.state / "store").schemas, compiled.visible)
+    return compiled, functions
+
+
+def refuse_absent_sources(config: PipelineConfig) -> None:
+    """Raises if there is nothing at the path of a source and this is the first run. Later ones may have sinks to bring
+    up to date before they look at their sources."""
+    if (config.state / "store").exists():
+        return
+    for name, source in config.sources.items():
+        if source.path and not os.path.exists(source.path):
+            with placed(source.span):
+                raise missing(f"there is no `{source.path}`, the source of `{name}`", "check `path`")
+
+
+def _refuse_shared_sinks(config: PipelineConfig) -> None:
+    seen: set[str] = set()
+    for sink in config.sinks.values():
+        for path in filter(None, (sink.path, sink.changes)):
+            if path in seen:
+                message, hint = f"two sinks would write `{path}`", "name a path of its own for each"
+                raise UsageError(message, code="sink-path", span=sink.span, help=hint)
+            seen.add(path)
