@@ -33,6 +33,8 @@ _DATA = frozenset(
     {"wrong-type", "wrong-row", "wrong-arity", "unknown-column", "null-in-required-column", "reserved-value", "no-key"}
 )
 """What is wrong with rows; a service may find it before a database does."""
+_REQUESTS = frozenset({"nervous-view", "not-reported"})
+"""What cannot be followed as the program is."""
 _RETRYABLE = (429, 502, 503, 504)
 _LONGEST_SHOWN = 200
 
@@ -96,6 +98,8 @@ def _kind_of(status: int, code: str) -> str:
     match status:
         case 409 if code in ("constraint-violated", "key-violation"):
             return "ConstraintError"
+        case 409 if code in _REQUESTS:
+            return "UsageError"
         case 409:
             return "RuleError"
         case 413 | 422 | 429:

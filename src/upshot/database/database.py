@@ -235,7 +235,8 @@ class Database(AsksWhy):
     def watch(self, view: str, callback: Callback, since: int | None = None) -> Subscription:
         """Calls back with all rows of the relation first, then with each commit's exact changes to it, in order, once.
         `since` a version, it starts with the changes after that one; a database in memory knows only the current. The
-        name of an active rule stands for its firings: those of each commit come as inserted, past ones are not kept."""
+        name of an active rule stands for its firings: those of each commit come as inserted, past ones are not kept. A
+        nervous view tells more than its exact changes: keep no copy from them."""
         if not callable(callback):
             raise UsageError(
                 "the callback cannot be called", code="wrong-argument", help="pass a function of one event"
@@ -291,6 +292,11 @@ class Database(AsksWhy):
         self._state.open()
         plan = self._state.compiled.plan
         return name not in plan.on_demand.unstored or plan.wanted().get(name) == ("plus", "minus")
+
+    def reports_net_changes(self, name: str) -> bool:
+        """Whether a copy of the relation can follow its changes; not those of a view with `semantics=nervous`."""
+        self._state.open()
+        return name not in self._state.compiled.plan.on_demand.nervous
 
     @property
     def identity(self) -> str:

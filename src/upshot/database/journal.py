@@ -129,15 +129,13 @@ class Journal:
                 changes[name] = _whole(engine, name, changes.get(name), relation)
             else:
                 del after[name]
-        for name in old.plan.on_demand.unstored & before.keys() & after.keys() - new.plan.on_demand.unstored:
-            # The log has its changes so far, but no rows that they could be applied to.
+        begun = _begun_again(old.plan, new.plan) & before.keys() & after.keys()
+        for name in begun:
             changes[name] = _whole(engine, name, changes.get(name), after[name])
         reset = frozenset(
             name
             for name, relation in after.items()
-            if name not in before
-            or before[name].schema.types != relation.schema.types
-            or (name in old.plan.on_demand.unstored and name not in new.plan.on_demand.unstored)
+            if name not in before or before[name].schema.types != relation.schema.types or name in begun
         )
         return NewProgram(print_program(new.program), after, reset, _normal_form(new.plan, after)), changes
 
@@ -185,6 +183,13 @@ def _wanted(engine: Engine, compiled: Compiled) -> dict[str, Relation]:
         for name, schema in compiled.plan.normal.schemas.items()
         if name in compiled.visible or schema.role is Role.BASE or name in kept
     }
+
+
+def _begun_again(old: ProgramPlan, new: ProgramPlan) -> frozenset[str]:
+    """The views whose changes so far lead to no rows: the log has no rows of what was not stored, and no copy follows a
+    nervous view."""
+    before, after = old.on_demand, new.on_demand
+    return (before.unstored - after.unstored) | (before.nervous ^ after.nervous)
 
 
 def _whole(engine: Engine, name: str, delta: tuple[Rows, Rows] | None, relation: Relation) -> tuple[Rows, Rows]:

@@ -60,7 +60,7 @@ def redefine(state: State, new: Compiled, stage: Callable[[Engine], None] | None
         new,
         examine,
         corrected=lambda _: _changes_of_former_views(before, new),
-        afresh=_reshaped(old, new),
+        afresh=_renewed(old, new),
     )
     warnings = (*new.checked.warnings, *warnings_for(findings, new))
     recomputed = tuple(view for view in found.recomputed if view in anew)
@@ -211,9 +211,16 @@ def _changes_of_former_views(before: _Before, new: Compiled) -> Deltas:
     return changes
 
 
-def _reshaped(old: Compiled, new: Compiled) -> list[str]:
+def _renewed(old: Compiled, new: Compiled) -> list[str]:
+    """The relations that watchers are shown whole: those with other columns, and those that were or become nervous. Who
+    kept a copy cannot have followed the changes of a nervous view."""
     before = old.checked.schemas
-    return [name for name in new.visible if name in before and before[name].types != new.schema(name).types]
+    turned = old.plan.on_demand.nervous ^ new.plan.on_demand.nervous
+    return [
+        name
+        for name in new.visible
+        if name in before and (before[name].types != new.schema(name).types or name in turned)
+    ]
 
 
 def _schema_change(before: Schema, after: Schema, rows: int, *, loses_rows: bool) -> DataError:

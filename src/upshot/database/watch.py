@@ -23,7 +23,8 @@ log = logging.getLogger("upshot.watch")
 @dataclass(frozen=True, slots=True)
 class Event:
     """One step of a watched relation. A `snapshot` holds all rows as inserted: the first event, and the one after a
-    definition that changed the columns."""
+    definition that changed the columns, or made the view nervous or strict. Of a nervous view, inserted rows may have
+    been there before and deleted ones may still be: no copy can be kept from them."""
 
     view: str
     version: int
@@ -38,8 +39,8 @@ EVERYTHING = "*"
 
 @dataclass(frozen=True, slots=True)
 class CommitEvent:
-    """One commit as a whole, also one that changed no row. `afresh` are relations that have other columns from here on:
-    their rows are to be read again. `relations` are all there are after it."""
+    """One commit as a whole, also one that changed no row. `afresh` are relations that have other columns from here on,
+    or became nervous or strict: their rows are to be read again. `relations` are all there are after it."""
 
     version: int
     changes: ChangeSet

@@ -47,6 +47,12 @@ def not_found(what: str = "relation") -> Refused:
     return Refused(404, "not-found", f"there is no such {what}, or this token may not read it", help=hint)
 
 
+def nervous_view(name: str) -> Refused:
+    """The answer to whoever would follow a view that reports more than its net changes."""
+    message = f"`{name}` is nervous: it reports more than its net changes, so that no copy can follow them"
+    return Refused(409, "nervous-view", message, help="leave out `semantics=nervous`, or let an active rule tell you")
+
+
 def status_of(error: Error) -> int:
     """The HTTP status that says whose fault an error is."""
     match error:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from upshot.database.changes import Changes
 from upshot.database.watch import CommitEvent, Subscription
-from upshot.service.errors import Refused, not_found
+from upshot.service.errors import Refused, nervous_view, not_found
 from upshot.service.past import read_snapshot
 from upshot.service.selections import Selection, SelectionIndex
 from upshot.service.standing import StandingSelections
@@ -126,7 +126,8 @@ class Hub:
 
     @contextmanager
     def following(self, selection: Selection) -> Iterator[Stream]:
-        """The stream of the selection, kept while the block runs; `not-found` if there is no such view."""
+        """The stream of the selection, kept while the block runs; `not-found` if there is no such view, `nervous-view`
+        if no copy can follow it."""
         stream = self._attached(selection)
         stream.followers += 1
         try:
@@ -142,6 +143,9 @@ class Hub:
                 schema = self.service.database.schemas.get(selection.view)
                 if schema is None:
                     raise not_found()
+                # It may have become so since it was looked at; if it does so from here on, the stream is closed.
+                if not self.service.database.reports_net_changes(selection.view):
+                    raise nervous_view(selection.view)
                 stream = Stream(selection, schema, self._taken, self.bounds)
                 stream.spoke_at = self._loop.time()
                 self._streams[selection] = stream

@@ -15,7 +15,7 @@ from upshot.core.errors import UsageError
 from upshot.core.json_values import type_to_json
 from upshot.core.schema import Schema
 from upshot.database.database import Database
-from upshot.service.errors import Refused
+from upshot.service.errors import Refused, nervous_view
 from upshot.service.scopes import STANDING
 from upshot.service.selections import Selection
 from upshot.syntax.ast import Constant, Term, Variable
@@ -36,7 +36,9 @@ class StandingSelections:
         self._defining = asyncio.Lock()
 
     async def reported(self, selection: Selection) -> Selection:
-        """A selection with the same rows whose changes are reported: itself, or all of the view defined for it."""
+        """A selection with the same rows whose net changes are reported: itself, or all of the view defined for it."""
+        if not self._database.reports_net_changes(selection.view):
+            raise nervous_view(selection.view)
         if self._database.reports_changes(selection.view):
             return selection
         if not selection.columns:
