@@ -95,6 +95,7 @@ def test_follow_prints_the_snapshot_and_then_a_line_for_each_commit() -> None:
     assert request.parameters["where"] == "edge(X, Y)"
 
 
+@pytest.mark.slow
 def test_follow_goes_on_from_its_file(tmp_path: Path) -> None:
     with ScriptedService(torn_once) as service:
         for expected in ([3, 4, 5], []):
