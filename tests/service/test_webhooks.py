@@ -120,6 +120,7 @@ def test_all_rows_come_first_and_then_each_change_signed(receiver: Receiver) -> 
     with serve() as server:
         first = insert(server, ("a", "b"))
         made = subscribe(server, receiver)
+        receiver.wait(1)
         second = insert(server, ("b", "c"))
         snapshot, change = receiver.wait(2)
         assert snapshot == {
