@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -189,6 +190,7 @@ def test_the_condition_of_a_rule_is_derived_under_its_name() -> None:
     """
     with database(text, stock=[("a", 1)], least=[("a", 5)]) as db:
         tree = db.why("reorder", ("a",))
+        assert (tree.statement, tree.relation) == ('reorder("a")', "reorder")
         assert [part.statement for part in tree.premises] == ['stock("a", 1)', 'least("a", 5)', "1 < 5"]
 
 
@@ -294,3 +296,10 @@ def test_the_transaction_of_a_row_is_found_among_many_commits_and_in_a_large_one
             (fact,) = db.why("v", row).premises
             assert fact.inserted is not None
             assert fact.inserted.version == version
+
+
+def test_a_row_is_told_as_its_columns_hold_it() -> None:
+    text = ".decl b(x: float, d: decimal(8,2))\n.decl v(x: float, d: decimal(8,2))\nv(X, D) :- b(X, D).\n"
+    with database(text, b=[(1.0, Decimal("2.5")), (float("nan"), Decimal("1"))]) as db:
+        assert db.why("v", (1, Decimal("2.5"))).statement == 'v(1.0, decimal("2.50"))'
+        assert db.why("v", (float("nan"), 1)).height == 1

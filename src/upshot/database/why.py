@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 from itertools import chain, islice
 from typing import Any, overload
 
+from upshot.check.constants import fit
 from upshot.check.program import Clause
 from upshot.core.errors import DataError, UsageError, VerifyError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
+from upshot.core.types import Kind, Type
 from upshot.database.engines import Engine
 from upshot.database.given_rows import given_rows
 from upshot.database.moments import last_change, moments_of
@@ -151,7 +154,15 @@ def _asked_for(state: State, view: str, row: Iterable[Any]) -> Key:
     """The row as it is kept, under the relation that keeps it."""
     schema = explained_schema(state, view)
     (values,) = given_rows(schema, [row])
-    return schema.name, one_nan(tuple(values))
+    return schema.name, one_nan(tuple(map(_as_kept, values, schema.types)))
+
+
+def _as_kept(value: Any, type: Type) -> Any:
+    """The number as its column holds it; what does not fit is left for the engine to refuse."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return value.item() if hasattr(value, "item") else value
+    fitting, problem = fit(value, type) if type.kind in (Kind.FLOAT, Kind.DECIMAL) else (value, "")
+    return value if problem else fitting
 
 
 def _found(state: State, engine: Engine, reasons: Reasons, key: Key) -> Mapping[Key, Best]:
@@ -183,17 +194,17 @@ def explained_schema(state: State, name: str) -> Schema:
 
 
 def row_not_there(state: State, key: Key) -> DataError:
-    shown = row_text(state.compiled.schema(key[0]), key[1])
+    shown = row_text(state.compiled.checked, *key)
     return DataError(f"`{shown}` is not there", code="row-not-there", help="`why_not` says what it is missing")
 
 
 def row_is_there(state: State, key: Key) -> DataError:
-    shown = row_text(state.compiled.schema(key[0]), key[1])
+    shown = row_text(state.compiled.checked, *key)
     return DataError(f"`{shown}` is there", code="row-is-there", help="`why` shows how it is derived")
 
 
 def row_not_changed(state: State, key: Key, version: int) -> DataError:
-    shown = row_text(state.compiled.schema(key[0]), key[1])
+    shown = row_text(state.compiled.checked, *key)
     last = None if state.journal is None else last_change(state.journal.store, key, state.version)
     hint = f"it {last[1]} last with version {last[0]}" if last else "`why` and `why_not` tell how it stands"
     return DataError(f"`{shown}` neither came nor went with version {version}", code="row-not-changed", help=hint)
@@ -201,7 +212,7 @@ def row_not_changed(state: State, key: Key, version: int) -> DataError:
 
 def no_derivation(state: State, key: Key) -> VerifyError:
     return VerifyError(
-        f"`{row_text(state.compiled.schema(key[0]), key[1])}` is stored, and no rule derives it",
+        f"`{row_text(state.compiled.checked, *key)}` is stored, and no rule derives it",
         code="view-differs",
         help="this is a fault in Upshot; please report it with the program and the transactions that led here",
     )

@@ -11,7 +11,7 @@ from upshot.core.rows import Rows
 from upshot.reasons.concrete import ConcreteRule, Group, Row, group_of
 from upshot.reasons.derivation import ABSENT, AGGREGATE, BASE, CONDITION, RULE, Derivation
 from upshot.reasons.search import Instance, Key, World, one_nan
-from upshot.reasons.wording import absence_text, is_aggregate, literal_text, row_text, rule_text
+from upshot.reasons.wording import absence_text, is_aggregate, literal_text, row_text, rule_text, shown_name
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Not
 
 KEPT = 100
@@ -66,7 +66,7 @@ class Telling:
             self._folded[(rule.number, binding, place)] = (told, len(solutions))
 
     def _solution(self, group: Group, solution: Row) -> str:
-        told = [row_text(self.program.schemas[atom.relation], atom.row(solution)) for atom in group.atoms]
+        told = [row_text(self.program, atom.relation, atom.row(solution)) for atom in group.atoms]
         return ", ".join(told) or "once"
 
     def derivation(self, instance: Instance, below: Iterable[Derivation]) -> Derivation:
@@ -76,7 +76,7 @@ class Telling:
         parts = tuple(self.part(instance, place, left) for place in range(len(instance.rule.literals)))
         relation, row = instance.head
         return Derivation(
-            RULE, row_text(self.program.schemas[relation], row), relation, row,
+            RULE, row_text(self.program, relation, row), shown_name(self.program, relation), row,
             rule_text(instance.rule.clause, self.program), parts,
             height=1 + max((part.height for part in parts), default=0), size=1 + sum(part.size for part in parts),
         )  # fmt: skip
@@ -99,9 +99,7 @@ class Telling:
 
     def base(self, key: Key) -> Derivation:
         """A base fact; what a view was given goes by the view's name."""
-        shown = {hidden: name for name, hidden in self.program.input_part.items()}
-        name = shown.get(key[0], key[0])
-        return Derivation(BASE, row_text(self.program.schemas[key[0]], key[1], name), name, key[1])
+        return Derivation(BASE, row_text(self.program, *key), shown_name(self.program, key[0]), key[1])
 
 
 def _ordered(rows: Rows) -> Iterable[Row]:

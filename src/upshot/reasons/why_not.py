@@ -39,7 +39,7 @@ class WhyNot:
         as told, unless that is where we come from."""
         program = self.reasons.program
         relation, row = key
-        statement = row_text(program.schemas[relation], row)
+        statement = row_text(program, relation, row)
         if not self.reasons.is_derived(key):
             return Failure(ROW, statement, relation, row, note="not there: a base relation, nobody inserted it")
         attempts: list[Failure] = []
@@ -146,7 +146,7 @@ class WhyNot:
         row = next(iter(found.sorted() if len(found) <= SORTED else found))
         values = iter(row)
         whole = tuple(next(values) if isinstance(term, Variable) else _value(term) for term in args)
-        statement = row_text(program.schemas[atom.relation], whole)
+        statement = row_text(program, atom.relation, whole)
         others = f" and {len(found) - 1} more are" if len(found) > 1 else " is"
         below: tuple[Derivation, ...] = ()
         key = atom.relation, one_nan(whole)

@@ -10,7 +10,7 @@ from typing import Any
 from upshot.check.printing import print_clause
 from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.check.variables import fold
-from upshot.core.schema import Role, Schema
+from upshot.core.schema import Role
 from upshot.core.types import Type
 from upshot.reasons.concrete import Row
 from upshot.reasons.derivation import RuleText
@@ -22,10 +22,18 @@ _COMMENT = re.compile(r"//|/\*")
 GIVEN = RuleText("given as a fact")
 
 
-def row_text(schema: Schema, row: Row, name: str | None = None) -> str:
+def row_text(program: CheckedProgram, relation: str, row: Row) -> str:
     """`closure(1, 3)`"""
-    args = tuple(Constant(value, column.type) for value, column in zip(row, schema.columns, strict=True))
-    return print_atom(Atom(name or schema.name, args))
+    columns = program.schemas[relation].columns
+    args = tuple(Constant(value, column.type) for value, column in zip(row, columns, strict=True))
+    return print_atom(Atom(shown_name(program, relation), args))
+
+
+def shown_name(program: CheckedProgram, relation: str) -> str:
+    """The name that users know: of the view for what it was given, of the rule for the view of its condition."""
+    if relation in program.hidden:
+        return next((rule.name for rule in program.rules if rule.becomes == relation), relation)
+    return next((view for view, hidden in program.input_part.items() if hidden == relation), relation)
 
 
 def literal_text(literal: Formula, values: Mapping[str, Any], types: Mapping[str, Type]) -> str:
