@@ -36,6 +36,8 @@ COMMANDS = (
     "backup",
     "repl",
     "follow",
+    "serve",
+    "token",
     "bench",
     "pipeline",
 )

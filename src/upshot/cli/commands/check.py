@@ -15,8 +15,6 @@ from upshot.cli.wording import counted
 from upshot.core.diagnostic import Severity
 from upshot.core.errors import ProgramError
 from upshot.core.schema import Role
-from upshot.database.action_files import read_actions
-from upshot.database.actions import Actions
 
 
 def check(terminal: Terminal, file: Path, actions: Path | None) -> int:
@@ -42,6 +40,10 @@ def check(terminal: Terminal, file: Path, actions: Path | None) -> int:
 
 def _check_calls(checked: CheckedProgram, file: Path) -> None:
     """Raises if rules call what the file does not have, or has with other parameters."""
+    # Only now: checking a program alone imports no engine.
+    from upshot.database.action_files import read_actions  # noqa: PLC0415
+    from upshot.database.actions import Actions  # noqa: PLC0415
+
     known = Actions()
     for name, function in read_actions(file).items():
         known.register(name, function)
