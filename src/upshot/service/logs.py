@@ -6,6 +6,8 @@ import datetime as dt
 import json
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, Any
 
 access = logging.getLogger("upshot.service.access")
@@ -50,17 +52,21 @@ class WithoutValues(logging.Filter):
         return True
 
 
-def log_to(stream: IO[str] | None = None, level: int = logging.INFO) -> logging.Handler:
-    """Sends the logs of Upshot and of the server to the stream, stderr by default; the handler that does it."""
+@contextmanager
+def log_to(stream: IO[str] | None = None, level: int = logging.INFO) -> Iterator[None]:
+    """Sends the logs of Upshot and of the server to the stream, stderr by default, while the block runs."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
     handler.addFilter(WithoutValues())
-    for name in _OWN:
-        logger = logging.getLogger(name)
-        logger.handlers = [handler]
+    before = [(logger, logger.handlers, logger.level, logger.propagate) for logger in map(logging.getLogger, _OWN)]
+    for logger, *_ in before:
+        logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level)
-        logger.propagate = False
     # What it says at every start and stop is said by ours too.
     logging.getLogger("uvicorn.error").setLevel(max(level, logging.WARNING))
-    logging.getLogger("uvicorn.access").disabled = True
-    return handler
+    try:
+        yield
+    finally:
+        for logger, handlers, threshold, propagates in before:
+            logger.handlers, logger.propagate = handlers, propagates
+            logger.setLevel(threshold)

@@ -84,7 +84,6 @@ def serve(service: Service, bound: socket.socket, listening: Callable[[str], Non
     """Answers until the process is told to stop; whether it started at all. `listening` is called with the address as
     soon as requests are taken."""
     settings = service.settings
-    _require_certificate(settings)
     # A commit hands the interpreter over a dozen times; at the usual 5 ms it would wait for the event loop each time.
     sys.setswitchinterval(0.0005)
     config = uvicorn.Config(
@@ -107,7 +106,8 @@ def serve(service: Service, bound: socket.socket, listening: Callable[[str], Non
     return server.started
 
 
-def _require_certificate(settings: Settings) -> None:
+def require_certificate(settings: Settings) -> None:
+    """`bad-certificate` if TLS is asked for and cannot be spoken."""
     if settings.tls_certificate is None:
         return
     try:

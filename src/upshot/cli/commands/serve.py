@@ -59,7 +59,7 @@ def serve(terminal: Terminal, options: Options) -> int:
     from upshot.service.hosts import refuse_unsafe  # noqa: PLC0415
     from upshot.service.logs import log_to, service  # noqa: PLC0415
     from upshot.service.program_file import serve_program  # noqa: PLC0415
-    from upshot.service.server import listen, serve  # noqa: PLC0415
+    from upshot.service.server import listen, require_certificate, serve  # noqa: PLC0415
     from upshot.service.service import Service  # noqa: PLC0415
     from upshot.service.settings import Bounds, Settings  # noqa: PLC0415
     from upshot.service.tokens import Tokens  # noqa: PLC0415
@@ -80,6 +80,7 @@ def serve(terminal: Terminal, options: Options) -> int:
         bounds=Bounds(**options.bounds),
     )
     refuse_unsafe(settings, has_tokens=options.tokens is not None)
+    require_certificate(settings)
     tokens = Tokens(options.tokens) if options.tokens is not None else None
     source = read_program(options.file)
     with listen(settings) as bound, _opened(terminal, options) as database:
@@ -89,7 +90,6 @@ def serve(terminal: Terminal, options: Options) -> int:
 
         with terminal.progress(f"defining {source.name}"):
             serve_program(database, source.text, source.name, options.files, terminal.report, register)
-        log_to(terminal.err)
         running = Service(database, settings, tokens)
 
         def listening(address: str) -> None:
@@ -98,7 +98,8 @@ def serve(terminal: Terminal, options: Options) -> int:
             if terminal.err.isatty():
                 terminal.message(f"{source.name} is served at {address}")
 
-        return OK if serve(running, bound, listening) else ENGINE_FAILED
+        with log_to(terminal.err):
+            return OK if serve(running, bound, listening) else ENGINE_FAILED
 
 
 def _opened(terminal: Terminal, options: Options) -> AbstractContextManager[Database]:
