@@ -16,7 +16,7 @@ from tests.cli.conftest import environment_with
 from tests.pipeline.lake import Lake, summed
 from tests.properties.settings import case_count, is_soak
 from upshot.pipeline import steps
-from upshot.pipeline.metrics import BatchMetrics
+from upshot.pipeline.metrics import BatchMetrics, ViewMetrics
 from upshot.pipeline.steps import POINTS
 
 Change = tuple[list[tuple[int, int]], list[tuple[int, int]], list[str]]
@@ -137,6 +137,22 @@ def test_a_run_struck_down_at_every_step_ends_as_one_that_was_not(
         struck.run()
     assert set(died) == set(POINTS) - {"read"}
     assert struck.everything() == uninterrupted(Lake(tmp_path / "calm", spark=spark), changes)
+
+
+@pytest.mark.slow
+def test_a_batch_struck_down_after_its_record_is_counted_by_the_run_that_finds_it(
+    spark: Any, tmp_path: Path, mortal: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(tmp_path, spark=spark)
+    lake.change(insert=[(1, 2), (2, 3)], bad=['{"x": 1, "y": "two", "_change": 1}'])
+    mortal.setenv("UPSHOT_FAULT_AT", "recorded:1")
+    with pytest.raises(Died):
+        lake.run()
+    mortal.setenv("UPSHOT_FAULT_AT", "")
+    seen: list[BatchMetrics] = []
+    lake.run(batch=seen.append)
+    assert [(each.replayed, each.rows, each.bad) for each in seen] == [(True, 2, 1)]
+    assert seen[0].views == {"path": ViewMetrics(3, 0), "away": ViewMetrics(2, 0)}
 
 
 @pytest.mark.slow

@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 import upshot
 from tests.pipeline.lake import CLOSURE, Lake, Make, refused, summed
 from upshot.pipeline import ranges, run
-from upshot.pipeline.config import PipelineConfig
+from upshot.pipeline.config import PipelineConfig, read_config
 from upshot.pipeline.metrics import BatchMetrics
 from upshot.pipeline.run import Pipeline, Watchers
-from upshot.pipeline.session import pipeline_session
+from upshot.pipeline.session import delta_support, pipeline_session
 from upshot.pipeline.sinks.delta_native import NativeDelta
 from upshot.pipeline.sources import advanced
 from upshot.pipeline.streaming import Stream
@@ -246,3 +246,22 @@ def test_settings_of_our_own_reach_the_session_of_the_pipeline(spark: Any, tmp_p
     session = pipeline_session(config, beside)
     assert session.conf.get("upshot.partitions") == "7"
     assert session.conf.get("upshot.scratch") == str(tmp_path)
+
+
+@pytest.mark.parametrize(("first", "second"), [("spark", "deltalake"), ("deltalake", "spark")])
+def test_a_pipeline_may_change_who_writes_its_delta_tables(make: Make, first: str, second: str) -> None:
+    lake = make(pipeline=Lake.pipeline.replace('"deltalake"', '"auto"').partition("[sink.away]")[0])
+    if delta_support(lake.spark, read_config(lake.file)) != "spark":
+        pytest.skip("the Delta package could not be fetched from Maven Central")
+    lake.pipeline = lake.pipeline.replace('"auto"', f'"{first}"')
+    lake.write()
+    lake.change(insert=[(1, 2), (2, 3)])
+    lake.run()
+    lake.change(delete=[(2, 3)], insert=[(2, 4)])
+    lake.run()
+    lake.pipeline = lake.pipeline.replace(f'delta = "{first}"', f'delta = "{second}"')
+    lake.write()
+    lake.change(delete=[(1, 2)])
+    lake.run()
+    assert lake.view() == [(2, 4)]
+    assert summed(lake.log()) == lake.view()
