@@ -219,8 +219,8 @@ class Client:
     ) -> Copy:
         """A copy of the view that stays exactly current, once it holds an answer. `since`: the rows as they were at
         that version, and then every change after it; `every`: net changes, at most one in so many seconds; `state`: a
-        file that keeps the copy, to go on from when the client starts again; `on_trouble` is told of each connection
-        that ended. A connection without a sign for `silence` seconds is given up."""
+        file that keeps the copy, to go on from when the client starts again, whatever `since` says then; `on_trouble`
+        is told of each connection that ended. A connection without a sign for `silence` seconds is given up."""
         if since is not None and (isinstance(since, bool) or since < 0):
             raise UsageError("`since` is a version", code="wrong-argument", help="0 is the empty database")
         following = Following(self._requests, self._schema, view, where, every, silence, self._largest, on_trouble)
