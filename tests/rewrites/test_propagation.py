@@ -16,6 +16,7 @@ from upshot.rewrite import normal_form
 from upshot.rewrite.changes_on_demand import changes_on_demand
 from upshot.rewrite.demand import Held
 from upshot.rewrite.operators import operators
+from upshot.rewrite.print_propagation import print_propagation
 from upshot.rewrite.propagation import transition_rules
 from upshot.rewrite.shapes import aggregate_of
 from upshot.syntax import parse
@@ -172,6 +173,30 @@ def test_the_transition_rules_of_paths_are_those_of_the_paper_put_right() -> Non
         "aux1_new(X, Y) :- aux2_new(X, Y, Z).",
         "aux2_new(X, Y, Z) :- e_new(X, Z), p_new(Z, Y).",
     }
+
+
+def test_the_rules_are_printed_with_their_normal_form_and_their_transition_rules() -> None:
+    printed = print_propagation(normal(PATHS))
+    single, states, propagated = printed.split("\n\n", 2)
+    assert single.splitlines()[1:] == [print_clause(each) for each in operators(normal(PATHS), ["p"]).clauses]
+    assert states.splitlines()[1:] == [print_clause(each) for each in transition_rules(operators(normal(PATHS), ["p"]))]
+    assert "p_plus(X, Y) :- e_ins(X, Y), !p(X, Y)." in propagated
+    of_h, of_everything = (print_propagation(normal(DATABASE), view) for view in ("h", None))
+    assert "h_new(X, Y) :- p_new(X, Y), !e_new(X, Y)." in of_h
+    assert "aux" not in of_h
+    assert "p_aux_new(X, Y) :- p_aux_1_new(X, Y, Z)." in of_everything
+
+
+def test_transition_rules_of_aggregates_and_of_relations_with_taken_names() -> None:
+    program = normal(
+        ".decl e(x: number, y: number) .decl n(x: number) .decl p(x: number) .decl p_new(x: number)\n"
+        "n(C) :- C = count : { e(1, _) }. p_new(X) :- e(X, X). p(X) :- p_new(X)."
+    )
+    found = [print_clause(each) for each in transition_rules(operators(program, views(program)))]
+    assert [rule for rule in found if "count" in rule and "{" in rule] == [
+        "n_count_new(C) :- n_count_rows_new(_), C = count : { n_count_rows_new(Any) }."
+    ]
+    assert "p_new_1(X) :- p_new_new(X)." in found
 
 
 def test_states_are_asked_by_the_transition_rules_with_bindings() -> None:

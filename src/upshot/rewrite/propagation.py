@@ -8,13 +8,17 @@ the change, and answered by the view's rules over the base relations of that sta
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from itertools import count
+
 from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.schema import Role
 from upshot.rewrite.change_rules import ABSENT_IN, DERIVED_IN, Differential, add_group_changes, differentials
 from upshot.rewrite.demand import IN_BODIES, NETTING, Demand
 from upshot.rewrite.operators import is_exact
 from upshot.rewrite.row_variables import row_variables
-from upshot.syntax.ast import Atom, Not, Variable
+from upshot.rewrite.shapes import conjunction
+from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Not, Variable
 
 
 def add_propagation(demand: Demand, layer: tuple[str, ...]) -> None:
@@ -52,32 +56,44 @@ def _test(demand: Demand, clause: Clause, sign: str, each: Differential) -> None
     )  # fmt: skip
 
 
-def transition_rules(program: CheckedProgram) -> tuple[Clause, ...]:
+def transition_rules(program: CheckedProgram, names: Mapping[tuple[str, str], str] | None = None) -> tuple[Clause, ...]:
     """What the new state is, relation by relation: of a base relation, its old rows without those deleted and those
     inserted; of a view, its rules with every literal in its new version. Engines read base relations in their new state
-    and ask the rest with bindings; this is what they compute."""
+    and ask the rest with bindings; this is what they compute. `names`: how a relation is called in a state, where that
+    is not `name_state`."""
+    known = names or {}
+    taken = program.schemas.keys() | set(known.values())
+
+    def called(name: str, state: str) -> str:
+        if (name, state) in known:
+            return known[name, state]
+        plain = f"{name}_{state}"
+        return next(each for n in count() if (each := f"{plain}_{n}" if n else plain) not in taken)
+
     found: list[Clause] = []
     for name, schema in program.schemas.items():
         if schema.role is Role.BASE:
-            names = row_variables(schema)
-            row, types = tuple(map(Variable, names)), dict(zip(names, schema.types, strict=True))
-            new, gone, come = (Atom(f"{name}_{state}", row) for state in ("new", "del", "ins"))
+            columns = row_variables(schema)
+            row, types = tuple(map(Variable, columns)), dict(zip(columns, schema.types, strict=True))
+            new, gone, come = (Atom(called(name, state), row) for state in ("new", "del", "ins"))
             found.append(Clause(new, (Atom(name, row), Not(gone)), types))
             found.append(Clause(new, (come,), types))
     for clause in program.clauses:
-        found.append(Clause(_new(clause.head), tuple(map(_new_literal, clause.body)), clause.types, clause.origin))
+        head = Atom(called(clause.head.relation, "new"), clause.head.args)
+        body = tuple(_in_state(literal, lambda name: called(name, "new")) for literal in clause.body)
+        found.append(Clause(head, body, clause.types, clause.origin))
     return tuple(found)
 
 
-def _new(atom: Atom) -> Atom:
-    return Atom(f"{atom.relation}_new", atom.args)
-
-
-def _new_literal(literal: Literal) -> Literal:
+def _in_state(literal: Literal, called: Callable[[str], str]) -> Literal:
+    """The literal about relations of other names; an aggregate is about the rows of one state too."""
     match literal:
         case Atom():
-            return _new(literal)
+            return Atom(called(literal.relation), literal.args)
         case Not(Atom() as atom):
-            return Not(_new(atom))
+            return Not(Atom(called(atom.relation), atom.args))
+        case Comparison("=", Variable() as value, Aggregate(function, target, body)):
+            inside = tuple(_in_state(each, called) for each in conjunction(body))
+            return Comparison("=", value, Aggregate(function, target, And(inside) if len(inside) > 1 else inside[0]))
         case _:
             return literal

@@ -16,6 +16,7 @@ from upshot.rewrite import bf, counting, maintenance, normal_form, print_mainten
 from upshot.rewrite.changes_on_demand import ALGORITHMS, changes_on_demand
 from upshot.rewrite.magic_sets import magic_sets
 from upshot.rewrite.print_demand import print_demand
+from upshot.rewrite.print_propagation import print_propagation
 from upshot.rewrite.questions import about_clauses
 from upshot.syntax import parse_query
 from upshot.syntax.ast import Atom, Call
@@ -42,6 +43,8 @@ def rewrite(terminal: Terminal, file: Path, strategy: str, view: str | None, que
 def _rules(strategy: str, normal: CheckedProgram, view: str | None) -> str:
     if strategy == "production":
         return print_production(production(normal), view=view)
+    if strategy == "propagation":
+        return print_propagation(normal, view)
     if strategy in ALGORITHMS:
         views = {name: strategy for layer in normal.strata for name in layer}
         level = normal if strategy == "differencing" else None
