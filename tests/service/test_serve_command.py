@@ -182,3 +182,19 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path, capsys: pytest.CaptureFix
         assert main(["serve", str(program), "--port", str(port)]) == 2
     assert "address-in-use" in capsys.readouterr().err
     assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("amount", ["1000", "all", "commits=1000,bytes=1GiB,age=7d"])
+def test_how_much_of_the_past_is_kept_can_be_said(tmp_path: Path, amount: str) -> None:
+    program = tmp_path / "program.dl"
+    program.write_text(".decl edge(x: number, y: number)\n")
+    with serving(program, "--store", str(tmp_path / "store"), "--keep", amount) as served:
+        assert served.address
+
+
+@pytest.mark.parametrize("amount", ["much", "-1", "age=7", "commits=many", "weight=3"])
+def test_an_amount_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], amount: str) -> None:
+    program = tmp_path / "program.dl"
+    program.write_text(".decl edge(x: number, y: number)\n")
+    assert main(["serve", str(program), "--store", str(tmp_path / "store"), "--port", "0", "--keep", amount]) == 2
+    assert "wrong-argument" in capsys.readouterr().err

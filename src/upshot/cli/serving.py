@@ -43,7 +43,9 @@ _Webhooks = Annotated[
     list[str] | None, _option("--webhook-allow", metavar="HOST", help="A host webhooks may go to; repeatable.")
 ]
 _InsecureWebhooks = Annotated[bool, _option("--webhook-insecure", help="Webhooks may use http and private addresses.")]
-_Keep = Annotated[str | None, _option("--keep", metavar="AMOUNT", help="How much of the past is kept: commits, or all [default: 1000000].")]
+_Keep = Annotated[
+    str | None, _option("--keep", metavar="AMOUNT", help="How much of the past is kept: commits, or all.")
+]
 _MaxBody = Annotated[int, _option("--max-body", min=1, help="Bytes of a request.")]
 _MaxRows = Annotated[int, _option("--max-rows", min=1, help="Rows of an answer or page.")]
 _MaxSeconds = Annotated[float, _option("--max-seconds", min=0.01, help="Time for an answer.")]

@@ -12,6 +12,7 @@ from typing import Any
 from upshot.cli.engines import connected
 from upshot.cli.files import existing_directory, read_program
 from upshot.cli.firings import register_actions
+from upshot.cli.retention import kept
 from upshot.cli.settings import ENGINE_FAILED, OK, Engine
 from upshot.cli.terminal import Terminal
 from upshot.core.errors import UsageError
@@ -106,4 +107,4 @@ def _opened(terminal: Terminal, options: Options) -> AbstractContextManager[Data
     """The database of the store, or one in memory."""
     if options.engine is Engine.SPARK:
         return connected(terminal, options.engine, options.store)
-    return connect(options.store, engine=options.engine.value, keep=options.keep)
+    return connect(options.store, engine=options.engine.value, keep=kept(options.keep))

@@ -1,0 +1,44 @@
+"""How much of the past a store keeps, as it is said on the command line."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import Any
+
+from upshot.core.errors import UsageError
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_HINT = "as in `--keep 100000`, `--keep all` or `--keep commits=100000,bytes=1GiB,age=7d`"
+
+
+def kept(text: str | None) -> Any:
+    """What `connect(keep=…)` takes.
+
+    >>> kept("100000"), kept("all")
+    (100000, 'all')
+    >>> kept("bytes=1GiB,age=7d")
+    {'bytes': '1GiB', 'age': datetime.timedelta(days=7)}
+    """
+    if text is None or text == "all":
+        return text
+    if "=" not in text:
+        return _commits(text)
+    bounds: dict[str, Any] = {}
+    for part in text.split(","):
+        name, _, value = (each.strip() for each in part.partition("="))
+        bounds[name] = _commits(value) if name == "commits" else _age(value) if name == "age" else value
+    return bounds
+
+
+def _commits(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError(f"`--keep` cannot be `{text}`", code="wrong-argument", help=_HINT)
+    return int(text)
+
+
+def _age(text: str) -> dt.timedelta:
+    found = re.fullmatch(r"(\d{1,6})([smhdw])", text)
+    if found is None:
+        raise UsageError(f"the age in `--keep` cannot be `{text}`", code="wrong-argument", help=_HINT)
+    return dt.timedelta(**{_UNITS[found[2]]: int(found[1])})
