@@ -36,6 +36,16 @@ def test_a_first_run_misses_a_source_before_spark_starts_and_says_which_line_ask
 
 
 @pytest.mark.usefixtures("without_spark")
+def test_a_first_run_misses_a_password_before_spark_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EDGE_PASSWORD", raising=False)
+    keys = 'format = "jdbc"\nurl = "jdbc:postgresql://127.0.0.1/x"\ntable = "edge"\npassword_env = "EDGE_PASSWORD"'
+    lake = Lake(tmp_path, pipeline=PIPELINE.replace('format = "changes"\npath = "edges"', keys))
+    error = refused(lake)
+    assert error.code == "missing-secret"
+    assert "closure.toml:9:1" in str(error)
+
+
+@pytest.mark.usefixtures("without_spark")
 @pytest.mark.parametrize("format", ["delta", "parquet"])
 def test_two_sinks_with_one_path_are_refused_before_spark_starts(tmp_path: Path, format: str) -> None:
     lake = Lake(tmp_path, pipeline=f'{PIPELINE}\n[sink.edge]\nformat = "{format}"\nchanges = "out/path"\n')

@@ -10,6 +10,7 @@ from upshot.database.actions import Function
 from upshot.database.compile import Compiled
 from upshot.pipeline.config import PipelineConfig
 from upshot.pipeline.program import compiled_program, functions_of, refuse_other_columns, stored
+from upshot.pipeline.sources.jdbc import secret
 from upshot.pipeline.sources.listing import missing
 from upshot.pipeline.toml_places import placed
 
@@ -25,14 +26,16 @@ def preflight(config: PipelineConfig) -> tuple[Compiled, Mapping[str, Function]]
 
 
 def refuse_absent_sources(config: PipelineConfig) -> None:
-    """Raises if there is nothing at the path of a source and this is the first run. Later ones may have sinks to bring
-    up to date before they look at their sources."""
+    """Raises if there is nothing at the path of a source, or no password for it, and this is the first run. Later ones
+    may have sinks to bring up to date before they look at their sources."""
     if (config.state / "store").exists():
         return
     for name, source in config.sources.items():
-        if source.path and not os.path.exists(source.path):
-            with placed(source.span):
+        with placed(source.span):
+            if source.path and not os.path.exists(source.path):
                 raise missing(f"there is no `{source.path}`, the source of `{name}`", "check `path`")
+            if source.options.get("password_env"):
+                secret(source.options["password_env"], name)
 
 
 def _refuse_shared_sinks(config: PipelineConfig) -> None:

@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 _DRIVER = "org.postgresql.Driver"
 
 
+def secret(variable: str, relation: str) -> str:
+    """The password for the source of a relation, from the environment variable that holds it."""
+    if variable not in os.environ:
+        raise UsageError(
+            f"`{variable}`, which holds the password for `{relation}`, is not set",
+            code="missing-secret",
+            help=f"set the environment variable: export {variable}=…",
+        )
+    return os.environ[variable]
+
+
 class Connection:
     """How queries get to the database. The password is looked up in the environment when it is needed, and is in no
     message."""
@@ -51,13 +62,7 @@ class Connection:
     def _secrets(self) -> dict[str, str]:
         found = {"user": self._user} if self._user else {}
         if self._password_env:
-            if self._password_env not in os.environ:
-                raise UsageError(
-                    f"`{self._password_env}`, which holds the password for `{self.relation}`, is not set",
-                    code="missing-secret",
-                    help=f"set the environment variable: export {self._password_env}=…",
-                )
-            found["password"] = os.environ[self._password_env]
+            found["password"] = secret(self._password_env, self.relation)
         return found
 
     def failure(self, error: Exception) -> Error:
