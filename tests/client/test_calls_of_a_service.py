@@ -52,7 +52,7 @@ def server() -> Iterator[Running]:
 
 @pytest.fixture
 def client(server: Running) -> Iterator[Client]:
-    with Client(f"http://127.0.0.1:{server.port}", retry_for=2.0) as found:
+    with Client(f"http://127.0.0.1:{server.port}", retry_for=30.0) as found:
         yield found
 
 

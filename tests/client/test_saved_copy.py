@@ -26,7 +26,7 @@ from tests.client.scripted_service import (
 from upshot.client import Change, Client
 from upshot.core.errors import UsageError
 
-WAIT = 10.0
+WAIT = 30.0
 
 
 def history(request: Request) -> Iterator[bytes]:
@@ -66,7 +66,9 @@ def test_a_client_goes_on_from_its_file(tmp_path: Path) -> None:
         seen: list[Change] = []
         with Client(service.url).follow("edge", state=file, on_change=seen.append) as copy:
             assert copy.state() == (14, ALL)
-            time.sleep(0.1)
+            until = time.monotonic() + WAIT
+            while len(service.requests) == asked and time.monotonic() < until:
+                time.sleep(0.01)
         resumed = service.requests[asked]
         assert (resumed.cursor, resumed.parameters["epoch"]) == (14, "e")
         assert seen == []
