@@ -99,6 +99,7 @@ SUITES = (
     Suite("database", "tests/database", 120),
     Suite("active", "tests/active", 60),
     Suite("reasons", "tests/reasons", 180),
+    Suite("revise", "tests/revise", 90),
     Suite("scripts", "tests/scripts", 60),
     Suite("properties", "tests/properties", 600),
     Suite("cli", "tests/cli", 90),

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from upshot.database.connect import connect
     from upshot.database.database import Database
     from upshot.database.explain import Explanation
+    from upshot.database.realization import Realization
+    from upshot.database.realize import Realizations
     from upshot.database.transaction import Transaction
     from upshot.database.watch import Event, Subscription
     from upshot.database.what_if import WhatIf
@@ -33,10 +35,13 @@ if TYPE_CHECKING:
     from upshot.reasons.changed import RowChange
     from upshot.reasons.derivation import Derivation
     from upshot.reasons.failure import Failure
+    from upshot.revise.placeholders import Placeholder
+    from upshot.revise.request import Bounds
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Bounds",
     "ChangeSet",
     "Changes",
     "ConstraintError",
@@ -53,7 +58,10 @@ __all__ = [
     "LimitError",
     "OverflowError_",
     "Pipeline",
+    "Placeholder",
     "ProgramError",
+    "Realization",
+    "Realizations",
     "RowChange",
     "Rows",
     "RuleError",
@@ -70,6 +78,7 @@ __all__ = [
 
 # Loaded on first use: `upshot --help` and `import upshot.syntax` need neither engine nor database.
 _HOMES = {
+    "Bounds": "upshot.revise.request",
     "ChangeSet": "upshot.database.changes",
     "Changes": "upshot.database.changes",
     "Database": "upshot.database.database",
@@ -80,6 +89,9 @@ _HOMES = {
     "Failure": "upshot.reasons.failure",
     "Firing": "upshot.active.firing",
     "Pipeline": "upshot.pipeline.run",
+    "Placeholder": "upshot.revise.placeholders",
+    "Realization": "upshot.database.realization",
+    "Realizations": "upshot.database.realize",
     "RowChange": "upshot.reasons.changed",
     "Rows": "upshot.core.rows",
     "Subscription": "upshot.database.watch",

@@ -27,6 +27,7 @@ from upshot.database.outbox import carry_out, log, settle_task
 from upshot.database.placement import PlacedEngine, Placement, placement_of
 from upshot.database.query import query
 from upshot.database.reading import Reading
+from upshot.database.realize import Revises
 from upshot.database.records import Records
 from upshot.database.redefine import redefine
 from upshot.database.register import register
@@ -42,7 +43,7 @@ from upshot.store.trouble import not_durable
 from upshot.syntax.ast import Activation, Directive, Program
 
 
-class Database(AsksWhy):
+class Database(AsksWhy, Revises):
     """Safe to share between threads: one writer at a time, readers see the last commit.
 
     >>> db = Database()

@@ -1,0 +1,131 @@
+"""A realisation: base changes that bring about what was asked for, and all that they bring about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from upshot.core.json_values import rows_to_json
+from upshot.core.schema import Role, Schema
+from upshot.database.changes import Changes
+from upshot.database.constraints import fact
+from upshot.database.what_if import WhatIf
+from upshot.revise.placeholders import Placeholder
+from upshot.revise.request import Request, Row
+
+
+@dataclass(frozen=True, slots=True)
+class Realization:
+    """`insert` and `delete` are rows by base relation, in which a `Placeholder` stands for some new value; `conditions`
+    are what built-ins demand of those. `effects` is what propagation found, with the placeholders' witnesses: the
+    change of every relation, the constraints it would violate (only such that warn), the rules it would fire."""
+
+    insert: Mapping[str, tuple[Row, ...]]
+    delete: Mapping[str, tuple[Row, ...]]
+    effects: WhatIf
+    cost: float
+    conditions: tuple[str, ...] = ()
+    placeholders: tuple[Placeholder, ...] = ()
+    request: Request = field(default_factory=lambda: Request(frozenset(), frozenset()))
+    schemas: Mapping[str, Schema] = field(default_factory=dict, repr=False)
+    version: int = 0
+
+    @property
+    def size(self) -> int:
+        """How many base rows it changes."""
+        return sum(map(len, (*self.insert.values(), *self.delete.values())))
+
+    @property
+    def side_effects(self) -> int:
+        """How many rows of views change that nobody asked for."""
+        return sum(1 for _, _, _, asked in self.view_changes() if not asked)
+
+    def view_changes(self) -> Iterator[tuple[str, str, Row, bool]]:
+        """The changes of views: sign, view, row, and whether the request names it."""
+        for name, change in self.effects.items():
+            if self.schemas[name].role is not Role.BASE:
+                for row in change.deleted.sorted():
+                    yield "-", name, row, (name, row) in self.request.delete
+                for row in change.inserted.sorted():
+                    yield "+", name, row, (name, row) in self.request.insert
+
+    def text(self) -> str:
+        """The base changes, one a line; what follows from them, what is open and what is violated as comments."""
+        lines = [f"-{self._fact(name, row)}" for name, rows in self.delete.items() for row in rows]
+        lines += [f"+{self._fact(name, row)}" for name, rows in self.insert.items() for row in rows]
+        lines += [f"// {each.name}: some new {each.type}" for each in self.placeholders]
+        lines += [f"// where {condition}" for condition in self.conditions]
+        for sign, name, row, asked in self.view_changes():
+            lines.append(f"// {'asked' if asked else 'also '}: {sign}{self._fact(name, row)}")
+        for name, witnesses in self.effects.violations.items():
+            lines += [f"// warns: {self._fact(name, row)}" for row in witnesses]
+        for firing in self.effects.firings:
+            lines.append(f"// fires: {firing.rule}")
+        return "\n".join(lines) or "// nothing to do: it is so already"
+
+    def json(self) -> str:
+        """The same as data."""
+        parts = {
+            "insert": self._rows(self.insert),
+            "delete": self._rows(self.delete),
+            "cost": json.dumps(self.cost),
+            "side_effects": json.dumps(self.side_effects),
+            "placeholders": json.dumps({each.name: str(each.type) for each in self.placeholders}),
+            "conditions": json.dumps(self.conditions),
+            "changes": _object({
+                name: _object({"insert": self._list(change.inserted), "delete": self._list(change.deleted)})
+                for name, change in self._views()
+            }),
+            "violations": self._rows({name: tuple(rows) for name, rows in self.effects.violations.items()}),
+        }  # fmt: skip
+        return _object(parts)
+
+    def filled(self, values: Mapping[str, Any]) -> tuple[dict[str, list[Row]], dict[str, list[Row]]]:
+        """The insertions and deletions with values for the placeholders, by name."""
+
+        def row_of(row: Row) -> Row:
+            return tuple(values[value.name] if isinstance(value, Placeholder) else value for value in row)
+
+        insert = {name: [row_of(row) for row in rows] for name, rows in self.insert.items()}
+        return insert, {name: list(rows) for name, rows in self.delete.items()}
+
+    def _views(self) -> list[tuple[str, Changes]]:
+        return [(name, change) for name, change in self.effects.items() if self.schemas[name].role is not Role.BASE]
+
+    def _named(self, row: Row) -> Row:
+        """The row with the names of placeholders for their witnesses."""
+        names = {each.witness: each for each in self.placeholders}
+        return tuple(names.get(value, value) for value in row)
+
+    def _fact(self, name: str, row: Row) -> str:
+        shown = self._named(row)
+        if not any(isinstance(value, Placeholder) for value in shown):
+            return fact(self.schemas[name], row)
+        parts = [
+            value.name if isinstance(value, Placeholder) else _constant(self.schemas[name], place, value)
+            for place, value in enumerate(shown)
+        ]
+        return f"{name}({', '.join(parts)})"
+
+    def _rows(self, rows: Mapping[str, tuple[Row, ...]]) -> str:
+        return _object({name: self._list(each) for name, each in rows.items()})
+
+    def _list(self, rows: Any) -> str:
+        listed = rows.sorted() if hasattr(rows, "sorted") else rows
+        return rows_to_json(
+            [tuple(v.name if isinstance(v, Placeholder) else v for v in self._named(r)) for r in listed]
+        )
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def _constant(schema: Schema, place: int, value: Any) -> str:
+    """One value as a program writes it."""
+    return fact(Schema("", (schema.columns[place],)), (value,))[1:-1]
+
+
+def _object(parts: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in parts.items()) + "}"

@@ -1,0 +1,1 @@
+"""The other direction: which base changes make derived facts true or false."""

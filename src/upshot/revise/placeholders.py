@@ -1,0 +1,76 @@
+"""Values that do not occur yet: a placeholder, and a witness that stands for it while a realisation is proven."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from upshot.core.types import Kind, Type
+
+_FAR = 7_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """Some new value of a type, which the user fills in. `witness` is the value it was proven with."""
+
+    name: str
+    type: Type
+    witness: Any
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def witnesses(number: int, type: Type, near: Iterable[Any] = ()) -> Iterator[Any]:
+    """Values for the placeholder of this number, the most unusual first, then some that lie beside others."""
+    yield from _unusual(number, type)
+    for value in near:
+        yield from _beside(value, number, type)
+
+
+def _unusual(number: int, type: Type) -> Iterator[Any]:
+    match type.kind:
+        case Kind.NUMBER:
+            yield from (_FAR + number, -_FAR - number)
+        case Kind.UNSIGNED:
+            yield _FAR + number
+        case Kind.FLOAT:
+            yield from (_FAR + number + 0.5, -_FAR - number - 0.5)
+        case Kind.SYMBOL:
+            yield f"new value {number}"
+        case Kind.DATE:
+            yield from (datetime.date(9000, 1, 1) + datetime.timedelta(number), datetime.date(2, 1, 1 + number % 28))
+        case Kind.TIMESTAMP:
+            for year in (9000, 2):
+                yield datetime.datetime(year, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(days=number)
+        case Kind.DECIMAL:
+            largest = Decimal(10) ** (type.precision - type.scale) - 1
+            yield from (largest - number, number - largest)
+        case Kind.BOOLEAN:
+            return
+
+
+def _beside(value: Any, number: int, type: Type) -> Iterator[Any]:
+    """Values just above and just below one, as a comparison may want them."""
+    step: Any
+    match type.kind:
+        case Kind.NUMBER | Kind.UNSIGNED:
+            step = number
+        case Kind.FLOAT:
+            step = number / 1024
+        case Kind.DECIMAL:
+            step = Decimal(number).scaleb(-type.scale)
+        case Kind.DATE | Kind.TIMESTAMP:
+            step = datetime.timedelta(days=number)
+        case Kind.SYMBOL:
+            yield f"{value} {number}"
+            return
+        case Kind.BOOLEAN:
+            return
+    yield value + step
+    if type.kind is not Kind.UNSIGNED or value >= step:
+        yield value - step

@@ -1,0 +1,62 @@
+"""The realisations found are the minimal ones among all base updates over a finite domain.
+
+UPSHOT_CASES sets how many cases run, UPSHOT_SEED which ones.
+"""
+
+from __future__ import annotations
+
+import upshot
+from tests.properties.settings import case_count, seed_of
+from tests.revise.brute_force import Update, minimal_realizations
+from tests.revise.random_requests import Case, Fact, random_case
+from upshot.core.errors import ProgramError
+from upshot.revise.request import Bounds
+
+
+def opened(case: Case) -> upshot.Database:
+    """A database with the facts of the case; violations that are there from the start are kept."""
+    db = upshot.connect()
+    db.define(case.text + "\n.deny d existing=keep" * (".deny d(" in case.text))
+    with db.transaction() as tx:
+        for name, row in sorted(case.facts):
+            tx.insert(name, [row])
+    return db
+
+
+def found(db: upshot.Database, case: Case, bounds: Bounds) -> list[Update]:
+    answer = db.realize(_given(case.insert), _given(case.delete), bounds=bounds)
+    return [(_facts(each.insert), _facts(each.delete)) for each in answer]
+
+
+def _given(facts: tuple[Fact, ...]) -> dict[str, list[tuple[int, ...]]]:
+    given: dict[str, list[tuple[int, ...]]] = {}
+    for name, row in facts:
+        given.setdefault(name, []).append(row)
+    return given
+
+
+def _facts(rows: object) -> frozenset[Fact]:
+    return frozenset((name, row) for name, each in rows.items() for row in each)  # type: ignore[attr-defined]
+
+
+def compare(case: Case) -> int:
+    """How many realisations there are; fails if they are not those of brute force, smallest first."""
+    try:
+        db = opened(case)
+    except (ProgramError, upshot.Error) as error:
+        if isinstance(error, ProgramError) or error.code == "constraint-violated":
+            return -1
+        raise
+    with db:
+        listed = found(db, case, Bounds(new_constants=0, constants=case.domain, rounds=1000, seconds=300))
+    expected = minimal_realizations(case)
+    assert len(listed) == len(set(listed)), "each once"
+    assert set(listed) == expected, (case, set(listed) ^ expected)
+    sizes = [len(insert) + len(delete) for insert, delete in listed]
+    assert sizes == sorted(sizes), "the smallest first"
+    return len(listed)
+
+
+def test_realizations_are_the_minimal_ones_among_all_base_updates() -> None:
+    counts = [compare(random_case(seed_of("brute force", number))) for number in range(case_count(10, least=20))]
+    assert sum(count > 0 for count in counts) > len(counts) // 4, "most cases say something"
