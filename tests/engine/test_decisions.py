@@ -55,6 +55,35 @@ def test_a_policy_that_always_follows(policy: str, strategy: str) -> None:
         db.verify()
 
 
+def test_views_that_are_not_stored_are_computed_whole_where_their_policy_is_full() -> None:
+    with loaded("strategy=epf policy=full") as db:
+        with db.transaction() as tx:
+            tx.delete("edge", CHAINS[:2])
+        assert "computed anew: policy full" in decision(tx)
+        assert len(tx.changes["path"].deleted) == 9 + 8
+        db.verify()
+
+
+def test_less_than_half_is_followed_where_nothing_is_known_yet() -> None:
+    with loaded("materialized=false") as db:
+        with db.transaction() as tx:
+            tx.delete("edge", CHAINS[::3])
+        assert "followed: less than half changed" in decision(tx)
+
+
+def test_explain_tells_the_estimates_before_anything_changes() -> None:
+    for policy, told in (("auto", "computed anew from"), ("strict", "followed whatever changes: policy strict")):
+        with loaded(f"policy={policy}") as db:
+            (line,) = [line for line in str(db.explain("path")).splitlines() if "expected steps: " in line]
+            assert told in line
+    with loaded("") as db:
+        before = db.explain("path").as_dict()["relations"]["path"]["plan"]
+        size = int(before.rsplit(" deleted ones", 1)[0].rsplit(" ", 1)[1].replace(",", ""))
+        with db.transaction() as tx:
+            tx.delete("edge", CHAINS[: size + 1])
+        assert "computed anew" in decision(tx)
+
+
 def test_what_earlier_changes_took_counts() -> None:
     with loaded("strategy=maintenance") as db:
         with db.transaction() as tx:

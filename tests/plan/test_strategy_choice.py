@@ -114,6 +114,9 @@ def test_a_view_that_is_not_to_be_stored_is_computed_on_demand_with_all_that_onl
     assert "materialized=false" in plan.strategies["flat"].reasons[0]
     assert plan.on_demand.unstored >= {"flat"}
     assert "rec" not in plan.on_demand.strategies
+    others = [[name for name, _ in compiled(PROGRAM + f".view {v} materialized=false").strategies[v].others]
+              for v in ("flat", "rec")]  # fmt: skip
+    assert others == [["rod", "differencing", "propagation", stored] for stored in ("counting", "maintenance")]
 
 
 def test_a_view_over_one_on_demand_is_on_demand_too_and_keeps_a_copy() -> None:

@@ -49,6 +49,40 @@ class Experience:
 
 
 @dataclass(frozen=True, slots=True)
+class Estimate:
+    """Steps that following one inserted row, following one deleted row, and computing everything anew would take.
+
+    >>> print(estimate(1000, 50_000, Experience()))
+    expected steps: 100 for an inserted row, 200 for a deleted one, 102,000 for all anew
+    """
+
+    inserted: float
+    deleted: float
+    anew: float
+
+    def __str__(self) -> str:
+        came, went = f"{self.inserted:,.0f} for an inserted row", f"{self.deleted:,.0f} for a deleted one"
+        return f"expected steps: {came}, {went}, {self.anew:,.0f} for all anew"
+
+    def described(self, policy: str) -> str:
+        """With the size of a change from which on `auto` computes everything anew."""
+        if policy != "auto":
+            return f"{self}; followed whatever changes: policy {policy}"
+        come, gone = (max(FEW, int(self.anew / max(each, 1.0)) + 1) for each in (self.inserted, self.deleted))
+        return f"{self}; computed anew from {come:,} inserted rows or {gone:,} deleted ones on"
+
+
+def estimate(read: int, held: int, experience: Experience) -> Estimate:
+    """From earlier runs; before there are any, from the rows that a component reads and holds."""
+    share = max(1.0, held / max(read, 1))
+    # A row deleted is over-deleted, looked for again and perhaps put back; one inserted is only inserted.
+    inserting = experience.per_inserted if experience.per_inserted is not None else 2 * share
+    deleting = experience.per_deleted if experience.per_deleted is not None else 4 * share
+    per_row = experience.per_row if experience.per_row is not None else 2.0
+    return Estimate(inserting, deleting, per_row * (read + held))
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """What was done and what both ways were expected to take, in steps."""
 
@@ -72,13 +106,9 @@ def decide(policy: str, situation: Situation, experience: Experience) -> Decisio
     >>> decide("incremental", Situation(500, 500, 1000, 50_000), Experience()).recompute
     False
     """
-    share = max(1.0, situation.held / max(situation.read, 1))
-    # A row deleted is over-deleted, looked for again and perhaps put back; one inserted is only inserted.
-    inserting = experience.per_inserted if experience.per_inserted is not None else 2 * share
-    deleting = experience.per_deleted if experience.per_deleted is not None else 4 * share
-    following = situation.inserted * inserting + situation.deleted * deleting
-    per_row = experience.per_row if experience.per_row is not None else 2.0
-    recomputing = per_row * (situation.read + situation.held)
+    expected = estimate(situation.read, situation.held, experience)
+    following = situation.inserted * expected.inserted + situation.deleted * expected.deleted
+    recomputing = expected.anew
     if policy != "auto":
         return Decision(False, following, recomputing, f"policy {policy}")
     if situation.changed < FEW:

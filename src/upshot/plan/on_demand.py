@@ -16,6 +16,8 @@ STRATEGIES = ("rod", "epf", "propagation", "differencing")
 DEFAULT = "epf"
 """For a view that is not to be stored and whose strategy is left open."""
 
+_WHY_DEFAULT = "each row that may come or go is proven once, and what does not goes no further"
+
 _NEEDS_ROWS = ("maintenance", "counting", "production", "recompute", "bf")
 
 
@@ -52,6 +54,20 @@ def views_on_demand(checked: CheckedProgram, normal: CheckedProgram, problems: l
     return OnDemand(made.strategies, kept, reasons, frozenset(made.started) - kept, nervous)
 
 
+def runners_up(checked: CheckedProgram, view: str, *, recursive: bool) -> tuple[tuple[str, str], ...]:
+    """The other strategies for a view that is not to be stored and leaves open how, and why not; nothing for others."""
+    options = checked.options.get(view)
+    if options is None or options.strategy != "auto" or options.materialized is not False:
+        return ()
+    stored = "maintenance" if recursive else "counting"
+    return (
+        ("rod", "would take away more than goes, and prove what stays: it pays when deletions come in bulk"),
+        ("differencing", "would go level by level: it pays when many conditions share what lies below them"),
+        ("propagation", "would take a step for every operator of a rule"),
+        (stored, "would store its rows, and touch least; `materialized=true` asks for it"),
+    )
+
+
 class _Marking:
     def __init__(self, checked: CheckedProgram, normal: CheckedProgram, problems: list[Diagnostic]) -> None:
         self._checked, self._problems = checked, problems
@@ -79,7 +95,9 @@ class _Marking:
             elif options.materialized is False and options.strategy == "production":
                 self._start(layer, view)
             elif options.materialized is False and options.strategy == "auto":
-                self._mark(layer, DEFAULT, f"`.view {view} materialized=false`: its rows are asked for when needed")
+                told = f"`.view {view} materialized=false`: its rows are asked for when needed"
+                self._mark(layer, DEFAULT, told)
+                self.reasons[view] = (told, _WHY_DEFAULT)
             elif options.materialized is False:
                 self._refuse(
                     view, f"view `{view}` asks not to be stored, but `{options.strategy}` works on stored rows"

@@ -10,7 +10,7 @@ from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import ProgramError
 from upshot.core.schema import Role
 from upshot.plan.choice import Choice, choose, read_by
-from upshot.plan.on_demand import OnDemand, views_on_demand
+from upshot.plan.on_demand import OnDemand, runners_up, views_on_demand
 from upshot.plan.production_views import served_by_production
 from upshot.rewrite import (
     MaintenanceProgram,
@@ -95,10 +95,10 @@ def compile_program(checked: CheckedProgram) -> ProgramPlan:
         recursive = any(name in views for clause in clauses for name in read_by(clause))
         if views[0] in on_demand.strategies:
             strategy = on_demand.strategies[views[0]]
-            choices |= {
-                view: Choice(view, _named(view, on_demand), on_demand.reasons[view], policy=_policy(checked, view))
-                for view in views
-            }
+            for view in views:
+                others = runners_up(checked, view, recursive=recursive)
+                named, reasons = _named(view, on_demand), on_demand.reasons[view]
+                choices[view] = Choice(view, named, reasons, others, policy=_policy(checked, view))
             components.append(_on_demand(views, clauses, strategy, recursive))
             continue
         for view in views:

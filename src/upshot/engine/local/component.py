@@ -17,7 +17,7 @@ from upshot.engine.local.runner import Runner
 from upshot.engine.local.storage import Storage, Table
 from upshot.engine.work import ViewWork
 from upshot.plan.component_plans import stage_plans, stages_of
-from upshot.plan.cost import Experience, Situation, decide
+from upshot.plan.cost import Experience, Situation, decide, estimate
 from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
 from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_changes import RuleChange
@@ -280,6 +280,9 @@ class Component:
         for stage in stages_of(self.plan):
             lines.append(f"{stage}:")
             lines += [f"  {line}" for plan in self.plans(stage) for line in str(plan).split("\n")]
+        if self.plan.strategy in ("maintenance", "bf"):
+            now = self._situation()
+            lines.append(estimate(now.read, now.held, self._experience).described(self.plan.policy))
         return "\n".join(lines)
 
     def release(self) -> None:

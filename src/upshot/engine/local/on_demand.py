@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,10 +131,13 @@ class OnDemandViews:
         """Whether to follow the change, or to compute both states whole and compare. Until it is known what that takes,
         only for a change of most that there is."""
         policies = {self._plan.strategies[view].policy for view in self.strategies}
-        is_open = policies == {"auto"}
-        if self._experience.per_row is None and 2 * situation.changed <= situation.read:
-            is_open = False
-        return decide("auto" if is_open else "incremental", situation, self._experience)
+        if policies == {"full"}:
+            return replace(decide("incremental", situation, self._experience), recompute=True, reason="policy full")
+        policy = next(each for each in ("strict", "incremental", "auto") if each in policies)
+        if policy == "auto" and self._experience.per_row is None and 2 * situation.changed <= situation.read:
+            told = "less than half changed, and what computing all takes is not known yet"
+            return replace(decide("incremental", situation, self._experience), reason=told)
+        return decide(policy, situation, self._experience)
 
     def _situation(self, changed: Collection[str]) -> Situation:
         """As if the views had as many rows as what changes below them: how many they have is not known."""

@@ -35,6 +35,7 @@ from upshot.engine.spark.statements import Kind, Statement, key_conflicts, sifte
 from upshot.engine.spark.tables import Table, TableStatistics
 from upshot.engine.work import Work
 from upshot.plan.component_plans import stage_plans, stages_of
+from upshot.plan.cost import Experience, estimate
 from upshot.plan.following import afresh_on_demand, counted, followed_on_demand, following, remade
 from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan
@@ -438,6 +439,9 @@ class SparkEngine:
             lines.append(f"{stage}:")
             plans = stage_plans(component, stage, statistics)
             lines += [f"  {line}" for plan in plans for line in str(plan).split("\n")]
+        if component.strategy in ("maintenance", "bf"):
+            read, held = (sum(self._now.tables[n].size for n in names) for names in (component.reads, component.views))
+            lines.append(estimate(read, held, Experience()).described(component.policy))
         return "\n".join(lines)
 
     def close(self) -> None:
