@@ -82,6 +82,23 @@ def test_what_is_known_is_not_asked_for_again() -> None:
     assert asked[True] < asked[False]
 
 
+@pytest.mark.parametrize("left_out", ["event_paths", "partial_evaluation"])
+def test_each_of_the_two_is_missed_by_itself(left_out: str) -> None:
+    found = []
+    for kept in (list(NAMES), [name for name in NAMES if name != left_out]):
+        with loaded(REACH, kept) as db:
+            with db.transaction() as tx:
+                tx.insert("edge", [(1060, 2000), (60, 3000)])
+            with db.transaction() as gone:
+                gone.delete("edge", [(30, 31)])
+            told = [sorted(plain(each.changes["far"].inserted)) for each in (tx, gone)]
+            found.append((told, sum(each.stats.probed + each.stats.derived for each in (tx, gone))))
+            db.verify()
+    (told, least), (also, more) = found
+    assert told == also == [[(3000,)], []]
+    assert 2 * least < more
+
+
 def test_joining_from_what_is_bound_outward_touches_less() -> None:
     text = """
     .decl edge(x: number, y: number) .decl all_pairs(x: number, y: number) .decl two(x: number, z: number)

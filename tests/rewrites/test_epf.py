@@ -10,6 +10,7 @@ from upshot.rewrite import normal_form
 from upshot.rewrite.changes_on_demand import changes_on_demand
 from upshot.rewrite.demand import DemandProgram, Held
 from upshot.syntax import parse
+from upshot.syntax.ast import Atom
 
 TC = """
 .decl edge(x: symbol, y: symbol)
@@ -54,6 +55,44 @@ def test_the_trace_of_the_example() -> None:
     assert found.relations["tc_minus_potential"] - found.minus["tc"] == {("a", "d")}
     assert found.minus["tc"] == {("b", "d"), *leaves}
     assert found.plus["tc"] == set()
+
+
+def test_the_calls_of_figure_3_in_their_order() -> None:
+    """Three of `select`, four of `propagate_filter`; the paper counts two and three, leaving out the empty one. Each
+    call is a propagation rule over one set of changes, proven in the new state; depth first, as in the paper."""
+    program = normal(TC)
+    made = changes_on_demand(program, {"tc": "epf"})
+    old, new = (stored_rows(program, {"edge": rows}) for rows in (EDGES, EDGES - {("b", "d")}))
+    rules = [rule for rule in made.rules if rule.clause.head.relation == "tc_minus_potential"]
+    known: set[Row] = set()
+    calls: list[tuple[str, set[Row], set[Row], set[Row], set[Row]]] = []
+    selected: list[set[Row]] = []
+
+    def select(driver: str, updates: set[Row]) -> None:
+        selected.append(updates)
+        for rule in rules:
+            first = rule.clause.body[0]
+            if isinstance(first, Atom) and first.relation == driver:
+                potential = set(derived(rule, {"edge": old["edge"], "tc": old["tc"], driver: updates}))
+                disqualified = (potential - known) & new["tc"]
+                found = potential - known - disqualified
+                assert rule.source is not None
+                calls.append((print_clause(rule.source), updates, potential, disqualified, found))
+                if found:
+                    known.update(found)
+                    select("tc_minus", found)
+
+    select("edge_del", {("b", "d")})
+    base, step = "tc(X, Y) :- edge(X, Y).", "tc(X, Y) :- tc(X, W), edge(W, Y)."
+    bd, ad, leaves = {("b", "d")}, {("a", "d")}, {("b", f"e{i}") for i in range(LEAVES)}
+    assert calls == [
+        (base, bd, bd, set(), bd),
+        (step, bd, leaves, set(), leaves),
+        (step, leaves, set(), set(), set()),
+        (step, bd, ad, ad, set()),
+    ]
+    assert len(selected) == 3
+    assert known == old["tc"] - new["tc"]
 
 
 def test_what_is_disqualified_goes_nowhere_and_other_components_are_never_read() -> None:
