@@ -15,13 +15,16 @@ from upshot.core.errors import UsageError
 from upshot.rewrite import bf, counting, maintenance, normal_form, print_maintenance, print_production, production
 from upshot.rewrite.changes_on_demand import ALGORITHMS, changes_on_demand
 from upshot.rewrite.magic_sets import magic_sets
+from upshot.rewrite.operators import operators
 from upshot.rewrite.print_demand import print_demand
 from upshot.rewrite.print_propagation import print_propagation
+from upshot.rewrite.print_view_updates import print_view_updates
 from upshot.rewrite.questions import about_clauses
+from upshot.rewrite.view_updates import view_updates
 from upshot.syntax import parse_query
 from upshot.syntax.ast import Atom, Call
 
-_HERE = ("maintenance", "counting", "bf", "production", *ALGORITHMS, "magic")
+_HERE = ("maintenance", "counting", "bf", "production", *ALGORITHMS, "magic", "view-update")
 _WITHOUT_RULES = ("recompute", "auto")
 
 
@@ -41,6 +44,9 @@ def rewrite(terminal: Terminal, file: Path, strategy: str, view: str | None, que
 
 
 def _rules(strategy: str, normal: CheckedProgram, view: str | None) -> str:
+    if strategy == "view-update":
+        views = [name for layer in normal.strata for name in layer]
+        return print_view_updates(view_updates(operators(normal, views), view))
     if strategy == "production":
         return print_production(production(normal), view=view)
     if strategy == "propagation":
