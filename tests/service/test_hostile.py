@@ -107,6 +107,16 @@ def test_a_bad_body_is_refused_in_the_one_shape(service: Running, path: str) -> 
     assert service.request("GET", "/views/edge")[1]["rows"] == [["a", "b"]]
 
 
+@pytest.mark.parametrize("notes", ['{"x": "\\ud800"}', '{"\\udfff": 1}', '{"x": [["\\ud800"]]}'])
+def test_notes_that_no_store_can_hold_are_refused(tmp_path: Path, notes: str) -> None:
+    database = upshot.connect(tmp_path / "store")
+    database.define(CLOSURE)
+    with Running(database) as running:
+        body = f'{{"insert": {{"edge": [["a", "b"]]}}, "meta": {notes}}}'.encode()
+        assert refused(talk(running.port, post("/transactions", body))) == "bad-request"
+        assert running.request("GET", "/views/edge")[1]["rows"] == []
+
+
 @pytest.mark.parametrize("path", PATHS)
 def test_a_bad_address_is_refused_in_the_one_shape(service: Running, path: str) -> None:
     answer = talk(service.port, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n\r\n".encode())

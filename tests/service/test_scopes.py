@@ -145,13 +145,15 @@ def test_a_token_that_writes_blindly_learns_nothing_of_what_is_there(bank: Runni
     status, found = send(bank, "blind", "POST", "/transactions", known)
     assert (status, "DE-secret" in found, "key-violation" in found) == (409, False, True)
     assert '"violations":{}' in found
+    assert '"kind":"ConstraintError"' in found
     # Whether a row was there shows neither in the changes nor in the version.
-    versions = []
+    versions = [bank.database.version]
     for row in (["alice-secret", "bob-secret", 770077], ["new", "newer", 1]):
         status, found = send(bank, "blind", "POST", "/transactions", {"insert": {"transfer": [row]}})
         assert (status, '"changes":{}' in found) == (200, True)
         versions.append(json.loads(_without_ids(found))["version"])
-    assert versions[1] == versions[0] + 1 == bank.database.version
+    assert versions == [versions[0], versions[0] + 1, bank.database.version]
+    assert bank.database.version == versions[0] + 2
     rejected = {"insert": {"account": [["mallory-secret", "x"]]}}
     status, found = send(bank, "blind", "POST", "/transactions", rejected)
     assert (status, "launderer" in found, "constraint-violated" in found) == (409, False, True)

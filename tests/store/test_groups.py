@@ -78,6 +78,21 @@ def test_a_transaction_of_a_group_that_fails_fails_alone(db: upshot.Database) ->
     db.verify()
 
 
+def test_notes_that_cannot_be_written_fail_their_transaction_and_not_the_group(root: Path) -> None:
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with upshot.connect(root) as db:
+        db.define(PATHS)
+        with db.group() as group:
+            for notes in ({"x": "\ud800"}, {"\ud800": 1}, {"x": float("nan")}, {"x": deep}):
+                with pytest.raises(upshot.UsageError, match="cannot be written as JSON"), group.transaction(meta=notes):
+                    pass
+            with group.transaction(meta={"x": "é"}) as tx:
+                tx.insert("edge", [(1, 2)])
+        assert set(db.rows("edge")) == {(1, 2)}
+
+
 def test_a_group_whose_block_fails_never_happened(db: upshot.Database) -> None:
     insert_first(db)
     before, events = state(db), []

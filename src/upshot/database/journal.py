@@ -232,7 +232,10 @@ def meta_text(meta: object) -> str | None:
             "`meta` takes a mapping with names as keys", code="wrong-argument", help='as in meta={"source": "import"}'
         )
     try:
-        return json.dumps(dict(meta), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError) as error:
+        text = json.dumps(dict(meta), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        # Found out here and not by the write: that one is of a whole group, and would fail all of it.
+        text.encode()
+        return text
+    except (TypeError, ValueError, RecursionError) as error:
         message = f"`meta` cannot be written as JSON: {error}"
         raise UsageError(message, code="wrong-argument", help="use text, numbers, lists and mappings") from None

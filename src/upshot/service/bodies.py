@@ -141,7 +141,7 @@ def _require_notes(meta: Any) -> None:
     if not isinstance(meta, dict) or RESERVED in meta:
         raise _bad(f"`meta` is an object without the key `{RESERVED}`")
     try:
-        text = json.dumps(meta, allow_nan=False, default=_number)
+        text = json.dumps(meta, ensure_ascii=False, allow_nan=False, default=_number)
         text.encode()
     except (TypeError, ValueError, RecursionError):
         raise _bad("`meta` cannot be kept") from None

@@ -41,7 +41,7 @@ def disclosed(error: Error, scopes: Scopes) -> dict[str, Any]:
     message, hint = _in_general(error)
     hidden = Error(message, code=error.code, help=hint)
     hidden.retryable = error.retryable
-    return error_body(hidden)
+    return error_body(hidden, kind=type(error).__name__)
 
 
 def _violations(error: ConstraintError, scopes: Scopes) -> dict[str, Any]:
@@ -53,7 +53,8 @@ def _violations(error: ConstraintError, scopes: Scopes) -> dict[str, Any]:
         return error_body(error, details)
     what = "a key" if error.code == "key-violation" else "a constraint"
     hint = "nothing was committed; the witnesses that this token may read are in `details`"
-    return error_body(Error(f"the transaction violates {what}", code=error.code, help=hint), details)
+    hidden = Error(f"the transaction violates {what}", code=error.code, help=hint)
+    return error_body(hidden, details, kind=type(error).__name__)
 
 
 def _in_general(error: Error) -> tuple[str, str]:

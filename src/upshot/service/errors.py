@@ -74,8 +74,8 @@ def status_of(error: Error) -> int:
             return 409 if error.code == "vetoed" else 500
 
 
-def error_body(error: Error, details: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The error as it is sent."""
+def error_body(error: Error, details: Mapping[str, Any] | None = None, kind: str = "") -> dict[str, Any]:
+    """The error as it is sent; `kind` is the class that it stands for, if that is not its own."""
     found: dict[str, Any] = {
         "code": error.code,
         "message": error.message,
@@ -83,7 +83,7 @@ def error_body(error: Error, details: Mapping[str, Any] | None = None) -> dict[s
         "retryable": error.retryable,
     }
     if not isinstance(error, Refused):
-        found["kind"] = type(error).__name__
+        found["kind"] = kind or type(error).__name__
     if details is None and isinstance(error, Refused):
         details = error.details
     if details is not None:

@@ -53,10 +53,10 @@ def refuse_unsafe(settings: Settings, *, has_tokens: bool) -> None:
         raise UsageError("TLS needs a certificate and its key", code="wrong-argument", help=hint)
     if is_loopback(settings.host) or settings.insecure:
         return
-    missing = [words for words, there in (("tokens", has_tokens), ("TLS", settings.tls)) if not there]
+    missing = [words for words, there in (("no tokens", has_tokens), ("no TLS", settings.tls)) if not there]
     if missing:
         raise UsageError(
-            f"`{settings.host}` can be reached from elsewhere, and there is no {' and no '.join(missing)}",
+            f"`{settings.host}` can be reached from elsewhere, with {' and '.join(missing)}",
             code="unsafe-address",
             help="give `--tokens FILE`, `--tls-cert` and `--tls-key`; `--insecure` if something else protects it",
         )

@@ -16,7 +16,7 @@ from upshot.core.schema import Schema
 from upshot.database.database import Database
 from upshot.database.transaction import Transaction
 from upshot.service.answers import count_rows, json_response, readable_changes, readable_firings, readable_rows
-from upshot.service.bodies import PARTS, TransactionBody, plain, read_object, transaction_body
+from upshot.service.bodies import PARTS, RESERVED, TransactionBody, plain, read_object, transaction_body
 from upshot.service.errors import Refused
 from upshot.service.idempotency import sent
 from upshot.service.openapi import ERRORS, TRANSACTION, WHAT_IF, Outcome, WhatIfAnswer, body_of
@@ -67,7 +67,7 @@ def _notes(body: TransactionBody, scopes: Scopes) -> Mapping[str, Any] | None:
     not tell whether a row was there to those who may not know."""
     if body.meta is not None:
         return plain(body.meta)
-    return None if scopes.may_read_all(body.relations) else {}
+    return None if scopes.may_read_all(body.relations) else {RESERVED: {"token": scopes.name}}
 
 
 def _refusing(body: TransactionBody, scopes: Scopes) -> Any:
