@@ -21,6 +21,7 @@ from upshot.service.hub import Hub
 from upshot.service.service import Service
 from upshot.service.settings import Settings
 from upshot.service.streams import RingBounds
+from upshot.service.wire import BoundedHttp
 
 CLOSURE = """
 .decl edge(x: symbol, y: symbol)
@@ -52,8 +53,9 @@ class Running:
         self._socket.bind(("127.0.0.1", port))
         self.port = self._socket.getsockname()[1]
         config = uvicorn.Config(
-            create_app(self.service), log_level="error", timeout_graceful_shutdown=1, access_log=False, loop="asyncio"
-        )
+            create_app(self.service), log_level="error", timeout_graceful_shutdown=1, access_log=False, loop="asyncio",
+            http=BoundedHttp,
+        )  # fmt: skip
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()

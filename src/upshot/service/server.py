@@ -20,6 +20,7 @@ from upshot.service.app import create_app
 from upshot.service.service import Service
 from upshot.service.settings import Settings
 from upshot.service.warming import warming
+from upshot.service.wire import BoundedHttp
 
 
 class Server(uvicorn.Server):
@@ -92,6 +93,7 @@ def serve(service: Service, bound: socket.socket, listening: Callable[[str], Non
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        http=BoundedHttp,
         ws="none",
         lifespan="on",
         backlog=2_048,
