@@ -32,6 +32,7 @@ COMMANDS = (
     "why",
     "why-not",
     "what-if",
+    "update",
     "verify",
     "backup",
     "repl",

@@ -5,6 +5,8 @@ UPSHOT_CASES sets how many cases run, UPSHOT_SEED which ones.
 
 from __future__ import annotations
 
+import pytest
+
 import upshot
 from tests.properties.settings import case_count, seed_of
 from tests.revise.brute_force import Update, minimal_realizations
@@ -15,11 +17,14 @@ from upshot.revise.request import Bounds
 
 def opened(case: Case) -> upshot.Database:
     """A database with the facts of the case; violations that are there from the start are kept."""
+    rules, _, constraint = case.text.partition(".deny")
     db = upshot.connect()
-    db.define(case.text + "\n.deny d existing=keep" * (".deny d(" in case.text))
+    db.define(rules)
     with db.transaction() as tx:
         for name, row in sorted(case.facts):
             tx.insert(name, [row])
+    if constraint:
+        db.define(f".deny{constraint}\n.deny d existing=keep")
     return db
 
 
@@ -43,10 +48,8 @@ def compare(case: Case) -> int:
     """How many realisations there are; fails if they are not those of brute force, smallest first."""
     try:
         db = opened(case)
-    except (ProgramError, upshot.Error) as error:
-        if isinstance(error, ProgramError) or error.code == "constraint-violated":
-            return -1
-        raise
+    except ProgramError:
+        return -1
     with db:
         listed = found(db, case, Bounds(new_constants=0, constants=case.domain, rounds=1000, seconds=300))
     expected = minimal_realizations(case)
@@ -57,6 +60,7 @@ def compare(case: Case) -> int:
     return len(listed)
 
 
+@pytest.mark.slow
 def test_realizations_are_the_minimal_ones_among_all_base_updates() -> None:
-    counts = [compare(random_case(seed_of("brute force", number))) for number in range(case_count(10, least=20))]
+    counts = [compare(random_case(seed_of("brute force", number))) for number in range(case_count(20, least=10))]
     assert sum(count > 0 for count in counts) > len(counts) // 4, "most cases say something"

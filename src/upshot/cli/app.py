@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from upshot.cli.outcome import finish
+from upshot.cli.requests import RequestCommand
 from upshot.cli.serving import serve, token
 from upshot.cli.settings import Engine, Format, OnError
 from upshot.cli.terminal import Terminal
@@ -279,6 +280,46 @@ def what_if(
         from upshot.cli.commands.what_if import what_if
 
         return what_if(terminal, file, fact_dir, changes, actions, engine)
+
+    finish(body, format)
+
+
+@app.command(cls=RequestCommand)
+def update(
+    file: ProgramFile,
+    request: Annotated[
+        list[str],
+        typer.Argument(metavar="+ROW|-ROW...", show_default=False, help="'+p(2)' is to be there, '-q(3)' is not."),
+    ],
+    fact_dir: FactDir = None,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="At most so many.")] = None,
+    frozen: Annotated[
+        list[str] | None, typer.Option("--frozen", metavar="RELATION", help="Not to be touched; +R or -R: not so.")
+    ] = None,
+    cost: Annotated[
+        list[str] | None, typer.Option("--cost", metavar="RELATION=N", help="The price of one change, as in -R=5.")
+    ] = None,
+    new_values: Annotated[
+        int, typer.Option("--new-values", metavar="N", min=0, help="How many new values one may need.")
+    ] = 2,
+    seconds: Annotated[float, typer.Option("--seconds", metavar="S", min=0, help="How long to look.")] = 10,
+    least: Annotated[
+        bool, typer.Option("--least-side-effects", help="Look for all, and show those first that change least else.")
+    ] = False,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Commit the first one. FILE is the folder of a database.")
+    ] = False,
+    actions: ActionFile = None,
+    engine: EngineOption = Engine.AUTO,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Find the base changes that make rows of views come or go. FILE may be the folder of a database."""
+
+    def body(terminal: Terminal) -> int:
+        from upshot.cli.commands.update import Wishes, update
+
+        wishes = Wishes(limit, frozen or (), cost or (), new_values, seconds, least, apply)
+        return update(terminal, file, request, fact_dir, wishes, actions, engine)
 
     finish(body, format)
 

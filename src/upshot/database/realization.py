@@ -58,7 +58,7 @@ class Realization:
         lines += [f"// {each.name}: some new {each.type}" for each in self.placeholders]
         lines += [f"// where {condition}" for condition in self.conditions]
         for sign, name, row, asked in self.view_changes():
-            lines.append(f"// {'asked' if asked else 'also '}: {sign}{self._fact(name, row)}")
+            lines.append(f"// {'asked: ' if asked else 'also:  '}{sign}{self._fact(name, row)}")
         for name, witnesses in self.effects.violations.items():
             lines += [f"// warns: {self._fact(name, row)}" for row in witnesses]
         for firing in self.effects.firings:

@@ -103,11 +103,14 @@ class Realizations(Iterator[Realization]):
     def _proven(self, branch: Branch) -> Realization | None:
         """The realisation with its effects, if propagation and the rules of the database confirm it."""
         insert, delete = self._shown(branch.insert), self._shown(branch.delete)
-        effects = what_if(self._state, insert, delete)
-        objection = objection_to(self._state, self._request, effects)
-        if objection:
-            self._unproven.append(objection)
-            return None
+        # The search has propagated it already and seen that the request holds; only rules of users have not had a say.
+        effects = None if self._state.compiled.checked.rules else self._world.effects(branch.insert, branch.delete)
+        if effects is None:
+            effects = what_if(self._state, insert, delete)
+            objection = objection_to(self._state, self._request, effects)
+            if objection:
+                self._unproven.append(objection)
+                return None
         price = self._preferences.price
         cost = sum(price(n, INSERT) for n, _ in branch.insert) + sum(price(n, DELETE) for n, _ in branch.delete)
         names = {each.witness: each for each in branch.placeholders}
@@ -147,7 +150,21 @@ class Realizations(Iterator[Realization]):
                 return BOUNDED, f"none found within {'; '.join(free.limits.reached)}, with {names} frozen or not"
         if self._unproven:
             return NONE, f"none exists: {self._unproven[0]}"
-        return NONE, "none exists: every way to bring it about contradicts the request or a constraint"
+        return NONE, f"none exists: {self._dead_end()}"
+
+    def _dead_end(self) -> str:
+        """Why the branches came to nothing: a constraint first, then what was asked for."""
+        checked = self._state.compiled.checked
+        ends = [key for key in self._search.dead_ends if key[0] in self._state.schemas]
+        broken = next((name for name, _ in ends if name in checked.constraints), None)
+        if broken is not None:
+            return f"the constraint `{broken}` would be violated beyond repair"
+        asked = [key for key in ends if key in self._request.insert or key in self._request.delete]
+        for name, row in (*asked, *ends):
+            shown = fact(checked.schemas[name], row)
+            there = (name, row) in self._request.insert
+            return f"nothing brings `{shown}` about" if there else f"`{shown}` stands in the way, and cannot be changed"
+        return "what is asked for contradicts itself"
 
 
 class Revises:

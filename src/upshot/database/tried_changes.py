@@ -10,13 +10,19 @@ from upshot.core.row_sets import row_set
 from upshot.core.rows import Rows
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.types import NUMBER
+from upshot.database.constraints import added_violations
 from upshot.database.engines import Deltas, Engine
 from upshot.database.placement import placement_of
 from upshot.database.state import State
+from upshot.database.what_if import WhatIf
+from upshot.engine.work import Work
 from upshot.reasons.concrete import ASKED, Question
 from upshot.reasons.search import one_nan
 from upshot.revise.request import Key, Row
 from upshot.syntax.ast import Atom, Variable, Wildcard
+
+MANY = 200
+"""Rows of a change that are not made a set of to find one among them."""
 
 
 class TriedChanges:
@@ -34,6 +40,7 @@ class TriedChanges:
         self._columns: dict[tuple[str, int], list[Any]] = {}
         self.is_local = placement_of(state.engine).engine == "local"
         self.propagations = 0
+        self._last: tuple[tuple[frozenset[Key], frozenset[Key]], Deltas, Work] | None = None
 
     @property
     def _engine(self) -> Engine:
@@ -53,7 +60,19 @@ class TriedChanges:
             for name, rows in by_relation(keys).items():
                 deed(name, rows)
         self._deltas = self._engine.propagate()
+        self._last = wanted, self._deltas, self._engine.work
         self.propagations += 1
+
+    def effects(self, insert: Iterable[Key], delete: Iterable[Key]) -> WhatIf | None:
+        """What the change that was tried last came to, if it was this one."""
+        wanted = frozenset(insert), frozenset(delete)
+        state = self._state
+        if not any(wanted):
+            return WhatIf(state.schemas, {}, violations={}, stats=Work())
+        if self._last is None or self._last[0] != wanted:
+            return None
+        _, deltas, work = self._last
+        return WhatIf(state.schemas, deltas, violations=added_violations(state.compiled, deltas), stats=work)
 
     def undo(self) -> None:
         if self._staged is not None:
@@ -86,7 +105,8 @@ class TriedChanges:
 
     def holds(self, key: Key) -> bool:
         relation, row = key
-        if relation in self._state.compiled.plan.on_demand.unstored:
+        change = self._deltas.get(relation, ())
+        if relation in self._state.compiled.plan.on_demand.unstored or sum(map(len, change)) > MANY:
             return bool(len(self.ask(_row_question(self._state, relation), [(0, *row)])))
         if row in self._changed(relation, 0):
             return True

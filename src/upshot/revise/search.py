@@ -43,6 +43,8 @@ class Search:
     bounds: Bounds
     counts: dict[str, int] = field(default_factory=dict)
     found: list[tuple[Update, tuple[Placeholder, ...]]] = field(default_factory=list)
+    dead_ends: dict[Key, None] = field(default_factory=dict)
+    """Rows at which branches ended: nothing makes them true, or false, that does not contradict the branch."""
     _heap: list[tuple[Priority, int, Branch | Alternatives]] = field(default_factory=list)
     _made: int = 0
     _seen: set[object] = field(default_factory=set)
@@ -81,8 +83,11 @@ class Search:
             return self._examined(item, floor)
         branch = next(item.branches, None)
         if branch is not None:
+            item.is_empty = False
             self._again(floor, item)
             self._push(floor, branch)
+        elif item.is_empty:
+            self.dead_ends[item.about] = None
         return None
 
     def _push(self, floor: Priority, branch: Branch) -> None:
@@ -116,9 +121,8 @@ class Search:
         if missing is not None:
             self._continue(self._ways.derivations(branch, missing), branch, floor)
             return None
-        proof = self._standing(branch)
-        if proof is not None:
-            self._continue(iter([Alternatives(0, 0, self._without(branch, proof))]), branch, floor)
+        for about, proof in self._standing(branch):
+            self._continue(iter([Alternatives(about, 0, 0, self._without(branch, proof))]), branch, floor)
             return None
         self.found.append(((branch.insert, branch.delete), branch.placeholders))
         return branch
@@ -137,18 +141,18 @@ class Search:
         waiting = (key for key in branch.true if key not in branch.support and not self.rules.is_base(key[0]))
         return next((key for key in sorted(waiting, key=repr) if not self.world.holds(key)), None)
 
-    def _standing(self, branch: Branch) -> Proof | None:
-        """Why something is so that must not be so."""
+    def _standing(self, branch: Branch) -> Iterator[tuple[Key, Proof]]:
+        """What is so and must not be so, and why it is."""
         for key in sorted(branch.false, key=repr):
             if not self.rules.is_base(key[0]) and self.world.holds(key):
-                return self._proof(key)
+                yield key, self._proof(key)
         for constraint in sorted(self.constraints):
-            for row in sorted(self.world.added(constraint), key=repr)[:1]:
-                return self._proof((constraint, row))
+            for row in sorted(self.world.added(constraint), key=repr):
+                yield (constraint, row), self._proof((constraint, row))
         for first, second in self.world.key_conflicts():
             proofs = [self._proof(key) for key in (first, second)]
-            return Proof(tuple(dict.fromkeys(leaf for proof in proofs for leaf in proof.leaves)))
-        return None
+            leaves = dict.fromkeys(leaf for proof in proofs for leaf in proof.leaves)
+            yield first, Proof(tuple(leaves))
 
     def _proof(self, key: Key) -> Proof:
         if self.rules.is_base(key[0]):

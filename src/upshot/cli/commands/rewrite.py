@@ -45,8 +45,8 @@ def rewrite(terminal: Terminal, file: Path, strategy: str, view: str | None, que
 
 def _rules(strategy: str, normal: CheckedProgram, view: str | None) -> str:
     if strategy == "view-update":
-        views = [name for layer in normal.strata for name in layer]
-        return print_view_updates(view_updates(operators(normal, views), view))
+        single = operators(normal, [name for layer in normal.strata for name in layer])
+        return print_view_updates(view_updates(single, view))
     if strategy == "production":
         return print_production(production(normal), view=view)
     if strategy == "propagation":

@@ -1,0 +1,89 @@
+"""update: view updating from the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import upshot as library
+from tests.cli.conftest import Ended
+
+Run = Callable[..., Ended]
+
+PROGRAM = """
+.decl member(user: symbol, team: symbol)
+.decl granted(team: symbol, right: symbol)
+.decl access(user: symbol, right: symbol)
+access(U, R) :- member(U, T), granted(T, R).
+"""
+FACTS = 'member("ann", "ops"). member("bob", "ops"). granted("ops", "deploy").\n'
+
+
+def written(folder: Path) -> Path:
+    path = folder / "access.dl"
+    path.write_text(PROGRAM + FACTS)
+    return path
+
+
+def test_update_prints_each_realization_with_its_effects(upshot: Run, tmp_path: Path) -> None:
+    ended = upshot("update", written(tmp_path), '-access("ann", "deploy")')
+    assert ended.code == 0
+    assert ended.out.splitlines() == [
+        "// 1. 1 change, cost 1",
+        '-granted("ops", "deploy")',
+        '// asked: -access("ann", "deploy")',
+        '// also:  -access("bob", "deploy")',
+        "// 2. 1 change, cost 1",
+        '-member("ann", "ops")',
+        '// asked: -access("ann", "deploy")',
+        "// these are all 2",
+    ]
+
+
+def test_rows_that_begin_with_a_minus_are_no_options_wherever_they_stand(upshot: Run, tmp_path: Path) -> None:
+    file = written(tmp_path)
+    for arguments in (
+        ('-access("ann", "deploy")', file, "--frozen", "granted"),
+        ("--frozen", "granted", file, '-access("ann", "deploy").'),
+        (file, "--frozen=granted", "--", '-access("ann", "deploy")'),
+    ):
+        ended = upshot("update", *arguments, "--limit", "1")
+        assert ended.out.splitlines()[1] == '-member("ann", "ops")'
+
+
+def test_update_as_data(upshot: Run, tmp_path: Path) -> None:
+    ended = upshot(
+        "update", written(tmp_path), '-access("ann", "deploy")', '+access("bob", "deploy")', "--format", "json",
+        "--limit", "1", "--cost", "-member=3", "--cost", "granted=9",
+    )  # fmt: skip
+    first, status = map(json.loads, ended.out.splitlines())
+    assert (first["delete"], first["cost"]) == ({"member": [["ann", "ops"]]}, 3)
+    assert status == {"status": "more", "reason": "", "found": 1}
+
+
+def test_what_cannot_be_brought_about_ends_with_the_reason(upshot: Run, tmp_path: Path) -> None:
+    frozen = ["--frozen", "granted", "--frozen", "member"]
+    ended = upshot("update", written(tmp_path), '-access("ann", "deploy")', *frozen)
+    assert (ended.code, ended.out) == (1, "")
+    assert "no-realization" in ended.err
+    assert "leaves `member`, `granted` alone" in ended.err or "leaves `granted`, `member` alone" in ended.err
+
+
+def test_a_row_needs_a_sign_and_a_price_a_number(upshot: Run, tmp_path: Path) -> None:
+    ended = upshot("update", written(tmp_path), 'access("ann", "deploy")')
+    assert (ended.code, "sign-needed" in ended.err) == (2, True)
+    ended = upshot("update", written(tmp_path), '-access("ann", "deploy")', "--cost", "member")
+    assert (ended.code, "wrong-argument" in ended.err) == (2, True)
+
+
+def test_apply_commits_to_a_database_in_a_folder(upshot: Run, tmp_path: Path) -> None:
+    ended = upshot("update", written(tmp_path), '-access("ann", "deploy")', "--apply")
+    assert (ended.code, "nothing-to-apply-to" in ended.err) == (2, True)
+    store = tmp_path / "store"
+    with library.connect(store) as db:
+        db.define(PROGRAM + FACTS)
+    ended = upshot("update", store, '-access("ann", "deploy")', "--frozen", "granted", "--apply")
+    assert (ended.code, "applied as version" in ended.err) == (0, True)
+    with library.connect(store) as db:
+        assert db.rows("access") == [("bob", "deploy")]

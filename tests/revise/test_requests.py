@@ -1,0 +1,250 @@
+"""Preferences, bounds, the different answers, built-ins, repairs, and what becomes of a realisation."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import upshot
+from tests.revise.test_goldens import CLOSURE, COMPENSATED, database, shown
+from upshot import Bounds
+
+ACCESS = """
+    .decl member(user: symbol, team: symbol)
+    .decl granted(team: symbol, right: symbol)
+    .decl direct(user: symbol, right: symbol)
+    .decl access(user: symbol, right: symbol)
+    access(U, R) :- direct(U, R).
+    access(U, R) :- member(U, T), granted(T, R).
+"""
+
+
+def access() -> upshot.Database:
+    db = upshot.connect()
+    db.define(ACCESS)
+    with db.transaction() as tx:
+        tx.insert("member", [("ann", "ops"), ("bob", "ops")])
+        tx.insert("granted", [("ops", "deploy")])
+    return db
+
+
+ANN = {"access": [("ann", "deploy")]}
+
+
+def test_several_insertions_and_deletions_are_one_request() -> None:
+    found = access().realize({"access": [("eve", "deploy")]}, ANN, bounds=Bounds(new_constants=0))
+    assert shown(found)[0] == {'-member("ann", "ops")', '+member("eve", "ops")'}
+
+
+def test_frozen_relations_are_not_touched() -> None:
+    assert shown(access().realize(delete=ANN, frozen=["granted"])) == [{'-member("ann", "ops")'}]
+    assert shown(access().realize(delete=ANN, frozen="-member")) == [{'-granted("ops", "deploy")'}]
+
+
+def test_only_by_touching_frozen_relations_is_an_answer_of_its_own() -> None:
+    found = access().realize(delete=ANN, frozen=["granted", "member"])
+    assert list(found) == []
+    assert found.status == "only through frozen"
+    assert "`member`" in found.reason
+
+
+def test_none_exists_is_an_answer_of_its_own() -> None:
+    found = database(CLOSURE + ".deny no() :- e(1, 2).").realize({"p": [(1, 2)]}, bounds=Bounds(new_constants=0))
+    assert found.status == "more"
+    impossible = database(COMPENSATED + "h(X) :- p(X), !p(X).").realize({"i": [()]}, {"h": [(1,)], "p": [(1,)]})
+    assert [each.size for each in impossible] == [1]
+    never = database(".decl a() .decl v() v() :- a(). .deny no() :- a().").realize({"v": [()]})
+    assert list(never) == []
+    assert (never.status, never.reason) == (
+        "none exists",
+        "none exists: the constraint `no` would be violated beyond repair",
+    )
+
+
+def test_none_exists_for_what_contradicts_itself() -> None:
+    found = database(".decl a() .decl v() .decl w() v() :- a(). w() :- a().").realize({"v": [()]}, {"w": [()]})
+    assert list(found) == []
+    assert found.status == "none exists"
+
+
+def test_the_price_of_a_change_decides_what_comes_first() -> None:
+    dear = access().realize(delete=ANN, cost={"-member": 10})
+    assert [(each.cost, *each.delete) for each in dear] == [(1, "granted"), (10, "member")]
+    cheap = access().realize(delete=ANN, cost={"granted": 2})
+    assert [(each.cost, *each.delete) for each in cheap] == [(1, "member"), (2, "granted")]
+
+
+def test_fewest_side_effects_first() -> None:
+    found = access().realize(delete=ANN, side_effect_free_first=True, cost={"member": 3})
+    assert [each.side_effects for each in found] == [0, 1]
+
+
+def test_what_a_realization_does_is_told_in_full() -> None:
+    first = next(access().realize(delete=ANN, frozen=["member"]))
+    assert first.effects["access"].deleted.sorted() == [("ann", "deploy"), ("bob", "deploy")]
+    assert first.text().splitlines() == [
+        '-granted("ops", "deploy")',
+        '// asked: -access("ann", "deploy")',
+        '// also:  -access("bob", "deploy")',
+    ]
+    told = json.loads(first.json())
+    assert told["delete"] == {"granted": [["ops", "deploy"]]}
+    assert told["changes"] == {"access": {"insert": [], "delete": [["ann", "deploy"], ["bob", "deploy"]]}}
+    assert told["side_effects"] == 1
+
+
+def test_a_realization_is_applied() -> None:
+    db = access()
+    first = next(db.realize(delete=ANN, frozen=["granted"]))
+    done = db.apply(first)
+    assert done.version == 3
+    assert db.rows("access") == [("bob", "deploy")]
+
+
+def test_a_realization_that_would_no_longer_do_is_refused() -> None:
+    db = access()
+    first = next(db.realize(delete=ANN, frozen=["granted"]))
+    with db.transaction() as tx:
+        tx.insert("direct", [("ann", "deploy")])
+    with pytest.raises(upshot.DataError) as refused:
+        db.apply(first)
+    assert refused.value.code == "not-a-realization"
+    assert db.query("member($u, T)", u="ann") == [("ops",)]
+
+
+def test_a_realization_that_still_does_is_applied_to_a_database_that_moved_on() -> None:
+    db = access()
+    first = next(db.realize(delete=ANN, frozen=["granted"]))
+    with db.transaction() as tx:
+        tx.insert("member", [("eve", "ops")])
+    db.apply(first)
+    assert ("ann", "deploy") not in db.rows("access")
+
+
+def test_realizations_of_a_state_that_is_gone_are_not_given() -> None:
+    db = access()
+    found = db.realize(delete=ANN)
+    next(found)
+    with db.transaction() as tx:
+        tx.insert("member", [("eve", "ops")])
+    with pytest.raises(upshot.UsageError) as refused:
+        next(found)
+    assert refused.value.code == "state-changed"
+
+
+def test_placeholders_are_filled_when_a_realization_is_applied() -> None:
+    db = database(COMPENSATED, p=[(1,)])
+    only = next(db.realize({"h": [(1,)]}))
+    with pytest.raises(upshot.UsageError) as refused:
+        db.apply(only)
+    assert refused.value.code == "placeholder-open"
+    with pytest.raises(upshot.DataError) as wrong:
+        db.apply(only, {"?1": 1})
+    assert wrong.value.code == "not-a-realization"
+    db.apply(only, {"?1": 7})
+    assert db.rows("h") == [(1,)]
+
+
+def test_what_is_so_already_needs_nothing() -> None:
+    found = access().realize(ANN)
+    assert [(each.size, each.text()) for each in found] == [(0, "// nothing to do: it is so already")]
+
+
+def test_what_is_so_already_must_stay_so() -> None:
+    found = access().realize({"access": [("bob", "deploy")]}, ANN)
+    assert next(found).text().splitlines()[0] == '-member("ann", "ops")'
+    others = list(found)
+    assert any("granted" in each.delete and "direct" in each.insert for each in others)
+    assert not any(("bob", "deploy") in each.effects["access"].deleted for each in others)
+
+
+def test_built_ins_are_propagated_where_they_determine_a_value_and_stated_where_they_do_not() -> None:
+    program = """
+        .decl base(x: number)  .decl next(x: number)  .decl big()
+        next(X + 1) :- base(X).
+        big() :- base(X), X > 100, X < 200.
+    """
+    assert shown(database(program).realize({"next": [(8,)]})) == [{"+base(7)"}]
+    (only,) = database(program).realize({"big": [()]})
+    assert only.conditions == ("?1 > 100", "?1 < 200")
+    assert 100 < only.placeholders[0].witness < 200
+
+
+def test_a_key_is_kept_by_deleting_the_row_that_has_it() -> None:
+    program = ".decl price(item: symbol, n: number) key(item)  .decl cheap(item: symbol) cheap(I) :- price(I, 1)."
+    db = upshot.connect()
+    db.define(program)
+    with db.transaction() as tx:
+        tx.insert("price", [("nut", 5)])
+    assert shown(db.realize({"cheap": [("nut",)]})) == [{'-price("nut", 5)', '+price("nut", 1)'}]
+
+
+def test_constraints_are_repaired_by_further_changes() -> None:
+    program = """
+        .decl course(c: symbol)  .decl enrolled(s: symbol, c: symbol)  .decl student(s: symbol)
+        student(S) :- enrolled(S, C).
+        .deny missing(C) :- enrolled(S, C), !course(C).
+    """
+    db = upshot.connect()
+    db.define(program)
+    found = db.repairs(insert={"enrolled": [("ann", "art")]})
+    assert shown(found) == [{'+enrolled("ann", "art")', '+course("art")'}]
+
+
+def test_violations_that_are_there_are_repaired() -> None:
+    db = database(".decl a(x: number) .decl b(x: number)", a=[(1,), (2,)], b=[(2,)])
+    db.define(".deny d(X) :- a(X), !b(X).\n.deny d existing=keep")
+    assert sorted(map(sorted, shown(db.repairs("d")))) == [["+b(1)"], ["-a(1)"]]
+    assert shown(db.repairs()) == shown(db.repairs("d"))
+
+
+def test_bounds_on_size_and_time_and_number() -> None:
+    db = database(CLOSURE, e=[(1, 2), (3, 4)])
+    small = db.realize({"p": [(1, 4)]}, bounds=Bounds(size=1))
+    assert {frozenset(each) for each in shown(small)} == {frozenset({"+e(1, 4)"}), frozenset({"+e(1, 3)"}),
+                                                          frozenset({"+e(2, 3)"}), frozenset({"+e(2, 4)"})}  # fmt: skip
+    assert "1 changes" in small.reason
+    assert len(list(db.realize({"p": [(1, 4)]}, limit=2))) == 2
+    hurried = db.realize({"p": [(1, 4)]}, bounds=Bounds(seconds=0))
+    assert list(hurried) == []
+    assert hurried.reason == "none found within 0 seconds"
+
+
+def test_views_that_are_not_stored_are_updated_too() -> None:
+    db = upshot.connect()
+    db.define(ACCESS + ".view access materialized=false")
+    with db.transaction() as tx:
+        tx.insert("member", [("ann", "ops")])
+        tx.insert("granted", [("ops", "deploy")])
+    assert len(list(db.realize(delete=ANN))) == 2
+
+
+def test_rows_of_aggregates_are_not_asked_for_and_the_answer_says_so() -> None:
+    db = database(".decl a(x: number) .decl n(c: number) n(C) :- C = count : { a(_) }.", a=[(1,)])
+    found = db.realize({"n": [(2,)]})
+    assert list(found) == []
+    assert found.status == "bounds reached"
+    assert "aggregates" in found.reason
+
+
+def test_a_request_that_asks_for_both_is_refused() -> None:
+    with pytest.raises(upshot.UsageError) as refused:
+        access().realize(ANN, ANN)
+    assert refused.value.code == "request-contradicts"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"frozen": ["access"]}, "not-a-base-relation"),
+        ({"frozen": ["nobody"]}, "unknown-relation"),
+        ({"cost": {"member": -1}}, "wrong-argument"),
+        ({"limit": 0}, "wrong-argument"),
+        ({"bounds": 7}, "wrong-argument"),
+    ],
+)
+def test_wrong_wishes_are_refused(arguments: dict[str, object], code: str) -> None:
+    with pytest.raises(upshot.UsageError) as refused:
+        access().realize(delete=ANN, **arguments)  # type: ignore[arg-type]
+    assert refused.value.code == code
