@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import signal
 import socket
 import ssl
@@ -21,6 +22,9 @@ from upshot.service.service import Service
 from upshot.service.settings import Settings
 from upshot.service.warming import warming
 from upshot.service.wire import BoundedHttp
+
+_STUCK = 3
+"""The exit code of `upshot` when an engine fails."""
 
 
 class Server(uvicorn.Server):
@@ -105,6 +109,9 @@ def serve(service: Service, bound: socket.socket, listening: Callable[[str], Non
     server = Server(config, service, lambda: listening(address_of(bound, settings)))
     with warming(service.database), asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(server.serve(sockets=[bound]))
+        if service.is_stuck:
+            # Threads that wait for it would be waited for.
+            os._exit(_STUCK)
     return server.started
 
 

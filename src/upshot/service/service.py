@@ -11,6 +11,7 @@ from starlette.requests import HTTPConnection
 
 from upshot.database.database import Database
 from upshot.engine.time_limit import time_limit
+from upshot.service import logs
 from upshot.service.commits import RecentCommits
 from upshot.service.errors import Refused
 from upshot.service.hub import Hub
@@ -40,6 +41,8 @@ class Service:
         self.pages = Pages()
         self.ready = False
         self.stopping = False
+        self.is_stuck = False
+        """Whether it could not be stopped in order: the process has to be ended."""
         self._readers = ThreadPoolExecutor(self.settings.bounds.readers, thread_name_prefix="upshot-reader")
         self._reading = 0
 
@@ -52,7 +55,11 @@ class Service:
     async def stop(self) -> None:
         """Ends in order: no new transactions, those that wait are committed, followers are told, the store closes."""
         self.ready, self.stopping = False, True
-        await self.writer.stop()
+        if not await self.writer.stop(self.settings.grace):
+            # It may hold what everything below needs. The store is as after a crash: nothing that was answered is lost.
+            logs.service.error("a function that a rule calls does not return; the service ends without it")
+            self.is_stuck = True
+            return
         await self.hub.stop()
         await asyncio.to_thread(self._readers.shutdown, wait=True, cancel_futures=True)
         self.recent.close()

@@ -102,12 +102,19 @@ class Writer:
         self._repetitions = Repetitions(self._service.database)
         self._thread.start()
 
-    async def stop(self) -> None:
-        """Returns when everything that was accepted has its outcome."""
+    async def stop(self, patience: float) -> bool:
+        """Whether everything that was accepted has its outcome, within so many seconds. It has not if a function that
+        a rule calls does not return."""
         self._closed = True
         if self._thread.is_alive():
-            await asyncio.to_thread(self._queue.put, None)
-            await asyncio.to_thread(self._thread.join)
+            await asyncio.to_thread(self._end, patience)
+        return not self._thread.is_alive()
+
+    def _end(self, patience: float) -> None:
+        until = time.monotonic() + patience
+        with suppress(queue.Full):
+            self._queue.put(None, timeout=patience)
+        self._thread.join(max(0.0, until - time.monotonic()))
 
     async def commit(
         self, statements: Statements, meta: Mapping[str, Any] | None = None, sent: Sent | None = None
