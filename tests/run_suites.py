@@ -34,13 +34,15 @@ SEED = 20260131
 @dataclass(frozen=True, slots=True)
 class Suite:
     """`budget` is how many seconds the suite should take in `make test` on two cores; a hanging one is ended at five
-    times that. `unless` names why a suite cannot run here, when it cannot."""
+    times that. `unless` names why a suite cannot run here, when it cannot. What is not `quick` is left to `make test`
+    by `make check`, which says so."""
 
     name: str
     path: str
     budget: int
     arguments: tuple[str, ...] = ()
     unless: str = ""
+    quick: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,20 +100,20 @@ SUITES = (
     Suite("goldens", "tests/goldens", 60),
     Suite("database", "tests/database", 120),
     Suite("active", "tests/active", 60),
-    Suite("reasons", "tests/reasons", 180),
-    Suite("revise", "tests/revise", 90),
+    Suite("reasons", "tests/reasons", 180, quick=False),
+    Suite("revise", "tests/revise", 90, quick=False),
     Suite("scripts", "tests/scripts", 60),
     Suite("properties", "tests/properties", 600),
-    Suite("cli", "tests/cli", 90),
+    Suite("cli", "tests/cli", 90, quick=False),
     Suite("docs", "tests/docs", 60),
-    Suite("bench", "tests/bench", 60),
-    Suite("store", "tests/store", 180),
-    Suite("service", "tests/service", 240),
-    Suite("client", "tests/client", 150),
-    Suite("page", "tests/page", 120, unless=missing_for_browser()),
+    Suite("bench", "tests/bench", 60, quick=False),
+    Suite("store", "tests/store", 180, quick=False),
+    Suite("service", "tests/service", 240, quick=False),
+    Suite("client", "tests/client", 150, quick=False),
+    Suite("page", "tests/page", 120, unless=missing_for_browser(), quick=False),
     Suite("spark", "tests/spark", 1200, unless=_NO_SPARK),
-    Suite("pipeline", "tests/pipeline", 900, unless=_NO_SPARK),
-    Suite("cluster", "tests/cluster", 340, unless=_NO_SPARK),
+    Suite("pipeline", "tests/pipeline", 900, unless=_NO_SPARK, quick=False),
+    Suite("cluster", "tests/cluster", 340, unless=_NO_SPARK, quick=False),
 )
 
 LANES = 2
@@ -125,12 +127,14 @@ _CLOSING = re.compile(r"(\d+ \w+, )*\d+ \w+ in [\d.]+s|no tests (ran|collected)"
 def main(argv: list[str]) -> int:
     options = _options(argv)
     slice_ = _slice(options)
-    suites = [s for s in SUITES if not options.suites or s.name in options.suites]
+    suites = [s for s in SUITES if (s.name in options.suites if options.suites else s.quick or not options.fast)]
     missing = _unlisted() + _absent(suites)
     if missing:
         print("\n".join(missing), file=sys.stderr)
         return 2
     print(f"UPSHOT_CASES={slice_.cases} UPSHOT_SEED={slice_.seed}{'' if slice_.slow else ', without slow tests'}")
+    if left := [suite.name for suite in SUITES if suite not in suites and not options.suites]:
+        print(f"left to `make test`: {', '.join(left)}")
     began = time.monotonic()
     outcomes = _run_all(suites, slice_, options.extra)
     return _report(outcomes, slice_, time.monotonic() - began)
