@@ -32,6 +32,7 @@ OTHER_WORDS = {
     "upshot-reader",
     "upshot-session",
     "upshot-writer",
+    "view-update",
     "what-if",
     "why-not",
     "utf-8",

@@ -139,7 +139,8 @@ class Realizations(Iterator[Realization]):
             found = f"{self._proven_so_far} found" if self._proven_so_far else "none found"
             return BOUNDED, f"{found} within {bounds}"
         if self._proven_so_far:
-            return ALL, f"these are all {self._proven_so_far}"
+            number = self._proven_so_far
+            return ALL, f"these are all {number}" if number > 1 else "this is the only one"
         if limits.frozen and self._preferences.frozen:
             names = ", ".join(f"`{name}`" for name in limits.frozen)
             free = self._made(Preferences(cost=self._preferences.cost))
