@@ -142,6 +142,19 @@ def test_a_wrong_token_opens_no_session(bank: Running) -> None:
     assert bank.request("GET", "/views/public_note", headers={"cookie": "upshot-session=made-up"})[0] == 401
 
 
+def test_a_token_that_is_replaced_takes_its_sessions_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens_module, "_LOOK_AGAIN", 0.0)
+    with served(tmp_path) as bank:
+        held = {"cookie": sign_in(bank, "noter")[2].partition(";")[0]}
+        assert bank.request("GET", "/views/public_note", headers=held)[0] == 200
+        file = tmp_path / "tokens.toml"
+        file.write_text(file.read_text().replace(hash_of("secret-of-noter"), hash_of("another secret")))
+        assert bank.request("GET", "/views/public_note", headers=held)[0] == 401
+        new = {"authorization": "Bearer another secret"}
+        assert bank.request("GET", "/views/public_note", headers={"authorization": "Bearer secret-of-noter"})[0] == 401
+        assert bank.request("GET", "/views/public_note", headers=new)[0] == 200
+
+
 def test_a_session_ends_by_itself() -> None:
     now = 0.0
     sessions = Sessions(lambda: now)

@@ -12,6 +12,7 @@ from upshot.service.errors import Refused
 from upshot.service.openapi import ERRORS, SESSION, SessionAnswer, body_of
 from upshot.service.service import Service
 from upshot.service.sessions import LIFETIME
+from upshot.service.tokens import hash_of
 
 router = APIRouter(tags=["session"], responses=ERRORS)
 
@@ -35,7 +36,7 @@ async def sign_in(request: Request) -> Response:
     if service.door.tokens is not None:
         response.set_cookie(
             service.door.cookie,
-            service.door.sessions.start(scopes.name),
+            service.door.sessions.start(hash_of(token)),
             max_age=LIFETIME,
             path="/",
             secure=service.settings.tls,

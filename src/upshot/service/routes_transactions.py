@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -163,13 +164,23 @@ def _as_two(body: TransactionBody, database: Database) -> tuple[dict[str, list[R
 
 
 def _upserted(rows: set[Row], given: list[Row], schema: Schema) -> set[Row]:
+    """The rows after each that is given has taken the place of those with one of its keys."""
     if not schema.keys:
         raise Refused(400, "no-key", f"`{schema.name}` has no key to upsert by", help="insert and delete rows")
+    holders: dict[tuple[tuple[int, ...], Row], set[Row]] = defaultdict(set)
+
+    def places(row: Row) -> list[tuple[tuple[int, ...], Row]]:
+        return [(key, tuple(row[place] for place in key)) for key in schema.keys]
+
+    for row in rows:
+        for place in places(row):
+            holders[place].add(row)
     for row in given:
-        rows = {
-            each
-            for each in rows
-            if not any(tuple(each[i] for i in key) == tuple(row[i] for i in key) for key in schema.keys)
-        }
+        for old in {old for place in places(row) for old in holders[place]}:
+            rows.discard(old)
+            for place in places(old):
+                holders[place].discard(old)
         rows.add(row)
+        for place in places(row):
+            holders[place].add(row)
     return rows

@@ -30,16 +30,16 @@ class Sessions:
     now: Callable[[], float] = time.monotonic
     _open: OrderedDict[str, tuple[str, float]] = field(default_factory=OrderedDict)
 
-    def start(self, token_name: str) -> str:
-        """The secret of a new session."""
+    def start(self, holder: str) -> str:
+        """The secret of a new session; `holder` is the hash of the token that opened it."""
         while len(self._open) >= MOST:
             self._open.popitem(last=False)
         secret = secrets.token_urlsafe(32)
-        self._open[_key(secret)] = token_name, self.now() + LIFETIME
+        self._open[_key(secret)] = holder, self.now() + LIFETIME
         return secret
 
     def owner(self, secret: str) -> str | None:
-        """The name of the token that opened the session."""
+        """The hash of the token that opened the session."""
         found = self._open.get(_key(secret))
         if found is None or found[1] <= self.now():
             self._open.pop(_key(secret), None)
@@ -78,7 +78,8 @@ class Door:
             return self._by_token(header)
         secret = request.cookies.get(self.cookie)
         owner = self.sessions.owner(secret) if secret else None
-        scopes = self.tokens.named(owner) if owner is not None else None
+        # By the hash and not by the name: a token that was replaced takes its sessions along.
+        scopes = self.tokens.hashed(owner) if owner is not None else None
         if scopes is None:
             raise unauthorized()
         self._require_same_origin(request)

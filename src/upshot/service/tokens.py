@@ -62,10 +62,15 @@ class Tokens:
         self._looked = time.monotonic()
 
     def find(self, token: str) -> Scopes | None:
-        """The scopes of a token. Every entry is compared, in a time that tells nothing of how much is alike."""
-        given, found = hash_of(token), None
+        """The scopes of a token."""
+        return self.hashed(hash_of(token))
+
+    def hashed(self, hash: str) -> Scopes | None:
+        """The scopes of the token with this hash. Every entry is compared, in a time that tells nothing of how much is
+        alike."""
+        found = None
         for entry in self._current().values():
-            if hmac.compare_digest(given, entry.hash):
+            if hmac.compare_digest(hash, entry.hash):
                 found = entry.scopes
         return found
 
