@@ -173,6 +173,29 @@ def test_a_view_that_is_not_stored_follows_its_rules_too() -> None:
             db.verify()
 
 
+def test_a_view_of_production_rules_follows_by_deletion_rederivation_and_insertion() -> None:
+    with upshot.connect() as db:
+        db.define(BLOCKS + ".view path strategy=production policy=strict\n.view far strategy=production")
+        with db.transaction() as tx:
+            tx.insert("edge", [(100 * block + n, 100 * block + n + 1) for block in range(200) for n in range(9)])
+            tx.insert("link", [(9, 100), (5, 7)])
+        whole = len(db.rows("path"))
+        for change, sign in ((db.add_rule, 1), (db.remove_rule, -1)):
+            before = plain(db.rows("path"))
+            made = change(LINKS)
+            assert (made.recomputed, set(made.followed)) == ((), {"path", "far"})
+            now = plain(db.rows("path"))
+            assert plain(made.changes["path"].inserted) == now - before
+            assert plain(made.changes["path"].deleted) == before - now
+            assert len(now) - len(before) == sign * 10
+            assert made.stats.derived < whole / 5
+            db.verify()
+        with db.transaction() as tx:
+            tx.delete("edge", [(3, 4)])
+        assert len(tx.changes["path"].deleted) == 4 * 6, "the triggers go on from there"
+        db.verify()
+
+
 def test_a_view_of_production_rules_is_stored_and_no_longer_and_again() -> None:
     with upshot.connect() as db:
         db.define(".decl e(x: number) .decl v(x: number) v(X) :- e(X), X > 1. v(X) :- e(Y), X = Y + 10.")

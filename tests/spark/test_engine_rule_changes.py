@@ -97,6 +97,19 @@ def test_the_last_base_rule_takes_every_row_along_and_a_strict_view_is_not_compu
         db.verify()
 
 
+def test_a_view_of_production_rules_follows_too(on_spark: Make) -> None:
+    with filled(on_spark(), BLOCKS + ".view path strategy=production policy=strict", 3) as db:
+        before = plain(db.rows("path"))
+        made = db.add_rule(LINKS)
+        assert (made.recomputed, set(made.followed)) == ((), {"path", "far"})
+        assert plain(made.changes["path"].inserted) == plain(db.rows("path")) - before
+        db.verify()
+        with db.transaction() as tx:
+            tx.delete("edge", [(1, 2)])
+        assert len(tx.changes["path"].deleted) > 0
+        db.verify()
+
+
 def test_a_view_that_is_not_stored_follows_by_rounds_too(by_rounds: Make) -> None:
     text = BLOCKS + ".view path strategy=epf\n.view far materialized=false events=insert"
     with filled(by_rounds(), text, 3) as db:

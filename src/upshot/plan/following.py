@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
-from upshot.plan.program_plan import ComponentPlan, ProgramPlan
+from upshot.plan.program_plan import ComponentPlan, ProgramPlan, maintained
 from upshot.plan.rule_changes import RuleChange, rule_change
 from upshot.rewrite.changes_of_rules import changes_of_rules
 from upshot.rewrite.demand import DemandProgram, Held
@@ -29,13 +29,22 @@ def following(
             continue
         old = earlier.get(component.views)
         if old is not None and _keeps_tables(old, component, plan, replaced):
-            change = None if _same_rules(old, component) else rule_change(old, component)
+            assert before is not None
+            change = None if _same_rules(old, component) else _change(before, old, plan, component)
             if change is not None or _same_rules(old, component):
                 found[component.views] = change
                 continue
         # Its counts cannot be computed anew in place: it gets another table.
         replaced |= set(component.views) if component.strategy == "counting" else set()
     return found
+
+
+def _change(before: ProgramPlan, old: ComponentPlan, plan: ProgramPlan, component: ComponentPlan) -> RuleChange | None:
+    """Triggers are about rows that come and go, not about rules: rows that production rules keep follow a change of the
+    rules by deletion, rederivation and insertion."""
+    if old.strategy == component.strategy == "production":
+        return rule_change(maintained(before.normal, old), maintained(plan.normal, component))
+    return rule_change(old, component)
 
 
 def _keeps_tables(old: ComponentPlan, component: ComponentPlan, plan: ProgramPlan, replaced: Collection[str]) -> bool:

@@ -160,6 +160,12 @@ def _component(
     return ComponentPlan(views, strategy, recursive, clauses, rules, states, reads, produced)
 
 
+def maintained(normal: CheckedProgram, component: ComponentPlan) -> ComponentPlan:
+    """The component as `maintenance` would keep it."""
+    made = _component(normal, component.views, component.clauses, "maintenance", component.recursive)
+    return replace(made, policy=component.policy)
+
+
 def _policy(checked: CheckedProgram, view: str) -> str:
     return checked.options[view].policy if view in checked.options else "auto"
 

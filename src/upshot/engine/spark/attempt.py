@@ -83,6 +83,9 @@ class Attempt:
                 return None
             if self._limits.optimizations.event_paths and self._is_idle(component):
                 return None
+        if change is not None:
+            # Production rules do not follow a change of rules themselves.
+            component = change.after
         kind = _KINDS.get(component.strategy, Propagation)
         propagation = kind(
             component, self._tables, self._schemas, self._answers.session, self._limits, small=self._answers.small,
