@@ -67,6 +67,25 @@ def test_a_deleted_edge_takes_only_what_it_alone_gave(spark: Any, strategy: str,
             assert (tx.stats.potential, tx.stats.questions) == (4, 4)
 
 
+def test_changes_go_as_the_wave_passes_by_rounds_too(spark: Any) -> None:
+    depth, rows = 6, 8
+    lines = [".decl edge(x: number, y: number)", ".decl v0(x: number, y: number)", "v0(X, Y) :- edge(X, Y)."]
+    for n in range(1, depth):
+        # Two rules each, so that the view stays a node of the network.
+        lines += [f".decl v{n}(x: number, y: number)", f"v{n}(X, Y) :- v{n - 1}(X, Y). v{n}(X, Y) :- v{n - 1}(Y, X)."]
+    silent = [f".view v{n} strategy=differencing events=none" for n in range(depth - 1)]
+    text = "\n".join([*lines, *silent, f".view v{depth - 1} strategy=differencing"])
+    peaks = []
+    for way in WAYS:
+        with database(spark, text, **WAYS[way]) as db:
+            tx = committed(db, insert={"edge": [(n, n) for n in range(rows)]})
+            assert set(tx.changes[f"v{depth - 1}"].inserted) == {(n, n) for n in range(rows)}
+            assert tx.stats.stored == 0
+            peaks.append(tx.stats.peak)
+    assert rows <= peaks[0] < depth * rows
+    assert peaks == [peaks[0]] * len(WAYS)
+
+
 @pytest.mark.parametrize("way", ["on a worker", "by rounds"])
 def test_rows_sizes_membership_and_queries_come_from_the_definition(spark: Any, way: str) -> None:
     with database(spark, f"{CLOSURE}.view tc strategy=epf", **WAYS[way]) as db:

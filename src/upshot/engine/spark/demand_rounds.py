@@ -5,6 +5,7 @@ Every round is one job for all rules that have something new to read, whatever v
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,6 +64,11 @@ class DemandRounds:
         self._windows: dict[str, Piece] = {}
         """What drives the rules of the round that is being made."""
         self._given: set[Path] = set()
+        results = {program.net(view, sign) for view in program.views for sign in ("plus", "minus")}
+        passing = sorted((gate, name) for name, gate in program.last_read.items() if name in self._known)
+        self._passing = [name for _, name in passing]
+        self._leaving = deque((gate, name) for gate, name in passing if name not in results)
+        self._filters = filters(program)
 
     # ---- running -------------------------------------------------------------------------------------------------
 
@@ -79,13 +85,32 @@ class DemandRounds:
             yield from self._round([(seeds, (), {})])
         yield from self._fixpoint(free)
         while waiting := {each.group.gate: each for each in gates if self._waiting(each)}:
+            yield from self._pass_by(min(gate for gate in waiting if gate is not None), [free, *gates])
             # Gates that have nothing to say to each other share a round.
             yield from self._advance(
                 [each for gate, each in waiting.items() if gate is not None and order[gate].isdisjoint(waiting)]
             )
             yield from self._fixpoint(free)
         self._count()
-        yield from self._count_potential()
+        for name in self._filters:
+            yield from self._count_potential(name)
+
+    def _pass_by(self, gate: int, passes: Iterable[_Pass]) -> Steps[None]:
+        """Drop what no rule from this gate on reads any more, and count what is held. Nothing waits at a lower one, so
+        all who read it have seen it."""
+        self._count_held()
+        while self._leaving and self._leaving[0][0] < gate:
+            _, name = self._leaving.popleft()
+            if self._known[name].count:
+                yield from self._count_potential(name)
+                gone = self._folders(name)
+                self._grown[name], self._known[name] = [], Contents(self._known[name].types)
+                for each in passes:
+                    each.seen.pop(name, None)
+                FilePiece(gone - self._given.union(*map(self._folders, self._known)), 0, ()).drop()
+
+    def _count_held(self) -> None:
+        self.work.peak = max(self.work.peak, sum(self._known[name].count for name in self._passing))
 
     def _fixpoint(self, free: _Pass) -> Steps[None]:
         while self._waiting(free):
@@ -195,25 +220,31 @@ class DemandRounds:
         return joined(self._grown[name], self._known[name].types)
 
     def _count(self) -> None:
+        self._count_held()
         for name, meaning in self.program.relations.items():
             if meaning.held is Held.ASKED:
                 self.work.asked += self._known[name].count
             elif meaning.held is Held.ANSWERS:
                 self.work.answered += self._known[name].count
 
-    def _count_potential(self) -> Steps[None]:
-        """Potential changes, and how often the rules set out to prove one of them."""
-        for name, asked in filters(self.program).items():
-            put = yield from sifted(self.rows(asked), self._known[name], self._session, present=True)
+    def _count_potential(self, name: str) -> Steps[None]:
+        """Potential changes, if the relation has some, and how often the rules set out to prove one of them."""
+        if name in self._filters:
+            asked = self.rows(self._filters[name])
+            put = yield from sifted(asked, self._known[name], self._session, present=True)
             self.work.potential += self._known[name].count
             self.work.questions += put.count
             FilePiece(set(put.folders()), 0, ()).drop()
 
+    def _folders(self, name: str) -> set[Path]:
+        """Where the rows of a relation of the rules lie."""
+        found = {path for piece in self._grown[name] for path in piece.folders()}
+        return found.union(self._known[name].folders())
+
     def release(self, keep: Iterable[Piece] = ()) -> None:
         """Remove the files of all that was derived, but for these pieces."""
         kept = self._given.union(*(piece.folders() for piece in keep))
-        made = {path for pieces in self._grown.values() for piece in pieces for path in piece.folders()}
-        made.update(path for contents in self._known.values() for path in contents.folders())
+        made = set[Path]().union(*map(self._folders, self._known))
         FilePiece(made - kept, 0, ()).drop()
 
 
