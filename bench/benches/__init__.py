@@ -10,6 +10,7 @@ from bench.benches.load import closure, same_generation
 from bench.benches.memory import ten_million
 from bench.benches.on_demand import eighty_constraints, without_stored_views
 from bench.benches.pipeline import pipeline
+from bench.benches.realizations import view_updates
 from bench.benches.spark import spark_recursion
 from bench.benches.store import durable_commits
 from bench.benches.subscribers import thousand_subscribers
@@ -27,6 +28,7 @@ BENCHES: Mapping[str, Callable[[Runner, Scale], Report]] = {
     "b8": inventory,
     "b9": eighty_constraints,
     "b10": thousand_subscribers,
+    "b11": view_updates,
     "store": durable_commits,
     "mem": ten_million,
 }
