@@ -31,7 +31,9 @@ SCRIPTS = (
     "mutual_recursion",
     "zero_arity_relations",
 )
-SHARE = (len(SCRIPTS), PACK) if is_soak() else (4, 4)
+TURNS = ("production", "rod", "epf", "differencing", "propagation", "maintenance", "bf", "recompute")
+"""The strategies of the scripts, one after another; the random cases begin with the others."""
+SHARE = (len(SCRIPTS), PACK) if is_soak() else (5, 4)
 """How many scripts and random cases: the client of Spark Connect takes its time over every plan."""
 
 
@@ -77,8 +79,8 @@ def main() -> int:
         def make() -> Any:
             return upshot.connect(spark=spark, engine="spark")
 
-        chosen = SCRIPTS[: SHARE[0]]
-        scripts = {name: part for name, part in parts("maintenance").items() if name.partition(",")[0] in chosen}
+        played = list(zip(SCRIPTS, TURNS, strict=True))[: SHARE[0]]
+        scripts = {f"{name}, {strategy}": parts(strategy)[f"{name}, {strategy}"] for name, strategy in played}
         random = named(packs("connect")[0][: SHARE[1]])
         found = failures(make, {**scripts, **random})
         told = {"session": type(spark).__module__, "ran": len(scripts) + len(random), "failed": found}
