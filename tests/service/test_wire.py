@@ -60,6 +60,11 @@ def test_what_is_no_http_is_answered_in_the_one_shape(service: Running, raw: byt
     assert refused(talk(service.port, raw)) == (400, "bad-request")
 
 
+def test_two_names_for_the_server_are_refused(service: Running) -> None:
+    answer = talk(service.port, HEAD + b"Host: elsewhere.example\r\nConnection: close\r\n\r\n")
+    assert (answer.split()[1], b'"bad-request"' in answer) == (b"400", True)
+
+
 @pytest.mark.parametrize(
     "pieces",
     [

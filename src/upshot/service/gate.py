@@ -57,6 +57,9 @@ class Gate:
             passage.log()
 
     def _require_own_name(self, headers: Headers) -> None:
+        if len(headers.getlist("host")) > 1:
+            # Whoever stands in between may have gone by the other one.
+            raise Refused(400, "bad-request", "the request calls the server by two names", help="send one `Host`")
         if self._hosts is not None and host_name(headers.get("host", "")) not in self._hosts:
             hint = "call the server by the name it listens on, or allow the name with `--allow-host`"
             raise Refused(421, "wrong-host", "this server does not answer to that name", help=hint)
