@@ -248,3 +248,41 @@ def test_wrong_wishes_are_refused(arguments: dict[str, object], code: str) -> No
     with pytest.raises(upshot.UsageError) as refused:
         access().realize(delete=ANN, **arguments)  # type: ignore[arg-type]
     assert refused.value.code == code
+
+
+def test_a_search_says_whether_it_is_certain_to_end() -> None:
+    assert access().realize(delete=ANN).is_certain_to_end is False
+    plain = database(".decl a(x: number) .decl b(x: number) .decl v(x: number) v(X) :- a(X), !b(X).")
+    assert plain.realize({"v": [(1,)]}).is_certain_to_end is True
+
+
+def test_what_every_realization_has_one_of() -> None:
+    found = access().realize(delete=ANN)
+    list(found)
+    assert found.disjunctions() == [('-granted("ops", "deploy")', '-member("ann", "ops")')]
+
+
+def test_a_realization_that_a_rule_would_undo_is_not_given() -> None:
+    db = database(
+        ".decl a(x: number) .decl b(x: number) .decl v(x: number) v(X) :- a(X). v(X) :- b(X)."
+        ".rule never(X) on insert a(X) do delete a(X)."
+    )
+    assert shown(db.realize({"v": [(1,)]})) == [{"+b(1)"}]
+
+
+@pytest.mark.parametrize("people", [1_000, 50_000])
+def test_the_work_follows_the_request_and_not_the_database(people: int) -> None:
+    db = upshot.connect()
+    db.define(ACCESS)
+    with db.transaction() as tx:
+        tx.insert("member", [(f"p{i}", f"t{i // 5}") for i in range(people)])
+        tx.insert("granted", [(f"t{i}", f"r{i}") for i in range(people // 5)])
+        tx.insert("direct", [(f"p{i}", f"r{i // 5}") for i in range(people // 2)])
+    taken = db.realize(delete={"access": [("p7", "r1")]})
+    assert len(list(taken)) == 2
+    assert taken.work == {"branches": 4, "derivations": 2, "propagations": 3}
+    first = db.realize({"access": [("p7", "r3")]})
+    assert next(first).size == 1
+    assert first.work["propagations"] <= 3
+    assert first.work.get("columns read", 0) == 0
+    assert first.work["matches"] <= 2

@@ -19,6 +19,7 @@ from upshot.database.tried_changes import TriedChanges, by_relation
 from upshot.database.what_if import WhatIf, what_if
 from upshot.reasons.search import one_nan
 from upshot.revise.branch import Branch
+from upshot.revise.model_state import minimal_choices
 from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Request, Row
 from upshot.revise.rules import Rules
 from upshot.revise.search import Search
@@ -58,6 +59,24 @@ class Realizations(Iterator[Realization]):
     def work(self) -> Mapping[str, int]:
         """What the search took so far: branches looked at, propagations, matches of rule bodies, columns read."""
         return {**self._search.counts, "propagations": self._world.propagations}
+
+    @property
+    def is_certain_to_end(self) -> bool:
+        """Whether the search ends by itself, whatever the bounds: no rule that the request or a constraint reaches asks
+        for values that its head does not name."""
+        asked = {name for name, _ in (*self._request.insert, *self._request.delete)}
+        return not self._search.rules.leaves_columns_out([*asked, *self._search.constraints])
+
+    def disjunctions(self) -> list[tuple[str, ...]]:
+        """What the realisations found so far have in common, as the model state of their changes: of each of these sets
+        of changes every realisation makes at least one, and no smaller set will do."""
+        schemas = self._state.compiled.checked.schemas
+        ways = [
+            frozenset([f"+{fact(schemas[n], r)}" for n, r in insert] + [f"-{fact(schemas[n], r)}" for n, r in delete])
+            for (insert, delete), placeholders in self._search.found
+            if not placeholders
+        ]
+        return sorted(tuple(sorted(each)) for each in minimal_choices(ways)) if ways else []
 
     def __iter__(self) -> Realizations:
         return self

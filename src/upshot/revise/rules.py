@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from upshot.check.program import CheckedProgram, Clause, Literal
@@ -108,6 +108,20 @@ class Rules:
                         seen.add(atom.relation)
                         left.append(atom.relation)
         return frozenset(name for name in seen if self.is_base(name))
+
+    def leaves_columns_out(self, relations: Iterable[str]) -> bool:
+        """Whether a rule that these relations rest on has variables that its head lacks: only such rules ask for new
+        values, and without them a search ends by itself."""
+        seen = set(relations)
+        left = list(seen)
+        while left:
+            for rule in self.by_view.get(left.pop(), ()):
+                if free_variables(rule, dict.fromkeys(variables(rule.clause.head))):
+                    return True
+                new = [atom.relation for atom in _atoms(rule) if atom.relation not in seen]
+                seen.update(new)
+                left += new
+        return False
 
     def sources(self, column: Column) -> frozenset[Column]:
         """The base columns that the values of a column come from."""
