@@ -66,7 +66,7 @@ def wishes(facts: dict[str, list[Row]], each: int, seed: int = 2) -> list[Wish]:
     rights: dict[int, set[int]] = {}
     for team, right in facts["granted"]:
         rights.setdefault(team, set()).add(right)
-    whole = dict(facts["part"])
+    whole = {team: other for team, other in facts["part"]}  # noqa: C416 - rows are tuples of any length
 
     def of_team(team: int | None) -> set[int]:
         return set() if team is None else rights.get(team, set()) | of_team(whole.get(team))

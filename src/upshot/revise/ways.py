@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from itertools import combinations
 from typing import Any
 
 from upshot.check.variables import variables
-from upshot.core.types import Type
+from upshot.core.types import Kind, Type
 from upshot.reasons.wording import literal_text
 from upshot.revise.branch import Branch
 from upshot.revise.built_ins import UNKNOWN, Binding, determined, value_of
@@ -227,6 +229,7 @@ class Ways:
         yield from (row[place] for relation, row in sorted(branch.insert, key=repr) for r, place in columns
                     if r == relation)  # fmt: skip
         yield from (value for value in self.bounds.constants if _fits(value, type))
+        yield from (False, True) if type.kind is Kind.BOOLEAN else ()
         for relation, place in sorted(columns):
             self._count("columns read", 1)
             yield from self.world.column(relation, place)
@@ -241,9 +244,13 @@ def _renamed(text: str, variable: str, placeholder: str) -> str:
 
 
 def _fits(value: Any, type: Type) -> bool:
-    return _PYTHON.get(type.kind.value) is value.__class__
+    """Whether a constant that the caller gave can be in a column of the type."""
+    if type.kind is Kind.UNSIGNED and value.__class__ is int:
+        return bool(value >= 0)
+    return _PYTHON[type.kind] is value.__class__
 
 
 _PYTHON = {
-    "number": int, "unsigned": int, "float": float, "symbol": str, "boolean": bool,
+    Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: float, Kind.SYMBOL: str, Kind.BOOLEAN: bool,
+    Kind.DATE: datetime.date, Kind.TIMESTAMP: datetime.datetime, Kind.DECIMAL: Decimal,
 }  # fmt: skip
