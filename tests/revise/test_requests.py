@@ -293,3 +293,20 @@ def test_booleans_have_no_new_values_and_both_are_tried() -> None:
     db = upshot.connect()
     db.define(".decl flag(name: symbol, on: boolean) .decl known(name: symbol) known(N) :- flag(N, _).")
     assert shown(db.realize({"known": [("x",)]})) == [{'+flag("x", false)'}, {'+flag("x", true)'}]
+
+
+def test_a_new_value_lies_where_the_constraints_allow_it() -> None:
+    program = ".decl a(x: number) .decl v() v() :- a(X). .deny large(X) :- a(X), X > 100."
+    (only,) = database(program).realize({"v": [()]})
+    assert only.conditions == ("?1 < 100",)
+    assert only.placeholders[0].witness < 100
+    between = database(program + ".deny small(X) :- a(X), X < 98.").realize({"v": [()]})
+    assert [way.conditions for way in between] == [("?1 > 98", "?1 < 100")]
+
+
+def test_an_order_among_new_values_that_was_not_tried_out_is_not_called_impossible() -> None:
+    program = ".decl a(x: number) .decl v() v() :- a(X). .deny no(X) :- a(X), X + 1 > 0."
+    found = database(program).realize({"v": [()]})
+    assert all(way.placeholders[0].witness < 0 for way in found)
+    assert found.status == "bounds reached"
+    assert "the new values that were tried" in found.reason

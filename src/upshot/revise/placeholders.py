@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 from upshot.core.types import Kind, Type
@@ -29,7 +30,21 @@ def witnesses(number: int, type: Type, near: Iterable[Any] = ()) -> Iterator[Any
     """Values for the placeholder of this number, the most unusual first, then some that lie beside others."""
     yield from _unusual(number, type)
     for value in near:
-        yield from _beside(value, number, type)
+        for distance in (number, *range(1, number)):
+            yield from _beside(value, distance, type)
+
+
+def regions(type: Type, landmarks: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """What lies above the last landmark, below the first, and between every two; None where there is no bound. Values
+    that have no order, and those of types that have no new ones, are all in one region."""
+    if not landmarks or type.kind is Kind.BOOLEAN:
+        return [(None, None)]
+    return [(landmarks[-1], None), (None, landmarks[0]), *pairwise(landmarks)]
+
+
+def lies_in(value: Any, region: tuple[Any, Any]) -> bool:
+    low, high = region
+    return (low is None or value > low) and (high is None or value < high)
 
 
 def _unusual(number: int, type: Type) -> Iterator[Any]:

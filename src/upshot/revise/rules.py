@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.check.variables import all_names, fresh_name, variables
 from upshot.core.schema import Role
-from upshot.core.types import Type
+from upshot.core.types import Kind, Type
 from upshot.revise.built_ins import Binding
 from upshot.revise.request import Key, Row
 from upshot.rewrite.shapes import aggregate_of
-from upshot.syntax.ast import Atom, Constant, Not, Term, Variable, Wildcard
+from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Variable, Wildcard
 
 Column = tuple[str, int]
 
@@ -82,7 +84,7 @@ def rule_parts(number: int, clause: Clause, program: CheckedProgram) -> RulePart
     return RuleParts(number, clause, positive, negative, rest, types, aggregate_of(clause) is not None)
 
 
-@dataclass(slots=True)
+@dataclass
 class Rules:
     """The rules of a program in normal form, by view."""
 
@@ -94,6 +96,29 @@ class Rules:
         for number, clause in enumerate(dict.fromkeys(self.program.clauses)):
             parts = rule_parts(number, clause, self.program)
             self.by_view.setdefault(clause.head.relation, []).append(parts)
+
+    @cached_property
+    def landmarks(self) -> Mapping[Kind, tuple[Any, ...]]:
+        """The constants that rules compare values with, in order: between two of them, all new values are alike."""
+        found: dict[Kind, set[Any]] = {}
+        for term in (side for each in self._comparisons() for side in (each.left, each.right)):
+            if isinstance(term, Constant) and term.type is not None and term.value is not None:
+                found.setdefault(term.type.kind, set()).add(term.value)
+        return {kind: tuple(sorted(values)) for kind, values in found.items()}
+
+    @cached_property
+    def compares_values(self) -> bool:
+        """Whether rules compare the order of values that come from relations, or of computed ones: then new values that
+        lie between two landmarks need not be alike."""
+        return any(
+            each.op not in ("=", "!=") and not any(isinstance(side, Constant) for side in (each.left, each.right))
+            for each in self._comparisons()
+        ) or any(isinstance(side, Call) for each in self._comparisons() for side in (each.left, each.right))
+
+    def _comparisons(self) -> Iterator[Comparison]:
+        for rules in self.by_view.values():
+            for rule in rules:
+                yield from (each for each in rule.built_ins if isinstance(each, Comparison))
 
     def is_base(self, relation: str) -> bool:
         return self.program.schemas[relation].role is Role.BASE

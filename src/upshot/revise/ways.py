@@ -15,11 +15,12 @@ from upshot.reasons.wording import literal_text
 from upshot.revise.branch import Branch
 from upshot.revise.built_ins import UNKNOWN, Binding, determined, value_of
 from upshot.revise.matches import Matches, Places
-from upshot.revise.placeholders import Placeholder, witnesses
+from upshot.revise.placeholders import Placeholder, lies_in, regions, witnesses
 from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences
 from upshot.revise.rules import RuleParts, Rules, columns_of, free_variables, ground
 from upshot.revise.world import World
-from upshot.syntax.ast import Comparison
+from upshot.syntax.ast import Comparison, Constant
+from upshot.syntax.printing import print_term
 
 
 @dataclass(slots=True)
@@ -180,10 +181,13 @@ class Ways:
             yield binding, branch
             return
         name, type = free[0], rule.types[free[0]].required()
-        fresh = self._new(branch, rule, binding, name, type)
-        if fresh is not None:
-            longer, placeholder = fresh
-            yield from self._filled(replace(branch, placeholders=(*branch.placeholders, placeholder)), rule, longer)
+        for longer, placeholder, condition in self._new(branch, rule, binding, name, type):
+            placed = replace(
+                branch,
+                placeholders=(*branch.placeholders, placeholder),
+                conditions=(*branch.conditions, *condition),
+            )
+            yield from self._filled(placed, rule, longer)
         for value in self._candidates(branch, rule, name, type):
             known = determined(rule.built_ins, {**binding, name: value}, rule.types)
             if known is not None:
@@ -191,29 +195,42 @@ class Ways:
 
     def _new(
         self, branch: Branch, rule: RuleParts, binding: Binding, name: str, type: Type
-    ) -> tuple[Binding, Placeholder] | None:
-        """A value that does not occur yet and that no built-in excludes."""
-        number = len(branch.placeholders) + 1
-        near = [
-            value
-            for each in rule.built_ins
-            if name in variables(each) and isinstance(each, Comparison)
-            for side in (each.left, each.right)
-            if (value := value_of(side, binding, rule.types)) is not UNKNOWN and value is not None
+    ) -> Iterator[tuple[Binding, Placeholder, tuple[str, ...]]]:
+        """Values that do not occur yet and that no built-in excludes: one above all constants that rules compare with,
+        and one in each region between them, which is then a condition."""
+        number, label = len(branch.placeholders) + 1, f"?{len(branch.placeholders) + 1}"
+        landmarks = self.rules.landmarks.get(type.kind, ())
+        near = [*landmarks, *self._compared(rule, binding, name)]
+        taken = {*near, *(each.witness for each in branch.placeholders)}
+        fitting = [
+            (value, known)
+            for value in dict.fromkeys(witnesses(number, type, near))
+            if value not in taken and (known := determined(rule.built_ins, {**binding, name: value}, rule.types))
         ]
-        tried = False
-        for value in witnesses(number, type, near):
-            tried = True
-            known = determined(rule.built_ins, {**binding, name: value}, rule.types)
-            if known is None or value in near:
-                continue
-            if number > self.bounds.new_constants:
-                self.limits.note(f"{self.bounds.new_constants} new values")
-                return None
-            return known, Placeholder(f"?{number}", type, value)
-        if tried:
-            self.limits.note(f"the conditions of a rule of `{rule.clause.head.relation}`, for which no value was found")
-        return None
+        if not fitting:
+            if type.kind is not Kind.BOOLEAN:
+                head = rule.clause.head.relation
+                self.limits.note(f"the conditions of a rule of `{head}`, for which no value was found")
+            return
+        if number > self.bounds.new_constants:
+            self.limits.note(f"{self.bounds.new_constants} new values")
+            return
+        if self.rules.compares_values:
+            self.limits.note("the new values that were tried")
+        for place, region in enumerate(regions(type, landmarks)):
+            found = next(((value, known) for value, known in fitting if lies_in(value, region)), None)
+            if found is not None:
+                value, known = found
+                yield known, Placeholder(label, type, value), _bounds_of(label, type, region) if place else ()
+
+    def _compared(self, rule: RuleParts, binding: Binding, name: str) -> Iterator[Any]:
+        """The values that the rule compares a variable with."""
+        for each in rule.built_ins:
+            if isinstance(each, Comparison) and name in variables(each):
+                for side in (each.left, each.right):
+                    value = value_of(side, binding, rule.types)
+                    if value is not UNKNOWN and value is not None:
+                        yield value
 
     def _candidates(self, branch: Branch, rule: RuleParts, name: str, type: Type) -> Iterator[Any]:
         """The values that a variable may take: new ones of this branch, those of its columns, those the caller gave."""
@@ -236,6 +253,12 @@ class Ways:
 
     def _count(self, what: str, number: int) -> None:
         self.counts[what] = self.counts.get(what, 0) + number
+
+
+def _bounds_of(label: str, type: Type, region: tuple[Any, Any]) -> tuple[str, ...]:
+    """The region in words."""
+    low, high = (None if each is None else print_term(Constant(each, type)) for each in region)
+    return (*((f"{label} > {low}",) if low else ()), *((f"{label} < {high}",) if high else ()))
 
 
 def _renamed(text: str, variable: str, placeholder: str) -> str:
