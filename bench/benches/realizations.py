@@ -16,7 +16,7 @@ FEW = 10
 
 def view_updates(runner: Runner, scale: Scale) -> Report:
     """B11: all realisations of a request, compared with clingo's minimal models."""
-    report = Report("B11 view updating: all realisations of a request, with their effects", COLUMNS)
+    report = Report("B11 view updating: all realisations of a request, with their effects (processor time)", COLUMNS)
     for size in (10_000,) if scale.quick else (10_000, 100_000):
         task = Task("realizations", options={"facts": size, "each": 2 if scale.quick else 3})
         ours = report.ask(runner, "realizations", task, None)
