@@ -310,3 +310,26 @@ def test_an_order_among_new_values_that_was_not_tried_out_is_not_called_impossib
     assert all(way.placeholders[0].witness < 0 for way in found)
     assert found.status == "bounds reached"
     assert "the new values that were tried" in found.reason
+
+
+def test_facts_that_a_view_was_given_are_changed_under_its_name() -> None:
+    db = upshot.connect()
+    db.define(".decl edge(x: number, y: number) .decl link(x: number, y: number) .input link link(X, Y) :- edge(X, Y).")
+    with db.transaction() as tx:
+        tx.insert("link", [(1, 2)])
+    assert shown(db.realize(delete={"link": [(1, 2)]})) == [{"-link(1, 2)"}]
+    both = db.realize(insert={"link": [(3, 4)]})
+    assert shown(both) == [{"+edge(3, 4)"}, {"+link(3, 4)"}]
+    assert both.disjunctions() == [("+edge(3, 4)", "+link(3, 4)")]
+    none = db.realize(delete={"link": [(1, 2)]}, frozen=["link"])
+    assert list(none) == []
+    assert "`link`" in none.reason
+
+
+def test_rows_with_null_are_taken_away() -> None:
+    db = upshot.connect()
+    db.define(".decl a(x: number, y: number?) .decl v(x: number, y: number?) v(X, Y) :- a(X, Y).")
+    with db.transaction() as tx:
+        tx.insert("a", [(1, None), (1, 2)])
+    (only,) = db.realize(delete={"v": [(1, None)]})
+    assert only.delete == {"a": ((1, None),)}

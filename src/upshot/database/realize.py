@@ -70,9 +70,8 @@ class Realizations(Iterator[Realization]):
     def disjunctions(self) -> list[tuple[str, ...]]:
         """What the realisations found so far have in common, as the model state of their changes: of each of these sets
         of changes every realisation makes at least one, and no smaller set will do."""
-        schemas = self._state.compiled.checked.schemas
         ways = [
-            frozenset([f"+{fact(schemas[n], r)}" for n, r in insert] + [f"-{fact(schemas[n], r)}" for n, r in delete])
+            frozenset([f"+{self._fact(key)}" for key in insert] + [f"-{self._fact(key)}" for key in delete])
             for (insert, delete), placeholders in self._search.found
             if not placeholders
         ]
@@ -148,8 +147,15 @@ class Realizations(Iterator[Realization]):
 
     def _shown(self, keys: Iterable[Key]) -> dict[str, list[Row]]:
         """Rows by the names that users give to the relations that keep them."""
-        names = {home: name for name, home in self._state.compiled.checked.input_part.items()}
-        return {names.get(name, name): rows for name, rows in by_relation(keys).items()}
+        return {self._public(name): rows for name, rows in by_relation(keys).items()}
+
+    def _fact(self, key: Key) -> str:
+        return fact(self._state.schemas[self._public(key[0])], key[1])
+
+    def _public(self, name: str) -> str:
+        """What users call a relation: facts that a view was given are kept under a hidden name."""
+        homes = self._state.compiled.checked.input_part.items()
+        return next((view for view, home in homes if home == name), name)
 
     def _verdict(self) -> tuple[str, str]:
         limits = self._search.limits
@@ -161,7 +167,7 @@ class Realizations(Iterator[Realization]):
             number = self._proven_so_far
             return ALL, f"these are all {number}" if number > 1 else "this is the only one"
         if limits.frozen and self._preferences.frozen:
-            names = ", ".join(f"`{name}`" for name in limits.frozen)
+            names = ", ".join(f"`{self._public(name)}`" for name in limits.frozen)
             free = self._made(Preferences(cost=self._preferences.cost))
             while not free.is_exhausted:
                 if self._step(free) is not None:

@@ -106,7 +106,9 @@ class TriedChanges:
     def holds(self, key: Key) -> bool:
         relation, row = key
         change = self._deltas.get(relation, ())
-        if relation in self._state.compiled.plan.on_demand.unstored or sum(map(len, change)) > MANY:
+        unstored = relation in self._state.compiled.plan.on_demand.unstored
+        # A join never finds NULL.
+        if None not in row and (unstored or sum(map(len, change)) > MANY):
             return bool(len(self.ask(_row_question(self._state, relation), [(0, *row)])))
         if row in self._changed(relation, 0):
             return True
