@@ -116,7 +116,7 @@ class Realizations(Iterator[Realization]):
             if self._state.version != self._version:
                 message = "the database has changed since these realisations were asked for"
                 raise UsageError(message, code="state-changed", help="ask again")
-            return search.step()
+            return search.run()
 
     def _proven(self, branch: Branch) -> Realization | None:
         """The realisation with its effects, if propagation and the rules of the database confirm it."""

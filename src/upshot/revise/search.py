@@ -30,10 +30,13 @@ from upshot.revise.world import World
 
 Priority = tuple[float, int]
 
+SLICE = 0.05
+"""Seconds after which others may have their turn with the database."""
+
 
 @dataclass(slots=True)
 class Search:
-    """A search that goes one step at a time. `constraints` are the relations to which no row may come."""
+    """A search that goes a slice of time at a time. `constraints` are the relations to which no row may come."""
 
     world: World
     rules: Rules
@@ -65,11 +68,16 @@ class Search:
     def is_exhausted(self) -> bool:
         return not self._heap
 
-    def step(self) -> Branch | None:
-        """Looks at one branch; the realisation it is, if it is one. Nothing stays staged."""
+    def run(self, slice: float = SLICE) -> Branch | None:
+        """Looks at branches for a slice of time, in seconds, or until one is a realisation, which is returned. Nothing
+        stays staged."""
         begun = time.monotonic()
         try:
-            return self._step()
+            while self._heap:
+                found = self._step()
+                if found is not None or time.monotonic() - begun > min(slice, self.bounds.seconds - self._spent):
+                    return found
+            return None
         finally:
             self.world.undo()
             self._spent += time.monotonic() - begun
@@ -81,6 +89,8 @@ class Search:
         floor, _, item = heapq.heappop(self._heap)
         if isinstance(item, Branch):
             return self._examined(item, floor)
+        if self._is_covered(item.source):
+            return None
         branch = next(item.branches, None)
         if branch is not None:
             item.is_empty = False
@@ -122,7 +132,7 @@ class Search:
             self._continue(self._ways.derivations(branch, missing), branch, floor)
             return None
         for about, proof in self._standing(branch):
-            self._continue(iter([Alternatives(about, 0, 0, self._without(branch, proof))]), branch, floor)
+            self._continue(iter([Alternatives(branch, about, 0, 0, self._without(branch, proof))]), branch, floor)
             return None
         self.found.append(((branch.insert, branch.delete), branch.placeholders))
         return branch

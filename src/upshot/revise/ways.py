@@ -36,9 +36,10 @@ class Limits:
 
 @dataclass(slots=True)
 class Alternatives:
-    """Branches that are made when they are asked for, to make a row true or false; each has at least so many more
-    changes than the one they come from."""
+    """Branches that are made from another when they are asked for, to make a row true or false; each has at least so
+    many more changes."""
 
+    source: Branch
     about: Key
     changes: int
     price: float
@@ -117,7 +118,7 @@ class Ways:
                     relations = {name for name in lacking if self.rules.is_base(name)}
                     price = sum(self.preferences.price(name, INSERT) for name in relations)
                     changes = max(len(relations), min(missing, 1))
-                    yield Alternatives(key, changes, price, self._instances(branch, key, rule, places))
+                    yield Alternatives(branch, key, changes, price, self._instances(branch, key, rule, places))
 
     def _can_grow(self, relation: str) -> bool:
         """Whether what is not frozen could bring a row to the relation."""
