@@ -81,3 +81,19 @@ def _with_other(facts: frozenset[Fact]) -> frozenset[Fact]:
     return frozenset(
         (name, tuple(OTHER if isinstance(value, Placeholder) else value for value in row)) for name, row in facts
     )
+
+
+@pytest.mark.slow
+def test_recursion_that_uses_its_view_twice_has_clingos_realizations() -> None:
+    rules = "q(X, Y) :- e(X, Y), !a(Y). q(X, Z) :- q(X, Y), q(Y, Z). p(X) :- q(X, X)."
+    declared = ".decl a(x: number) .decl b(x: number) .decl e(x: number, y: number)"
+    text = f"{declared} .decl q(x: number, y: number) .decl p(x: number) {rules}"
+    for number in range(case_count(60, least=4)):
+        case = random_case(seed_of("twice", number), size=3)
+        asked = ("q", (1, 3)) if number % 2 else ("p", (2,))
+        for insert, delete in (((asked,), ()), ((), (asked,))):
+            now = replace(case, text=text, insert=insert, delete=delete)
+            with opened(now) as db:
+                listed = found(db, now, Bounds(new_constants=0, constants=now.domain, rounds=1000, seconds=600))
+            assert set(listed) == minimal_realizations(now)
+            assert len(listed) == len(set(listed))

@@ -333,3 +333,15 @@ def test_rows_with_null_are_taken_away() -> None:
         tx.insert("a", [(1, None), (1, 2)])
     (only,) = db.realize(delete={"v": [(1, None)]})
     assert only.delete == {"a": ((1, None),)}
+
+
+def test_a_recursion_that_uses_its_view_twice_is_asked_for_step_by_step() -> None:
+    program = """
+        .decl step(x: number, y: number, n: number)  .decl far(x: number, y: number)
+        far(X, Y) :- step(X, Y, N), N > 10.
+        far(X, Z) :- far(X, Y), far(Y, Z).
+    """
+    db = database(program, step=[(1, 2, 20), (3, 4, 20), (5, 6, 1)])
+    found = db.realize({"far": [(1, 4)]}, bounds=Bounds(size=1, new_constants=1))
+    assert {way.insert["step"][0][:2] for way in found} == {(1, 4), (2, 4), (1, 3), (2, 3)}
+    assert found.work["branches"] < 40

@@ -12,6 +12,7 @@ from upshot.check.variables import all_names, fresh_name, variables
 from upshot.core.schema import Role
 from upshot.core.types import Kind, Type
 from upshot.revise.built_ins import Binding
+from upshot.revise.linear_rules import linear_clauses
 from upshot.revise.request import Key, Row
 from upshot.rewrite.shapes import aggregate_of
 from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Variable, Wildcard
@@ -93,7 +94,7 @@ class Rules:
     _sources: dict[Column, frozenset[Column]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for number, clause in enumerate(dict.fromkeys(self.program.clauses)):
+        for number, clause in enumerate(dict.fromkeys(linear_clauses(self.program))):
             parts = rule_parts(number, clause, self.program)
             self.by_view.setdefault(clause.head.relation, []).append(parts)
 

@@ -29,7 +29,7 @@ def unfold(program: CheckedProgram, views: Collection[str]) -> CheckedProgram:
             continue
         (user, position), rule = uses[0], rules[0]
         if can_expand(clauses[user], position, clauses[rule]):
-            clauses[user] = retyped(_expanded(clauses[user], position, clauses[rule]), program.schemas)
+            clauses[user] = retyped(expanded(clauses[user], position, clauses[rule]), program.schemas)
             del clauses[rule]
             gone.add(view)
     if not gone:
@@ -65,7 +65,7 @@ def _tests(literal: Literal) -> bool:
     return isinstance(literal, Not) and isinstance(literal.body, Test)
 
 
-def _expanded(user: Clause, position: int, rule: Clause) -> Clause:
+def expanded(user: Clause, position: int, rule: Clause) -> Clause:
     """The user's clause with the rule's body in place of the literal."""
     use = user.body[position]
     assert isinstance(use, Atom)
