@@ -25,7 +25,7 @@ OTHER = 9
 @pytest.mark.slow
 def test_realizations_are_clingos_minimal_ones() -> None:
     compared = 0
-    for number in range(case_count(15, least=12)):
+    for number in range(case_count(6, least=12)):
         case = random_case(seed_of("clingo", number), size=3)
         expected = minimal_realizations(case)
         if len(expected) > MOST:
@@ -57,7 +57,7 @@ def test_clingo_and_brute_force_agree() -> None:
 def test_a_new_value_stands_for_any_constant_that_does_not_occur() -> None:
     """Clingo has one more constant in its domain; the search has a placeholder instead."""
     compared = with_new = 0
-    for number in range(case_count(20, least=10)):
+    for number in range(case_count(12, least=10)):
         case = random_case(seed_of("new values", number))
         if "<" in case.text:
             continue  # A new value may lie on either side, one constant cannot.
