@@ -178,7 +178,7 @@ def _mismatch(clause: Clause, schema: Schema) -> list[ViewUpdateRule]:
     names = [Variable(name) for name in row_variables(schema)]
     firsts: dict[str, Variable] = {}
     for variable, term in zip(names, clause.head.args, strict=True):
-        other = term if isinstance(term, Constant) else None
+        other: Term | None = term if isinstance(term, Constant) else None
         if isinstance(term, Variable) and (other := firsts.setdefault(term.name, variable)) is variable:
             continue
         if other is not None:
