@@ -34,7 +34,21 @@ def test_a_pattern_that_would_backtrack_for_ever_is_answered_soon(expression: st
 
 def test_states_that_are_followed_together_agree_with_backtracking() -> None:
     made = random.Random(11)
-    pieces = [*r"ab.^$", "[ab]", "[^a]", r"\w", r"\d", r"\s", r"\b", "a*", "b+?", "(a|b)", "(ab|ba)*", "(a+)+", "a{1,3}"]
+    pieces = [
+        *r"ab.^$",
+        "[ab]",
+        "[^a]",
+        r"\w",
+        r"\d",
+        r"\s",
+        r"\b",
+        "a*",
+        "b+?",
+        "(a|b)",
+        "(ab|ba)*",
+        "(a+)+",
+        "a{1,3}",
+    ]
     for _ in range(3_000):
         expression = "".join(made.choice(pieces) for _ in range(made.randrange(1, 6)))
         text = "".join(made.choice("ab1 \n") for _ in range(made.randrange(0, 7)))
