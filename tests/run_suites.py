@@ -160,7 +160,7 @@ def _slice(options: argparse.Namespace) -> Slice:
     elif options.soak:
         usual = Slice(cases=50_000, seed=random.SystemRandom().randrange(2**31), slow=True, patience=0.0)
     else:
-        usual = Slice(cases=600, seed=SEED, slow=True, patience=5.0)
+        usual = Slice(cases=500, seed=SEED, slow=True, patience=5.0)
     return Slice(
         cases=int(os.environ.get("UPSHOT_CASES", usual.cases)),
         seed=int(os.environ.get("UPSHOT_SEED", usual.seed)),

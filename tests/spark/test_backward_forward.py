@@ -12,7 +12,7 @@ from tests.engine.test_backward_forward import BOTH, LEFT, RIGHT
 from tests.properties.engines import Make
 from tests.properties.exactness import check_transactions
 from tests.properties.random_programs import Features, random_case
-from tests.properties.settings import case_count, seed_of
+from tests.properties.settings import case_count, is_soak, seed_of
 from tests.spark.engine_driver import IN_FILES, SparkDriver
 from tests.spark.test_conformance_random import agree
 from tests.spark.test_engine_failures import Unreliable
@@ -38,7 +38,10 @@ even(X) :- start(X). even(Y) :- odd(X), edge(X, Y). odd(Y) :- even(X), edge(X, Y
 ROUNDS = 0
 """Bytes that a worker may share: with so few nothing is decomposed."""
 
-sizes = pytest.mark.parametrize("small", [IN_FILES, 1000], ids=["in files", "in the driver"])
+sizes = pytest.mark.parametrize(
+    "small", [1000, IN_FILES][: 1 + is_soak()], ids=["in the driver", "in files"][: 1 + is_soak()]
+)
+"""With every set of rows in files a search takes minutes: `make soak` does that too."""
 
 
 def dense(nodes: int) -> list[tuple[int, int]]:
@@ -233,7 +236,7 @@ FOCUSES = (
 )
 
 
-@pytest.mark.parametrize("way", ["by_rounds", "on_files"])
+@pytest.mark.parametrize("way", ["by_rounds", "on_files"][: 1 + is_soak()])
 def test_random_programs_search_and_change_as_the_oracle_says(
     way: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
