@@ -212,6 +212,27 @@ def test_a_token_opens_what_it_may_read_and_nothing_else(browser: Browser, tmp_p
     assert all(" 401 " in each or " 403 " in each or "status of 40" in each for each in browser.complaints())
 
 
+def test_a_token_that_may_not_follow_is_told_so_and_still_reads(browser: Browser, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.toml"
+    tokens.write_text(f'[token.eve]\nhash = "{hash_of("let-me-in")}"\nread = ["*"]\nwrite = []\nsubscribe = false\n')
+    database = upshot.connect()
+    database.define(PROGRAM)
+    with database.transaction() as tx:
+        tx.insert("edge", [("a", "b")])
+
+    def prepare(service: Service) -> None:
+        service.door = Door(service.settings, Tokens(tokens))
+
+    with Running(database, prepare=prepare) as running:
+        browser.go(at(running))
+        browser.one("#token").send_keys("let-me-in" + Keys.ENTER)
+        browser.shows("#live", "may not follow")
+        browser.go(at(running, "#/view/closure"))
+        browser.shows("#rows", "b")
+        assert not [each for each in browser.complaints() if "changes" in each or "stream" in each]
+        browser.go("about:blank")
+
+
 def test_light_or_dark_is_remembered(browser: Browser, served: Running) -> None:
     browser.go(at(served))
     browser.shows("svg.network", "closure")

@@ -5,7 +5,6 @@ UPSHOT_CASES sets how many cases run, UPSHOT_SEED which ones.
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -19,15 +18,13 @@ from upshot import Bounds, Placeholder, ProgramError
 
 MOST = 200
 """Cases with more realisations are left to others: there the search would be measured, not compared."""
-PATIENCE = 60
-"""Seconds for one request; about one in a hundred needs more."""
 OTHER = 9
 """A constant that no case has."""
 
 
 @pytest.mark.slow
 def test_realizations_are_clingos_minimal_ones() -> None:
-    compared = unfinished = 0
+    compared = 0
     for number in range(case_count(6, least=12)):
         case = random_case(seed_of("clingo", number), size=3)
         expected = minimal_realizations(case)
@@ -37,20 +34,11 @@ def test_realizations_are_clingos_minimal_ones() -> None:
             db = opened(case)
         except ProgramError:
             continue
-        begun = time.monotonic()
         with db:
-            listed = found(db, case, Bounds(new_constants=0, constants=case.domain, rounds=1000, seconds=PATIENCE))
-        assert len(listed) == len(set(listed))
-        if time.monotonic() - begun > PATIENCE:
-            # Cut short: what was found is right, and the smallest there are.
-            unfinished += 1
-            sizes = sorted(len(insert) + len(delete) for insert, delete in expected)
-            assert set(listed) <= expected
-            assert [len(insert) + len(delete) for insert, delete in listed] == sizes[: len(listed)]
-            continue
+            listed = found(db, case, Bounds(new_constants=0, constants=case.domain, rounds=1000, seconds=600))
         assert set(listed) == expected, (case, set(listed) ^ expected)
+        assert len(listed) == len(set(listed))
         compared += 1
-    assert unfinished <= compared // 20 + 1, "few requests have a search that takes so long"
     assert compared > 5
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.resources import files
 from typing import Annotated, Any
 
@@ -90,7 +91,7 @@ async def network(request: Request) -> Response:
     return json_response(await service.run_read(answer))
 
 
-def _edges(edges: Any) -> list[dict[str, Any]]:
+def _edges(edges: Iterable[Dependency]) -> list[dict[str, Any]]:
     return [{"relation": edge.relation, "negated": edge.negated, "aggregated": edge.aggregated} for edge in edges]
 
 

@@ -56,6 +56,11 @@ function signIn(words = "") {
 
 function listen() {
   source?.close();
+  if (!state.subscribes) {
+    byId("live").className = "live";
+    byId("live").textContent = `version ${number(state.version)}; this token may not follow changes`;
+    return;
+  }
   source = new EventSource(`commits/stream?since=${state.version}`);
   let broken = false;
   source.addEventListener("open", () => { live(true); if (broken) start(); });

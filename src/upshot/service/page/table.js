@@ -55,7 +55,7 @@ class Section {
       this.error = error;
     }
     this.draw();
-    if (!this.error) this.listen();
+    if (!this.error && this.state.subscribes) this.listen();
   }
 
   listen() {
