@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from tests.properties.settings import base_seed, case_count
+from tests.spark_jvm import jvm_options
 
 # Deadlines measure the machine, not the code; a failing example is printed as a call that can be pasted into a test.
 settings.register_profile("upshot", deadline=None, max_examples=case_count(10, least=20), print_blob=True)
 settings.load_profile("upshot")
+
+# Read by every driver that a test starts, in this process or below it, and by the script that starts the driver.
+for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
+    os.environ.setdefault(_name, jvm_options())
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -94,25 +94,26 @@ SUITES = (
     Suite("docstrings", "src", 60, ("--doctest-modules",)),
     Suite("syntax", "tests/syntax", 60),
     Suite("check", "tests/check", 60),
-    Suite("rewrites", "tests/rewrites", 180),
+    Suite("rewrites", "tests/rewrites", 90),
     Suite("plan", "tests/plan", 30),
     Suite("engine", "tests/engine", 240),
     Suite("goldens", "tests/goldens", 60),
     Suite("database", "tests/database", 120),
+    Suite("sql", "tests/sql", 240),
     Suite("active", "tests/active", 60),
-    Suite("reasons", "tests/reasons", 180, quick=False),
+    Suite("reasons", "tests/reasons", 90, quick=False),
     Suite("revise", "tests/revise", 90, quick=False),
     Suite("scripts", "tests/scripts", 60),
-    Suite("properties", "tests/properties", 600),
+    Suite("properties", "tests/properties", 400),
     Suite("cli", "tests/cli", 90, quick=False),
-    Suite("docs", "tests/docs", 60),
+    Suite("docs", "tests/docs", 75),
     Suite("bench", "tests/bench", 60, quick=False),
-    Suite("store", "tests/store", 180, quick=False),
-    Suite("service", "tests/service", 120, quick=False),
+    Suite("store", "tests/store", 120, quick=False),
+    Suite("service", "tests/service", 200, quick=False),
     Suite("client", "tests/client", 90, quick=False),
-    Suite("page", "tests/page", 120, unless=missing_for_browser(), quick=False),
-    Suite("spark", "tests/spark", 1200, unless=_NO_SPARK),
-    Suite("pipeline", "tests/pipeline", 900, unless=_NO_SPARK, quick=False),
+    Suite("page", "tests/page", 90, unless=missing_for_browser(), quick=False),
+    Suite("spark", "tests/spark", 1300, unless=_NO_SPARK),
+    Suite("pipeline", "tests/pipeline", 600, unless=_NO_SPARK, quick=False),
     Suite("cluster", "tests/cluster", 340, unless=_NO_SPARK, quick=False),
 )
 
@@ -135,6 +136,8 @@ def main(argv: list[str]) -> int:
     print(f"UPSHOT_CASES={slice_.cases} UPSHOT_SEED={slice_.seed}{'' if slice_.slow else ', without slow tests'}")
     if left := [suite.name for suite in SUITES if suite not in suites and not options.suites]:
         print(f"left to `make test`: {', '.join(left)}")
+    if not options.fast and any(suite.unless is _NO_SPARK for suite in suites) and not _NO_SPARK:
+        subprocess.run([sys.executable, "-m", "tests.spark_jvm"], cwd=ROOT, check=True)
     began = time.monotonic()
     outcomes = _run_all(suites, slice_, options.extra)
     return _report(outcomes, slice_, time.monotonic() - began)

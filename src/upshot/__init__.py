@@ -22,6 +22,8 @@ from upshot.core.errors import (
 if TYPE_CHECKING:
     from upshot.active.firing import Firing
     from upshot.core.rows import Rows
+    from upshot.core.search_bounds import Bounds
+    from upshot.database.absence import Absence
     from upshot.database.changes import Changes, ChangeSet, Definition
     from upshot.database.connect import connect
     from upshot.database.database import Database
@@ -36,11 +38,11 @@ if TYPE_CHECKING:
     from upshot.reasons.derivation import Derivation
     from upshot.reasons.failure import Failure
     from upshot.revise.placeholders import Placeholder
-    from upshot.revise.request import Bounds
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Absence",
     "Bounds",
     "ChangeSet",
     "Changes",
@@ -78,7 +80,8 @@ __all__ = [
 
 # Loaded on first use: `upshot --help` and `import upshot.syntax` need neither engine nor database.
 _HOMES = {
-    "Bounds": "upshot.revise.request",
+    "Absence": "upshot.database.absence",
+    "Bounds": "upshot.core.search_bounds",
     "ChangeSet": "upshot.database.changes",
     "Changes": "upshot.database.changes",
     "Database": "upshot.database.database",

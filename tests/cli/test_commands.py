@@ -365,3 +365,28 @@ def test_bench_passes_its_arguments_on(
     monkeypatch.setattr(bench_command, "checkout", lambda: tmp_path)
     ended = upshot("bench", "b1", "--quick")
     assert (ended.code, ended.out) == (3, "['b1', '--quick']\n")
+
+
+def test_what_if_tells_what_rules_would_change_in_base_relations(upshot: Run, write: Write) -> None:
+    program = write(
+        "stock.dl",
+        """
+        .decl stock(item: symbol, n: number)  .decl orders(item: symbol)  .decl low(item: symbol)
+        low(I) :- stock(I, N), N < 3.
+        .rule reorder(I) on insert low(I) do insert orders(I).
+        .deny negative(I) :- stock(I, N), N < 0.
+        """,
+    )
+    changes = write("changes.ndjson", '{"insert": {"stock": [["nail", -1], ["screw", 9]]}}\n')
+    ended = upshot("what-if", program, "--changes", changes)
+    assert '+orders("nail")' in ended.out.splitlines()
+    assert '+low("nail")' in ended.out.splitlines()
+    assert '// fires reorder("nail")' in ended.out.splitlines()
+    assert not [line for line in ended.out.splitlines() if "stock" in line]
+    assert "would violate `negative`" in ended.err
+    ended = upshot("what-if", program, "--changes", changes, "--format", "json")
+    assert json.loads(ended.out)["changes"] == {
+        "orders": {"insert": [["nail"]], "delete": []},
+        "low": {"insert": [["nail"]], "delete": []},
+        "negative": {"insert": [["nail"]], "delete": []},
+    }

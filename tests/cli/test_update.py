@@ -31,12 +31,12 @@ def test_update_prints_each_realization_with_its_effects(upshot: Run, tmp_path: 
     assert ended.code == 0
     assert ended.out.splitlines() == [
         "// 1. 1 change, cost 1",
+        '-member("ann", "ops")',
+        '// asked: -access("ann", "deploy")',
+        "// 2. 1 change, cost 1",
         '-granted("ops", "deploy")',
         '// asked: -access("ann", "deploy")',
         '// also:  -access("bob", "deploy")',
-        "// 2. 1 change, cost 1",
-        '-member("ann", "ops")',
-        '// asked: -access("ann", "deploy")',
         "// these are all 2",
     ]
 
@@ -59,7 +59,7 @@ def test_update_as_data(upshot: Run, tmp_path: Path) -> None:
     )  # fmt: skip
     first, status = map(json.loads, ended.out.splitlines())
     assert (first["delete"], first["cost"]) == ({"member": [["ann", "ops"]]}, 3)
-    assert status == {"status": "more", "reason": "", "found": 1}
+    assert status == {"status": "more", "reason": "the search has not ended: there may be more", "found": 1}
 
 
 def test_what_cannot_be_brought_about_ends_with_the_reason(upshot: Run, tmp_path: Path) -> None:

@@ -17,8 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.spark_jvm import jvm_options
+
 HOST = "127.0.0.1"
-PATIENCE = 40.0
+PATIENCE = 120.0
 """Seconds that a process has to come up; a quiet machine takes three."""
 
 
@@ -53,12 +55,30 @@ class Cluster:
         """The hard way, with everything it holds; its worker starts another."""
         _kill(self.executors(worker))
 
+    def freeze_executors(self) -> None:
+        """A task that is given to one of them from now on begins, and does not end before they are thawed or killed."""
+        self._signal_executors(signal.SIGSTOP)
+
+    def thaw_executors(self) -> None:
+        self._signal_executors(signal.SIGCONT)
+
+    def _signal_executors(self, number: signal.Signals) -> None:
+        for worker in self.living():
+            for pid in self.executors(worker):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+
     def kill_worker(self, worker: int) -> None:
         """A machine that is gone: the worker first, so that it starts no other executor, then its executors."""
         executors = self.executors(worker)
         self.workers[worker].kill()
         self.workers[worker].wait()
         _kill(executors)
+
+    def wait_for_executors(self) -> None:
+        """Back when every living worker has its executor: what a test kills must be there."""
+        for worker in self.living():
+            eventually(lambda worker=worker: bool(self.executors(worker)), f"an executor of worker {worker}")
 
     def living(self) -> list[int]:
         return [number for number, worker in enumerate(self.workers) if worker.poll() is None]
@@ -89,11 +109,13 @@ class Cluster:
 
     def _environment(self) -> dict[str, str]:
         return {
+            # Not the settings of this machine: those of pyspark itself, which come with the class path of the archive.
             **{name: value for name, value in os.environ.items() if not name.startswith("SPARK_")},
             "SPARK_LOCAL_IP": HOST,
             "SPARK_LOCAL_DIRS": str(self.folder / "local"),
             "SPARK_DAEMON_MEMORY": "256m",  # master and worker only hand out work
-            "SPARK_CONF_DIR": str(self.folder),  # not the settings of this machine
+            "SPARK_DAEMON_JAVA_OPTS": jvm_options(),
+            "SPARK_LAUNCHER_OPTS": jvm_options(),
             "PYSPARK_PYTHON": sys.executable,
         }
 
@@ -163,7 +185,8 @@ def session(cluster: Cluster, **settings: str) -> Any:
         "spark.driver.memory": "1g",
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
-        "upshot.partitions": "2",  # TEMPORARY
+        "spark.executor.extraJavaOptions": jvm_options(),
+        "upshot.partitions": "2",  # its cores; else each database starts with a job that counts them
         "spark.local.dir": str(cluster.folder / "local"),
         "spark.sql.warehouse.dir": str(cluster.folder / "warehouse"),
         "spark.sql.shuffle.partitions": "2",

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import upshot
-from tests.cluster.cluster import Cluster, eventually
+from tests.cluster.cluster import Cluster
+from tests.cluster.strikes import busy_jobs
 
 pytestmark = pytest.mark.slow
 """A cluster is started, and parts of it are killed."""
@@ -28,10 +29,16 @@ odd(Y) :- edge(0, Y).
 odd(Y) :- even(X), edge(X, Y).
 even(Y) :- odd(X), edge(X, Y).
 far(X, N) :- edge(X, _), N = count : { closure(X, _) }.
+.decl above0(x: number)
+above0(X) :- edge(X, _), !even(X).
 """
-VIEWS = ("closure", "even", "odd", "far")
+LEVELS = 6
+"""Views of which each reads the one below: a round, and a Spark job or more, each."""
+PROGRAM += "".join(
+    f".decl above{n}(x: number)\nabove{n}(X) :- edge(X, _), !above{n - 1}(X).\n" for n in range(1, LEVELS)
+)
+VIEWS = ("closure", "even", "odd", "far", *(f"above{n}" for n in range(LEVELS)))
 CHAIN = [(node, node + 1) for node in range(12)]
-"""Even and odd are mutually recursive and have no pivot: as many rounds as nodes, a Spark job or more each."""
 
 
 def changed(db: Any, *, insert: list[tuple[int, int]], delete: list[tuple[int, int]]) -> dict[str, tuple[Any, Any]]:
@@ -51,17 +58,6 @@ class Retried(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if "made again" in record.getMessage():
             self.heard.set()
-
-
-def busy_jobs(spark: Any) -> set[int]:
-    """The jobs of which a task is running right now."""
-    tracker, found = spark.sparkContext.statusTracker(), set()
-    for number in tracker.getActiveJobsIds():
-        job = tracker.getJobInfo(number)
-        stages = [tracker.getStageInfo(stage) for stage in (job.stageIds if job else ())]
-        if any(stage and stage.numActiveTasks for stage in stages):
-            found.add(number)
-    return found
 
 
 @contextmanager
@@ -104,18 +100,12 @@ def both(spark: Any) -> Iterator[tuple[Any, Any]]:
         yield db, local
 
 
-def ready(cluster: Cluster) -> None:
-    """Every living worker has its executor: what a test kills must be there."""
-    for worker in cluster.living():
-        eventually(lambda worker=worker: bool(cluster.executors(worker)), f"an executor of worker {worker}")
-
-
 @pytest.mark.parametrize("after", [1, 6])
 def test_a_commit_survives_the_death_of_an_executor(
     spark: Any, cluster: Cluster, both: tuple[Any, Any], after: int
 ) -> None:
     db, local = both
-    ready(cluster)
+    cluster.wait_for_executors()
     change = {"insert": [(4, 2), (20, 0)], "delete": [(7, 8)]}
 
     def kill() -> None:
@@ -134,7 +124,7 @@ def test_a_commit_survives_the_death_of_a_worker_and_so_does_the_next(
 ) -> None:
     db, local = both
     cluster.add_worker()
-    ready(cluster)
+    cluster.wait_for_executors()
     change = {"insert": [(3, 1)], "delete": [(9, 10), (0, 1)]}
 
     def kill() -> None:

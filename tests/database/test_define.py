@@ -286,9 +286,9 @@ def test_files_that_cannot_be_read_are_named(db: upshot.Database, tmp_path: Path
         db.define(tmp_path / "latin.dl")
     assert error.value.code == "not-utf8"
     (tmp_path / "views.sql").write_text("select 1")
-    with pytest.raises(upshot.UsageError) as error:
+    with pytest.raises(upshot.ProgramError) as wrong:
         db.define(str(tmp_path / "views.sql"))
-    assert error.value.code == "not-yet"
+    assert wrong.value.code == "sql-query-in-program"
     with pytest.raises(upshot.UsageError) as error:
         db.define(7)  # type: ignore[arg-type]
     assert error.value.code == "wrong-argument"

@@ -34,6 +34,7 @@ OTHER_WORDS = {
     "upshot-writer",
     "view-update",
     "what-if",
+    "why-changed",
     "why-not",
     "utf-8",
     "utf-8-sig",

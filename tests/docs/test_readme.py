@@ -26,6 +26,6 @@ def test_each_example_prints_what_the_readme_says() -> None:
 
 
 def test_the_examples_stay_short() -> None:
-    assert len(_examples()) == 3
+    assert len(_examples()) == 4
     for example, _ in _examples():
         assert len([line for line in example.text.splitlines() if line.strip()]) <= 20

@@ -26,7 +26,7 @@ def test_every_command_of_the_walk_through_prints_what_it_shows(
 ) -> None:
     monkeypatch.chdir(ROOT)
     commands = [each for block in blocks(WALK) if block.language == "console" for each in console(block.text)]
-    assert len(commands) == 5
+    assert len(commands) == 7
     for command, expected in commands:
         name, *arguments = shlex.split(command)
         assert name == "upshot"

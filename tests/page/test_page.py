@@ -251,7 +251,7 @@ def test_keys_open_every_section(browser: Browser, served: Running) -> None:
     browser.go(at(served))
     browser.shows("main h1", "Network")
     body = browser.driver.find_element(By.TAG_NAME, "body")
-    for key, title in (("2", "Change"), ("3", "Constraints"), ("4", "Rules"), ("1", "Network")):
+    for key, title in (("2", "Change"), ("3", "Options"), ("4", "Constraints"), ("5", "Rules"), ("1", "Network")):
         body.send_keys(key)
         browser.shows("main h1", title)
     body.send_keys("/")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from upshot.core.errors import ProgramError, UsageError
 from upshot.core.span import Source
+from upshot.database.retention import retention_of
 from upshot.pipeline.config import PipelineConfig, read_config
 from upshot.pipeline.program import compiled_program
 from upshot.pipeline.toml_places import places
@@ -82,6 +85,42 @@ def test_every_key_arrives_as_its_type(tmp_path: Path) -> None:
     assert config.sources["import"].on_bad_row == "fail"
     assert config.sources["import"].options == {"extra_columns": "refuse", "feed": True, "distinct": False}
     assert config.sources["export"].options["password_env"] == "EXPORT_PASSWORD"
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("", None),
+        ("keep = 1000", 1000),
+        ('keep = "all"', "all"),
+        (
+            'keep = { commits = 5, bytes = "1 GiB", age = "7d" }',
+            {"commits": 5, "bytes": 1 << 30, "age": timedelta(days=7)},
+        ),
+        ('keep.age = "12h"', {"age": timedelta(hours=12)}),
+    ],
+)
+def test_how_much_of_the_past_is_kept_is_said_as_to_connect(tmp_path: Path, line: str, wanted: Any) -> None:
+    config = read(tmp_path, WHOLE.replace('state = "state/"', f'state = "state/"\n{line}'))
+    assert config.keep == wanted
+    retention_of(config.keep)
+
+
+@pytest.mark.parametrize(
+    ("line", "slug", "words"),
+    [
+        ("keep = 0", "bad-value", '`keep` must be a number of commits, "all" or a table of bounds, not 0'),
+        ("keep = true", "bad-value", '`keep` must be a number of commits, "all" or a table of bounds, not true'),
+        ('keep = "7d"', "bad-value", '`keep` must be a number of commits, "all" or a table of bounds, not "7d"'),
+        ("keep = {}", "bad-value", '`keep` must be a number of commits, "all" or a table of bounds, not {}'),
+        ("keep = { days = 7 }", "unknown-key", "`[pipeline.keep]` has no key `days`"),
+        ('keep = { age = "0d" }', "bad-value", '`age` must be a text such as "7d" or "12h", not "0d"'),
+        ("keep = { commits = -1 }", "bad-value", "`commits` must be a whole number from 1 on, not -1"),
+    ],
+)
+def test_bounds_of_the_past_that_mean_nothing_are_refused(tmp_path: Path, line: str, slug: str, words: str) -> None:
+    found = mistakes(tmp_path, WHOLE.replace('state = "state/"', f'state = "state/"\n{line}'))
+    assert found == [(5, slug, words)]
 
 
 def test_all_mistakes_come_at_once_with_their_lines(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ FAULTS = (
     "pointer:2",
     "finish:2",
 )
-"""Each kills the process in the batch after the one that the kill before left behind."""
+"""Each ends the process in the batch after the one that was left behind by the end before."""
 
 FEW_FAULTS = ("recorded:1",)
 """What `make test` kills for good: when the commit is made, and no sink knows of it."""
@@ -80,22 +80,31 @@ def start(lake: Lake, **environment: str) -> int:
     return ended.returncode
 
 
+def half_written(lake: Lake) -> None:
+    """Nothing can be ended inside the writer: these are the files that it puts down before a table's first version."""
+    (lake.root / "out" / "path" / "_delta_log").mkdir(parents=True)
+    (lake.root / "out" / "path" / "part-00000-5f-c000.snappy.parquet").write_bytes(b"half")
+
+
 @pytest.mark.slow
-def test_a_driver_killed_at_every_step_leaves_nothing_undone_or_done_twice(spark: Any, tmp_path: Path) -> None:
-    """All steps by `make soak`; `make test` kills at a few, and ends the run at every one in this process, below."""
-    assert {fault.partition(":")[0] for fault in (FIRST_FAULT, *FAULTS)} == set(POINTS)
+def test_a_killed_driver_leaves_nothing_undone_or_done_twice(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All places by `make soak`; `make test` kills at a few, and ends the run at every one in this process, below."""
     faults = FAULTS if is_soak() else FEW_FAULTS
     changes = random_changes(1, len(faults) + 1)
     killed = Lake(tmp_path / "killed")
-    assert start(killed, UPSHOT_TESTING="1", UPSHOT_FAULT_AT=FIRST_FAULT) == -9
-    # Nothing can be killed inside the writer: these are the files that it puts down before the table's first version.
-    (killed.root / "out" / "path" / "_delta_log").mkdir(parents=True)
-    (killed.root / "out" / "path" / "part-00000-5f-c000.snappy.parquet").write_bytes(b"half")
+    if is_soak():
+        assert start(killed, UPSHOT_TESTING="1", UPSHOT_FAULT_AT=FIRST_FAULT) == -9
+        half_written(killed)
     for change, fault in zip(changes, faults, strict=False):
         killed.change(*change)
         assert start(killed, UPSHOT_TESTING="1", UPSHOT_FAULT_AT=fault) == -9, fault
     killed.change(*changes[-1])
-    assert start(killed, UPSHOT_FAULT_AT="read:1") == 0, "faults are for tests only"
+    killed.spark = spark
+    # Without UPSHOT_TESTING: faults are for tests only.
+    monkeypatch.setenv("UPSHOT_FAULT_AT", "read:1")
+    killed.run()
     assert killed.everything() == uninterrupted(Lake(tmp_path / "calm", spark=spark), changes)
 
 
@@ -117,25 +126,30 @@ def mortal(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     steps._passed.clear()
 
 
+def strike_down(lake: Lake, mortal: pytest.MonkeyPatch, fault: str) -> None:
+    """A run that must end at this place."""
+    mortal.setenv("UPSHOT_FAULT_AT", fault)
+    steps._passed.clear()
+    with pytest.raises(Died):
+        lake.run()
+
+
 @pytest.mark.slow
 def test_a_run_struck_down_at_every_step_ends_as_one_that_was_not(
     spark: Any, tmp_path: Path, mortal: pytest.MonkeyPatch
 ) -> None:
-    """The first step comes before there is a batch, each other one in a batch of its own."""
-    changes = random_changes(2, len(FAULTS))
+    """Run after run makes good what the one before left behind, and is struck down at the next place."""
+    assert {fault.partition(":")[0] for fault in (FIRST_FAULT, *FAULTS)} == set(POINTS)
+    changes = random_changes(1, len(FAULTS) + 1)
     struck = Lake(tmp_path / "struck", spark=spark)
-    died = []
-    for change, fault in zip(changes, (FIRST_FAULT, *FAULTS[1:]), strict=True):
+    strike_down(struck, mortal, FIRST_FAULT)
+    half_written(struck)
+    for change, fault in zip(changes, FAULTS, strict=False):
         struck.change(*change)
-        mortal.setenv("UPSHOT_FAULT_AT", fault.partition(":")[0] + ":1")
-        steps._passed.clear()
-        try:
-            struck.run()
-        except Died:
-            died.append(fault.partition(":")[0])
-        mortal.setenv("UPSHOT_FAULT_AT", "")
-        struck.run()
-    assert set(died) == set(POINTS) - {"read"}
+        strike_down(struck, mortal, fault)
+    struck.change(*changes[-1])
+    mortal.setenv("UPSHOT_FAULT_AT", "")
+    struck.run()
     assert struck.everything() == uninterrupted(Lake(tmp_path / "calm", spark=spark), changes)
 
 

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import upshot
+from tests.pipeline.lake import Lake, Make, summed
 from upshot.pipeline.metrics import SourceMetrics
 from upshot.pipeline.positions import FilesPosition
 from upshot.pipeline.record import Recorded, changes_of_batch, recorded
@@ -81,3 +82,43 @@ def test_the_last_batch_is_known_however_little_of_the_past_is_kept(tmp_path: Pa
         assert changes_of_batch(database, 4) is None
     with upshot.connect(tmp_path / "store") as database:
         assert recorded(database) == record
+
+
+# ---- as the pipeline file says it ---------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_past_goes_as_the_file_says_but_not_before_a_sink_that_was_left_out_has_it(make: Make) -> None:
+    whole = Lake.pipeline.replace("trigger = 0.1", "trigger = 0.1\nkeep = 1")
+    lake = make(pipeline=whole)
+    grow(lake, 1)
+    lake.pipeline = whole.partition("[sink.path]")[0] + "[sink.away]" + whole.partition("[sink.away]")[2]
+    lake.write()
+    grow(lake, 2)
+    grow(lake, 3)
+    let_go(lake)
+    assert oldest(lake) == 2, "only the program and the first batch went: the rest is for the sink that is left out"
+    lake.pipeline = whole
+    lake.write()
+    grow(lake, 4)
+    assert summed(lake.log()) == lake.view() == [(x, y) for x in range(1, 5) for y in range(x + 1, 6)]
+    let_go(lake)
+    assert oldest(lake) == 4, "once it has them they may go"
+
+
+def grow(lake: Lake, node: int) -> None:
+    lake.change(insert=[(node, node + 1)])
+    lake.run()
+
+
+def let_go(lake: Lake) -> None:
+    """A run that begins with nothing to do, when no commit is needed to open the store."""
+    with upshot.connect(lake.state / "store", keep="all") as database:
+        database.snapshot()
+    lake.run()
+
+
+def oldest(lake: Lake) -> int:
+    """The version after which everything is kept."""
+    with upshot.connect(lake.state / "store", keep="all") as database:
+        return database.compact().oldest

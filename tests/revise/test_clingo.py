@@ -25,7 +25,7 @@ OTHER = 9
 @pytest.mark.slow
 def test_realizations_are_clingos_minimal_ones() -> None:
     compared = 0
-    for number in range(case_count(6, least=12)):
+    for number in range(case_count(4, least=12)):
         case = random_case(seed_of("clingo", number), size=3)
         expected = minimal_realizations(case)
         if len(expected) > MOST:
@@ -35,7 +35,7 @@ def test_realizations_are_clingos_minimal_ones() -> None:
         except ProgramError:
             continue
         with db:
-            listed = found(db, case, Bounds(new_constants=0, constants=case.domain, rounds=1000, seconds=600))
+            listed = found(db, case, Bounds(new_constants=0, constants=case.domain, rounds=1000, seconds=300))
         assert set(listed) == expected, (case, set(listed) ^ expected)
         assert len(listed) == len(set(listed))
         compared += 1
@@ -57,7 +57,7 @@ def test_clingo_and_brute_force_agree() -> None:
 def test_a_new_value_stands_for_any_constant_that_does_not_occur() -> None:
     """Clingo has one more constant in its domain; the search has a placeholder instead."""
     compared = with_new = 0
-    for number in range(case_count(12, least=10)):
+    for number in range(case_count(6, least=10)):
         case = random_case(seed_of("new values", number))
         if "<" in case.text:
             continue  # A new value may lie on either side, one constant cannot.
@@ -67,7 +67,7 @@ def test_a_new_value_stands_for_any_constant_that_does_not_occur() -> None:
         except ProgramError:
             continue
         with db:
-            bounds = Bounds(new_constants=1, constants=case.domain, rounds=1000, seconds=600)
+            bounds = Bounds(new_constants=1, constants=case.domain, rounds=1000, seconds=300)
             listed = [tuple(map(_with_other, update)) for update in found(db, case, bounds)]
         assert set(listed) == expected, (case, set(listed) ^ expected)
         assert len(listed) == len(set(listed))
@@ -94,6 +94,6 @@ def test_recursion_that_uses_its_view_twice_has_clingos_realizations() -> None:
         for insert, delete in (((asked,), ()), ((), (asked,))):
             now = replace(case, text=text, insert=insert, delete=delete)
             with opened(now) as db:
-                listed = found(db, now, Bounds(new_constants=0, constants=now.domain, rounds=1000, seconds=600))
+                listed = found(db, now, Bounds(new_constants=0, constants=now.domain, rounds=1000, seconds=300))
             assert set(listed) == minimal_realizations(now)
             assert len(listed) == len(set(listed))

@@ -28,6 +28,10 @@ note_count(N) :- N = count : { public_note(_, _) }.
 tainted(X) :- reached(X, Y), blacklisted(Y).
 .decl noted_reach(id: number)
 noted_reach(I) :- public_note(I, T), reached(T, _).
+.decl noted(text: symbol)
+noted(T) :- public_note(_, T).
+.decl dear(holder: symbol)
+dear(X) :- transfer(X, Y, A), A >= 770077, Y > "bob-secret".
 .deny launderer(X) :- reached(X, Y), blacklisted(Y), account(X, _), X = "mallory-secret".
 .deny suspicious(X) :- tainted(X).
 .deny suspicious on_violation=warn
@@ -37,7 +41,7 @@ noted_reach(I) :- public_note(I, T), reached(T, _).
 
 HIDDEN_NAMES = (
     "account", "transfer", "blacklisted", "reached", "tainted", "launderer", "suspicious", "alarm", "raise_alarm",
-    "noted_reach", "holder", "iban", "amount",
+    "noted_reach", "dear", "holder", "iban", "amount",
 )  # fmt: skip
 HIDDEN_VALUES = ("alice-secret", "bob-secret", "mallory-secret", "DE-secret", "770077")
 
@@ -56,8 +60,10 @@ def filled() -> upshot.Database:
 TOKENS = {
     "everything": Scopes("everything", frozenset("*"), frozenset("*"), subscribe=True, admin=True),
     "nothing": Scopes("nothing"),
-    "reader": Scopes("reader", frozenset(("public_note", "note_count")), subscribe=True),
-    "noter": Scopes("noter", frozenset(("public_note", "note_count")), frozenset(("public_note",)), subscribe=True),
+    "reader": Scopes("reader", frozenset(("public_note", "note_count", "noted")), subscribe=True),
+    "noter": Scopes(
+        "noter", frozenset(("public_note", "note_count", "noted")), frozenset(("public_note",)), subscribe=True
+    ),
     "blind": Scopes("blind", frozenset(), frozenset(("account", "transfer", "public_note"))),
 }
 

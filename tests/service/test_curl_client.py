@@ -77,7 +77,7 @@ def test_every_command_of_the_page_prints_what_the_page_says(folder: Path, serve
         if behind is not None and behind.language in SHOWN and _follows(block, behind):
             expected = comparable(behind.text)
             printed = printed.partition("\n\nevent: progress")[0]
-            assert _parts(printed) == _parts(expected), block.line
+            assert parts(printed) == parts(expected), block.line
             compared += 1
     assert compared >= 10
     names: dict[str, Any] = {}
@@ -90,7 +90,7 @@ def test_every_command_of_the_page_prints_what_the_page_says(folder: Path, serve
     assert not names["is_from_the_service"](b"other", headers, body)
 
 
-def _parts(text: str) -> list[Any]:
+def parts(text: str) -> list[Any]:
     """The lines; the order of an object's keys and of the rows of a relation is nobody's business."""
     return [
         _in_order(json.loads(line.removeprefix("data: ")))

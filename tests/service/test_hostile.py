@@ -34,7 +34,19 @@ BODIES = [
     b'{"query": "X = 1 / 0"}', b'{"query": "X = 9223372036854775807 + 1"}',
     b'{"query": "edge(X, Y), Z = to_number(X)"}',
     b'{"query": ".decl x(y: number)"}', b'{"query": "edge(X, Y). edge(\\"a\\", \\"b\\")."}', b'{"token": 1}',
-    b'{"view": "edge", "url": "file:///etc/passwd", "secret": "X"}',
+    b'{"view": "edge", "url": "file:///etc/passwd", "secret": "X"}', b'{"expect": 1}', b'{"expect": {"upsert": {}}}',
+    b'{"expect": {"insert": {"edge": 1}}}', b'{"expect": {"insert": {"nosuch": []}}}', b'{"repair": 1}',
+    b'{"expect": {"insert": {"closure": [["z", "z"]]}}}', b'{"repair": "edge"}', b'{"repair": "nosuch"}',
+    b'{"limit": 0}', b'{"limit": true}', b'{"limit": 1e9}', b'{"limit": "1"}', b'{"frozen": "edge"}',
+    b'{"frozen": [1]}',
+    b'{"frozen": ["++edge"]}', b'{"frozen": ["+"]}', b'{"frozen": ["closure"]}', b'{"cost": []}',
+    b'{"cost": {"edge": -1}}', b'{"cost": {"edge": "1"}}', b'{"cost": {"edge": true}}', b'{"cost": {"closure": 1}}',
+    b'{"cost": {"edge": ' + b"9" * 4_000 + b"}}", b'{"cost": {"edge": 1e400}}', b'{"bounds": []}',
+    b'{"bounds": {"x": 1}}', b'{"bounds": {"seconds": ' + b"9" * 4_000 + b"}}",
+    b'{"bounds": {"seconds": 0}}', b'{"bounds": {"seconds": -1e-400}}', b'{"bounds": {"size": 0}}',
+    b'{"bounds": {"rounds": 1000001}}', b'{"bounds": {"new_constants": -1}}', b'{"side_effect_free_first": 1}',
+    b'{"insert": {"closure": [["a", "b"]]}, "delete": {"closure": [["a", "b"]]}}',
+    b'{"delete": {"closure": [' + b",".join(b'["a", "b%d"]' % each for each in range(1_001)) + b"]}}",
 ]  # fmt: skip
 
 PATHS = [
@@ -45,7 +57,7 @@ PATHS = [
     "/views/edge?where=" + quote('edge("' + "a" * 5_000 + '",Y)'), "/views/edge/changes?since=-1",
     "/views/edge/changes?since=99999999999999999999999", "/views/edge/changes?every=0", "/explanations/",
     "/explanations/edge", "/explanations/closure?row=", "/explanations/closure?row=[", "/explanations/closure?row={}",
-    "/explanations/closure?row=[1]", '/explanations/closure?row=["a","nope"]', "/commits?limit=x", "/commits?limit=0",
+    "/explanations/closure?row=[1]", '/explanations/closure?row=["a",1]', "/commits?limit=x", "/commits?limit=0",
     "/subscriptions/%2e%2e", "/page/..%2fapp.py", "/page/.hidden", "/nosuch", "//evil.example/", "/openapi.json/x",
 ]  # fmt: skip
 
@@ -96,12 +108,12 @@ def refused(answer: bytes) -> str:
     return str(error["code"])
 
 
-@pytest.mark.parametrize("path", ["/transactions", "/what-if", "/query", "/session", "/subscriptions"])
+@pytest.mark.parametrize("path", ["/transactions", "/what-if", "/realizations", "/query", "/session", "/subscriptions"])
 def test_a_bad_body_is_refused_in_the_one_shape(service: Running, path: str) -> None:
     for body in BODIES:
         answer = talk(service.port, post(path, body))
         if b" 200 " in answer[:15] or b" 201 " in answer[:15]:
-            assert path in ("/transactions", "/what-if", "/query", "/session"), (path, body, answer)
+            assert path in ("/transactions", "/what-if", "/realizations", "/query", "/session"), (path, body, answer)
             continue
         refused(answer)
     assert service.request("GET", "/views/edge")[1]["rows"] == [["a", "b"]]

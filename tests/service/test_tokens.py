@@ -97,7 +97,7 @@ def test_scopes_hold_for_reading_writing_and_following(bank: Running) -> None:
     assert bank.request("POST", "/transactions", note, bearer("reader"))[0] == 403
     assert bank.request("POST", "/what-if", note, bearer("reader"))[0] == 403
     status, answer, _ = bank.request("POST", "/transactions", note, bearer("noter"))
-    assert (status, sorted(answer["changes"])) == (200, ["note_count", "public_note"])
+    assert (status, sorted(answer["changes"])) == (200, ["note_count", "noted", "public_note"])
     assert bank.request("GET", "/views/public_note/changes", headers=bearer("nothing"))[0] == 403
     assert bank.request("GET", "/views/transfer", headers=bearer("reader"))[0] == 404
 

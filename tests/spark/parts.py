@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,11 +17,8 @@ from upshot.check.program import CheckedProgram
 from upshot.core.types import Type
 from upshot.engine.limits import Limits
 from upshot.engine.naive import derive, evaluate
-from upshot.engine.spark import shard, shared_file
-from upshot.engine.spark.exchange import Exchange
-from upshot.engine.spark.exchange_plan import exchange_plan
+from upshot.engine.spark import shared_file
 from upshot.engine.spark.pieces import LocalPiece
-from upshot.engine.spark.scratch import Scratch
 from upshot.engine.spark.shard import ChangeTask, LoadTask
 from upshot.engine.spark.shard_files import LISTED, gathered
 from upshot.engine.spark.shard_plan import ShardPlan, SharedRelation, shard_plan
@@ -29,7 +26,7 @@ from upshot.engine.spark.shared_file import SharedRows, shared_table
 from upshot.engine.spark.slots import Slots
 from upshot.engine.spark.spark_types import rows_for_spark, rows_from_spark
 from upshot.plan import compile_program
-from upshot.plan.pivot import Decomposition, Parts, decomposition
+from upshot.plan.pivot import Decomposition, decomposition
 
 Row = tuple[Any, ...]
 State = dict[str, set[Row]]
@@ -40,7 +37,7 @@ def decomposed(program: CheckedProgram) -> list[Decomposition]:
     """The recursive components that fall into parts."""
     plan = compile_program(program)
     found = [decomposition(component, plan.normal) for component in plan.components]
-    return [each for each in found if each.parts is not Parts.NONE]
+    return [each for each in found if each.program is not None]
 
 
 def everything(program: CheckedProgram, base: Mapping[str, Iterable[Row]]) -> State:
@@ -79,34 +76,15 @@ class PartsRun:
         self._version = 0
 
     def load(self, state: State) -> State:
-        """The views, computed part by part; parts of seeds may overlap, those of a pivot may not."""
+        """The views, computed part by part; no row is in two of them."""
         task = LoadTask(self.plan, {name: self._shared(name, state) for name in self.plan.shared}, ())
         sources = list(self._moving(state).values())
         made: State = {view: set() for view in self.found.views}
         for part in self._cut(self._keys(), sources):
             for view, rows in zip(self.found.views, self._run(task, part), strict=True):
-                assert self.found.parts is Parts.SEEDS or made[view].isdisjoint(rows)
+                assert made[view].isdisjoint(rows)
                 made[view] |= rows
         return made
-
-    def exchanged(self, state: State) -> State:
-        """The views, computed in parts that exchange rows; the worker that gets a part may not know it."""
-        plan = exchange_plan(self.plan, self.count)
-        shared = {name: self._shared(name, state) for name in self.plan.shared}
-        exchange = Exchange(plan, shared, cast("Any", Partitions), Scratch(self.folder / f"{self.plan.key}-exchange"))
-        seeds = [self._seeds(view, state) for view in self.found.views]
-        cut = [self._batches(exchange.given, part) for part in self._cut([None] * len(seeds), seeds)]
-        steps = exchange.load(cast("Any", Partitions(cut)), small=1_000_000)
-        try:
-            asks = next(steps)
-            while True:
-                if self.rng.random() < 0.5:
-                    shard._KEPT.clear()
-                asks = steps.send([LocalPiece.of(cast("Any", ask.frame).listed, LISTED) for ask in asks])
-        except StopIteration as done:
-            pieces = done.value
-        assert pieces is not None
-        return {view: plain(piece.rows) for view, piece in zip(self.found.views, pieces, strict=True)}
 
     def change(self, old: State, new: State) -> Delta:
         """The exact changes of the views."""

@@ -107,9 +107,9 @@ def test_a_row_that_comes_back_through_an_insertion_is_no_change(spark: Any) -> 
 def test_same_generation_is_searched_by_rounds(small: int, spark: Any) -> None:
     rng = random.Random(3)
     up = sorted({(child, rng.randrange(child // 2, child)) for child in range(1, 10) for _ in range(2)})
-    with SparkDriver(spark, SAME_GENERATION, small=small) as it:
+    with SparkDriver(spark, SAME_GENERATION, small=small, most_shared=ROUNDS) as it:
         it.insert("up", *up)
-        assert "change by rounds of joins on Spark" in it.engine.describe("sg")
+        assert "load and change by rounds of joins on Spark" in it.engine.describe("sg")
         for row in rng.sample(up, 1 if small == IN_FILES else 3):
             lost = it.delete("up", row).get("sg", (set(), set()))[1]
             assert it.work.views["sg"].deleted == len(lost)
@@ -119,7 +119,7 @@ def test_same_generation_is_searched_by_rounds(small: int, spark: Any) -> None:
 
 @sizes
 def test_mutually_recursive_views_prove_each_other(small: int, spark: Any) -> None:
-    with SparkDriver(spark, MUTUAL, small=small) as it:
+    with SparkDriver(spark, MUTUAL, small=small, most_shared=ROUNDS) as it:
         it.change(insert={"start": [(0,)], "edge": [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)]})
         it.delete("edge", (0, 2))
         assert it.work.views["even, odd"].deleted == 4

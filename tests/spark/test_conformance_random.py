@@ -7,6 +7,7 @@ shrunk for a while and printed as a script.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -108,6 +109,8 @@ def test_they_do_so_when_no_worker_may_hold_a_relation(by_rounds: Make, strategy
     seeds = [seed_of(f"spark rounds {strategy}", number) for number in range(case_count(20 * SHARE))]
     focuses = [FOCUSES[name] for name in FOCUSES]
     cases = [random_case(seed, focuses[number % len(focuses)]) for number, seed in enumerate(seeds)]
+    if not is_soak():
+        cases = [replace(case, transactions=case.transactions[:2]) for case in cases]
     agree(by_rounds, [(check_transactions, case, f"{strategy} materialized=true") for case in cases])
 
 

@@ -23,20 +23,20 @@ from upshot.core.schema import Schema
 from upshot.engine.limits import Limits
 from upshot.engine.work import ViewWork
 from upshot.plan import ComponentPlan, ProgramPlan, compile_program
-from upshot.plan.pivot import Parts
 from upshot.syntax import parse
 
 pytest.importorskip("pyspark")
 
 from upshot.engine.spark.asks import Answers, Ask, Steps
 from upshot.engine.spark.contents import Contents
-from upshot.engine.spark.decomposed import Decomposed
 from upshot.engine.spark.pieces import LocalPiece, Piece, nothing
+from upshot.engine.spark.recursion import Recursion, recursion
 from upshot.engine.spark.scratch import Scratch
 from upshot.engine.spark.session import private_session
 from upshot.engine.spark.spark_types import rows_for_spark, rows_from_spark
 from upshot.engine.spark.tables import Table
 from upshot.engine.spark.waves import Task, run_together
+from upshot.engine.spark.without_pivot import WithoutPivot
 
 FOCUSES = [
     Features(recursion=1, nonlinear=0.4, mutual=0.3, aggregates=0, arithmetic=0.1, constants=0.02, views=2),
@@ -59,11 +59,11 @@ class Lab:
 
     def component(
         self, plan: ProgramPlan, component: ComponentPlan, *, max_rounds: int = 1_000_000, **options: int
-    ) -> Decomposed:
+    ) -> Recursion:
         limits = Limits(max_rounds=max_rounds)
-        return Decomposed(component, plan.normal, self.session, self.scratch, limits, **options)
+        return recursion(component, plan.normal, self.session, self.scratch, limits, **options)
 
-    def only(self, text: str, rows: dict[str, Any], **options: int) -> tuple[Decomposed, dict[str, Table]]:
+    def only(self, text: str, rows: dict[str, Any], **options: int) -> tuple[Recursion, dict[str, Table]]:
         """The one recursive component of a program, with what it reads."""
         plan = compile_program(check(parse(text)))
         (component,) = [each for each in plan.components if each.recursive]
@@ -121,7 +121,7 @@ class Followed:
 
     def check_load(self, lab: Lab, pieces: dict[str, Piece]) -> None:
         for view, piece in pieces.items():
-            assert lab.rows(piece) == self.states[0][view], f"{self.text}\n{self.decomposed.found}"
+            assert lab.rows(piece) == self.states[0][view], f"{self.text}\n{self.decomposed.describe(self.tables)}"
             self.tables[view].settle(Contents.of(piece), piece, nothing(piece.types))
             self.tables[view].accept()
 
@@ -138,7 +138,8 @@ class Followed:
         old, new = self.states[number : number + 2]
         for view, (came, went) in changes.items():
             made = lab.rows(came), lab.rows(went)
-            assert made == (new[view] - old[view], old[view] - new[view]), f"{self.text}\n{self.decomposed.found}"
+            told = f"{self.text}\n{self.decomposed.describe(self.tables)}"
+            assert made == (new[view] - old[view], old[view] - new[view]), told
             self.tables[view].settle(self.tables[view].committed.changed(went, came), came, went)
         for table in self.tables.values():
             table.accept()
@@ -154,9 +155,7 @@ def _followed(lab: Lab, case: Case) -> Iterator[Followed]:
         states.append({n: plain(rows) for n, rows in everything(program, base).items()})
     for component in plan.components:
         if component.recursive:
-            made = Followed(lab, plan, component, states, case.text())
-            if made.decomposed.found.parts is not Parts.NONE:
-                yield made
+            yield Followed(lab, plan, component, states, case.text())
 
 
 @pytest.mark.parametrize("focus", range(len(FOCUSES)))
@@ -240,31 +239,35 @@ def test_what_outgrows_a_worker_is_left_to_rounds_and_explain_says_so(lab: Lab) 
     text = CLOSURE + "p(X, Y) :- e(A, X), p(A, B), e(B, Y)."
     decomposed, tables = lab.only(text, {"e": DENSE}, most_held=50_000)
     assert decomposed.loads(tables)
-    assert "load as one part in one job" in decomposed.describe(tables)
+    assert "load by one worker in one job" in decomposed.describe(tables)
     assert lab.answers.run(decomposed.load(tables)) is None
     assert not decomposed.loads(tables)
-    assert "need more memory than a worker may take" in decomposed.describe(tables)
+    assert "load by rounds of joins on Spark, since one worker cannot hold all and its parts" in decomposed.describe(
+        tables
+    )
     decomposed, tables = lab.only(text, {"e": DENSE}, most_shared=1_000)
     assert not decomposed.loads(tables)
-    assert "what is shared needs 24.4 KiB, more than 1000 bytes" in decomposed.describe(tables)
+    assert "what is read needs 24.4 KiB, more than 1000 bytes" in decomposed.describe(tables)
 
 
 def test_a_recursion_without_pivot_that_one_worker_cannot_hold_is_exchanged_between_parts(lab: Lab) -> None:
-    """Same generation on a grid; one worker needs 570 KB for it."""
+    """Same generation on a grid."""
     text = ".decl e(x: number, y: number) .decl p(x: number, y: number)"
     text += "p(X, Y) :- e(A, X), e(A, Y). p(X, Y) :- e(A, X), p(A, B), e(B, Y)."
     edges = {(i * 25 + j, i * 25 + j + 25) for i in range(24) for j in range(25)}
     edges |= {(i * 25 + j, i * 25 + j + 1) for i in range(25) for j in range(24)}
-    expected, _ = lab.only(text, {"e": edges})
-    decomposed, tables = lab.only(text, {"e": edges}, most_held=450_000)
-    whole = lab.answers.run(expected.load(tables))
-    parted = lab.answers.run(decomposed.load(tables))
+    alone, tables = lab.only(text, {"e": edges})
+    together, _ = lab.only(text, {"e": edges})
+    assert isinstance(together, WithoutPivot)
+    together._alone.is_crowded = True
+    whole = lab.answers.run(alone.load(tables))
+    parted = lab.answers.run(together.load(tables))
     assert whole is not None
     assert parted is not None
     assert whole["p"].count == parted["p"].count == 10_424
     assert lab.rows(whole["p"]) == lab.rows(parted["p"])
-    assert "load in 8 parts, `p` by x, y" in decomposed.describe(tables)
-    assert decomposed.loads(tables)
+    assert "load in 2 parts, `p` by x, y" in together.describe(tables)
+    assert together.loads(tables)
 
 
 def test_what_neither_state_holds_is_no_error(lab: Lab) -> None:

@@ -58,3 +58,17 @@ def test_why_not_and_why_changed_on_spark(db: Any) -> None:
     assert (changed.change, changed.moment.version) == ("came", tx.version)
     assert [node.statement for node in changed.derivation.nodes if node.change == "went"] == ["closed(2)"]
     assert len(db.rows("closed")) == 0
+
+
+@pytest.mark.slow
+def test_rows_with_null_of_views_that_are_not_stored_are_found_on_spark(spark: Any) -> None:
+    with upshot.connect(spark=spark, engine="spark") as made:
+        made.define(".decl r(x: number?, y: number?)")
+        made.define(".decl v(x: number?, y: number?) v(X, Y) :- r(X, Y). .view v materialized=false")
+        rows = [(1, None), (None, 2), (None, None), (3, 4)]
+        with made.transaction() as tx:
+            tx.insert("r", rows)
+        engine = made._state.engine
+        assert engine.contains_all("v", rows)
+        assert engine.contains_many([("v", row) for row in [*rows, (1, 2), (3, None)]]) == [True] * 4 + [False] * 2
+        assert engine.contains_many([("r", (1, None)), ("v", (None, 4)), ("r", (1, 1))]) == [True, False, False]

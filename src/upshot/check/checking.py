@@ -79,6 +79,7 @@ def check(program: Program) -> CheckedProgram:
         input_part=input_part,
         rules=tuple(rules.rules),
         hidden=frozenset(rules.schemas),
+        parts={each.name: each.part_of for each in sorted_items.declarations if each.part_of},
     )
     findings.raise_errors()
     warn_of_interplay(checked, findings)

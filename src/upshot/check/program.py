@@ -143,4 +143,6 @@ class CheckedProgram:
     """Active rules, in the order of their definition."""
     hidden: frozenset[str] = frozenset()
     """The views of rule conditions, which users cannot name."""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Views that were made for another, which they lead to; users do not see them either."""
     warnings: tuple[Diagnostic, ...] = ()

@@ -14,12 +14,13 @@ from upshot.check.constants import natural_type
 from upshot.check.findings import Findings
 from upshot.check.names import NameCheck
 from upshot.check.program import Clause
+from upshot.check.strata import stratify
 from upshot.check.type_names import TypeNames
 from upshot.check.variables import fresh_name, occurrences, walk
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.span import Span
 from upshot.core.types import BOOLEAN, DATE, FLOAT, SYMBOL, TIMESTAMP, Kind, Type
-from upshot.syntax.ast import Atom, Constant, Formula, Parameter, Variable
+from upshot.syntax.ast import Atom, Constant, Formula, Parameter, Rule, Variable
 
 
 def check_query(
@@ -50,6 +51,18 @@ def check_query(
     findings.raise_errors()
     schema = Schema(name, tuple(Column(c, t) for c, t in zip(columns, types, strict=True)), Role.VIEW)
     return schema, tuple(m.clause for m in made)
+
+
+def check_rules(rules: Sequence[Rule], schemas: Mapping[str, Schema]) -> tuple[Clause, ...]:
+    """The clauses of rules for relations that are all known. Raises `ProgramError` with all that is wrong with them."""
+    findings = Findings()
+    maker = ClauseMaker(schemas, set(), TypeNames(known=False), findings)
+    made = [each.clause for rule in rules for each in maker.rule(rule.heads, rule.body, rule.span)]
+    findings.raise_errors()
+    own = {rule.heads[0].relation for rule in rules}
+    stored = {name: replace(each, role=Role.VIEW if name in own else Role.BASE) for name, each in schemas.items()}
+    stratify(stored, made)
+    return tuple(made)
 
 
 def _answer_type(types: Sequence[Type], column: str, span: Span | None, findings: Findings) -> Type:

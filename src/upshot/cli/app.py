@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from upshot.cli.asking import repairs, update, what_if, why, why_changed, why_not
+from upshot.cli.options import ActionFile, ChangeFile, EngineOption, FactDir, FormatOption, ProgramFile, ViewName
 from upshot.cli.outcome import finish
 from upshot.cli.requests import RequestCommand
 from upshot.cli.serving import serve, token
@@ -25,27 +27,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-ProgramFile = Annotated[
-    Path, typer.Argument(metavar="FILE", show_default=False, help="The program; - reads standard input.")
-]
-FactDir = Annotated[
-    Path | None,
-    typer.Option("--fact-dir", "-F", metavar="DIR", help="Where the files of .input relations are [default: .]."),
-]
-ChangeFile = Annotated[
-    Path,
-    typer.Option(
-        "--changes", "-c", metavar="FILE", help="Transactions, one JSON object a line; - reads standard input."
-    ),
-]
-ViewName = Annotated[str | None, typer.Option("--view", "-v", metavar="VIEW", help="Only this view.")]
-ActionFile = Annotated[
-    Path | None,
-    typer.Option("--actions", metavar="FILE", help="A Python file; rules call its public functions by name."),
-]
-EngineOption = Annotated[Engine, typer.Option("--engine", help="Where the work is done; auto is local but for demo.")]
-FormatOption = Annotated[Format, typer.Option("--format", help="How results and errors are printed.")]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -173,7 +154,7 @@ def rewrite(
             "--strategy",
             "-s",
             metavar="STRATEGY",
-            help="maintenance, counting, production, rod, epf, propagation, differencing or magic.",
+            help="maintenance, counting, bf, production, rod, epf, propagation, differencing, magic or view-update.",
         ),
     ],
     view: ViewName = None,
@@ -215,113 +196,12 @@ def explain(
     finish(body, format)
 
 
-FactText = Annotated[
-    str, typer.Argument(metavar="ROW", show_default=False, help="The row, as a fact is written: 'closure(1, 3)'.")
-]
-
-
-@app.command()
-def why(
-    file: ProgramFile,
-    row: FactText,
-    fact_dir: FactDir = None,
-    every: Annotated[bool, typer.Option("--all", help="All derivations, the smallest first.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="So many derivations.")] = 1,
-    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the derivation; - prints it.")] = None,
-    actions: ActionFile = None,
-    engine: EngineOption = Engine.AUTO,
-    format: FormatOption = Format.TEXT,
-) -> None:
-    """Show how a row is derived, down to base facts."""
-
-    def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.why import why
-
-        return why(terminal, file, row, fact_dir, None if every else limit, svg, actions, engine)
-
-    finish(body, format)
-
-
-@app.command("why-not")
-def why_not(
-    file: ProgramFile,
-    row: FactText,
-    fact_dir: FactDir = None,
-    depth: Annotated[
-        int, typer.Option("--depth", metavar="N", min=1, help="How deep to look into missing rows of views.")
-    ] = 1,
-    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw it; - prints the picture.")] = None,
-    actions: ActionFile = None,
-    engine: EngineOption = Engine.AUTO,
-    format: FormatOption = Format.TEXT,
-) -> None:
-    """Show how near each rule comes to a row that is not there."""
-
-    def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.why import why_not
-
-        return why_not(terminal, file, row, fact_dir, depth, svg, actions, engine)
-
-    finish(body, format)
-
-
-@app.command("what-if")
-def what_if(
-    file: ProgramFile,
-    changes: ChangeFile,
-    fact_dir: FactDir = None,
-    actions: ActionFile = None,
-    engine: EngineOption = Engine.AUTO,
-    format: FormatOption = Format.TEXT,
-) -> None:
-    """Print what each transaction would change, and commit nothing."""
-
-    def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.what_if import what_if
-
-        return what_if(terminal, file, fact_dir, changes, actions, engine)
-
-    finish(body, format)
-
-
-@app.command(cls=RequestCommand)
-def update(
-    file: ProgramFile,
-    request: Annotated[
-        list[str],
-        typer.Argument(metavar="+ROW|-ROW...", show_default=False, help="'+p(2)' is to be there, '-q(3)' is not."),
-    ],
-    fact_dir: FactDir = None,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="At most so many.")] = None,
-    frozen: Annotated[
-        list[str] | None, typer.Option("--frozen", metavar="RELATION", help="Not to be touched; +R or -R: not so.")
-    ] = None,
-    cost: Annotated[
-        list[str] | None, typer.Option("--cost", metavar="RELATION=N", help="The price of one change, as in -R=5.")
-    ] = None,
-    new_values: Annotated[
-        int, typer.Option("--new-values", metavar="N", min=0, help="How many new values one may need.")
-    ] = 2,
-    seconds: Annotated[float, typer.Option("--seconds", metavar="S", min=0, help="How long to look.")] = 10,
-    least: Annotated[
-        bool, typer.Option("--least-side-effects", help="Look for all, and show those first that change least else.")
-    ] = False,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Commit the first one. FILE is the folder of a database.")
-    ] = False,
-    actions: ActionFile = None,
-    engine: EngineOption = Engine.AUTO,
-    format: FormatOption = Format.TEXT,
-) -> None:
-    """Find the base changes that make rows of views come or go. FILE may be the folder of a database."""
-
-    def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.update import Wishes, update
-
-        wishes = Wishes(limit, frozen or (), cost or (), new_values, seconds, least, apply)
-        return update(terminal, file, request, fact_dir, wishes, actions, engine)
-
-    finish(body, format)
+app.command()(why)
+app.command("why-not")(why_not)
+app.command("why-changed")(why_changed)
+app.command("what-if")(what_if)
+app.command(cls=RequestCommand)(update)
+app.command(cls=RequestCommand)(repairs)
 
 
 @app.command()

@@ -55,6 +55,18 @@ def existing_directory(path: Path, option: str) -> Path:
     return path
 
 
+def existing_store(path: Path, option: str) -> Path:
+    """The folder, which holds something: a question makes no database in an empty one."""
+    existing_directory(path, option)
+    if not any(path.iterdir()):
+        raise UsageError(
+            f"`{path}` is an empty folder: there is no database in it",
+            code="not-a-store",
+            help="name the folder of a database",
+        )
+    return path
+
+
 def at_line(name: str, number: int, line: str, start: int = 0, end: int | None = None) -> Span:
     """The place of a line in a data file of which only that line is at hand."""
     skipped = "\n" * (number - 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from upshot.check import check, with_findings
 from upshot.check.program import CheckedProgram
@@ -13,7 +14,7 @@ from upshot.core.diagnostic import Diagnostic, did_you_mean
 from upshot.core.errors import ProgramError, UsageError
 from upshot.core.schema import Role, Schema
 from upshot.core.span import Source, Span
-from upshot.syntax import parse
+from upshot.sql.either import parse_either
 from upshot.syntax.ast import Program
 
 
@@ -22,10 +23,11 @@ def parse_file(file: Path) -> Program:
     return parse_source(read_program(file))
 
 
-def parse_source(source: Source) -> Program:
-    """The program of a text; a text that says nothing is an error, since it is hardly what was meant."""
+def parse_source(source: Source, schemas: Mapping[str, Schema] = MappingProxyType({})) -> Program:
+    """The program of a text, which may use relations of these schemas if it is SQL; a text that says nothing is an
+    error, since it is hardly what was meant."""
     try:
-        program = parse(source.text, source.name)
+        program = parse_either(source.text, source.name, schemas)
     except ProgramError as error:
         raise with_findings(error, error.understood) if error.understood is not None else error from None
     if not program.items:

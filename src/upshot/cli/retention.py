@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from typing import Any
 
 from upshot.core.errors import UsageError
+from upshot.core.time_spans import time_span
 
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _HINT = "as in `--keep 100000`, `--keep all` or `--keep commits=100000,bytes=1GiB,age=7d`"
 
 
@@ -38,7 +37,7 @@ def _commits(text: str) -> int:
 
 
 def _age(text: str) -> dt.timedelta:
-    found = re.fullmatch(r"(\d{1,6})([smhdw])", text)
+    found = time_span(text)
     if found is None:
         raise UsageError(f"the age in `--keep` cannot be `{text}`", code="wrong-argument", help=_HINT)
-    return dt.timedelta(**{_UNITS[found[2]]: int(found[1])})
+    return found

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from upshot.check import check
 from upshot.cli.engines import connected
 from upshot.cli.files import existing_directory, read_program
 from upshot.cli.firings import register_actions, report_failures
@@ -19,6 +20,7 @@ from upshot.core.errors import DataError
 from upshot.core.schema import Role, Schema
 from upshot.database.database import Database
 from upshot.database.souffle_files import FileOptions, file_options, read_facts
+from upshot.syntax.ast import Program
 
 
 @contextmanager
@@ -30,8 +32,11 @@ def opened(
     *,
     actions: Path | None = None,
     facts_required: bool = False,
+    keeps_violations: bool = False,
 ) -> Iterator[Database]:
-    """The program of a file over the facts in a directory, with the functions of a file for its rules.
+    """The program of a file over the facts in a directory, with the functions of a file for its rules. What the facts
+    violate is refused, unless violations are to be kept: then nothing is said of them, and constraints hold from there
+    on for what is new.
 
     Without `-F` the current directory is looked at as Soufflé does; a missing fact file is then an error only where
     `facts_required`, and an empty relation otherwise.
@@ -39,19 +44,37 @@ def opened(
     if fact_dir is not None:
         existing_directory(fact_dir, "-F")
     source = read_program(file)
-    parse_source(source)
+    program = parse_source(source)
+    rejecting = _rejecting(program) if keeps_violations else []
     with connected(terminal, engine) as database:
         register_actions(database, actions)
         with terminal.progress(f"defining {source.name}"):
-            terminal.report(database.define(source.text, name=source.name).warnings)
-        load_facts(terminal, database, fact_dir or Path(), optional=fact_dir is None and not facts_required)
+            text = source.text + "".join(f"\n.deny {name} on_violation=warn" for name in rejecting)
+            terminal.report(_but_violations(database.define(text, name=source.name).warnings, rejecting))
+        load_facts(
+            terminal, database, fact_dir or Path(), optional=fact_dir is None and not facts_required, kept=rejecting
+        )
+        if rejecting:
+            database.define("".join(f".deny {name} existing=keep\n" for name in rejecting), name=source.name)
         if fact_dir is not None:
             terminal.report(_unread(database, fact_dir))
         yield database
 
 
-def load_facts(terminal: Terminal, database: Database, folder: Path, *, optional: bool) -> None:
-    """Loads every `.input` relation in one transaction."""
+def _rejecting(program: Program) -> list[str]:
+    """The constraints that refuse what violates them."""
+    return [name for name, each in check(program).constraints.items() if each.on_violation == "reject"]
+
+
+def _but_violations(warnings: Iterable[Diagnostic], kept: Sequence[str]) -> list[Diagnostic]:
+    """The warnings without those of constraints that only for now do not refuse."""
+    return [each for each in warnings if not (kept and each.slug == "constraint-violated")]
+
+
+def load_facts(
+    terminal: Terminal, database: Database, folder: Path, *, optional: bool, kept: Sequence[str] = ()
+) -> None:
+    """Loads every `.input` relation in one transaction; what it violates of constraints that are `kept` is not said."""
     inputs = [file_options(item, folder) for item in database.directives if item.kind == "input"]
     schemas = database.schemas
     with terminal.progress("reading facts", len(inputs)) as bar:
@@ -62,7 +85,7 @@ def load_facts(terminal: Terminal, database: Database, folder: Path, *, optional
         with _progress(database, bar), database.transaction() as transaction:
             for relation, rows in tables.items():
                 transaction.insert(relation, rows)
-    terminal.report(transaction.warnings)
+    terminal.report(_but_violations(transaction.warnings, kept))
     report_failures(terminal, transaction.firings)
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-
-def counted(number: int, noun: str) -> str:
-    """`1 view`, `2,000 views`."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+from upshot.core.counted import counted as counted
 
 
 def its(number: int) -> str:

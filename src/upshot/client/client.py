@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -14,16 +14,18 @@ from upshot.client.event_stream import LARGEST_EVENT
 from upshot.client.following import Following
 from upshot.client.local_copy import Callback, Copy
 from upshot.client.outcomes import Facts, Outcome, json_value, read_witnesses, transaction_body
+from upshot.client.realizations import Realization, Realizations, filled, read_realizations, realizations_body
 from upshot.client.relations import Program, read_program, read_rows, read_schema, read_version
 from upshot.client.requests import Requests, in_doubt, segment
 from upshot.client.stream import SILENCE
 from upshot.client.subscriptions import Subscriptions
 from upshot.client.transport import Transport
 from upshot.client.trouble import unexpected
-from upshot.core.errors import ConstraintError, Error, UsageError
+from upshot.core.errors import ConstraintError, DataError, Error, UsageError
 from upshot.core.json_values import Misfit
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
+from upshot.core.search_bounds import Bounds
 
 TOKEN = "UPSHOT_TOKEN"
 """The environment variable with the token, unless one is given."""
@@ -101,11 +103,15 @@ class Client:
         upsert: Facts | None = None,
         replace: Facts | None = None,
         meta: Mapping[str, Any] | None = None,
+        expect: Mapping[str, Facts] | None = None,
         key: str | None = None,
     ) -> Outcome:
         """Commits, once, however often it has to be sent. If no answer came in time, `outcome-unknown` is raised: the
-        same call with the `key` it names settles the doubt."""
+        same call with the `key` it names settles the doubt. With `expect`, as in `{"delete": {"closure": [(1, 3)]}}`,
+        it is committed only if these rows are there in the end (`insert`), and those are not (`delete`)."""
         body = transaction_body({"insert": insert, "delete": delete, "upsert": upsert, "replace": replace}, meta)
+        if expect is not None:
+            body["expect"] = transaction_body(expect)
         key = key or uuid.uuid4().hex
         headers = {"Idempotency-Key": key}
         try:
@@ -129,6 +135,42 @@ class Client:
         """What a transaction would change; nothing is committed."""
         body = transaction_body({"insert": insert, "delete": delete, "upsert": upsert, "replace": replace})
         return Outcome(self._requests.post("/what-if", body, repeatable=True), self._understood)
+
+    def realize(
+        self,
+        insert: Facts | None = None,
+        delete: Facts | None = None,
+        *,
+        repair: str | None = None,
+        limit: int = 10,
+        frozen: Iterable[str] = (),
+        cost: Mapping[str, float] | None = None,
+        bounds: Bounds | Mapping[str, Any] | None = None,
+        side_effect_free_first: bool = False,
+    ) -> Realizations:
+        """The minimal sets of base changes after which these rows are there, and those are not, in views or base
+        relations, and no constraint is newly violated: the cheapest first, at most so many. `repair` names a constraint
+        whose witnesses are to go, or is `*`; `bounds` is an `upshot.Bounds`, or a dict with some of its names."""
+        body = realizations_body(insert, delete, frozen, cost, bounds)
+        body |= {"limit": limit, "side_effect_free_first": side_effect_free_first}
+        if repair is not None:
+            body["repair"] = repair
+        content = self._requests.post("/realizations", body, repeatable=True)
+        return self._understood(lambda relations: read_realizations(content, relations))
+
+    def apply(
+        self, realization: Realization, values: Mapping[str, Any] | None = None, *, key: str | None = None
+    ) -> Outcome:
+        """Commits a realisation, with `values` for its placeholders by name, once, as `transaction` does. It is proven
+        again then: what would no longer bring about what was asked for is refused (`not-a-realization`)."""
+        insert, delete = filled(realization, values)
+        try:
+            return self.transaction(insert=insert, delete=delete, expect=realization.expect, key=key)
+        except DataError as error:
+            if error.code != "not-as-expected":
+                raise
+            words = f"this is no realisation any more: {error.message}"
+            raise DataError(words, code="not-a-realization", help="ask `client.realize` again") from None
 
     def _with_values(self, error: ConstraintError) -> ConstraintError:
         """The same error, its witnesses as Python values."""
@@ -180,7 +222,8 @@ class Client:
         return program
 
     def explain(self, view: str, row: tuple[Any, ...] | None = None) -> dict[str, Any]:
-        """How a view is maintained and why so; with a `row`, how the row comes about."""
+        """How a view is maintained and why so; with a `row`, how the row comes about (`derivation`), or, if it is not
+        there, how near each rule comes to it (`why_not`)."""
         values = None if row is None else [json_value(value, "a value of the row") for value in row]
         asked = None if values is None else json.dumps(values, ensure_ascii=False, separators=(",", ":"))
         return self._requests.get(f"/explanations/{segment(view)}", {"row": asked})

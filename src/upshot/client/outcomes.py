@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from upshot.client.relations import Row, read_rows, read_version
-from upshot.core.errors import DataError
+from upshot.core.errors import DataError, UsageError
 from upshot.core.json_values import to_json
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
@@ -112,6 +112,8 @@ def read_witnesses(content: Any, relations: Mapping[str, Schema]) -> dict[str, t
 
 def transaction_body(parts: Mapping[str, Facts | None], meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """What is sent: each part that has something, its rows as JSON."""
+    for part, facts in parts.items():
+        _require_facts(part, facts)
     body: dict[str, Any] = {
         part: {name: [_sent(row, name) for row in rows] for name, rows in facts.items()}
         for part, facts in parts.items()
@@ -120,6 +122,18 @@ def transaction_body(parts: Mapping[str, Facts | None], meta: Mapping[str, Any] 
     if meta is not None:
         body["meta"] = _plain(dict(meta))
     return body
+
+
+def _require_facts(part: str, facts: Any) -> None:
+    if facts is None:
+        return
+    if not isinstance(facts, Mapping):
+        words = f"`{part}` is a dict of rows by relation, not a {type(facts).__name__}"
+        raise UsageError(words, code="wrong-argument", help=f'as in {part}={{"closure": [(1, 3)]}}')
+    for name, rows in facts.items():
+        if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+            words = f"`{name}` takes rows, not one {type(rows).__name__}"
+            raise DataError(words, code="not-rows", help="give a list of rows: [(1, 2)]")
 
 
 def _plain(meta: dict[str, Any]) -> dict[str, Any]:

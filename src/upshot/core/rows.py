@@ -31,6 +31,20 @@ class RowSource(Protocol):
 
 
 @runtime_checkable
+class PartialSource(RowSource, Protocol):
+    """A source of which some rows can be had without the others."""
+
+    def some(self, count: int) -> list[Row]: ...
+
+
+@runtime_checkable
+class PortionedSource(RowSource, Protocol):
+    """A source whose rows can be had so many at a time, at no more cost than all at once."""
+
+    def portions(self, count: int) -> Iterator[list[Row]]: ...
+
+
+@runtime_checkable
 class WritableSource(RowSource, Protocol):
     """A source that can write its rows into a Parquet folder without collecting them; the folder may not exist yet. A
     relation without columns gets one, `c0`, that is always true."""
@@ -91,6 +105,21 @@ class Rows:
     def sorted(self) -> list[Row]:
         """The rows in order, NULL first, NaN last."""
         return sorted(self._all(), key=_order)
+
+    def gradually(self, few: int = 10_000) -> Iterator[Row]:
+        """All rows, in order if they are few. Of more than that, some come first, and the others are only fetched, from
+        wherever they are, once those have been taken."""
+        if len(self) > few and isinstance(self._source, PortionedSource):
+            for portion in self._source.portions(few):
+                yield from sorted(portion, key=_order)
+            return
+        if len(self) <= few or not isinstance(self._source, PartialSource):
+            yield from self.sorted()
+            return
+        first = sorted(self._source.some(few), key=_order)
+        yield from first
+        seen = set(first)
+        yield from (row for row in self if row not in seen)
 
     def __repr__(self) -> str:
         shown = ", ".join(str(row) for row in self.sorted()[:10])

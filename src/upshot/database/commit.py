@@ -69,9 +69,16 @@ def _while_called(firing: Firing, state: State) -> Callable[..., Rows]:
     return query
 
 
-def commit(state: State, meta: str | None = None, run: RuleRun | None = None, settles: Pending | None = None) -> Commit:
+def commit(
+    state: State,
+    meta: str | None = None,
+    run: RuleRun | None = None,
+    settles: Pending | None = None,
+    require: Callable[[Deltas], None] | None = None,
+) -> Commit:
     """Ends the open change: it becomes the next version whole, or an error is raised and nothing happened. `run` are
-    the rules that have followed it so far; `settles` is the task of an earlier commit that it carries out.
+    the rules that have followed it so far; `settles` is the task of an earlier commit that it carries out; `require`
+    raises if what it comes to is not what its sender expects.
 
     A version is made only if a row came or went, or if there is something to keep with it (`meta`, a JSON text);
     otherwise the result carries the version that already was.
@@ -86,6 +93,8 @@ def commit(state: State, meta: str | None = None, run: RuleRun | None = None, se
         )
         if rejection := rejected_transaction(findings, compiled):
             raise rejection
+        if require is not None:
+            require(deltas)
         return findings
 
     run = run or begin_rules(state)

@@ -23,6 +23,7 @@ from upshot.core.schema import Role, Schema
 from upshot.database.definitions import merged, without
 from upshot.database.dependencies import inputs
 from upshot.plan import ProgramPlan, compile_program
+from upshot.sql.either import parse_either
 from upshot.syntax import parse, print_item
 from upshot.syntax.ast import Item, Program, Rule
 
@@ -62,7 +63,7 @@ def compile_text(text_or_path: str | os.PathLike[str], defined: Compiled, name: 
     """What is defined, with this text merged in. `name` is what messages call the text."""
     text, source = read_program(text_or_path)
     try:
-        program = parse(text, name or source)
+        program = parse_either(text, name or source, defined.visible, defined.checked.parts)
     except ProgramError as error:
         if error.understood is None:
             raise
@@ -130,7 +131,7 @@ def compile_without(relation: str, defined: Compiled) -> Compiled:
 
 def _compiled(program: Program) -> Compiled:
     checked = check(program)
-    hidden = checked.hidden.union(checked.input_part.values())
+    hidden = checked.hidden.union(checked.input_part.values(), checked.parts)
     visible = {name: schema for name, schema in checked.schemas.items() if name not in hidden}
     return Compiled(program, checked, compile_program(checked), visible, ActiveRules.of(checked.rules))
 
@@ -150,13 +151,7 @@ def read_program(text_or_path: str | os.PathLike[str]) -> tuple[str, str]:
         raise UsageError(
             f"a program is text or a path, not {type(text_or_path).__name__}",
             code="wrong-argument",
-            help="pass the program as a string, or a pathlib.Path to a .dl file",
-        )
-    if path.suffix == ".sql" and path.exists():
-        raise UsageError(
-            f"`{path}`: SQL definitions are not available yet",
-            code="not-yet",
-            help="write the views as rules in a .dl file",
+            help="pass the program as a string, or a pathlib.Path to a .dl or .sql file",
         )
     return _text_of(path), str(path)
 
@@ -168,7 +163,7 @@ def _names_a_file(text: str) -> bool:
     return os.path.isfile(text) or _COMMENT.search(text) is None
 
 
-_COMMENT = re.compile(r"(?:^|\s)//|/\*")
+_COMMENT = re.compile(r"(?:^|\s)(?://|--)|/\*")
 
 
 def _text_of(path: Path) -> str:

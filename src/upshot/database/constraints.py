@@ -105,7 +105,10 @@ def rejected_transaction(findings: Findings, compiled: Compiled) -> ConstraintEr
     if not rejecting:
         return None
     message = f"the transaction violates {_described(rejecting, compiled)}"
-    hint = "nothing was committed; correct the data, or set `on_violation=warn` on the constraint"
+    hint = (
+        "nothing was committed; `db.repairs`, or `upshot repairs`, finds what else to change; "
+        "`on_violation=warn` on the constraint would let it pass"
+    )
     places = {name: compiled.schema(name).span for name in rejecting}
     return ConstraintError(message, code="constraint-violated", violations=rejecting, places=places, help=hint)
 
@@ -122,8 +125,8 @@ def rejected_definition(findings: Findings, compiled: Compiled) -> ConstraintErr
     name = next(iter(rejecting))
     others = ", and so for the others" * (len(rejecting) > 1)
     hint = (
-        f"nothing was changed; correct the data first, or keep what is there with `.deny {name} existing=keep`, "
-        f"or write `.deny {name} on_violation=warn`{others}"
+        "nothing was changed; correct the data first (`upshot repairs` finds how), "
+        f"or keep what is there with `.deny {name} existing=keep`, or write `.deny {name} on_violation=warn`{others}"
     )
     places = {name: compiled.schema(name).span for name in rejecting}
     return ConstraintError(message, code="constraint-violated", violations=rejecting, places=places, help=hint)

@@ -32,6 +32,7 @@ from upshot.database.records import Records
 from upshot.database.redefine import redefine
 from upshot.database.register import register
 from upshot.database.retention import Compacted, Cursors, compact
+from upshot.database.sql_answers import sql
 from upshot.database.state import MAX_FIRINGS, State
 from upshot.database.transaction import Transaction
 from upshot.database.verify import Verified, verify
@@ -222,6 +223,12 @@ class Database(AsksWhy, Revises):
         comes from the state before it."""
         self._state.open()
         return query(self._state, text, parameters)
+
+    def sql(self, text: str, /, **parameters: Any) -> Rows:
+        """The answer to a query in SQL, each row once, in the order of its ORDER BY; `:x` takes the value of the
+        parameter `x`. Inside an open transaction the answer comes from the state before it."""
+        self._state.open()
+        return sql(self._state, text, parameters)
 
     def rows(self, name: str) -> Rows:
         """All rows of a relation."""

@@ -34,8 +34,10 @@ def merged(old: Program, new: Program) -> Program:
     ruled = {head.relation for item in new.items if isinstance(item, Rule) for head in item.heads}
     denied = {item.head.relation for item in new.items if isinstance(item, Deny)}
     restated = {_settings_key(item) for item in new.items} - {None}
+    parts = _parts_of(old, declared | ruled | denied)
     replaced = {name for item in old.items for name in _constraints_of(item, declared | denied)}
     gone = replaced - {name for item in new.items for name in _constraints_of(item, declared)}
+    declared |= parts
     kept: list[Item] = []
     for item in old.items:
         match item:
@@ -61,7 +63,8 @@ def merged(old: Program, new: Program) -> Program:
 
 def without(program: Program, name: str) -> Program:
     """The program with all items of one relation, or of one active rule, taken out."""
-    names = {name, *(each for item in program.items for each in _constraints_of(item, {name}))}
+    own = {name, *_parts_of(program, {name})}
+    names = {*own, *(each for item in program.items for each in _constraints_of(item, {name}))}
     kept: list[Item] = []
     for item in program.items:
         match item:
@@ -72,12 +75,17 @@ def without(program: Program, name: str) -> Program:
             case Deny(head):
                 kept += [item] * (head.relation != name)
             case Rule():
-                kept += _without_heads(item, {name})
+                kept += _without_heads(item, own)
             case ActiveRule(owner) | Activation(owner):
                 kept += [item] * (owner != name)
             case TypeDeclaration() | Ignored():
                 kept.append(item)
     return Program(tuple(kept), span=program.span)
+
+
+def _parts_of(program: Program, owners: Collection[str]) -> set[str]:
+    """The views that were made for these, which come and go with them."""
+    return {item.name for item in program.items if isinstance(item, Declaration) and item.part_of in owners}
 
 
 def _constraints_of(item: Item, relations: Collection[str]) -> list[str]:

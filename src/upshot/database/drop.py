@@ -26,7 +26,8 @@ def drop(state: State, name: str) -> Definition:
     name = state.schema(name).name
     own = _declared_with(state.compiled.program, name)
     views = {edge.view for edge in dependencies(checked) if edge.relation == name} - {name, *own} - checked.hidden
-    _refuse_used(name, [*sorted(views), *_rules_using(state.compiled.program, name)])
+    users = {checked.parts.get(view, view) for view in views} - {name}
+    _refuse_used(name, [*sorted(users), *_rules_using(state.compiled.program, name)])
     _refuse_watched(state, [name, *own])
     home = state.compiled.home(name)
     if home is not None and (size := state.engine.size(home)):

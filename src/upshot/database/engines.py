@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 Deltas = Mapping[str, tuple[Rows, Rows]]
+Asked = tuple[Schema, Sequence[Clause], Mapping[str, tuple[Schema, Sequence[Row]]], Mapping[str, Schema]]
+"""A query: the head, clauses, `given` and `helpers`, as in `query_open`."""
 
 
 class Engine(Protocol):
@@ -57,6 +59,9 @@ class Engine(Protocol):
     def size(self, name: str) -> int: ...
     def contains(self, name: str, row: Row) -> bool: ...
     def contains_all(self, name: str, rows: Any) -> bool: ...
+    def contains_many(self, keys: Sequence[tuple[str, Row]]) -> list[bool]:
+        """Which of some rows of any relations are there."""
+
     def query(
         self,
         schema: Schema,
@@ -75,6 +80,9 @@ class Engine(Protocol):
     ) -> Rows:
         """The answer to clauses in the state that `propagate` has reached. `given` relations have these rows, and are
         small; `helpers` are relations that the clauses themselves define."""
+
+    def query_many(self, asked: Sequence[Asked], *, is_open: bool) -> list[Rows]:
+        """The answers to queries that have nothing to do with each other, as `query_open` or `query` gives them."""
 
     def describe(self, view: str) -> str: ...
     def close(self) -> None: ...

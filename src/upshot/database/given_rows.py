@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from upshot.core.counted import counted
 from upshot.core.errors import DataError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
@@ -60,7 +61,8 @@ def _tuples(schema: Schema, rows: Iterable[Any]) -> Iterator[Row]:
             yield _by_position(schema, row, number)
         else:
             raise DataError(
-                f"row {number} for `{schema.name}` is one {type(row).__name__}, not a row of {_columns(arity)}",
+                f"row {number} for `{schema.name}` is one {type(row).__name__}, "
+                f"not a row of {counted(arity, 'column')}",
                 code="not-rows",
                 help=f"a row is a tuple, also when it has one column: {_example(schema)}",
             )
@@ -70,7 +72,8 @@ def _by_position(schema: Schema, row: Any, number: int) -> Row:
     values = tuple(row.tolist() if hasattr(row, "tolist") else row)
     if len(values) != schema.arity:
         raise DataError(
-            f"row {number} for `{schema.name}` has {len(values)} values, the relation has {_columns(schema.arity)}",
+            f"row {number} for `{schema.name}` has {counted(len(values), 'value')}, "
+            f"the relation has {counted(schema.arity, 'column')}",
             code="wrong-arity",
             help=f"the relation is `{schema}`",
         )
@@ -85,10 +88,6 @@ def _by_name(schema: Schema, row: Mapping[str, Any], number: int) -> Row:
     if len(row) != schema.arity:
         raise column_mismatch(schema, [str(name) for name in row], where=f"row {number}")
     return values
-
-
-def _columns(count: int) -> str:
-    return "1 column" if count == 1 else f"{count} columns"
 
 
 def _example(schema: Schema) -> str:

@@ -3,15 +3,13 @@ rolled back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from upshot.check.program import Clause
 from upshot.core.errors import UsageError
 from upshot.core.rows import Rows
 from upshot.core.schema import Role, Schema
-from upshot.database.engines import Deltas, Engine
-from upshot.database.history import refuse_forgotten
+from upshot.database.engines import Asked, Deltas, Engine
 from upshot.database.moments import moment
 from upshot.database.placement import placement_of
 from upshot.database.state import State
@@ -65,18 +63,25 @@ class World:
         self.is_local = placement_of(engine).engine == "local"
 
     def ask(self, question: Question, rows: list[Row]) -> Rows:
-        return self._answer(question.schema, question.clauses, question.given(rows), question.helper_schemas)
+        return self._answer(question.query(rows))
+
+    def ask_all(self, asked: Sequence[tuple[Question, list[Row]]]) -> list[Rows]:
+        return self._answers([question.query(rows) for question, rows in asked])
 
     def query(self, schema: Schema, clauses: tuple[Clause, ...]) -> Rows:
-        return self._answer(schema, clauses, {}, {})
+        return self._answer((schema, clauses, {}, {}))
 
-    def _answer(
-        self, schema: Schema, clauses: tuple[Clause, ...], given: Mapping[str, Any], helpers: Mapping[str, Schema]
-    ) -> Rows:
-        if self._current:
-            return self._engine.query(schema, clauses, given, helpers)
-        self._states.stage(self._version)
-        return self._engine.query_open(schema, clauses, given, helpers)
+    def query_all(self, queries: Sequence[tuple[Schema, tuple[Clause, ...]]]) -> list[Rows]:
+        return self._answers([(schema, clauses, {}, {}) for schema, clauses in queries])
+
+    def _answer(self, asked: Asked) -> Rows:
+        (rows,) = self._answers([asked])
+        return rows
+
+    def _answers(self, asked: Sequence[Asked]) -> list[Rows]:
+        if not self._current:
+            self._states.stage(self._version)
+        return self._engine.query_many(asked, is_open=not self._current)
 
 
 def base_changes(state: State, version: int) -> Deltas:
@@ -93,15 +98,15 @@ def refuse_unknown(state: State, version: int) -> None:
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise UsageError("`version` is the number of a commit", code="wrong-argument", help="as in version=7")
     last = state.last if state.last is not None and state.last.version == version == state.version else None
+    if version > state.version:
+        raise _not_there(state, version)
     if last is not None:
         changed = not last.same_program
     elif state.journal is not None:
-        refuse_forgotten(state.journal.store, version - 1, state.version)
-        changed = bool(state.journal.store.definitions(version - 1, state.version))
-        if version > state.version:
-            raise UsageError(
-                f"there is no version {version} yet; the last one is {state.version}", code="history-not-kept"
-            )
+        store = state.journal.store
+        if version <= store.oldest:
+            raise _not_there(state, version)
+        changed = bool(store.definitions(version - 1, state.version))
     else:
         large = " and changed too many rows to be remembered" * (version == state.version)
         raise UsageError(
@@ -115,6 +120,14 @@ def refuse_unknown(state: State, version: int) -> None:
             code="program-changed",
             help="rows are compared under one program; ask about a version after the last definition",
         )
+
+
+def _not_there(state: State, version: int) -> UsageError:
+    """The error for a version that nobody committed yet, or that the log does not hold any more."""
+    words = f"there is no version {version} yet" if version > state.version else f"version {version} is not kept"
+    first = state.version if state.journal is None else state.journal.store.oldest + 1
+    hint = f"give a version from {first} to {state.version}" if first < state.version else f"give {state.version}"
+    return UsageError(f"{words}; the last one is {state.version}", code="history-not-kept", help=hint)
 
 
 def moment_of(state: State, version: int) -> Moment:

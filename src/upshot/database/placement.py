@@ -21,7 +21,7 @@ from upshot.check.program import Clause
 from upshot.core.errors import EngineError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
-from upshot.database.engines import Deltas, Engine, Folders, Row, spark_engine, spark_scratch
+from upshot.database.engines import Asked, Deltas, Engine, Folders, Row, spark_engine, spark_scratch
 from upshot.database.spark_frames import collected, counted, is_spark_frame, refuse_other_session
 from upshot.engine.limits import BudgetExceeded, Limits, in_bytes
 from upshot.engine.local import LocalEngine
@@ -393,6 +393,9 @@ class PlacedEngine:
             rows = collected(rows, self._schema(name))
         return self._engine.contains_all(name, rows)
 
+    def contains_many(self, keys: Sequence[tuple[str, Row]]) -> list[bool]:
+        return self._engine.contains_many(keys)
+
     def query(
         self, schema: Schema, clauses: Sequence[Clause],
         given: Mapping[str, tuple[Schema, Sequence[Row]]] = MappingProxyType({}),
@@ -407,6 +410,10 @@ class PlacedEngine:
     ) -> Rows:  # fmt: skip
         answer: Rows = self._do(lambda engine: engine.query_open(schema, clauses, given, helpers))
         return answer
+
+    def query_many(self, asked: Sequence[Asked], *, is_open: bool) -> list[Rows]:
+        answers: list[Rows] = self._do(lambda engine: engine.query_many(asked, is_open=is_open))
+        return answers
 
     def describe(self, view: str) -> str:
         return self._engine.describe(view)

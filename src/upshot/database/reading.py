@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ class Reading:
     def __init__(self, state: State) -> None:
         self._state = state
         self._open = False
+        self._outer: int | None = None
 
     def __enter__(self) -> Reading:
         self._state.lock.acquire()
@@ -28,10 +30,12 @@ class Reading:
             self._state.lock.release()
             raise
         self._open = True
+        self._outer, self._state.reader = self._state.reader, threading.get_ident()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open = False
+        self._state.reader = self._outer
         self._state.lock.release()
 
     @property

@@ -51,16 +51,20 @@ class Realization:
                 for row in change.inserted.sorted():
                     yield "+", name, row, (name, row) in self.request.insert
 
+    def lines(self) -> list[str]:
+        """The base changes in the syntax of facts, each with its sign."""
+        gone = [f"-{self.fact(name, row)}" for name, rows in self.delete.items() for row in rows]
+        return gone + [f"+{self.fact(name, row)}" for name, rows in self.insert.items() for row in rows]
+
     def text(self) -> str:
         """The base changes, one a line; what follows from them, what is open and what is violated as comments."""
-        lines = [f"-{self._fact(name, row)}" for name, rows in self.delete.items() for row in rows]
-        lines += [f"+{self._fact(name, row)}" for name, rows in self.insert.items() for row in rows]
+        lines = self.lines()
         lines += [f"// {each.name}: some new {each.type}" for each in self.placeholders]
         lines += [f"// where {condition}" for condition in self.conditions]
         for sign, name, row, asked in self.view_changes():
-            lines.append(f"// {'asked: ' if asked else 'also:  '}{sign}{self._fact(name, row)}")
+            lines.append(f"// {'asked: ' if asked else 'also:  '}{sign}{self.fact(name, row)}")
         for name, witnesses in self.effects.violations.items():
-            lines += [f"// warns: {self._fact(name, row)}" for row in witnesses]
+            lines += [f"// warns: {self.fact(name, row)}" for row in witnesses]
         for firing in self.effects.firings:
             lines.append(f"// fires: {firing.rule}")
         return "\n".join(lines) or "// nothing to do: it is so already"
@@ -99,7 +103,8 @@ class Realization:
         names = {each.witness: each for each in self.placeholders}
         return tuple(names.get(value, value) for value in row)
 
-    def _fact(self, name: str, row: Row) -> str:
+    def fact(self, name: str, row: Row) -> str:
+        """A row as programs write it, with placeholders for new values."""
         shown = self._named(row)
         if not any(isinstance(value, Placeholder) for value in shown):
             return fact(self.schemas[name], row)

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from upshot.core.diagnostic import did_you_mean
-from upshot.core.errors import DataError, UsageError
-from upshot.core.row_sets import row_set
-from upshot.database.changes import unknown_relation
+from upshot.core.errors import ConstraintError, DataError, RuleError, UsageError
 from upshot.database.constraints import fact
-from upshot.database.given_rows import given_rows
+from upshot.database.expectations import NOT_AS_EXPECTED, require
 from upshot.database.realization import Realization
+from upshot.database.search_arguments import (
+    bounds_of,
+    limit_of,
+    preferences_of,
+    request_of,
+    require_base_rows,
+    require_name,
+    require_rows,
+    values_of,
+)
+from upshot.database.search_reach import search_reach, searched_program, views_served
 from upshot.database.state import State
 from upshot.database.transaction import Transaction
 from upshot.database.tried_changes import TriedChanges, by_relation
 from upshot.database.what_if import WhatIf, what_if
-from upshot.reasons.search import one_nan
 from upshot.revise.branch import Branch
 from upshot.revise.model_state import minimal_choices
-from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Request, Row
+from upshot.revise.request import Bounds, Key, Preferences, Request, Row
 from upshot.revise.rules import Rules
-from upshot.revise.search import Search
+from upshot.revise.search import SLICE, Search
 
 ALL, NONE, BOUNDED, FROZEN, OPEN = "all", "none exists", "bounds reached", "only through frozen", "more"
 
@@ -51,9 +58,15 @@ class Realizations(Iterator[Realization]):
         self._world = TriedChanges(state)
         with state.writing("look for realisations"):
             self._search = self._made(preferences)
+        self._unfrozen: Search | None = None
         self._given = self._proven_so_far = 0
         self._unproven: list[str] = []
-        self.status, self.reason = OPEN, ""
+        self.status, self.reason = OPEN, "the search has not ended: there may be more"
+
+    @property
+    def version(self) -> int:
+        """The version they are realisations in."""
+        return self._version
 
     @property
     def work(self) -> Mapping[str, int]:
@@ -86,7 +99,7 @@ class Realizations(Iterator[Realization]):
         if self._by_side_effects:
             if self._waiting is None:
                 found = list(iter(self._found, None))
-                self._waiting = sorted(found, key=lambda each: each.side_effects, reverse=True)
+                self._waiting = sorted(found, key=lambda each: each.side_effects)[::-1]
             following = self._waiting.pop() if self._waiting else None
         else:
             following = self._found()
@@ -95,28 +108,55 @@ class Realizations(Iterator[Realization]):
         self._given += 1
         return following
 
+    def advance(self, seconds: float = SLICE) -> Realization | None:
+        """Goes on for about so many seconds, for whoever has other things to see to in between: the next realisation,
+        as the search comes to it, if that was enough to find it. The search has ended once `status` is not `more`."""
+        if self.status != OPEN:
+            return None
+        if self._search.is_exhausted:
+            self._conclude(seconds)
+            return None
+        branch = self._step(self._search, seconds)
+        proven = None if branch is None else self._proven(branch)
+        self._proven_so_far += proven is not None
+        return proven
+
     def _found(self) -> Realization | None:
         """The next one of the search; None at its end, and then it is known how it ended."""
-        while not self._search.is_exhausted:
-            branch = self._step(self._search)
-            if branch is not None and (proven := self._proven(branch)) is not None:
-                self._proven_so_far += 1
-                return proven
-        if self.status == OPEN:
-            self.status, self.reason = self._verdict()
+        while self.status == OPEN:
+            if (found := self.advance()) is not None:
+                return found
         return None
+
+    def _conclude(self, seconds: float) -> None:
+        """Finds out how the search ended; if it found none, and met what is frozen, whether there would be one without
+        that, which is a search of its own."""
+        limits, possible = self._search.limits, False
+        if limits.frozen and self._preferences.frozen and not limits.reached and not self._proven_so_far:
+            if self._unfrozen is None:
+                with self._state.writing("look for realisations"):
+                    self._unfrozen = self._made(Preferences(cost=self._preferences.cost))
+            if not self._unfrozen.is_exhausted:
+                branch = self._step(self._unfrozen, seconds)
+                possible = branch is not None and self._proven(branch) is not None
+                if not possible and not self._unfrozen.is_exhausted:
+                    return
+        self.status, self.reason = self._verdict(possible)
 
     def _made(self, preferences: Preferences) -> Search:
         compiled = self._state.compiled
         constraints = [name for name, each in compiled.checked.constraints.items() if each.on_violation == "reject"]
-        return Search(self._world, Rules(compiled.plan.normal), constraints, self._request, preferences, self._bounds)
+        asked = {name for name, _ in (*self._request.insert, *self._request.delete)}
+        program = searched_program(compiled.checked, compiled.plan.normal, asked)
+        rules = Rules(program, views_served(program, compiled.visible))
+        return Search(self._world, rules, constraints, self._request, preferences, self._bounds)
 
-    def _step(self, search: Search) -> Branch | None:
+    def _step(self, search: Search, seconds: float) -> Branch | None:
         with self._state.writing("look for realisations"):
             if self._state.version != self._version:
                 message = "the database has changed since these realisations were asked for"
                 raise UsageError(message, code="state-changed", help="ask again")
-            return search.run()
+            return search.run(seconds)
 
     def _proven(self, branch: Branch) -> Realization | None:
         """The realisation with its effects, if propagation and the rules of the database confirm it."""
@@ -124,13 +164,10 @@ class Realizations(Iterator[Realization]):
         # The search has propagated it already and seen that the request holds; only rules of users have not had a say.
         effects = None if self._state.compiled.checked.rules else self._world.effects(branch.insert, branch.delete)
         if effects is None:
-            effects = what_if(self._state, insert, delete)
-            objection = objection_to(self._state, self._request, effects)
-            if objection:
-                self._unproven.append(objection)
+            effects = self._tried_with_rules(insert, delete)
+            if effects is None:
                 return None
-        price = self._preferences.price
-        cost = sum(price(n, INSERT) for n, _ in branch.insert) + sum(price(n, DELETE) for n, _ in branch.delete)
+        cost = self._preferences.total(branch.insert, branch.delete)
         names = {each.witness: each for each in branch.placeholders}
         used = {value for _, row in branch.insert for value in row}
         return Realization(
@@ -145,6 +182,21 @@ class Realizations(Iterator[Realization]):
             self._version,
         )
 
+    def _tried_with_rules(self, insert: dict[str, list[Row]], delete: dict[str, list[Row]]) -> WhatIf | None:
+        """What the change comes to when the rules of the database have had their turns; None if that is no realisation
+        any more."""
+        state = self._state
+        try:
+            effects = what_if(state, insert, delete, lambda deltas: require(state, deltas, self._request))
+        except (DataError, RuleError) as error:
+            # Whatever stops a change, or its rules, would stop the transaction that makes it.
+            self._unproven.append(error.message)
+            return None
+        if violated := _rejection(state, effects):
+            self._unproven.append(violated)
+            return None
+        return effects
+
     def _shown(self, keys: Iterable[Key]) -> dict[str, list[Row]]:
         """Rows by the names that users give to the relations that keep them."""
         return {self._public(name): rows for name, rows in by_relation(keys).items()}
@@ -157,7 +209,7 @@ class Realizations(Iterator[Realization]):
         homes = self._state.compiled.checked.input_part.items()
         return next((view for view, home in homes if home == name), name)
 
-    def _verdict(self) -> tuple[str, str]:
+    def _verdict(self, possible_unfrozen: bool) -> tuple[str, str]:
         limits = self._search.limits
         if limits.reached:
             bounds = "; ".join(limits.reached)
@@ -166,14 +218,12 @@ class Realizations(Iterator[Realization]):
         if self._proven_so_far:
             number = self._proven_so_far
             return ALL, f"these are all {number}" if number > 1 else "this is the only one"
-        if limits.frozen and self._preferences.frozen:
+        if self._unfrozen is not None:
             names = ", ".join(f"`{self._public(name)}`" for name in limits.frozen)
-            free = self._made(Preferences(cost=self._preferences.cost))
-            while not free.is_exhausted:
-                if self._step(free) is not None:
-                    return FROZEN, f"none exists that leaves {names} alone, though there are some that do not"
-            if free.limits.reached:
-                return BOUNDED, f"none found within {'; '.join(free.limits.reached)}, with {names} frozen or not"
+            if possible_unfrozen:
+                return FROZEN, f"none exists that leaves {names} alone, though there are some that do not"
+            if reached := self._unfrozen.limits.reached:
+                return BOUNDED, f"none found within {'; '.join(reached)}, with {names} frozen or not"
         if self._unproven:
             return NONE, f"none exists: {self._unproven[0]}"
         return NONE, f"none exists: {self._dead_end()}"
@@ -187,7 +237,11 @@ class Realizations(Iterator[Realization]):
             return f"the constraint `{broken}` would be violated beyond repair"
         asked = [key for key in ends if key in self._request.insert or key in self._request.delete]
         for name, row in (*asked, *ends):
-            shown = fact(checked.schemas[name], row)
+            schema, shown = checked.schemas[name], fact(checked.schemas[name], row)
+            if schema.keys and self._search.rules.is_base(name):
+                # Base rows can be there or not as one likes, but for others with their key.
+                keys = " or ".join(f"({', '.join(schema.columns[place].name for place in key)})" for key in schema.keys)
+                return f"rows that are needed beside `{shown}` share its key {keys}"
             there = (name, row) in self._request.insert
             return f"nothing brings `{shown}` about" if there else f"`{shown}` stands in the way, and cannot be changed"
         return "what is asked for contradicts itself"
@@ -219,21 +273,20 @@ class Revises:
         """
         state = self._state
         state.open()
-        request = Request(asked_for(state, insert or {}), asked_for(state, delete or {}))
-        if both := request.insert & request.delete:
-            name, row = min(both, key=repr)
-            message = f"`{fact(state.compiled.checked.schemas[name], row)}` is to be there and not to be there"
-            raise UsageError(message, code="request-contradicts", help="ask for one of the two")
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-            raise UsageError("`limit` is a positive number, or None for all", code="wrong-argument")
         return Realizations(
             state,
-            request,
-            preferences_of(state, frozen, cost or {}),
-            _bounds(bounds),
-            limit=limit,
+            require_rows(request_of(state, insert, delete)),
+            preferences_of(state, frozen, cost),
+            bounds_of(bounds),
+            limit=limit_of(limit),
             by_side_effects=side_effect_free_first,
         )
+
+    def search_reach(self, relations: Iterable[str]) -> frozenset[str]:
+        """The relations, constraints and active rules that realisations of a request for rows of these relations can
+        hang on: whoever may see all of them learns nothing else from the answer."""
+        self._state.open()
+        return search_reach(self._state.compiled.checked, relations)
 
     def apply(self, realization: Realization, values: Mapping[str, Any] | None = None) -> Transaction:
         """Commits a realisation, with `values` for its placeholders by name. It is proven again in the state as it is
@@ -243,26 +296,29 @@ class Revises:
         state.open()
         if not isinstance(realization, Realization):
             raise UsageError("this is no realisation", code="wrong-argument", help="take one of those of `db.realize`")
-        insert, delete = realization.filled(_values(realization, values or {}))
-        while True:
-            version = state.version
-            objection = objection_to(state, realization.request, what_if(state, insert, delete))
-            if objection:
-                raise DataError(
-                    f"this is no realisation any more: {objection}" if version != realization.version
-                    else f"with these values this is no realisation: {objection}",
-                    code="not-a-realization",
-                    help="ask `db.realize` again",
-                )  # fmt: skip
-            transaction = Transaction(state, None)
+        insert, delete = realization.filled(values_of(realization, values))
+        transaction = Transaction(state, None)
+        try:
             with transaction:
-                if state.version == version:
-                    for name, rows in delete.items():
-                        transaction.delete(name, rows)
-                    for name, rows in insert.items():
-                        transaction.insert(name, rows)
-                    break
+                transaction.expect(by_relation(realization.request.insert), by_relation(realization.request.delete))
+                for name, rows in delete.items():
+                    transaction.delete(name, rows)
+                for name, rows in insert.items():
+                    transaction.insert(name, rows)
+        except ConstraintError as error:
+            kind = "the key of" if error.code == "key-violation" else "the constraint"
+            violated = f"{kind} `{next(iter(error.violations))}` would be violated"
+            raise self._refused(realization, violated) from None
+        except DataError as error:
+            if error.code != NOT_AS_EXPECTED:
+                raise
+            raise self._refused(realization, error.message) from None
         return transaction
+
+    def _refused(self, realization: Realization, why: str) -> DataError:
+        still = self._state.version == realization.version
+        words = "with these values this is no realisation" if still else "this is no realisation any more"
+        return DataError(f"{words}: {why}", code="not-a-realization", help="ask `db.realize` again")
 
     def repairs(
         self,
@@ -279,100 +335,29 @@ class Revises:
         deletions of base rows that would be rejected, the ways to make them together with what they need."""
         state = self._state
         state.open()
-        if insert or delete:
-            return self.realize(insert, delete, limit=limit, frozen=frozen, cost=cost, bounds=bounds)
+        require_name(constraint)
         known = state.compiled.checked.constraints
         if constraint is not None and constraint not in known:
             hint = did_you_mean(constraint, known) or "name a constraint of the program"
             raise UsageError(f"there is no constraint `{constraint}`", code="unknown-relation", help=hint)
+        if constraint is not None and (insert or delete):
+            message = "a constraint, or rows to insert and delete: `repairs` takes one or the other"
+            help = "the rows are brought in so that no constraint is newly violated"
+            raise UsageError(message, code="wrong-argument", help=help)
+        if insert or delete:
+            require_base_rows(state, insert, delete)
+            return self.realize(insert, delete, limit=limit, frozen=frozen, cost=cost, bounds=bounds)
         with state.reading() as engine:
             asked = {name: list(engine.rows(name)) for name in known if constraint in (None, name)}
-        return self.realize(None, asked, limit=limit, frozen=frozen, cost=cost, bounds=bounds)
+        # Where nothing is violated, nothing is to be done, which is an answer too.
+        preferences, request = preferences_of(state, frozen, cost), request_of(state, None, asked)
+        return Realizations(state, request, preferences, bounds_of(bounds), limit=limit_of(limit))
 
 
-# ---- what is given --------------------------------------------------------------------------------------------
-
-
-def asked_for(state: State, given: Mapping[str, Any]) -> frozenset[Key]:
-    """The rows of a request, each under the relation that holds it."""
-    found: set[Key] = set()
-    for name, rows in given.items():
-        schema = state.schema(name)
-        listed = given_rows(schema, rows)
-        if not isinstance(listed, list):
-            listed = list(zip(*(column.to_pylist() for column in listed.columns), strict=True))
-        for row in listed:
-            with state.reading() as engine:
-                engine.contains(name, row)
-            found.add((name, one_nan(row)))
-    return frozenset(found)
-
-
-def preferences_of(state: State, frozen: Iterable[str], cost: Mapping[str, float]) -> Preferences:
-    """What `frozen` and `cost` say, by the relations that keep the rows."""
-    if isinstance(frozen, str):
-        frozen = (frozen,)
-    barred = {place for text in frozen for place in _places(state, text)}
-    prices: dict[tuple[str, str], float] = {}
-    # A price for one direction counts more than one for both.
-    for text, price in sorted(cost.items(), key=lambda item: item[0][:1] in (INSERT, DELETE)):
-        if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price < math.inf:
-            message = f"the cost of `{text}` is not a number from 0 on"
-            raise UsageError(message, code="wrong-argument", help='as in cost={"-granted": 5}')
-        prices |= dict.fromkeys(_places(state, text), price)
-    return Preferences(frozenset(barred), prices)
-
-
-def _places(state: State, text: str) -> list[tuple[str, str]]:
-    signs = [text[0]] if text[:1] in (INSERT, DELETE) else [INSERT, DELETE]
-    name = text.lstrip("+-")
-    if name not in state.schemas:
-        raise unknown_relation(name, state.schemas)
-    home = state.compiled.home(name)
-    if home is None:
-        message = f"`{name}` is a view: only base relations are changed"
-        raise UsageError(message, code="not-a-base-relation", help="name a base relation")
-    return [(home, sign) for sign in signs]
-
-
-def _bounds(bounds: Bounds | None) -> Bounds:
-    if bounds is None:
-        return Bounds()
-    if not isinstance(bounds, Bounds):
-        raise UsageError("`bounds` are given as `upshot.Bounds`", code="wrong-argument", help="as in Bounds(seconds=2)")
-    return bounds
-
-
-def _values(realization: Realization, values: Mapping[str, Any]) -> dict[str, Any]:
-    names = {each.name.lstrip("?"): each for each in realization.placeholders}
-    given = {name.lstrip("?"): value for name, value in values.items()}
-    for name in given:
-        if name not in names:
-            raise UsageError(f"the realisation has no placeholder `?{name}`", code="wrong-argument")
-    missing = [each.name for name, each in names.items() if name not in given]
-    if missing:
-        raise UsageError(
-            f"the realisation leaves {', '.join(f'`{name}`' for name in missing)} open",
-            code="placeholder-open",
-            help=f'say which new value is meant: `db.apply(realization, {{"{missing[0]}": …}})`',
-        )
-    return {f"?{name}": value for name, value in given.items()}
-
-
-def objection_to(state: State, request: Request, effects: WhatIf) -> str:
-    """Why a change with these effects is no realisation; nothing if it is one."""
-    schemas = state.schemas
-    for keys, there in ((request.insert, True), (request.delete, False)):
-        for name, row in sorted(keys, key=repr):
-            change = effects[name]
-            with state.reading() as engine:
-                before = engine.contains(name, row)
-            after = row in row_set(change.inserted) or (before and row not in row_set(change.deleted))
-            if after != there:
-                return f"`{fact(schemas[name], row)}` would {'not ' * there}be there"
+def _rejection(state: State, effects: WhatIf) -> str:
+    """What a change with these effects would violate, if it would not be accepted for that."""
     for name, witnesses in effects.violations.items():
         policy = state.compiled.checked.constraints.get(name)
         if witnesses and (policy is None or policy.on_violation == "reject"):
-            kind = "the key of" if policy is None else "the constraint"
-            return f"{kind} `{name}` would be violated"
+            return f"{'the key of' if policy is None else 'the constraint'} `{name}` would be violated"
     return ""

@@ -114,6 +114,8 @@ class State:
     """The group that is open, if one is."""
     last: LastCommit | None = None
     """What the last commit did to base relations, if it was not too much to be remembered."""
+    reader: int | None = None
+    """The thread inside a `Reading`, which holds the lock and must not wait for the right to write."""
 
     def __post_init__(self) -> None:
         self.shown = self.version
@@ -183,6 +185,11 @@ class State:
         with self.lock:
             self.open()
             yield self.engine
+
+    @property
+    def is_read_here(self) -> bool:
+        """Whether this thread is inside a `Reading`."""
+        return self.reader == threading.get_ident()
 
     def records(self, kind: str) -> Records:
         """Notes of one kind that others keep with the database."""

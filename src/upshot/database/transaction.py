@@ -13,11 +13,13 @@ from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import DataError, UsageError
 from upshot.database.changes import ChangeSet, Commit
 from upshot.database.commit import begin_rules, commit
-from upshot.database.engines import Engine
+from upshot.database.engines import Deltas, Engine
+from upshot.database.expectations import asked_for, require
 from upshot.database.given_rows import given_rows
 from upshot.database.outbox import carry_out
 from upshot.database.state import State
 from upshot.engine.work import Work
+from upshot.revise.request import Request
 
 if TYPE_CHECKING:
     from upshot.core.schema import Schema
@@ -43,6 +45,7 @@ class Transaction:
         self._answering = False
         self._commit: Commit | None = None
         self._rules: RuleRun | None = None
+        self._expected: list[Request] = []
 
     def __enter__(self) -> Transaction:
         if self._stage != "new":
@@ -68,7 +71,7 @@ class Transaction:
                 if failed:
                     pass
                 elif kind is None:
-                    self._commit = commit(state, self._meta, self._rules, self._settles)
+                    self._commit = commit(state, self._meta, self._rules, self._settles, self._require)
                     self._stage = "committed"
                     if not self._grouped:
                         state.after_change()
@@ -125,6 +128,16 @@ class Transaction:
         target, given = self._given(name, rows)
         self._statement(lambda engine: engine.replace(target.name, given))
 
+    def expect(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> None:
+        """Says what is to be so in the end, of views and base relations: these rows are there, and those are not.
+        Otherwise the block ends in `not-as-expected` and nothing happens."""
+        self._require_open()
+        self._expected.append(Request(asked_for(self._state, insert or {}), asked_for(self._state, delete or {})))
+
+    def _require(self, deltas: Deltas) -> None:
+        for each in self._expected:
+            require(self._state, deltas, each)
+
     def _statement(self, stage: Callable[[Engine], None]) -> None:
         """Stages, and lets immediate rules answer; if one of those fails, the whole transaction is over."""
         state, staged = self._state, False
@@ -151,12 +164,15 @@ class Transaction:
                 self._answering = False
 
     def _given(self, name: str, rows: Any) -> tuple[Schema, Any]:
+        self._require_open()
+        target = self._state.base(name)
+        return target, given_rows(target, rows, self._state.engine)
+
+    def _require_open(self) -> None:
         if self._stage != "open":
             other = {"new": "has not begun", "failed": "was undone when a rule failed"}
             words = other.get(self._stage, f"is {self._stage}")
             raise self._misused(f"the transaction {words}", "change rows inside `with db.transaction() as tx:`")
-        target = self._state.base(name)
-        return target, given_rows(target, rows, self._state.engine)
 
     # ---- results --------------------------------------------------------------------------------
 

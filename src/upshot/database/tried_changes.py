@@ -3,44 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from upshot.check.program import Clause
 from upshot.core.row_sets import row_set
 from upshot.core.rows import Rows
 from upshot.core.schema import Column, Role, Schema
-from upshot.core.types import NUMBER
 from upshot.database.constraints import added_violations
-from upshot.database.engines import Deltas, Engine
+from upshot.database.engines import Asked, Deltas, Engine
 from upshot.database.placement import placement_of
 from upshot.database.state import State
 from upshot.database.what_if import WhatIf
+from upshot.engine.time_limit import check_time
 from upshot.engine.work import Work
-from upshot.reasons.concrete import ASKED, Question
+from upshot.reasons.concrete import ASKED, Question, asked_rows, instances_question, row_rule
 from upshot.reasons.search import one_nan
 from upshot.revise.request import Key, Row
 from upshot.syntax.ast import Atom, Variable, Wildcard
 
 MANY = 200
 """Rows of a change that are not made a set of to find one among them."""
+REMEMBERED = 64
+"""Changes of which it is remembered what they came to, and what was answered about them."""
+SMALL = 10_000
+"""Rows of a change that is remembered, and values of a column."""
+
+Update = tuple[frozenset[Key], frozenset[Key]]
+NOTHING: Update = (frozenset(), frozenset())
+
+
+@dataclass(slots=True)
+class Tried:
+    """What a change came to, and what was answered about it."""
+
+    deltas: Deltas
+    work: Work
+    answers: dict[tuple[int, tuple[Row, ...]], tuple[Question, Rows]] = field(default_factory=dict)
+    """By the question itself, which may be made for another program than one that looks alike."""
+    conflicts: list[tuple[Key, Key]] | None = None
 
 
 class TriedChanges:
-    """The engine of a database with at most one change staged, for as long as the caller has the right to write. What
-    is stored is remembered, so that a version other than the one it was made for must not be asked about."""
+    """The engine of a database with at most one change staged, for as long as the caller has the right to write. A
+    change is made again only if something is asked about it that is not remembered. What is stored is remembered too,
+    so that a version other than the one it was made for must not be asked about."""
 
     tag = "tried"
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._staged: tuple[frozenset[Key], frozenset[Key]] | None = None
+        self._wanted: Update | None = None
+        self._staged: Update | None = None
+        self._tried: dict[Update, Tried] = {}
         self._deltas: Deltas = {}
         self._sets: dict[tuple[str, int], frozenset[Row]] = {}
         self._stored: dict[Key, bool] = {}
-        self._columns: dict[tuple[str, int], list[Any]] = {}
+        self._columns: dict[tuple[str, int], Rows | list[Row]] = {}
+        self._occurring: dict[tuple[tuple[str, int], Any], bool] = {}
+        self._value_questions: dict[tuple[str, int], Question] = {}
+        self._row_questions: dict[tuple[str, tuple[bool, ...]], Question] = {}
         self.is_local = placement_of(state.engine).engine == "local"
         self.propagations = 0
-        self._last: tuple[tuple[frozenset[Key], frozenset[Key]], Deltas, Work] | None = None
 
     @property
     def _engine(self) -> Engine:
@@ -50,37 +75,68 @@ class TriedChanges:
 
     def stage(self, insert: Iterable[Key], delete: Iterable[Key]) -> None:
         wanted = frozenset(insert), frozenset(delete)
-        if self._staged == wanted:
+        if self._wanted == wanted:
             return
-        self.undo()
-        self._staged = wanted
+        self._wanted = wanted
+        self._sets.clear()
+        if wanted not in self._tried:
+            try:
+                self._remember(wanted, self._made())
+            except BaseException:
+                self.undo()
+                raise
+        self._deltas = self._tried[wanted].deltas
+
+    def _made(self) -> Tried:
+        """What comes of the change that is wanted; the engine has it staged and answers about it."""
+        wanted = self._wanted
+        assert wanted is not None, "a change is staged"
+        self._roll_back()
+        check_time()
         if not any(wanted):
-            return
+            return Tried({}, Work())
+        self._staged = wanted
         for keys, deed in ((wanted[1], self._engine.delete), (wanted[0], self._engine.insert)):
             for name, rows in by_relation(keys).items():
                 deed(name, rows)
-        self._deltas = self._engine.propagate()
-        self._last = wanted, self._deltas, self._engine.work
+        deltas = self._engine.propagate()
         self.propagations += 1
+        return Tried(deltas, self._engine.work)
+
+    def _remember(self, update: Update, tried: Tried) -> None:
+        self._tried = {
+            known: each
+            for known, each in [*self._tried.items()][1 - REMEMBERED :]
+            if sum(map(len, chain.from_iterable(each.deltas.values()))) <= SMALL
+        }
+        self._tried[update] = tried
+
+    def _make_sure(self) -> None:
+        """The engine has staged what is wanted, or nothing if that is nothing."""
+        wanted = self._wanted
+        if wanted is not None and wanted != (self._staged or NOTHING):
+            self._made()
 
     def effects(self, insert: Iterable[Key], delete: Iterable[Key]) -> WhatIf | None:
-        """What the change that was tried last came to, if it was this one."""
+        """What a change came to that was tried before, if that is remembered."""
         wanted = frozenset(insert), frozenset(delete)
         state = self._state
         if not any(wanted):
             return WhatIf(state.schemas, {}, violations={}, stats=Work())
-        if self._last is None or self._last[0] != wanted:
+        if wanted not in self._tried:
             return None
-        _, deltas, work = self._last
+        deltas, work = self._tried[wanted].deltas, self._tried[wanted].work
         return WhatIf(state.schemas, deltas, violations=added_violations(state.compiled, deltas), stats=work)
 
     def undo(self) -> None:
+        self._wanted, self._deltas = None, {}
+        self._sets.clear()
+        self._roll_back()
+
+    def _roll_back(self) -> None:
         if self._staged is not None:
-            changed = any(self._staged)
-            self._staged, self._deltas = None, {}
-            self._sets.clear()
-            if changed:
-                self._engine.rollback()
+            self._staged = None
+            self._engine.rollback()
 
     def added(self, relation: str) -> Collection[Row]:
         return self._changed(relation, 0)
@@ -94,12 +150,16 @@ class TriedChanges:
         return self._sets[place]
 
     def key_conflicts(self) -> Sequence[tuple[Key, Key]]:
-        found: list[tuple[Key, Key]] = []
-        for name in sorted(self._deltas):
-            schema = self._state.compiled.checked.schemas.get(name)
-            if schema is not None and schema.keys:
-                found += [((name, first), (name, second)) for first, second in self._engine.key_conflicts(name)]
-        return found
+        assert self._wanted is not None, "a change is staged"
+        tried = self._tried[self._wanted]
+        if tried.conflicts is None:
+            schemas = self._state.compiled.checked.schemas
+            keyed = [name for name in sorted(self._deltas) if name in schemas and schemas[name].keys]
+            if keyed:
+                self._make_sure()
+            pairs = [(name, *pair) for name in keyed for pair in self._engine.key_conflicts(name)]
+            tried.conflicts = [((name, first), (name, second)) for name, first, second in pairs]
+        return tried.conflicts
 
     # ---- questions ----------------------------------------------------------------------------------------------
 
@@ -107,26 +167,65 @@ class TriedChanges:
         relation, row = key
         change = self._deltas.get(relation, ())
         unstored = relation in self._state.compiled.plan.on_demand.unstored
-        # A join never finds NULL.
-        if None not in row and (unstored or sum(map(len, change)) > MANY):
-            return bool(len(self.ask(_row_question(self._state, relation), [(0, *row)])))
+        if unstored or sum(map(len, change)) > MANY:
+            nulls = tuple(value is None for value in row)
+            return bool(len(self.ask(self._row_question(relation, nulls), asked_rows([row], nulls))))
         if row in self._changed(relation, 0):
             return True
         return self.stored(key) and row not in self._changed(relation, 1)
 
+    def _row_question(self, relation: str, nulls: tuple[bool, ...]) -> Question:
+        """Whether rows are in a relation that are NULL in these places; what is asked are the other values."""
+        if (relation, nulls) not in self._row_questions:
+            schemas = self._state.compiled.plan.normal.schemas
+            rule = row_rule(list(schemas).index(relation), relation, schemas)
+            question = instances_question(rule, nulls, schemas, "is_there")
+            assert question is not None, "its arguments are variables"
+            self._row_questions[relation, nulls] = question
+        return self._row_questions[relation, nulls]
+
     def stored(self, key: Key) -> bool:
-        if key not in self._stored:
-            self._stored[key] = self._engine.contains(*key)
+        self.look_up([key])
         return self._stored[key]
 
+    def look_up(self, keys: Iterable[Key]) -> None:
+        new = [key for key in dict.fromkeys(keys) if key not in self._stored]
+        if new:
+            self._stored |= zip(new, self._engine.contains_many(new), strict=True)
+
     def ask(self, question: Question, rows: list[Row]) -> Rows:
-        # Always of the open state, even if nothing is staged: an engine keeps a question for the state it is about.
-        return self._engine.query_open(question.schema, question.clauses, question.given(rows), question.helper_schemas)
+        (answer,) = self.ask_all([(question, rows)])
+        return answer
+
+    def ask_all(self, asked: Sequence[tuple[Question, list[Row]]]) -> list[Rows]:
+        # Where a question costs little, looking for an answer that is remembered is no gain.
+        if self.is_local or self._wanted is None:
+            return self._answers([question.query(rows) for question, rows in asked])
+        known = self._tried[self._wanted].answers
+        names = [(id(question), tuple(rows)) for question, rows in asked]
+        new = {name: each for name, each in zip(names, asked, strict=True) if name not in known}
+        answers = self._answers([question.query(rows) for question, rows in new.values()]) if new else []
+        for (name, (question, _)), rows_found in zip(new.items(), answers, strict=True):
+            known[name] = question, rows_found
+        return [known[name][1] for name in names]
 
     def query(self, schema: Schema, clauses: tuple[Clause, ...]) -> Rows:
-        return self._engine.query_open(schema, clauses, {})
+        (answer,) = self.query_all([(schema, clauses)])
+        return answer
 
-    def column(self, relation: str, place: int) -> Sequence[Any]:
+    def query_all(self, queries: Sequence[tuple[Schema, tuple[Clause, ...]]]) -> list[Rows]:
+        return self._answers([(schema, clauses, {}, {}) for schema, clauses in queries])
+
+    def _answers(self, asked: Sequence[Asked]) -> list[Rows]:
+        check_time()
+        self._make_sure()
+        # Always of the open state, even if nothing is staged: an engine keeps a question for the state it is about.
+        return self._engine.query_many(asked, is_open=True)
+
+    def size(self, relation: str) -> int:
+        return self._engine.size(relation)
+
+    def column(self, relation: str, place: int) -> Iterable[Any]:
         if (relation, place) not in self._columns:
             schema = self._state.compiled.checked.schemas[relation]
             type = schema.columns[place].type
@@ -134,8 +233,30 @@ class TriedChanges:
             name = f"values_{relation}_{place}"
             clause = Clause(Atom(name, (Variable("V"),)), (Atom(relation, args),), {"V": type})
             rows = self._engine.query(Schema(name, (Column("v", type),), Role.VIEW), (clause,))
-            self._columns[relation, place] = [value for (value,) in rows.sorted() if value is not None]
-        return self._columns[relation, place]
+            self._columns[relation, place] = rows.sorted() if len(rows) <= SMALL else rows
+        found = self._columns[relation, place]
+        return (value for (value,) in (found.gradually() if isinstance(found, Rows) else found) if value is not None)
+
+    def occurs(self, value: Any, columns: Iterable[tuple[str, int]]) -> bool:
+        asked = [(column, value) for column in columns]
+        new = [each for each in asked if each not in self._occurring]
+        answers = self._engine.query_many([self._value_question(*each) for each in new], is_open=False) if new else []
+        self._occurring |= {each: len(rows) > 0 for each, rows in zip(new, answers, strict=True)}
+        return any(self._occurring[each] for each in asked)
+
+    def _value_question(self, column: tuple[str, int], value: Any) -> Asked:
+        """Whether a column has a value."""
+        relation, place = column
+        if column not in self._value_questions:
+            schema = self._state.compiled.checked.schemas[relation]
+            type = schema.columns[place].type.required()
+            args = tuple(Variable("V") if at == place else Wildcard() for at in range(schema.arity))
+            name = f"occurs_{relation}_{place}"
+            body = Atom(ASKED, (Variable("V"),)), Atom(relation, args)
+            clause = Clause(Atom(name, (Variable("V"),)), body, {"V": type})
+            answer = Schema(name, (Column("v", type),), Role.VIEW)
+            self._value_questions[column] = Question(answer, clause, Schema(ASKED, (Column("v", type),)))
+        return self._value_questions[column].query([(value,)])
 
 
 def by_relation(keys: Iterable[Key]) -> dict[str, list[Row]]:
@@ -144,15 +265,3 @@ def by_relation(keys: Iterable[Key]) -> dict[str, list[Row]]:
     for name, row in sorted(keys, key=repr):
         found.setdefault(name, []).append(one_nan(row))
     return found
-
-
-def _row_question(state: State, relation: str) -> Question:
-    """Whether a row is in a view that is not stored."""
-    columns = state.compiled.plan.normal.schemas[relation].columns
-    names = [f"X{place}" for place in range(len(columns))]
-    types = {"N": NUMBER, **{name: column.type.required() for name, column in zip(names, columns, strict=True)}}
-    args = tuple(map(Variable, names))
-    asked = Schema(ASKED, (Column("n", NUMBER), *(Column(f"c{i}", types[n]) for i, n in enumerate(names))))
-    head = Atom(f"is_there_{relation}", (Variable("N"),))
-    clause = Clause(head, (Atom(ASKED, (Variable("N"), *args)), Atom(relation, args)), types)
-    return Question(Schema(head.relation, (Column("n", NUMBER),), Role.VIEW), clause, asked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from upshot.active.firing import Firing
@@ -13,7 +13,7 @@ from upshot.core.schema import Schema
 from upshot.database.changes import ChangeSet
 from upshot.database.commit import begin_rules
 from upshot.database.constraints import Findings, Violations, added_violations, key_violations
-from upshot.database.engines import Engine
+from upshot.database.engines import Deltas, Engine
 from upshot.database.given_rows import given_rows
 from upshot.database.state import State
 from upshot.engine.work import Work
@@ -41,8 +41,9 @@ class WhatIf(ChangeSet):
         self.firings = firings
 
 
-def what_if(state: State, insert: Given, delete: Given) -> WhatIf:
-    """The consequences of these insertions and deletions; the database stays as it is.
+def what_if(state: State, insert: Given, delete: Given, examine: Callable[[Deltas], None] | None = None) -> WhatIf:
+    """The consequences of these insertions and deletions; the database stays as it is. `examine` is called while they
+    can be asked about.
 
     The two sets have no order: a row in both counts in neither.
     """
@@ -62,6 +63,8 @@ def what_if(state: State, insert: Given, delete: Given) -> WhatIf:
             _stage(engine, deletions, insertions)
             run = begin_rules(state)
             deltas = run.finish()
+            if examine is not None:
+                examine(deltas)
             findings = Findings(
                 key_violations(engine, state.compiled, deltas), added_violations(state.compiled, deltas)
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import chain, islice
 from typing import Any, overload
@@ -13,6 +13,7 @@ from upshot.core.errors import DataError, UsageError, VerifyError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
+from upshot.database.absence import Absence, absence
 from upshot.database.engines import Engine
 from upshot.database.given_rows import given_rows
 from upshot.database.moments import last_change, moments_of
@@ -22,7 +23,6 @@ from upshot.database.state import State
 from upshot.reasons.changed import Changed, RowChange
 from upshot.reasons.concrete import Question, Row
 from upshot.reasons.derivation import BASE, Derivation, with_moments
-from upshot.reasons.failure import Failure
 from upshot.reasons.search import Best, Key, one_nan
 from upshot.reasons.why import Reasons, reasons_in
 from upshot.reasons.why_not import WhyNot
@@ -48,8 +48,14 @@ class Committed:
     def ask(self, question: Question, rows: list[Row]) -> Rows:
         return self._engine.query(question.schema, question.clauses, question.given(rows), question.helper_schemas)
 
+    def ask_all(self, asked: Sequence[tuple[Question, list[Row]]]) -> list[Rows]:
+        return self._engine.query_many([question.query(rows) for question, rows in asked], is_open=False)
+
     def query(self, schema: Schema, clauses: tuple[Clause, ...]) -> Rows:
         return self._engine.query(schema, clauses)
+
+    def query_all(self, queries: Sequence[tuple[Schema, tuple[Clause, ...]]]) -> list[Rows]:
+        return self._engine.query_many([(schema, clauses, {}, {}) for schema, clauses in queries], is_open=False)
 
 
 class AsksWhy:
@@ -87,19 +93,19 @@ class AsksWhy:
         others = reasons.others(key, best) if best else iter(())
         return islice(chain([first], self._each(others, self._state.version)), limit)
 
-    def why_not(self, view: str, row: Iterable[Any], *, depth: int = 1, bounds: int | None = None) -> Failure:
+    def why_not(self, view: str, row: Iterable[Any], *, depth: int = 1, bounds: int | None = None) -> Absence:
         """How near each rule comes to a row that is not there: which literals hold, which rows are missing or in the
         way, those rules first that fail by the fewest literals. With a `depth` of 2 or more, rows of views that are
         missing are looked into in turn, and rows that are in the way are derived. At most `bounds` instances are
-        looked at."""
+        looked at. The answer can be asked for `fixes`, what would bring the row about, and shows the first of them."""
         if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
             raise UsageError("`depth` is a positive number", code="wrong-argument", help="as in depth=2")
         with self._state.reading() as engine:
             key = _asked_for(self._state, view, row)
             reasons = reasons_in(Committed(engine), self._state.compiled.checked, _bounds(bounds))
-            if engine.contains(*key) or (None in key[1] and reasons.is_derived(key) and reasons.best(key)):
+            if engine.contains(*key):
                 raise row_is_there(self._state, key)
-            return WhyNot(reasons).failure(key, depth)
+            return absence(WhyNot(reasons).failure(key, depth), self._state, key)
 
     def why_changed(
         self, view: str, row: Iterable[Any], version: int | None = None, *, bounds: int | None = None
@@ -167,15 +173,13 @@ def _as_kept(value: Any, type: Type) -> Any:
 
 def _found(state: State, engine: Engine, reasons: Reasons, key: Key) -> Mapping[Key, Best]:
     """The smallest derivations of a row that is there; nothing for a base fact."""
-    # Views that are not stored are asked by joins, which do not find NULL: there only the search can tell.
-    there = engine.contains(*key)
-    if not there and (None not in key[1] or not reasons.is_derived(key)):
+    if not engine.contains(*key):
         raise row_not_there(state, key)
     if not reasons.is_derived(key):
         return {}
     best = reasons.best(key)
     if best is None:
-        raise no_derivation(state, key) if there else row_not_there(state, key)
+        raise no_derivation(state, key)
     return best
 
 

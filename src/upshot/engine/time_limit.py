@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from upshot.core.errors import LimitError
@@ -35,13 +35,40 @@ def time_limit(seconds: float | None, rows: int | None = None) -> Iterator[None]
         _current.bounds = before
 
 
+class Interruption(LimitError):
+    """What ran on this thread gave way to something else; it can be begun again."""
+
+
+@contextmanager
+def giving_way(seconds: float, is_wanted: Callable[[], bool]) -> Iterator[None]:
+    """Inside the block, on this thread, work ends in an `Interruption` at the first look at the clock after so many
+    seconds at which it is wanted.
+
+    >>> with giving_way(0, lambda: True):
+    ...     check_time()
+    Traceback (most recent call last):
+    upshot.engine.time_limit.Interruption: error[interrupted]: something else goes first
+      = help: begin again
+    """
+    before = getattr(_current, "way", None)
+    _current.way = (time.monotonic() + seconds, is_wanted)
+    try:
+        yield
+    finally:
+        _current.way = before
+
+
 def is_limited() -> bool:
     """Whether there is a limit to look at."""
-    return _bounds() is not None
+    return _bounds() is not None or getattr(_current, "way", None) is not None
 
 
 def check_time(rows: int = 0) -> None:
-    """Raises `LimitError` if the time of this thread is over, or if a table of so many rows is too large."""
+    """Raises `LimitError` if the time of this thread is over, or if a table of so many rows is too large; and an
+    `Interruption` if something else is to go first."""
+    way = getattr(_current, "way", None)
+    if way is not None and time.monotonic() >= way[0] and way[1]():
+        raise Interruption("something else goes first", code="interrupted", help="begin again")
     bounds = _bounds()
     if bounds is None:
         return

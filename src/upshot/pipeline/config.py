@@ -18,7 +18,8 @@ from typing import Any
 from upshot.core.diagnostic import Diagnostic, did_you_mean
 from upshot.core.errors import ProgramError, UsageError
 from upshot.core.span import Source, Span
-from upshot.pipeline.config_keys import PIPELINE, SINKS, SOURCES, Key
+from upshot.core.time_spans import time_span
+from upshot.pipeline.config_keys import PIPELINE, RETENTION, SINKS, SOURCES, Key
 from upshot.pipeline.toml_places import read_toml
 
 
@@ -64,6 +65,8 @@ class PipelineConfig:
     """auto | local | spark"""
     memory: int | None = None
     """Bytes the local engine may use when `engine` is auto; None: the default of `connect`."""
+    keep: int | str | Mapping[str, Any] | None = None
+    """How much of the past the store keeps, as `connect` takes it; None: the default of `connect`."""
     trigger: float = 1.0
     """Seconds between two looks at the sources."""
     actions: str = ""
@@ -130,7 +133,7 @@ class _Reading:
             Path(head["state"]),
             _with_neighbours(sources),
             sinks,
-            **{name: head[name] for name in ("actions", "engine", "memory", "trigger", "metrics", "delta")},
+            **{name: head[name] for name in ("actions", "engine", "memory", "keep", "trigger", "metrics", "delta")},
             packages=tuple(head["packages"]),
             spark=head["spark"] or {},
         )
@@ -203,6 +206,8 @@ class _Reading:
         return found
 
     def _value(self, path: tuple[str, ...], value: Any, key: Key) -> Any:
+        if key.kind == "retention":
+            return self._retention(path, value)
         read = _READERS[key.kind](value)
         if read is None or (key.choices and read not in key.choices):
             words = f"`{path[-1]}` must be {_wanted(key)}, not {_shown(value)}"
@@ -216,12 +221,25 @@ class _Reading:
             return os.path.normpath(self._file.parent / read.removeprefix("file://"))
         return read
 
+    def _retention(self, path: tuple[str, ...], value: Any) -> Any:
+        """What `connect(keep=…)` takes: a number of commits, "all", or bounds by name."""
+        if value == "all" or _count(value):
+            return value
+        if isinstance(value, dict) and value:
+            found = self._table(path, value, RETENTION)
+            return {name: bound for name, bound in found.items() if bound is not None} or None
+        words = f'`{path[-1]}` must be a number of commits, "all" or a table of bounds, not {_shown(value)}'
+        self._mistake(path, "bad-value", words, _CURES["retention"])
+        return None
+
     def _unknown(self, path: tuple[str, ...], known: tuple[str, ...], words: str) -> None:
         help = did_you_mean(path[-1], known) or "known: " + ", ".join(f"`{name}`" for name in known)
         self._mistake(path, "unknown-key", f"{words} `{path[-1]}`", help)
 
     def _mistake(self, path: tuple[str, ...], slug: str, message: str, help: str) -> None:
-        span = self._places.get(path) or Span(self._source, 0, 0)
+        # What is inside an inline table stands where the table does.
+        enclosing = (self._places.get(path[:depth]) for depth in range(len(path), 0, -1))
+        span = next((span for span in enclosing if span is not None), Span(self._source, 0, 0))
         self.mistakes.append(Diagnostic(slug, message, span, help=help))
 
 
@@ -315,6 +333,7 @@ _READERS: dict[str, Any] = {
     "count": _count,
     "seconds": _seconds,
     "bytes": _bytes,
+    "age": time_span,
     "texts": _texts,
     "settings": _settings,
 }
@@ -327,6 +346,7 @@ _WANTED = {
     "count": "a whole number from 1 on",
     "seconds": 'seconds, or a text such as "500ms" or "2s"',
     "bytes": 'bytes, or a text such as "2 GiB"',
+    "age": 'a text such as "7d" or "12h"',
     "texts": "a list of texts",
     "settings": "a table of settings",
 }
@@ -335,6 +355,7 @@ _WANTED = {
 _CURES = {
     "character": 'a tab is written "\\t"; fields that are set apart by more than that have to be rewritten',
     "encoding": "convert the files, as with `iconv -t UTF-8`",
+    "retention": 'as in `keep = 100000` or `keep = { commits = 100000, bytes = "1 GiB", age = "7d" }`',
 }
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """`kind` is text, character, encoding, path, flag, count, seconds, bytes, texts or settings; `choices` are the
-    texts it takes, if not any; a key with a `default` may be left out."""
+    """`kind` is text, character, encoding, path, flag, count, seconds, bytes, age, texts, settings or retention;
+    `choices` are the texts it takes, if not any; a key with a `default` may be left out."""
 
     kind: str = "text"
     required: bool = False
@@ -24,12 +24,16 @@ PIPELINE = {
     "actions": Key("path", default=""),
     "engine": Key(choices=("auto", "local", "spark"), default="auto"),
     "memory": Key("bytes"),
+    "keep": Key("retention"),
     "trigger": Key("seconds", default=1.0),
     "metrics": Key("path", default=""),
     "delta": Key(choices=("auto", "spark", "deltalake"), default="auto"),
     "packages": Key("texts", default=()),
     "spark": Key("settings"),
 }
+
+RETENTION = {"commits": Key("count"), "bytes": Key("bytes"), "age": Key("age")}
+"""What `keep` may be a table of: the bounds that `connect(keep=…)` knows."""
 
 _MISSING = Key(choices=("fail", "ignore"), default="fail")
 _PATH = Key("path", required=True)

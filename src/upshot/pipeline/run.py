@@ -165,7 +165,7 @@ class _Work:
             # Before a store is made: what is there may be waiting for the one that was lost.
             self._whole_state(None)
         database: Database = opened.enter_context(
-            connect(config.state / "store", spark=session, engine=config.engine, memory=config.memory)
+            connect(config.state / "store", spark=session, engine=config.engine, memory=config.memory, keep=config.keep)
         )
         self._whole_state(recorded(database))
         for name, function in functions.items():

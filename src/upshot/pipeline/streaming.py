@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from upshot.core.errors import EngineError
+from upshot.engine.spark.failures import translated
+from upshot.pipeline.attempts import tried
 from upshot.pipeline.data_source import FORMAT, Movement, movements, register_positions
 
 _LOOK = 0.2
@@ -103,7 +105,7 @@ class Stream:
             if self._stopping:
                 raise RuntimeError("the pipeline is stopping")
             try:
-                self._handle(batch, movements(frame.collect()))
+                self._handle(batch, tried(f"batch {batch}", lambda: _moved(frame)))
             except BaseException as error:
                 with self._changed:
                     self._failure = error
@@ -119,6 +121,14 @@ class Stream:
         mark = self.checkpoint / "commits" / str(self._done)
         while self._done >= 0 and not mark.exists() and self._query.isActive and time.monotonic() < until:
             time.sleep(0.02)
+
+
+def _moved(frame: Any) -> list[Movement]:
+    """What the batch says has moved: a job of its own, which may lose its worker as any other."""
+    try:
+        return movements(frame.collect())
+    except Exception as error:
+        raise translated(error) from error
 
 
 def _first_line(error: object) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from itertools import product
 
 from upshot.check.printing import print_clause
@@ -25,16 +24,6 @@ _MOST_CHOICES = 64
 Columns = tuple[int, ...]
 
 
-class Parts(Enum):
-    """What the parts of a recursion are."""
-
-    PIVOT = "pivot"
-    """the rows with one value of the pivot: no derivation crosses from one to another"""
-    SEEDS = "seeds"
-    """what follows from some of the rows that the rules without recursion give: parts overlap, but need not meet"""
-    NONE = "none"
-
-
 @dataclass(frozen=True, slots=True)
 class Decomposition:
     """`program` is what runs in a part: the recursive rules, a relation of `seeds` for each view, which takes the rows
@@ -42,9 +31,9 @@ class Decomposition:
     gets its own rows of them; those in `shared` are needed whole by every part.
 
     `pivots` and `split` name, for each view and relation, the columns that hold the pivot, in corresponding order.
+    Where there is no pivot there is no program, only the reason.
     """
 
-    parts: Parts
     views: tuple[str, ...]
     reason: str
     pivots: Mapping[str, Columns] = field(default_factory=dict, hash=False)
@@ -63,8 +52,8 @@ class Decomposition:
     def __str__(self) -> str:
         if self.program is None:
             return f"not decomposed: {self.reason}"
-        by = ", ".join(f"`{view}` on {self._named(view, self.pivots[view])}" for view in self.views if self.pivots)
-        lines = [f"decomposed: {by}" if by else "decomposed by seeds", f"  because {self.reason}"]
+        by = ", ".join(f"`{view}` on {self._named(view, self.pivots[view])}" for view in self.views)
+        lines = [f"decomposed: {by}", f"  because {self.reason}"]
         if self.linearized:
             lines.append(f"  linearized: {self.linearized}")
         recursive = [c for c in self.program.clauses if c.head.relation in self.views and _uses(c, self.views)]
@@ -88,16 +77,13 @@ def decomposition(component: ComponentPlan, normal: CheckedProgram) -> Decomposi
     derivations from rows with its own pivot only, NULL being a value like any other, so the rows of each pivot are
     a fixpoint of their own. All columns that do are taken together: the finest parts. A non-linear closure is made
     linear first, see `linearize`.
-
-    Without a pivot, if no rule uses the component twice, each derivation is a chain from one seed: the fixpoints of
-    parts of the seeds, however cut, are together the fixpoint of all.
     """
     views = component.views
     if not component.recursive:
-        return Decomposition(Parts.NONE, views, f"`{views[0]}` is not recursive")
+        return Decomposition(views, f"`{views[0]}` is not recursive")
     bare = [view for view in views if not normal.schemas[view].arity]
     if bare:
-        return Decomposition(Parts.NONE, views, f"`{bare[0]}` has no columns")
+        return Decomposition(views, f"`{bare[0]}` has no columns")
     recursive = [clause for clause in component.clauses if _uses(clause, views)]
     linear = _is_linear(views, recursive)
     found = _pivots(views, recursive, normal)
@@ -115,17 +101,11 @@ def decomposition(component: ComponentPlan, normal: CheckedProgram) -> Decomposi
     if found:
         return _decomposed(component, normal, found, reason)
     where = f"no column passes unchanged through {_rules(recursive)}"
-    if linear:
-        return _decomposed(component, normal, {}, f"{where}, but each uses {_these(views)} once")
-    return Decomposition(Parts.NONE, views, f"{where}, and {refusal}")
+    return Decomposition(views, where if linear else f"{where}, and {refusal}")
 
 
 def _rules(recursive: Sequence[Clause]) -> str:
     return "the recursive rule" if len(recursive) == 1 else "all recursive rules"
-
-
-def _these(views: Sequence[str]) -> str:
-    return f"`{views[0]}`" if len(views) == 1 else "one of them"
 
 
 def _uses(clause: Clause, views: Sequence[str]) -> bool:
@@ -193,11 +173,10 @@ def _decomposed(
     split = {
         name: columns
         for name in read
-        if pivots and name not in whole and (columns := _split_on(name, pivots, recursive)) is not None
+        if name not in whole and (columns := _split_on(name, pivots, recursive)) is not None
     }
     seeds = _seeds(views, program)
     return Decomposition(
-        Parts.PIVOT if pivots else Parts.SEEDS,
         views,
         reason,
         pivots,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from upshot.check.program import CheckedProgram, Clause
+from upshot.check.program import CheckedProgram
 from upshot.check.variables import fresh_name
 from upshot.core.schema import Schema
 from upshot.reasons.concrete import (
@@ -20,9 +20,9 @@ from upshot.reasons.concrete import (
     Group,
     Row,
     asked_rows,
-    concrete_rule,
     group_of,
     instances_question,
+    row_rule,
 )
 from upshot.reasons.derivation import ABSENT, AGGREGATE, Derivation, Moment
 from upshot.reasons.near_misses import question
@@ -145,7 +145,8 @@ class Changed:
             for solution in solutions[:SHOWN]:
                 below += self._changed_rows([(a.relation, one_nan(a.row(solution))) for a in group.atoms], sign)
         came, went = (gained, lost) if change == CAME else (lost, gained)
-        words = f"{plain.note}; {len(came)} came, {len(went)} went"
+        counts = [f"{len(rows)} {word}" for rows, word in ((came, "came"), (went, "went")) if rows]
+        words = f"{plain.note}; {', '.join(counts)}"
         height = max((part.height for part in below), default=0)
         parts = tuple(dict.fromkeys(below))
         size = 1 + sum(part.size for part in parts)
@@ -165,22 +166,21 @@ class Changed:
         for relation, row in dict.fromkeys(keys):
             shapes.setdefault((relation, tuple(value is None for value in row)), []).append(row)
         found: set[Key] = set()
+        questions = []
         for (relation, nulls), rows in shapes.items():
             question = instances_question(self._rows_of(relation), nulls, self.program.schemas, state.search.world.tag)
             assert question is not None, "its arguments are variables"
-            answers = state.search.world.ask(question, asked_rows(rows, nulls))
-            found.update((relation, rows[number]) for number, *_ in answers)
+            questions.append((question, asked_rows(rows, nulls)))
+        answers = state.search.world.ask_all(questions)
+        for ((relation, _), rows), some in zip(shapes.items(), answers, strict=True):
+            found.update((relation, rows[number]) for number, *_ in some)
         return found
 
     def _rows_of(self, relation: str) -> ConcreteRule:
         """The rule that derives the rows of a relation from themselves."""
         if relation not in self._membership:
-            schema = self.program.schemas[relation]
-            atom = Atom(relation, tuple(Variable(f"X{place}") for place in range(schema.arity)))
-            types = {f"X{place}": type for place, type in enumerate(schema.types)}
             number = len(self.program.clauses) + list(self.program.schemas).index(relation)
-            clause = Clause(atom, (atom,), types)
-            self._membership[relation] = concrete_rule(number, clause, self.program.schemas, ())
+            self._membership[relation] = row_rule(number, relation, self.program.schemas)
         return self._membership[relation]
 
 

@@ -80,6 +80,14 @@ def concrete_rule(number: int, clause: Clause, schemas: Mapping[str, Schema], vi
     )  # fmt: skip
 
 
+def row_rule(number: int, relation: str, schemas: Mapping[str, Schema]) -> ConcreteRule:
+    """The rule that derives the rows of a relation from themselves: its instances tell which rows are there."""
+    schema = schemas[relation]
+    atom = Atom(relation, tuple(Variable(f"X{place}") for place in range(schema.arity)))
+    types = {f"X{place}": type for place, type in enumerate(schema.types)}
+    return concrete_rule(number, Clause(atom, (atom,), types), schemas, ())
+
+
 class _Making:
     def __init__(self, taken: set[str], types: dict[str, Type], schemas: Mapping[str, Schema]) -> None:
         self.taken, self.types, self.schemas = taken, types, schemas
@@ -139,6 +147,12 @@ class Question:
 
     def given(self, rows: Sequence[Row]) -> dict[str, tuple[Schema, Sequence[Row]]]:
         return {ASKED: (self.asked, rows)}
+
+    def query(
+        self, rows: Sequence[Row]
+    ) -> tuple[Schema, tuple[Clause, ...], dict[str, tuple[Schema, Sequence[Row]]], Mapping[str, Schema]]:
+        """What an engine is asked about these rows: the head, clauses, what is given, relations of the clauses."""
+        return self.schema, self.clauses, self.given(rows), self.helper_schemas
 
 
 def instances_question(

@@ -110,8 +110,10 @@ class Derivation:
             case "base":
                 return "base fact" + (f", inserted in {self.inserted}" if self.inserted else "")
             case "aggregate":
+                if not self.count:
+                    return "over nothing"
                 more = [f"… {self.count - MOST_SHOWN} more"] * (self.count > MOST_SHOWN)
-                return f"over {self.count}: " + "; ".join([*self.group[:MOST_SHOWN], *more]) if self.count else "over 0"
+                return f"over {self.count}: " + "; ".join([*self.group[:MOST_SHOWN], *more])
             case _:
                 return ""
 

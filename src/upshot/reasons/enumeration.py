@@ -62,8 +62,7 @@ class Enumeration:
             self._levels, self._known = [[self.root]], {self.root}
         while len(self._levels) < depth and self._levels[-1]:
             level = self._levels[-1]
-            self.search.expand(level, leaves=True)
-            self.search.expand(level, leaves=False)
+            self.search.expand_all(level)
             below = [p for key in level for each in self.search.instances.get(key, ()) for p in each.premises]
             self._levels.append([key for key in dict.fromkeys(below) if key not in self._known])
             self._known.update(self._levels[-1])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from upshot.core.counted import counted
 from upshot.core.json_values import to_json
 from upshot.reasons.derivation import Derivation, RuleText
 from upshot.reasons.nested_json import written
@@ -14,8 +15,8 @@ from upshot.reasons.text_tree import Line, text_tree
 
 Row = tuple[Any, ...]
 
-ROW, ATTEMPT, HOLDS, MISSING, BLOCKED, FALSE, OPEN = (
-    "row", "attempt", "holds", "missing", "in the way", "false", "open",
+ROW, ATTEMPT, HOLDS, MISSING, BLOCKED, FALSE, OPEN, FIXES, FIX = (
+    "row", "attempt", "holds", "missing", "in the way", "false", "open", "fixes", "fix",
 )  # fmt: skip
 
 _MARKS = {HOLDS: "✓", MISSING: "✗", BLOCKED: "✗", FALSE: "✗", OPEN: "?"}
@@ -26,7 +27,8 @@ class Failure:
     """One node and all below it. `kind` is `row` (a row that is not there, over the attempts to derive it), `attempt`
     (a rule and values for some of its variables: `count` other choices of values come equally near), or how a literal
     of the rule stands: it `holds`, its row is `missing`, a row is `in the way` of a negated one, a condition is
-    `false`, or it is `open` since it hangs on a variable that has no value.
+    `false`, or it is `open` since it hangs on a variable that has no value. The last part of a row may be of kind
+    `fixes`: each `fix` in it is a set of base changes that would bring the row about, with its `details`.
 
     `failing` is the number of literals that do not hold, of the nearest attempt for a row."""
 
@@ -39,12 +41,14 @@ class Failure:
     failing: int = 0
     count: int = 0
     note: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What JSON has beside all that."""
 
     def __str__(self) -> str:
         return self.text()
 
     def __repr__(self) -> str:
-        return f"<{self.statement} is not there, {len(self.parts)} attempts>"
+        return f"<{self.statement} is not there, {counted(len(self.parts), 'attempt')}>"
 
     def _repr_svg_(self) -> str:
         """Notebooks show the picture."""
@@ -72,6 +76,7 @@ class Failure:
             found["others"] = self.count
         if self.note:
             found["note"] = self.note
+        found |= self.details
         if self.parts:
             found["parts"] = [part.as_dict() for part in self.parts]
         return found
@@ -92,7 +97,7 @@ def _line(node: Failure | Derivation) -> Line:
 def _card(node: Failure | Derivation) -> Card:
     if isinstance(node, Derivation):
         return Card(node.statement, node.note, "view" if node.premises else "base")
-    kinds = {ROW: "constraint", ATTEMPT: "rule", HOLDS: "view", OPEN: "base"}
+    kinds = {ROW: "constraint", ATTEMPT: "rule", HOLDS: "view", OPEN: "base", FIXES: "rule", FIX: "base"}
     line = _line(node)
     return Card(line.statement, line.note, kinds.get(node.kind, "constraint"), negated=node.kind == BLOCKED)
 

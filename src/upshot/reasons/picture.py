@@ -13,7 +13,7 @@ Node = TypeVar("Node")
 
 MARGIN, GAP, SPACE = 32.0, 44.0, 16.0
 TALL, FLAT = 52.0, 34.0
-LONGEST = 72
+LONGEST, LONGEST_NOTE = 72, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Card:
 
     @property
     def width(self) -> float:
-        return max(len(_short(self.statement)) * NAME_WIDTH, len(_short(self.note)) * NOTE_WIDTH) + 28
+        return max(len(_short(self.statement)) * NAME_WIDTH, len(_note(self.note)) * NOTE_WIDTH) + 28
 
     @property
     def height(self) -> float:
@@ -117,7 +117,7 @@ def _edge(parent: _Placed, child: _Placed) -> str:
 def _box(each: _Placed) -> str:
     card = each.card
     name = each.y + (21 if card.note else 22)
-    note = f'<text class="note" x="{each.x + 14:.1f}" y="{each.y + 40:.1f}">{escape(_short(card.note))}</text>'
+    note = f'<text class="note" x="{each.x + 14:.1f}" y="{each.y + 40:.1f}">{escape(_note(card.note))}</text>'
     return (
         f"<g><title>{escape(f'{card.statement} {card.note}'.strip())}</title>"
         f'<rect class="box {card.kind}" x="{each.x:.1f}" y="{each.y:.1f}" width="{card.width:.1f}" '
@@ -127,5 +127,10 @@ def _box(each: _Placed) -> str:
     )
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+def _short(text: str, most: int = LONGEST) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _note(text: str) -> str:
+    """The note on one line; pictures know no columns."""
+    return _short(text.replace("  ", " · "), LONGEST_NOTE)

@@ -38,8 +38,14 @@ class World(Protocol):
     def ask(self, question: Question, rows: list[Row]) -> Rows:
         """The answers to a question about these rows."""
 
+    def ask_all(self, asked: Sequence[tuple[Question, list[Row]]]) -> list[Rows]:
+        """The answers to several questions, together where that costs less."""
+
     def query(self, schema: Schema, clauses: tuple[Clause, ...]) -> Rows:
         """What clauses derive for a head of their own."""
+
+    def query_all(self, queries: Sequence[tuple[Schema, tuple[Clause, ...]]]) -> list[Rows]:
+        """The same for several of them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -87,7 +93,11 @@ class Search:
         frontier, known, depth = [root], {root}, 0
         while True:
             depth += 1
-            self.expand(frontier, leaves=True)
+            if self.world.is_local:
+                self.expand(frontier, leaves=True)
+            else:
+                # Asking twice costs more than rows that will not be needed.
+                self.expand_all(frontier)
             if root in self._solved:
                 found = self.ranked(root)
                 # Whatever is not higher than the levels looked at has been seen.
@@ -108,28 +118,51 @@ class Search:
 
     def expand(self, keys: Iterable[Key], *, leaves: bool) -> None:
         """Finds the instances that derive these rows, from base relations alone or from views too."""
+        self._take_all(self._to_ask(keys, leaves))
+
+    def expand_all(self, keys: Sequence[Key]) -> None:
+        """Finds all instances that derive these rows."""
+        self._take_all([*self._to_ask(keys, True), *self._to_ask(keys, False)])
+
+    def _to_ask(self, keys: Iterable[Key], leaves: bool) -> list[tuple[ConcreteRule, tuple[bool, ...], list[Row]]]:
+        """The rules of one kind that were not asked for these rows yet."""
         waiting = [key for key in keys if (key, leaves) not in self._asked]
         self._asked.update((key, leaves) for key in waiting)
         shapes: dict[tuple[str, tuple[bool, ...]], list[Row]] = {}
         for view, row in waiting:
             shapes.setdefault((view, tuple(value is None for value in row)), []).append(row)
-        for (view, nulls), rows in shapes.items():
-            for rule in self.rules.get(view, ()):
-                if rule.is_leaf == leaves:
-                    self._ask(rule, nulls, rows)
+        return [
+            (rule, nulls, rows)
+            for (view, nulls), rows in shapes.items()
+            for rule in self.rules.get(view, ())
+            if rule.is_leaf == leaves
+        ]
 
-    def _ask(self, rule: ConcreteRule, nulls: tuple[bool, ...], rows: list[Row]) -> None:
+    def _take_all(self, asked: Iterable[tuple[ConcreteRule, tuple[bool, ...], list[Row]]]) -> None:
+        # In portions, so that a question with far too many answers is not answered to its end.
+        portions = [
+            (rule, nulls, some, question)
+            for rule, nulls, rows in asked
+            if (question := self._question(rule, nulls)) is not None
+            for some in self._portions(rows)
+        ]
+        if self.world.is_local:
+            for rule, nulls, rows, question in portions:
+                self.take(rule, rows, self.world.ask(question, asked_rows(rows, nulls)))
+            return
+        answers = self.world.ask_all([(question, asked_rows(rows, nulls)) for _, nulls, rows, question in portions])
+        for (rule, _, rows, _), found in zip(portions, answers, strict=True):
+            self.take(rule, rows, found)
+
+    def _portions(self, rows: list[Row]) -> list[list[Row]]:
+        portion = PORTION if self.world.is_local else len(rows)
+        return [rows[first : first + portion] for first in range(0, len(rows), portion)]
+
+    def _question(self, rule: ConcreteRule, nulls: tuple[bool, ...]) -> Question | None:
         shape = rule.number, nulls
         if shape not in self._questions:
             self._questions[shape] = instances_question(rule, nulls, self.schemas, self.world.tag)
-        question = self._questions[shape]
-        if question is None:
-            return
-        # In portions, so that a question with far too many answers is not answered to its end.
-        portion = PORTION if self.world.is_local else len(rows)
-        for first in range(0, len(rows), portion):
-            some = rows[first : first + portion]
-            self.take(rule, some, self.world.ask(question, asked_rows(some, nulls)))
+        return self._questions[shape]
 
     def take(self, rule: ConcreteRule, rows: Sequence[Row], answers: Rows) -> None:
         """Notes the instances of a rule that derive rows, each answer a row's number and a binding."""

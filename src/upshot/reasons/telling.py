@@ -37,7 +37,7 @@ class Telling:
         self._views = frozenset(clause.head.relation for clause in self.program.clauses)
 
     def prepare(self, instances: Iterable[Instance]) -> None:
-        """Asks for the groups that these instances fold, all of one aggregate in one query."""
+        """Asks for the groups that these instances fold, all of one aggregate in one query, all aggregates together."""
         asked: dict[tuple[int, int], tuple[ConcreteRule, Aggregate, list[Row]]] = {}
         for each in instances:
             for place, (literal, _) in enumerate(each.rule.literals):
@@ -47,18 +47,24 @@ class Telling:
                 if folded not in self._folded:
                     asked.setdefault((each.rule.number, place), (each.rule, literal.right, []))[2].append(each.binding)
                     self._folded[folded] = ((), 0)
-        for (_, place), (rule, aggregate, bindings) in asked.items():
-            self._fold(rule, aggregate, place, bindings)
+        groups = [self._group(rule, aggregate, place) for (_, place), (rule, aggregate, _) in asked.items()]
+        questions = [
+            (group.question, _shared_values(group, rule, bindings))
+            for group, (rule, _, bindings) in zip(groups, asked.values(), strict=True)
+        ]
+        answers = self.world.ask_all(questions)
+        for ((_, place), (rule, _, bindings)), group, rows in zip(asked.items(), groups, answers, strict=True):
+            self._fold(rule, group, place, bindings, rows)
 
-    def _fold(self, rule: ConcreteRule, aggregate: Aggregate, place: int, bindings: list[Row]) -> None:
+    def _group(self, rule: ConcreteRule, aggregate: Aggregate, place: int) -> Group:
         shape = rule.number, place
         if shape not in self._groups:
             self._groups[shape] = group_of(rule, aggregate, place, self.program.schemas, self.world.tag)
-        group = self._groups[shape]
-        values = [rule.values(binding) for binding in bindings]
-        rows = [(number, *(each[name] for name in group.shared)) for number, each in enumerate(values)]
+        return self._groups[shape]
+
+    def _fold(self, rule: ConcreteRule, group: Group, place: int, bindings: list[Row], answers: Rows) -> None:
         found: dict[int, list[Row]] = {}
-        for number, *solution in _ordered(self.world.ask(group.question, rows)):
+        for number, *solution in _ordered(answers):
             found.setdefault(number, []).append(one_nan(tuple(solution)))
         for number, binding in enumerate(bindings):
             solutions = found.get(number, [])
@@ -100,6 +106,12 @@ class Telling:
     def base(self, key: Key) -> Derivation:
         """A base fact; what a view was given goes by the view's name."""
         return Derivation(BASE, row_text(self.program, *key), shown_name(self.program, key[0]), key[1])
+
+
+def _shared_values(group: Group, rule: ConcreteRule, bindings: list[Row]) -> list[Row]:
+    """What is asked to find the solutions of a group, for each binding of its rule."""
+    values = [rule.values(binding) for binding in bindings]
+    return [(number, *(each[name] for name in group.shared)) for number, each in enumerate(values)]
 
 
 def _ordered(rows: Rows) -> Iterable[Row]:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 Node = TypeVar("Node")
 
-WIDEST = 60
+WIDEST = 64
 """Of the first column; what is longer pushes its note aside."""
 
 
@@ -45,5 +45,5 @@ def text_tree(
             (each, rest + ("└─ " if place == last else "├─ "), rest + ("   " if place == last else "│  "), level + 1)
             for place, each in reversed(list(enumerate(inside)))
         )
-    width = min(max(len(statement) for statement, _ in lines), WIDEST)
+    width = max((len(statement) for statement, _ in lines if len(statement) <= WIDEST), default=WIDEST)
     return "\n".join(f"{statement:<{width}}  {note}".rstrip() for statement, note in lines)

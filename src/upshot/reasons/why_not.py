@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from upshot.check.program import Clause, Literal
 from upshot.check.variables import fresh_name, variables
+from upshot.core.counted import counted
 from upshot.core.rows import Rows
+from upshot.core.schema import Schema
 from upshot.reasons.concrete import Row
 from upshot.reasons.derivation import Derivation
 from upshot.reasons.failure import ATTEMPT, BLOCKED, FALSE, HOLDS, MISSING, OPEN, ROW, Failure
@@ -57,24 +59,38 @@ class WhyNot:
         if ground is None:
             return
         for equal in choices(ground):
-            found = [(choice, rows) for choice in equal if len(rows := self._solutions(ground, choice))]
+            solutions = zip(equal, self._solutions(ground, equal), strict=True)
+            found = [(choice, rows) for choice, rows in solutions if len(rows)]
             if found:
                 for choice, rows in found:
                     yield from self._examples(ground, choice, rows, depth, above)
                 return
 
-    def _solutions(self, ground: Ground, choice: Choice) -> Rows | list[Row]:
-        if not choice.kept:
-            return [()]
-        body = [ground.literals[place] for place in choice.kept]
-        return self._ask(body, choice.names, ground)
+    def _solutions(self, ground: Ground, equal: Sequence[Choice]) -> list[Rows | list[Row]]:
+        """The values for which the literals of each choice hold."""
+        queries = [
+            question([ground.literals[place] for place in choice.kept], choice.names, ground.types, self._schemas)
+            for choice in equal
+            if choice.kept
+        ]
+        answers = iter(self.reasons.search.world.query_all([(schema, (clause,)) for schema, clause in queries]))
+        found: list[Rows | list[Row]] = [next(answers) if choice.kept else [()] for choice in equal]
+        self._count(sum(map(len, found)))
+        return found
 
-    def _ask(self, body: Sequence[Literal], names: Sequence[str], ground: Ground) -> Rows:
-        schema, clause = question(body, names, ground.types, self.reasons.program.schemas)
-        rows = self.reasons.search.world.query(schema, (clause,))
-        self.seen += len(rows)
+    @property
+    def _schemas(self) -> Mapping[str, Schema]:
+        return self.reasons.program.schemas
+
+    def _count(self, rows: int) -> None:
+        self.seen += rows
         if self.seen > self.reasons.search.bounds:
             raise out_of_bounds(self.reasons.search.bounds)
+
+    def _ask(self, body: Sequence[Literal], names: Sequence[str], ground: Ground) -> Rows:
+        schema, clause = question(body, names, ground.types, self._schemas)
+        rows = self.reasons.search.world.query(schema, (clause,))
+        self._count(len(rows))
         return rows
 
     def _examples(
@@ -89,8 +105,12 @@ class WhyNot:
                 self._part(ground, choice, place, values, depth, above) for place in range(len(ground.literals))
             )
             others = len(rows) - len(shown) if row is shown[-1] else 0
-            note = f"{choice.failing} of {len(ground.literals)} {'fails' if choice.failing == 1 else 'fail'}"
-            note += f", and so for {others} other choices" * bool(others)
+            # What hangs on a variable without a value counts as not holding, and was not seen to fail.
+            unseen = sum(part.kind == OPEN for part in parts)
+            failed = choice.failing - unseen
+            note = f"{failed} of {len(ground.literals)} {'fails' if failed == 1 else 'fail'}"
+            note += f", {unseen} not looked at" * bool(unseen)
+            note += f", and so for {counted(others, 'other choice')}" * bool(others)
             yield Failure(
                 ATTEMPT, rule.text, rule=rule, parts=parts, failing=choice.failing, count=others,
                 note=f"{rule.place}  {note}".strip(),

@@ -4,20 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import permutations
+from typing import Any
 
 from upshot.revise.placeholders import Placeholder
-from upshot.revise.request import Key
+from upshot.revise.request import Key, Row
+from upshot.revise.spans import Span
 
 Update = tuple[frozenset[Key], frozenset[Key]]
 """Insertions and deletions of base rows."""
+
+Avoided = tuple[str, Row, Span]
+"""A view of aggregates, a group of it, and values that it must not come to."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenInstance:
+    """An instance of a rule that is to derive `head` once aggregates in its body come to values that its comparisons
+    allow; the variables that have values until then are `known`. Without a head, it is to derive some row, but none of
+    `unlike`."""
+
+    rule: int
+    known: tuple[tuple[str, Any], ...]
+    head: Key | None = None
+    unlike: frozenset[Row] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
     """`true` and `false` are rows of any relation that must, and must not, be there in the end; of base relations this
     is decided already: what differs from the stored rows is in `insert` or `delete`. `support` has, for rows of views
-    that a rule is to derive, the rows of views in its body; it has no cycles, so that no row supports itself."""
+    that a rule is to derive, the rows of the same recursion in its body; it has no cycles, so that no row supports
+    itself. `open` and `avoided` are what is to become of aggregates whose values are not named; `brought` are the
+    groups that a row was brought to."""
 
     insert: frozenset[Key] = frozenset()
     delete: frozenset[Key] = frozenset()
@@ -26,6 +44,9 @@ class Branch:
     support: Mapping[Key, tuple[Key, ...]] = field(default_factory=dict, hash=False)
     placeholders: tuple[Placeholder, ...] = ()
     conditions: tuple[str, ...] = ()
+    open: frozenset[OpenInstance] = frozenset()
+    avoided: frozenset[Avoided] = frozenset()
+    brought: frozenset[Key] = frozenset()
     rounds: int = 0
 
     @property
@@ -35,7 +56,8 @@ class Branch:
     @property
     def state(self) -> object:
         """What tells branches apart that would be continued alike."""
-        return self.insert, self.delete, self.true, self.false, frozenset(self.support.items())
+        decided = self.insert, self.delete, self.true, self.false
+        return *decided, frozenset(self.support.items()), self.open, self.avoided, self.brought
 
     def supported(self, head: Key, body: Iterable[Key]) -> Branch | None:
         """The branch in which a rule derives `head` from these rows of views; None if one of them rests on it."""
@@ -49,19 +71,3 @@ class Branch:
             seen.update(new)
             left += new
         return replace(self, support={**self.support, head: body})
-
-
-def contains_update(branch: Branch, update: Update, names: tuple[Placeholder, ...]) -> bool:
-    """Whether an update is part of what the branch has decided on, whatever its new values are called."""
-    insert, delete = update
-    if len(insert) > len(branch.insert) or not delete <= branch.delete:
-        return False
-    if not names:
-        return insert <= branch.insert
-    if len(names) > len(branch.placeholders):
-        return False
-    for chosen in permutations(branch.placeholders, len(names)):
-        renamed = {old.witness: new.witness for old, new in zip(names, chosen, strict=True)}
-        if all((name, tuple(renamed.get(v, v) for v in row)) in branch.insert for name, row in insert):
-            return True
-    return False

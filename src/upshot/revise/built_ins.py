@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,10 @@ from upshot.check.findings import Findings
 from upshot.check.ground import evaluate
 from upshot.check.program import Literal
 from upshot.check.variables import variables
+from upshot.core.errors import DataError
 from upshot.core.types import Kind, Type
+from upshot.engine.local.patterns import pattern as compiled
+from upshot.engine.time_limit import check_time
 from upshot.rewrite.term_type import term_type
 from upshot.syntax.ast import Call, Comparison, Constant, Not, Term, Test, Variable
 
@@ -31,6 +33,8 @@ UNKNOWN = _Unknown()
 
 def determined(literals: Sequence[Literal], binding: Binding, types: Mapping[str, Type]) -> Binding | None:
     """The binding with all values that equations give; None if a literal is false."""
+    # Whatever goes through many values comes by here.
+    check_time()
     known = dict(binding)
     left, moved = list(literals), True
     while moved:
@@ -42,6 +46,9 @@ def determined(literals: Sequence[Literal], binding: Binding, types: Mapping[str
                 left.remove(literal)
                 moved = True
             elif isinstance(literal, Comparison) and literal.op == "=" and _solve(literal, known, types):
+                moved = True
+            elif isinstance(literal, Test) and literal.name == "is_null" and isinstance(literal.args[0], Variable):
+                known[literal.args[0].name] = None
                 moved = True
     return known
 
@@ -57,15 +64,16 @@ def holds(literal: Literal, binding: Mapping[str, Any], types: Mapping[str, Type
                 return op in ("=", "<=", ">=") if first != first and second != second else op == "!="
             return _ORDER[op](first, second)
         case Test(name, args):
-            return _test(name, [value_of(arg, binding, types) for arg in args])
+            return _test(name, [value_of(arg, binding, types) for arg in args]) is True
         case Not(Test() as test):
             values = [value_of(arg, binding, types) for arg in test.args]
-            return (test.name == "is_null" or None not in values) and not _test(test.name, values)
+            return (test.name == "is_null" or None not in values) and _test(test.name, values) is False
         case _:
             raise AssertionError(f"{literal} is no built-in")
 
 
-def _test(name: str, values: list[Any]) -> bool:
+def _test(name: str, values: list[Any]) -> bool | None:
+    """Whether the test holds; None if it cannot be made: then the rule is an error for these values."""
     match name, values:
         case "is_null", [value]:
             return value is None
@@ -78,7 +86,10 @@ def _test(name: str, values: list[Any]) -> bool:
         case "contains", [needle, text]:
             return needle in text
         case "match", [pattern, text]:
-            return re.fullmatch(pattern, text) is not None
+            try:
+                return compiled(pattern).matches(text)
+            except DataError:
+                return None
         case _:
             raise AssertionError(f"no test {name} of {len(values)} values")
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
-from upshot.reasons.search import Instance, used
+from upshot.reasons.search import Instance
 from upshot.reasons.why import Reasons
+from upshot.revise.branch import Branch
 from upshot.revise.request import Key
 from upshot.revise.rules import ground
-from upshot.syntax.ast import Aggregate, Atom, Comparison, Not
+from upshot.revise.spans import Span
+from upshot.revise.tolerance import tolerated
+from upshot.syntax.ast import Atom, Not
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,40 +21,65 @@ class Leaf:
 
     key: Key
     there: bool
+    spared: tuple[Span, int | None] | None = None
+    """Of an aggregate: the values that would do for the derivation as well, given the leaves before it, and the column
+    of the derived row that then has them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The leaves of a derivation; `folded` are views of it whose rows are aggregates, which are not looked into."""
+    """The leaves of a derivation, aggregates last: base rows that are there, rows that are not, aggregates."""
 
     leaves: tuple[Leaf, ...]
-    folded: tuple[str, ...] = ()
 
 
-def proof_of(key: Key, reasons: Reasons) -> Proof | None:
-    """The leaves of the smallest derivation of a row of a view; None if it has none."""
+def is_to_change(proof: Proof, branch: Branch) -> bool:
+    """Whether the branch is to change a leaf already, and has yet to see to it."""
+    return any(leaf.key in (branch.false if leaf.there else branch.true) for leaf in proof.leaves)
+
+
+def undecided(proof: Proof, branch: Branch) -> list[Leaf]:
+    """The leaves that the branch has decided nothing about."""
+    return [leaf for leaf in proof.leaves if leaf.key not in branch.true and leaf.key not in branch.false]
+
+
+def proof_of(key: Key, reasons: Reasons, folds: Container[str], kept: Container[Key] = ()) -> Proof | None:
+    """The leaves of the smallest derivation of a row of a view; None if it has none. Rows of views that are `kept` are
+    leaves as well: they have to be there, whatever they rest on."""
     best = reasons.best(key)
     if best is None:
         return None
-    leaves: dict[Leaf, None] = {}
-    folded: dict[str, None] = {}
-    for each in used(best, key):
-        instance = best[each].instance
-        found = list(_leaves(instance, reasons))
-        leaves |= dict.fromkeys(leaf for leaf in found if isinstance(leaf, Leaf))
-        folded |= dict.fromkeys(name for name in found if isinstance(name, str))
-    return Proof(tuple(leaves), tuple(folded))
+    instances: list[Instance] = []
+    folded: list[Key] = []
+    seen, left = {key}, [key]
+    while left:
+        each = left.pop()
+        if each[0] in folds:
+            folded.append(each)
+            continue
+        instances.append(best[each].instance)
+        rows = dict.fromkeys(instances[-1].premises)
+        new = [premise for premise in rows if premise not in seen and (premise not in kept or premise[0] in folds)]
+        seen.update(new)
+        left += new
+    leaves = dict.fromkeys(leaf for each in instances for leaf in _leaves(each, reasons, kept, folds))
+    leaves |= dict.fromkeys(Leaf(each, there=True) for each in folded[:-1])
+    # With all other leaves as they are, the last aggregate is all that the derivation depends on.
+    leaves |= dict.fromkeys(Leaf(each, True, tolerated(instances, each, key)) for each in folded[-1:])
+    return Proof(tuple(leaves))
 
 
-def _leaves(instance: Instance, reasons: Reasons) -> Iterator[Leaf | str]:
+def _leaves(instance: Instance, reasons: Reasons, kept: Container[Key], folds: Container[str]) -> Iterator[Leaf]:
     values = instance.rule.values(instance.binding)
     for literal, premise in instance.rule.literals:
         match literal:
             case Not(Atom() as atom):
-                yield Leaf(ground(atom, values), there=False)
-            case Comparison(right=Aggregate()):
-                yield instance.head[0]
-            case _ if premise is not None and not reasons.is_derived((premise.relation, ())):
-                yield Leaf((premise.relation, premise.row(instance.binding)), there=True)
+                # NULL joins with nothing: no row could make a literal with it in false.
+                if None not in (key := ground(atom, values))[1]:
+                    yield Leaf(key, there=False)
+            case _ if premise is not None:
+                key = premise.relation, premise.row(instance.binding)
+                if not reasons.is_derived(key) or (key in kept and premise.relation not in folds):
+                    yield Leaf(key, there=True)
             case _:
                 pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -10,11 +11,14 @@ from itertools import pairwise
 from typing import Any
 
 from upshot.core.types import Kind, Type
+from upshot.revise.text_witnesses import just_below
 
+_NAMES = re.compile(r"\?\d+")
 _FAR = 7_000_000_000
+_DISTANCES = (1, 2, 3, 5, 10, 20, 30, 50, 100, 1_000, 10_000, 100_000)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Placeholder:
     """Some new value of a type, which the user fills in. `witness` is the value it was proven with."""
 
@@ -22,8 +26,21 @@ class Placeholder:
     type: Type
     witness: Any
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
+        """As it stands in rows: `?1`."""
         return self.name
+
+
+def telling(conditions: Sequence[str], used: Iterable[str]) -> tuple[str, ...]:
+    """The conditions without those that only say what a value would be that is not part of the change: equations with
+    a name that is not used, and that no other condition has."""
+    names, shown = [{*_NAMES.findall(each)} for each in conditions], {*used}
+
+    def says_nothing(place: int) -> bool:
+        others = {name for at, each in enumerate(names) if at != place for name in each}
+        return " = " in conditions[place] and bool(names[place] - shown - others)
+
+    return tuple(each for place, each in enumerate(conditions) if not says_nothing(place))
 
 
 def witnesses(number: int, type: Type, near: Iterable[Any] = ()) -> Iterator[Any]:
@@ -32,6 +49,15 @@ def witnesses(number: int, type: Type, near: Iterable[Any] = ()) -> Iterator[Any
     for value in near:
         for distance in (number, *range(1, number)):
             yield from _beside(value, distance, type)
+
+
+def further_witnesses(number: int, type: Type, near: Iterable[Any] = ()) -> Iterator[Any]:
+    """More of them, ever further away, for when the first ones occur in the data."""
+    for distance in _DISTANCES:
+        yield from _unusual(number + distance, type)
+    for value in near:
+        for distance in _DISTANCES:
+            yield from _beside(value, number + distance, type)
 
 
 def regions(type: Type, landmarks: Sequence[Any]) -> list[tuple[Any, Any]]:
@@ -64,7 +90,7 @@ def _unusual(number: int, type: Type) -> Iterator[Any]:
                 yield datetime.datetime(year, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(days=number)
         case Kind.DECIMAL:
             largest = Decimal(10) ** (type.precision - type.scale) - 1
-            yield from (largest - number, number - largest)
+            yield from (largest - number, number - largest) if number <= largest else ()
         case Kind.BOOLEAN:
             return
 
@@ -83,6 +109,7 @@ def _beside(value: Any, number: int, type: Type) -> Iterator[Any]:
             step = datetime.timedelta(days=number)
         case Kind.SYMBOL:
             yield f"{value} {number}"
+            yield from just_below(value, number)
             return
         case Kind.BOOLEAN:
             return

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from upshot.core.search_bounds import Bounds as Bounds
 
 Row = tuple[Any, ...]
 Key = tuple[str, Row]
@@ -22,22 +25,6 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """Where a search ends that has not ended by itself.
-
-    `rounds`: how often one branch may ask downwards and propagate upwards. `new_constants`: how many values that do
-    not occur yet one realisation may need. `size`: how many base changes it may have. `seconds`: how long all of
-    it may take. `constants` are tried wherever any value would do, beside those of the columns in question.
-    """
-
-    rounds: int = 40
-    new_constants: int = 2
-    size: int | None = None
-    seconds: float = 10.0
-    constants: tuple[Any, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Preferences:
     """`frozen`: pairs of a base relation and a sign that may not be touched so. `cost`: the price of one change, by the
     same pairs; 1 where none is named."""
@@ -50,3 +37,8 @@ class Preferences:
 
     def price(self, relation: str, sign: str) -> float:
         return self.cost.get((relation, sign), 1)
+
+    def total(self, insert: Iterable[Key], delete: Iterable[Key]) -> float:
+        """What changes cost together, in whatever order they come."""
+        prices = [self.price(name, sign) for keys, sign in ((insert, INSERT), (delete, DELETE)) for name, _ in keys]
+        return sum(prices) if all(isinstance(each, int) for each in prices) else math.fsum(prices)

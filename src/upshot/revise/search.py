@@ -6,10 +6,17 @@ branches:
 
     a row that must be there and is not      one branch for each instance of a rule that could derive it
     a row that must not be there and is      one for each leaf of its smallest derivation
+    a group that must come to another value  one for each row that could go, or come
     a new witness of a constraint, two rows that share a key                              the same
 
-Every minimal realisation stays in reach: of the branches made, one agrees with it on all that was decided. A branch
-with nothing unmet is a realisation, and minimal unless it contains one found before, since smaller ones come first.
+What a derivation shows, that its leaves cannot all be so, holds in every branch: what follows from that is decided
+before anything is tried (`disjunctions.py`). Then comes the row that leaves the fewest ways.
+
+Every minimal realisation stays in reach as long as its values are offered to the variables of rules: of the branches
+made, one agrees with it on all that was decided. Values that a branch brings to columns from which variables have taken
+theirs already are offered in another pass (`offered_values.py`), until none brings any. A branch with nothing unmet is
+a realisation, and minimal unless it contains one found before, since smaller ones come first; where it has values that
+came late, the smallest one within it is looked for.
 """
 
 from __future__ import annotations
@@ -19,19 +26,36 @@ import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
+from upshot.core.counted import counted
+from upshot.core.errors import DataError, LimitError
+from upshot.engine.time_limit import check_time, time_limit
 from upshot.reasons.why import reasons_in
-from upshot.revise.branch import Branch, Update, contains_update
-from upshot.revise.obstacles import Leaf, Proof, proof_of
-from upshot.revise.placeholders import Placeholder
-from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Request
+from upshot.revise.aggregate_ways import AggregateWays
+from upshot.revise.branch import Avoided, Branch, Update
+from upshot.revise.disjunctions import Disjunctions, Rows
+from upshot.revise.likeness import TooAlikeError, contains_update
+from upshot.revise.lower_bound import LowerBound, Priority
+from upshot.revise.obstacles import Leaf, Proof, is_to_change, proof_of, undecided
+from upshot.revise.placeholders import Placeholder, telling
+from upshot.revise.request import Bounds, Key, Preferences, Request
 from upshot.revise.rules import Rules
+from upshot.revise.spans import around, point, without
 from upshot.revise.ways import Alternatives, Limits, Ways
 from upshot.revise.world import World
 
-Priority = tuple[float, int]
-
 SLICE = 0.05
 """Seconds after which others may have their turn with the database."""
+MOST_PASSES = 12
+"""Times that a search is made with values that the one before has brought."""
+EARLY_PASSES = 4
+"""Those of them that begin as soon as a realisation has such values, so that smaller ones are found before it."""
+ENOUGH = 4
+"""Obstacles among which the one with the fewest ways out is looked for."""
+
+MOST_BRANCHES = 100_000
+"""Branches that are remembered; the search ends there."""
+MOST_ENDS = 10_000
+"""Rows of which it is remembered that branches ended at them."""
 
 
 @dataclass(slots=True)
@@ -44,6 +68,8 @@ class Search:
     request: Request
     preferences: Preferences
     bounds: Bounds
+    within: frozenset[Key] | None = None
+    """The only base rows that may be changed, if not all may."""
     counts: dict[str, int] = field(default_factory=dict)
     found: list[tuple[Update, tuple[Placeholder, ...]]] = field(default_factory=list)
     dead_ends: dict[Key, None] = field(default_factory=dict)
@@ -52,13 +78,21 @@ class Search:
     _made: int = 0
     _seen: set[object] = field(default_factory=set)
     _spent: float = 0.0
+    _start: Branch | None = None
+    _passes: int = 1
     _ways: Ways = field(init=False)
+    _aggregates: AggregateWays = field(init=False)
+    _disjunctions: Disjunctions = field(default_factory=Disjunctions)
+    _bound: LowerBound = field(init=False)
 
     def __post_init__(self) -> None:
-        self._ways = Ways(self.world, self.rules, self.preferences, self.bounds, counts=self.counts)
-        start = self._ways.decided(Branch(), sorted(self.request.insert, key=repr), self.request.delete)
-        if start is not None:
-            self._push((0.0, 0), start)
+        self._ways = Ways(self.world, self.rules, self.preferences, self.bounds, self.within, counts=self.counts)
+        self._aggregates = AggregateWays(self._ways, self.request.insert)
+        self._bound = LowerBound(self.world, self.rules, self.preferences, self._disjunctions)
+        self._ways.offered.bring(self.request.insert | self.request.delete)
+        self._start = self._ways.decided(Branch(), sorted(self.request.insert, key=repr), self.request.delete)
+        if self._start is not None:
+            self._push((0.0, 0), self._start)
 
     @property
     def limits(self) -> Limits:
@@ -71,111 +105,282 @@ class Search:
     def run(self, slice: float = SLICE) -> Branch | None:
         """Looks at branches for a slice of time, in seconds, or until one is a realisation, which is returned. Nothing
         stays staged."""
-        begun = time.monotonic()
+        begun, left = time.monotonic(), self.bounds.seconds - self._spent
         try:
-            while self._heap:
-                found = self._step()
-                if found is not None or time.monotonic() - begun > min(slice, self.bounds.seconds - self._spent):
-                    return found
+            with time_limit(max(left, 0.0)):
+                while self._heap:
+                    found = self._step()
+                    if not self._heap:
+                        self._begin_again()
+                    if found is not None or time.monotonic() - begun > min(slice, left):
+                        return found
+            return None
+        except LimitError as error:
+            if error.code != "timeout" or time.monotonic() - begun < left:
+                raise
+            self._end(counted(self.bounds.seconds, "second"))
             return None
         finally:
             self.world.undo()
             self._spent += time.monotonic() - begun
             if self._spent > self.bounds.seconds and self._heap:
-                self.limits.note(f"{self.bounds.seconds:g} seconds")
-                self._heap.clear()
+                self._end(counted(self.bounds.seconds, "second"))
+
+    def _end(self, bound: str) -> None:
+        """Ends the search at a bound."""
+        self.limits.note(bound)
+        self._heap.clear()
+        self._start = None
+
+    @property
+    def _most_passes(self) -> int:
+        """One if sums can be made up of whatever values are offered: then every pass would bring more of them."""
+        return 1 if any(each.function in ("sum", "mean") for each in self.rules.folds.values()) else MOST_PASSES
+
+    def _begin_again(self) -> None:
+        """Starts anew if branches have brought values that variables should have been offered before."""
+        if self._start is None or not self._ways.take_in_values():
+            return
+        if self._passes == self._most_passes:
+            self.limits.note("the values that were tried")
+            return
+        self._passes += 1
+        self._heap.clear()
+        self._seen.clear()
+        self._push((0.0, 0), self._start)
 
     def _step(self) -> Branch | None:
         floor, _, item = heapq.heappop(self._heap)
-        if isinstance(item, Branch):
-            return self._examined(item, floor)
+        try:
+            if not self._is_due(item, floor):
+                return None
+            if isinstance(item, Branch):
+                return self._examined(item, floor)
+            self._continued(item, floor)
+        except DataError as error:
+            self.limits.note(f"changes whose consequences can be computed: {error.message}")
+            self.world.undo()
+        return None
+
+    def _continued(self, item: Alternatives, floor: Priority) -> None:
         if self._is_covered(item.source):
-            return None
+            return
         branch = next(item.branches, None)
         if branch is not None:
             item.is_empty = False
             self._again(floor, item)
             self._push(floor, branch)
         elif item.is_empty:
-            self.dead_ends[item.about] = None
-        return None
+            self._note_end(item.about)
 
     def _push(self, floor: Priority, branch: Branch) -> None:
-        if branch.state in self._seen or self._is_covered(branch):
+        settled = self._settled(branch)
+        if settled is None or settled.state in self._seen or self._is_covered(settled):
+            return
+        branch = settled
+        if len(self._seen) == MOST_BRANCHES:
+            self._end(f"{MOST_BRANCHES:,} branches")
             return
         self._seen.add(branch.state)
-        self._again(max(floor, self._priority(branch)), branch)
+        self._again(max(floor, self._bound.of(branch)), branch)
 
     def _again(self, floor: Priority, item: Branch | Alternatives) -> None:
         # Of equals, the newest is looked at first: a branch is followed to its end before its siblings are made.
         self._made += 1
         heapq.heappush(self._heap, (floor, -self._made, item))
 
-    def _priority(self, branch: Branch) -> Priority:
-        price = sum(self.preferences.price(name, INSERT) for name, _ in branch.insert)
-        price += sum(self.preferences.price(name, DELETE) for name, _ in branch.delete)
-        return price, branch.size
+    def _is_due(self, item: Branch | Alternatives, floor: Priority) -> bool:
+        """Whether it is its turn. It is not if more is known by now of what it needs at least: then it waits again."""
+        needed = self._bound.of(item if isinstance(item, Branch) else item.source)
+        if needed > floor:
+            self._again(needed, item)
+        return needed <= floor
 
     def _is_covered(self, branch: Branch) -> bool:
         """Whether all that could come of the branch contains a realisation that was found."""
-        return any(contains_update(branch, update, names) for update, names in self.found)
+        check_time()
+        try:
+            return any(contains_update(branch, update, names) for update, names in self.found)
+        except TooAlikeError:
+            # It may well be: what may not be minimal is not given, and that is said.
+            self.limits.note("changes whose new values can be told apart")
+            return True
 
     # ---- one branch ---------------------------------------------------------------------------------------------
 
     def _examined(self, branch: Branch, floor: Priority) -> Branch | None:
-        if self._is_covered(branch):
+        if self._is_covered(branch) or self._is_unsettled(branch, floor):
             return None
         self._count("branches")
         self.world.stage(branch.insert, branch.delete)
-        missing = self._missing(branch)
-        if missing is not None:
-            self._continue(self._ways.derivations(branch, missing), branch, floor)
+        self._ways.offered.note(branch)
+        obstacles = self._obstacles(branch)
+        if self._is_unsettled(branch, floor) or self._continues_with_a_rule(branch, floor):
             return None
-        for about, proof in self._standing(branch):
-            self._continue(iter([Alternatives(branch, about, 0, 0, self._without(branch, proof))]), branch, floor)
+        is_met = not obstacles
+        for about, ways in self._aggregates.unmet(branch):
+            is_met = False
+            if ways is not None:
+                self._continue(iter(ways or [Alternatives(branch, about, 0, 0, iter(()))]), branch, floor)
+                return None
+        ready = [(about, proof) for about, proof in obstacles if not is_to_change(proof, branch)]
+        if ready:
+            about, proof = min(ready, key=lambda each: len(undecided(each[1], branch)))
+            ways = [Alternatives(branch, about, 0, 0, self._without(branch, about, proof))]
+            self._continue(iter(ways), branch, floor)
             return None
+        assert is_met, "of what is not as it should be, the lowest rests on nothing that is to change"
+        return self._confirmed(branch)
+
+    def _confirmed(self, branch: Branch) -> Branch | None:
+        """The branch, which is a realisation; a smaller one if it brings values in time for that; None if the search
+        begins again."""
+        offered = self._ways.offered
+        if branch.size > 1 and offered.has_news and self._passes < min(EARLY_PASSES, self._most_passes):
+            self._begin_again()
+            return None
+        if branch.size > 1 and offered.note(branch):
+            branch = self._smallest_within(branch)
+        values = {value for _, row in branch.insert for value in row}
+        used = (each.name for each in branch.placeholders if each.witness in values)
+        branch = replace(branch, conditions=telling(branch.conditions, used))
         self.found.append(((branch.insert, branch.delete), branch.placeholders))
         return branch
 
+    def _smallest_within(self, branch: Branch) -> Branch:
+        """The smallest realisation that is part of one, found with all its values offered from the start."""
+        seconds = max(self.bounds.seconds - self._spent, 0.0)
+        bounds = replace(self.bounds, new_constants=0, size=branch.size - 1, seconds=seconds)
+        within = Search(self.world, self.rules, self.constraints, self.request, self.preferences, bounds,
+                        within=branch.insert | branch.delete)  # fmt: skip
+        while not within.is_exhausted:
+            smaller = within.run()
+            if smaller is not None:
+                return replace(branch, insert=smaller.insert, delete=smaller.delete)
+        return branch
+
+    def _note_end(self, about: Key) -> None:
+        if len(self.dead_ends) < MOST_ENDS:
+            self.dead_ends[about] = None
+
+    def _settled(self, branch: Branch) -> Branch | None:
+        """The branch with all that follows from what it has decided on; None if that is a contradiction."""
+        settled: Branch | None = branch
+        while settled is not None and (forced := self._disjunctions.forced(settled)):
+            leaves = [each.leaf for each in forced if each.leaf is not None]
+            true = [leaf.key for leaf in leaves if not leaf.there]
+            false = [leaf.key for leaf in leaves if leaf.there]
+            settled = self._ways.decided(settled, true, false) if leaves else None
+            if settled is None:
+                for each in forced:
+                    self._note_end(each.about)
+        return settled
+
+    def _is_unsettled(self, branch: Branch, floor: Priority) -> bool:
+        """Whether more follows from the branch than it says: then that is looked at in its place."""
+        settled = self._settled(branch)
+        if settled is not None and settled is not branch:
+            self._push(floor, settled)
+        return settled is not branch
+
+    def _continues_with_a_rule(self, branch: Branch, floor: Priority) -> bool:
+        """Whether a row is missing: then the branch goes on with the rules that could derive it. Of several rows, that
+        one is taken that leaves the fewest ways."""
+        best: tuple[Key, list[Branch]] | None = None
+        missing = self._missing(branch)
+        for key in missing:
+            listed = self._ways.listed(branch, key)
+            if listed is not None:
+                left = [made for each in listed if (made := self._settled(each)) and not self._is_covered(made)]
+                if best is None or len(left) < len(best[1]):
+                    best = key, left
+                if len(left) <= 1:
+                    break
+        if best is None:
+            if missing:
+                self._continue(self._ways.derivations(branch, missing[0]), branch, floor)
+        elif not best[1]:
+            self._note_end(best[0])
+        elif not self._is_too_deep(branch):
+            for each in reversed(best[1]):
+                self._push(floor, each)
+        return bool(missing)
+
     def _continue(self, alternatives: Iterator[Alternatives], branch: Branch, floor: Priority) -> None:
-        if branch.rounds >= self.bounds.rounds:
-            self.limits.note(f"{self.bounds.rounds} rounds")
+        if self._is_too_deep(branch):
             return
-        price, size = self._priority(branch)
+        floor, price = max(floor, self._bound.of(branch)), self._bound.spent(branch)
+        found = []
+        for each in alternatives:
+            check_time()
+            found.append(each)
         # Pushed in reverse: those of which most holds already are looked at first.
-        for each in reversed(list(alternatives)):
-            self._again(max(floor, (price + each.price, size + each.changes)), each)
+        for each in reversed(found):
+            self._again(max(floor, (price + each.price, branch.size + each.changes)), each)
 
-    def _missing(self, branch: Branch) -> Key | None:
-        """A row of a view that must be there, is not, and that no rule has been chosen for."""
-        waiting = (key for key in branch.true if key not in branch.support and not self.rules.is_base(key[0]))
-        return next((key for key in sorted(waiting, key=repr) if not self.world.holds(key)), None)
+    def _is_too_deep(self, branch: Branch) -> bool:
+        if branch.rounds < self.bounds.rounds:
+            return False
+        self.limits.note(counted(self.bounds.rounds, "round"))
+        return True
 
-    def _standing(self, branch: Branch) -> Iterator[tuple[Key, Proof]]:
-        """What is so and must not be so, and why it is."""
+    def _missing(self, branch: Branch) -> list[Key]:
+        """Rows of views that must be there, are not, and that no rule has been chosen for: those that say themselves
+        what they would rest on, if there are any, or else all."""
+        waiting = (key for key in branch.true if key not in branch.support and self._is_plain_view(key[0]))
+        missing = [key for key in sorted(waiting, key=repr) if not self.world.holds(key)]
+        # What such a row brings, variables of other rows may take.
+        return [key for key in missing if self._ways.is_determined(key)] or missing
+
+    def _obstacles(self, branch: Branch) -> list[tuple[Key, Proof]]:
+        """What is so and must not be so, and why it is: all, or as many as are enough to go on with."""
+        found: list[tuple[Key, Proof]] = []
+        ready = 0
+        for rows in self._standing(branch):
+            proof = next((each for each in self._disjunctions.about(rows) if self._is_so(each)), None)
+            if proof is None:
+                proof = self._proof(rows, branch)
+                if not any(leaf.key[0] in self.rules.folds for leaf in proof.leaves):
+                    always = len(rows) > 1 or rows[0] not in branch.false
+                    self._disjunctions.learn(rows, proof, always=always)
+            self._ways.offered.note_meeting(branch, (leaf.key for leaf in proof.leaves))
+            found.append((rows[0], proof))
+            ready += not is_to_change(proof, branch)
+            if ready == ENOUGH:
+                break
+        return found
+
+    def _is_so(self, proof: Proof) -> bool:
+        return all(self.world.holds(leaf.key) == leaf.there for leaf in proof.leaves)
+
+    def _standing(self, branch: Branch) -> Iterator[Rows]:
+        """What is so and must not be so: rows, and pairs of rows that share a key."""
         for key in sorted(branch.false, key=repr):
-            if not self.rules.is_base(key[0]) and self.world.holds(key):
-                yield key, self._proof(key)
+            if self._is_plain_view(key[0]) and self.world.holds(key):
+                yield (key,)
         for constraint in sorted(self.constraints):
-            for row in sorted(self.world.added(constraint), key=repr):
-                yield (constraint, row), self._proof((constraint, row))
-        for first, second in self.world.key_conflicts():
-            proofs = [self._proof(key) for key in (first, second)]
-            leaves = dict.fromkeys(leaf for proof in proofs for leaf in proof.leaves)
-            yield first, Proof(tuple(leaves))
+            yield from (((constraint, row),) for row in sorted(self.world.added(constraint), key=repr))
+        yield from self.world.key_conflicts()
 
-    def _proof(self, key: Key) -> Proof:
-        if self.rules.is_base(key[0]):
-            return Proof((Leaf(key, there=True),))
-        self._count("derivations")
-        proof = proof_of(key, reasons_in(self.world, self.rules.program))
-        assert proof is not None, "it is there"
-        return proof
+    def _proof(self, rows: Rows, branch: Branch) -> Proof:
+        leaves: dict[Leaf, None] = {}
+        for key in rows:
+            if self.rules.is_base(key[0]):
+                leaves[Leaf(key, there=True)] = None
+                continue
+            self._count("derivations")
+            proof = proof_of(key, reasons_in(self.world, self.rules.program), self.rules.folds, branch.true)
+            assert proof is not None, "it is there"
+            if len(rows) == 1:
+                return proof
+            leaves |= dict.fromkeys(Leaf(leaf.key, leaf.there) for leaf in proof.leaves)
+        return Proof(tuple(leaves))
 
-    def _without(self, branch: Branch, proof: Proof) -> Iterator[Branch]:
+    def _is_plain_view(self, relation: str) -> bool:
+        return not self.rules.is_base(relation) and relation not in self.rules.folds
+
+    def _without(self, branch: Branch, about: Key, proof: Proof) -> Iterator[Branch]:
         """The branches in which one leaf of the derivation is otherwise, and those before it are as they are."""
-        for view in proof.folded:
-            self.limits.note(f"`{view}`, whose rows are aggregates and are not looked into")
         branch = replace(branch, rounds=branch.rounds + 1)
         kept: list[Leaf] = []
         for leaf in proof.leaves:
@@ -184,7 +389,22 @@ class Search:
             made = self._ways.decided(branch, true, false)
             kept.append(leaf)
             if made is not None:
-                yield made
+                yield replace(made, avoided=made.avoided.union(self._avoided(branch, about, leaf)))
+
+    def _avoided(self, branch: Branch, about: Key, leaf: Leaf) -> Iterator[Avoided]:
+        """The values of an aggregate with which the derivation would stand as well, or that of another witness of the
+        constraint, unless that has been there before and may stay."""
+        if leaf.spared is None:
+            return
+        (relation, row), (span, place), (view, (*group, value)) = about, leaf.spared, leaf.key
+        if place is not None:
+            if relation not in self.constraints:
+                return
+            for other in self.world.column(relation, place):
+                key = relation, (*row[:place], other, *row[place + 1 :])
+                if other != value and key not in branch.false and self.world.stored(key):
+                    span = around(without((span,), point(other)), value)
+        yield view, tuple(group), span
 
     def _count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 from upshot.check.variables import variables
+from upshot.core.counted import counted
 from upshot.core.types import Kind, Type
 from upshot.reasons.wording import literal_text
 from upshot.revise.branch import Branch
 from upshot.revise.built_ins import UNKNOWN, Binding, determined, value_of
+from upshot.revise.fitting_rows import fits
+from upshot.revise.folds import Fold
+from upshot.revise.ground_rules import GroundRules
+from upshot.revise.linked_columns import linked_columns, named_constants
 from upshot.revise.matches import Matches, Places
-from upshot.revise.placeholders import Placeholder, lies_in, regions, witnesses
-from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences
-from upshot.revise.rules import RuleParts, Rules, columns_of, free_variables, ground
+from upshot.revise.nulls import denied, joins_null
+from upshot.revise.offered_values import OfferedValues
+from upshot.revise.open_instances import opened, waiting
+from upshot.revise.placeholders import Placeholder, further_witnesses, lies_in, regions, witnesses
+from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Row
+from upshot.revise.rules import Column, RuleParts, Rules, columns_of, free_variables, ground
+from upshot.revise.text_witnesses import containing, matching
 from upshot.revise.world import World
-from upshot.syntax.ast import Comparison, Constant
+from upshot.syntax.ast import Atom, Comparison, Constant, Test, Variable
 from upshot.syntax.printing import print_term
 
 
@@ -55,38 +65,55 @@ class Ways:
     rules: Rules
     preferences: Preferences
     bounds: Bounds
+    within: frozenset[Key] | None = None
+    """The only base rows that may be changed, if not all may."""
     limits: Limits = field(default_factory=Limits)
     counts: dict[str, int] = field(default_factory=dict)
-    _matches: Matches = field(init=False)
+    matches: Matches = field(init=False)
+    offered: OfferedValues = field(init=False)
+    _ground: GroundRules = field(init=False)
+    _linked: Mapping[Column, frozenset[Column]] = field(init=False)
+    _determined: dict[Key, bool] = field(default_factory=dict)
     _rests_on: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._matches = Matches(self.rules.program.schemas)
+        self.matches = Matches(self.rules.program.schemas)
+        self._linked = linked_columns(self.rules)
+        self.offered = OfferedValues(
+            self.world, self.bounds.constants, self._linked, named_constants(self.rules), self.rules.sources
+        )
+        self.offered.bring(self.within or ())
+        self._ground = GroundRules(self.world, self.rules, self.bounds, self.offered, self._sources, self.filled)
 
     # ---- decisions ----------------------------------------------------------------------------------------------
 
     def decided(self, branch: Branch, true: Iterable[Key], false: Iterable[Key]) -> Branch | None:
-        """The branch in which these rows are, and are not, there in the end; None if that contradicts it, or would
-        touch what is frozen."""
+        """The branch in which these rows are, and are not, there in the end; None if that contradicts it, would touch
+        what is frozen, or asks for a row that its relation cannot have."""
         wanted = {key: True for key in true if key not in branch.true}
-        for key in false:
-            if key in wanted or key in branch.true:
+        if not all(map(self._fits, wanted)):
+            return None
+        for key in filter(self._fits, false):
+            if wanted.get(key) or key in branch.true:
                 return None
             if key not in branch.false:
                 wanted[key] = False
         if any(there and key in branch.false for key, there in wanted.items()):
             return None
         insert, delete = set(branch.insert), set(branch.delete)
+        self.world.look_up(key for key in wanted if self.rules.is_base(key[0]))
         for key, there in wanted.items():
             if not self.rules.is_base(key[0]) or self.world.stored(key) == there:
                 continue
+            if self.within is not None and key not in self.within:
+                return None
             sign = INSERT if there else DELETE
             if self.preferences.is_frozen(key[0], sign):
                 self.limits.frozen[key[0]] = None
                 return None
             (insert if there else delete).add(key)
         if self.bounds.size is not None and len(insert) + len(delete) > self.bounds.size:
-            self.limits.note(f"{self.bounds.size} changes")
+            self.limits.note(counted(self.bounds.size, "change"))
             return None
         return replace(
             branch,
@@ -96,15 +123,15 @@ class Ways:
             false=branch.false.union(key for key, there in wanted.items() if not there),
         )
 
+    def _fits(self, key: Key) -> bool:
+        return fits(key[1], self.rules.program.schemas[key[0]])
+
     # ---- rows that are to become true ---------------------------------------------------------------------------
 
     def derivations(self, branch: Branch, key: Key) -> Iterator[Alternatives]:
         """The alternatives for a row of a view that is not there; rules of which most holds already come first."""
         relation, row = key
         for rule in self.rules.by_view.get(relation, ()):
-            if rule.is_aggregate:
-                self.limits.note(f"`{relation}`, whose rows are aggregates and are not asked for")
-                continue
             if rule.binding(row) is None:
                 continue
             count = len(rule.positive)
@@ -113,14 +140,44 @@ class Ways:
                     lacking = [rule.positive[each].relation for each in range(count) if each not in places]
                     if missing == 0 and not rule.negative:
                         continue
-                    if not all(map(self._can_grow, lacking)):
+                    if not all(map(self.can_grow, lacking)):
                         continue
                     relations = {name for name in lacking if self.rules.is_base(name)}
                     price = sum(self.preferences.price(name, INSERT) for name in relations)
                     changes = max(len(relations), min(missing, 1))
                     yield Alternatives(branch, key, changes, price, self._instances(branch, key, rule, places))
 
-    def _can_grow(self, relation: str) -> bool:
+    def listed(self, branch: Branch, key: Key) -> list[Branch] | None:
+        """The branches in which a rule derives a row of a view, those with the fewest changes first; None where there
+        are too many to be listed."""
+        made: list[Branch] = []
+        for rule in self.rules.by_view.get(key[0], ()):
+            head = rule.binding(key[1])
+            found = [] if head is None else self._ground.listed(branch, rule, head)
+            if found is None:
+                return None
+            for each in found:
+                conditions = (*branch.conditions, *each.conditions)
+                placed = replace(branch, placeholders=each.placeholders, conditions=conditions)
+                instance = self.instance(placed, key, rule, each.binding)
+                if instance is not None:
+                    made.append(instance)
+        return sorted(made, key=lambda each: each.size)
+
+    def is_determined(self, key: Key) -> bool:
+        """Whether the row itself says what its rules would derive it from."""
+        if key not in self._determined:
+            heads = ((rule, rule.binding(key[1])) for rule in self.rules.by_view.get(key[0], ()))
+            known = ((rule, determined(rule.built_ins, head, rule.types)) for rule, head in heads if head is not None)
+            self._determined[key] = not any(free_variables(rule, each) for rule, each in known if each is not None)
+        return self._determined[key]
+
+    def take_in_values(self) -> bool:
+        """Whether there are values that variables were not offered; from now on they are."""
+        self._ground.forget()
+        return self.offered.take_in()
+
+    def can_grow(self, relation: str) -> bool:
         """Whether what is not frozen could bring a row to the relation."""
         if relation not in self._rests_on:
             self._rests_on[relation] = self.rules.below(relation)
@@ -140,25 +197,51 @@ class Ways:
         assert known is not None, "the head is that of the row"
         if places:
             self.world.stage(branch.insert, branch.delete)
-        found = list(self._matches.find(self.world, rule, places, known))
-        self._count("matches", len(found))
-        for binding in found:
-            for filled, continued in self._filled(branch, rule, binding):
-                made = self._instance(continued, key, rule, filled)
+        for binding in self.matches.find(self.world, rule, places, known):
+            self._count("matches", 1)
+            for filled, continued in self.filled(branch, rule, binding):
+                made = self.instance(continued, key, rule, filled)
                 if made is not None:
                     yield made
 
-    def _instance(self, branch: Branch, key: Key, rule: RuleParts, binding: Binding) -> Branch | None:
-        """The branch in which this instance of the rule derives the row."""
+    def instance(self, branch: Branch, key: Key, rule: RuleParts, binding: Binding) -> Branch | None:
+        """The branch in which this instance of the rule derives the row; open while its aggregates have no value."""
+        if waiting(rule, self.rules.folds, binding):
+            return self.open_instance(branch, rule, binding, key)
+        if joins_null(rule, binding):
+            return None
+        branch = self._with_solved(branch, key, rule, binding)
         positive = [ground(atom, binding) for atom in rule.positive]
         made = replace(branch, rounds=branch.rounds + 1).supported(
-            key, (each for each in positive if not self.rules.is_base(each[0]))
+            key, (each for each in positive if self.rules.are_mutual(key[0], each[0]))
         )
         if made is None:
             return None
         conditions = [text for each in rule.built_ins if (text := self._condition(each, binding, rule, branch))]
         made = replace(made, conditions=tuple(dict.fromkeys((*made.conditions, *conditions))))
-        return self.decided(made, positive, (ground(atom, binding) for atom in rule.negative))
+        return self.decided(made, positive, denied(rule, binding))
+
+    def _with_solved(self, branch: Branch, key: Key, rule: RuleParts, binding: Binding) -> Branch:
+        """The branch in which values that equations make of new values are placeholders too: they are what the user
+        makes of them, and the equations are conditions."""
+        new = {each.witness for each in branch.placeholders}
+        given = {None, *key[1], *new} if new else set()
+        for each in rule.built_ins:
+            if new and isinstance(each, Comparison) and each.op == "=":
+                names = [*variables(each)]
+                if new.intersection(binding[name] for name in names):
+                    for name in (name for name in names if binding[name] not in given):
+                        solved = _placeholder(branch, rule.types[name], binding[name])
+                        branch = replace(branch, placeholders=(*branch.placeholders, solved))
+                        given.add(binding[name])
+        return branch
+
+    def open_instance(
+        self, branch: Branch, rule: RuleParts, binding: Binding, head: Key | None, unlike: frozenset[Row] = frozenset()
+    ) -> Branch | None:
+        """The branch in which the rule is to derive the row, or some row, once its aggregates have fitting values."""
+        made = opened(replace(branch, rounds=branch.rounds + 1), self.rules, rule, binding, head, unlike)
+        return None if made is None else self.decided(*made)
 
     def _condition(self, literal: Any, binding: Binding, rule: RuleParts, branch: Branch) -> str:
         """The built-in in words, if a placeholder is one of its values."""
@@ -175,24 +258,73 @@ class Ways:
 
     # ---- values for free variables ------------------------------------------------------------------------------
 
-    def _filled(self, branch: Branch, rule: RuleParts, binding: Binding) -> Iterator[tuple[Binding, Branch]]:
-        """The binding with values for all variables: a new value, one that is new already, one of the columns."""
-        free = free_variables(rule, binding)
+    def filled(
+        self, branch: Branch, rule: RuleParts, binding: Binding, above: frozenset[str] = frozenset()
+    ) -> Iterator[tuple[Binding, Branch]]:
+        """The binding with values for all variables but those that wait for an aggregate: a new value, one that is new
+        already, one of the columns; of columns that rules make, what they come to. `above` are the views whose rules
+        are looked into for that."""
+        later = waiting(rule, self.rules.folds, binding)
+        free = [name for name in free_variables(rule, binding) if name not in later]
         if not free:
             yield binding, branch
             return
         name, type = free[0], rule.types[free[0]].required()
+        made = self._made_at(name, rule, above)
+        if made is not None:
+            for value, continued in self._made_values(branch, binding, *made, above):
+                known = self._fitting(rule, binding, name, value)
+                if known is not None:
+                    yield from self.filled(continued, rule, known, above)
+            return
         for longer, placeholder, condition in self._new(branch, rule, binding, name, type):
             placed = replace(
                 branch,
                 placeholders=(*branch.placeholders, placeholder),
                 conditions=(*branch.conditions, *condition),
             )
-            yield from self._filled(placed, rule, longer)
-        for value in self._candidates(branch, rule, name, type):
+            yield from self.filled(placed, rule, longer, above)
+        for value in self.candidates(branch, rule, name, binding):
             known = determined(rule.built_ins, {**binding, name: value}, rule.types)
             if known is not None:
-                yield from self._filled(branch, rule, known)
+                yield from self.filled(branch, rule, known, above)
+
+    def _made_at(self, name: str, rule: RuleParts, above: frozenset[str]) -> tuple[Atom, int] | None:
+        """The literal and place where a variable has values that rules make; None if it has others, or if they are made
+        of each other, or of aggregates."""
+        if not self.rules.is_made(name, rule):
+            return None
+        for atom in rule.positive:
+            for place, term in enumerate(atom.args):
+                if isinstance(term, Variable) and term.name == name and atom.relation not in above:
+                    rules = self.rules.by_view.get(atom.relation, ())
+                    if rules and atom.relation not in self.rules.folds and not any(map(self._recurs, rules)):
+                        return atom, place
+        return None
+
+    def _recurs(self, rule: RuleParts) -> bool:
+        return any(self.rules.are_mutual(rule.clause.head.relation, atom.relation) for atom in rule.positive)
+
+    def _made_values(
+        self, branch: Branch, binding: Binding, atom: Atom, place: int, above: frozenset[str]
+    ) -> Iterator[tuple[Any, Branch]]:
+        """The values that rules make for a place of a literal, and the branch with the new values they are made of."""
+        seen: set[object] = set()
+        for rule in self.rules.by_view[atom.relation]:
+            known = _head_values(rule, atom, binding)
+            known = None if known is None else determined(rule.built_ins, known, rule.types)
+            if known is None:
+                continue
+            term = rule.clause.head.args[place]
+            for given, continued in self.filled(branch, rule, known, above | {atom.relation}):
+                value = term.value if isinstance(term, Constant) else given.get(getattr(term, "name", ""), UNKNOWN)
+                if value is not UNKNOWN and (value, continued.placeholders) not in seen:
+                    seen.add((value, continued.placeholders))
+                    new = {each.witness for each in continued.placeholders}
+                    if value not in new and new.intersection(given.values()):
+                        solved = _placeholder(continued, rule.types[getattr(term, "name", "")], value)
+                        continued = replace(continued, placeholders=(*continued.placeholders, solved))
+                    yield value, continued
 
     def _new(
         self, branch: Branch, rule: RuleParts, binding: Binding, name: str, type: Type
@@ -200,29 +332,71 @@ class Ways:
         """Values that do not occur yet and that no built-in excludes: one above all constants that rules compare with,
         and one in each region between them, which is then a condition."""
         number, label = len(branch.placeholders) + 1, f"?{len(branch.placeholders) + 1}"
-        landmarks = self.rules.landmarks.get(type.kind, ())
+        extremes = self._extremes(rule, binding, name)
+        landmarks = tuple(sorted({*self.rules.landmarks.get(type.kind, ()), *extremes}))
         near = [*landmarks, *self._compared(rule, binding, name)]
-        taken = {*near, *(each.witness for each in branch.placeholders)}
-        fitting = [
-            (value, known)
-            for value in dict.fromkeys(witnesses(number, type, near))
-            if value not in taken and (known := determined(rule.built_ins, {**binding, name: value}, rule.types))
-        ]
+        taken = {*near, *binding.values(), *(each.witness for each in branch.placeholders)}
+        tried = dict.fromkeys(chain(witnesses(number, type, near), self._passing(rule, binding, name, number)))
+        first = [value for value in tried if value not in taken]
+        fitting = [(value, known) for value in first if (known := self._fitting(rule, binding, name, value))]
         if not fitting:
             if type.kind is not Kind.BOOLEAN:
-                head = rule.clause.head.relation
+                head = self.rules.shown(rule.clause.head.relation)
                 self.limits.note(f"the conditions of a rule of `{head}`, for which no value was found")
             return
         if number > self.bounds.new_constants:
-            self.limits.note(f"{self.bounds.new_constants} new values")
+            self.limits.note(counted(self.bounds.new_constants, "new value"))
             return
         if self.rules.compares_values:
             self.limits.note("the new values that were tried")
+        further = [value for value in further_witnesses(number, type, near) if value not in taken]
+        meets = self._meets(rule, name, type)
         for place, region in enumerate(regions(type, landmarks)):
-            found = next(((value, known) for value, known in fitting if lies_in(value, region)), None)
-            if found is not None:
-                value, known = found
-                yield known, Placeholder(label, type, value), _bounds_of(label, type, region) if place else ()
+            here = [each for each in fitting if lies_in(each[0], region)]
+            if not here:
+                continue
+            others = (
+                (value, known) for value in further
+                if lies_in(value, region) and (known := self._fitting(rule, binding, name, value))
+            )  # fmt: skip
+            found = next((each for each in chain(here, others) if not self.world.occurs(each[0], meets)), None)
+            if found is None:
+                self.limits.note("the new values that were tried")
+                continue
+            value, known = found
+            yield known, Placeholder(label, type, value), _bounds_of(label, type, region) if place or extremes else ()
+
+    def _meets(self, rule: RuleParts, name: str, type: Type) -> frozenset[Column]:
+        """The base columns whose values may be compared with those of a variable."""
+        schemas = self.rules.program.schemas
+        linked = (each for column in columns_of(name, rule) for each in self._linked.get(column, ()))
+        return frozenset(each for each in linked if schemas[each[0]].columns[each[1]].type.required() == type)
+
+    def _fitting(self, rule: RuleParts, binding: Binding, name: str, value: Any) -> Binding | None:
+        """The binding with a value for a variable, and what follows; None if a built-in excludes it."""
+        return determined(rule.built_ins, {**binding, name: value}, rule.types)
+
+    def _extremes(self, rule: RuleParts, binding: Binding, name: str) -> set[Any]:
+        """The least and greatest values that the rule asks for of columns of a variable: what is new there has to lie
+        on one side of them."""
+        columns, found = self._sources(name, rule), set[Any]()
+        for atom in rule.positive:
+            fold = self.rules.folds.get(atom.relation)
+            if fold is not None and fold.function in ("min", "max") and columns & self._of(fold):
+                found.add(value_of(atom.args[-1], binding, rule.types))
+        return found - {UNKNOWN, None}
+
+    def _of(self, fold: Fold) -> frozenset[Column]:
+        return self.rules.sources((fold.view, fold.width))
+
+    def _passing(self, rule: RuleParts, binding: Binding, name: str, number: int) -> Iterator[str]:
+        """Texts for a variable that pass the tests of a rule."""
+        for each in rule.built_ins:
+            match each:
+                case Test(test, (first, Variable(tested))) if tested == name:
+                    given = value_of(first, binding, rule.types)
+                    if isinstance(given, str):
+                        yield from (matching if test == "match" else containing)(given, number)
 
     def _compared(self, rule: RuleParts, binding: Binding, name: str) -> Iterator[Any]:
         """The values that the rule compares a variable with."""
@@ -233,19 +407,34 @@ class Ways:
                     if value is not UNKNOWN and value is not None:
                         yield value
 
-    def _candidates(self, branch: Branch, rule: RuleParts, name: str, type: Type) -> Iterator[Any]:
-        """The values that a variable may take: new ones of this branch, those of its columns, those the caller gave."""
-        seen: set[Any] = set()
-        columns = frozenset(source for each in columns_of(name, rule) for source in self.rules.sources(each))
-        for value in self._listed(branch, columns, type):
-            if value not in seen and value is not None:
+    def candidates(self, branch: Branch, rule: RuleParts, name: str, binding: Binding) -> Iterator[Any]:
+        """The values that a variable may take: those of other variables of the same columns, new ones of this branch,
+        those of its columns, those the caller gave, NULL."""
+        type = rule.types[name].required()
+        seen, columns = {None}, self._sources(name, rule)
+        self.offered.ask(columns)
+        for other, value in binding.items():
+            if value not in seen and columns & self._sources(other, rule):
                 seen.add(value)
                 yield value
+        named = (value for column in columns_of(name, rule) for value in self.rules.constants(column))
+        for value in chain(named, self._listed(branch, columns, type)):
+            if value not in seen:
+                seen.add(value)
+                yield value
+        if rule.types[name].nullable:
+            yield None
 
-    def _listed(self, branch: Branch, columns: frozenset[tuple[str, int]], type: Type) -> Iterator[Any]:
+    def _sources(self, name: str, rule: RuleParts) -> frozenset[Column]:
+        """The base columns that the values of a variable come from."""
+        columns = frozenset(source for each in columns_of(name, rule) for source in self.rules.sources(each))
+        return self.offered.columns(columns)
+
+    def _listed(self, branch: Branch, columns: frozenset[Column], type: Type) -> Iterator[Any]:
         yield from (each.witness for each in branch.placeholders if each.type.kind is type.kind)
         yield from (row[place] for relation, row in sorted(branch.insert, key=repr) for r, place in columns
                     if r == relation)  # fmt: skip
+        yield from self.offered.values(columns)
         yield from (value for value in self.bounds.constants if _fits(value, type))
         yield from (False, True) if type.kind is Kind.BOOLEAN else ()
         for relation, place in sorted(columns):
@@ -256,6 +445,16 @@ class Ways:
         self.counts[what] = self.counts.get(what, 0) + number
 
 
+def _placeholder(branch: Branch, type: Type, witness: Any) -> Placeholder:
+    """One more for a branch."""
+    return Placeholder(f"?{len(branch.placeholders) + 1}", type.required(), witness)
+
+
+def _head_values(rule: RuleParts, atom: Atom, binding: Binding) -> Binding | None:
+    """What a literal says about the variables of a rule for it; None if the rule derives nothing that it asks for."""
+    return rule.binding(tuple(value_of(wanted, binding, rule.types) for wanted in atom.args))
+
+
 def _bounds_of(label: str, type: Type, region: tuple[Any, Any]) -> tuple[str, ...]:
     """The region in words."""
     low, high = (None if each is None else print_term(Constant(each, type)) for each in region)
@@ -263,8 +462,9 @@ def _bounds_of(label: str, type: Type, region: tuple[Any, Any]) -> tuple[str, ..
 
 
 def _renamed(text: str, variable: str, placeholder: str) -> str:
-    parts = text.replace("(", " ( ").replace(")", " ) ").replace(",", " , ").split()
-    return " ".join(placeholder if part == variable else part for part in parts)
+    """The text with the placeholder for the variable, but not in what is quoted."""
+    quoted_or_named = rf'"(?:[^"\\]|\\.)*"|\b{re.escape(variable)}\b'
+    return re.sub(quoted_or_named, lambda found: found[0] if found[0][0] == '"' else placeholder, text)
 
 
 def _fits(value: Any, type: Type) -> bool:

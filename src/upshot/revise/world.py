@@ -29,7 +29,20 @@ class World(Protocol):
 
     def holds(self, key: Key) -> bool: ...
     def stored(self, key: Key) -> bool: ...
+    def look_up(self, keys: Iterable[Key]) -> None:
+        """Finds out which rows are stored, together: each is soon asked about."""
+
     def ask(self, question: Question, rows: list[Row]) -> Rows: ...
+    def ask_all(self, asked: Sequence[tuple[Question, list[Row]]]) -> list[Rows]:
+        """The answers to several questions, which are remembered where asking is slow."""
+
     def query(self, schema: Schema, clauses: tuple[Clause, ...]) -> Rows: ...
-    def column(self, relation: str, place: int) -> Sequence[Any]:
-        """The committed values of a column of a base relation, each once, in order."""
+    def query_all(self, queries: Sequence[tuple[Schema, tuple[Clause, ...]]]) -> list[Rows]: ...
+    def size(self, relation: str) -> int:
+        """The number of committed rows of a base relation."""
+
+    def column(self, relation: str, place: int) -> Iterable[Any]:
+        """The committed values of a column of a base relation, each once; in order, if they are not very many."""
+
+    def occurs(self, value: Any, columns: Iterable[tuple[str, int]]) -> bool:
+        """Whether one of these columns of base relations has the value in a committed row."""

@@ -39,7 +39,7 @@ def _requests(updates: ViewUpdates) -> Iterator[str]:
         yield _rule(rule)
     for name in updates.folded:
         yield ""
-        yield f"// {name} aggregates: nothing is asked below it"
+        yield f"// {name} aggregates: of a group, those rows are asked to go or to come that move its value"
 
 
 def _rule(rule: ViewUpdateRule) -> str:

@@ -44,7 +44,8 @@ class ViewUpdateRule:
 
 @dataclass(frozen=True, slots=True)
 class ViewUpdates:
-    """`requests` is R∇, `transitions` R∇τ; `folded` are views that aggregate, about whose rows nothing is asked."""
+    """`requests` is R∇, `transitions` R∇τ; `folded` are views that aggregate, for which no rules can say
+    how their groups change."""
 
     requests: tuple[ViewUpdateRule, ...]
     transitions: tuple[ViewUpdateRule, ...]

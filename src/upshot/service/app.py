@@ -20,6 +20,7 @@ from upshot.service import (
     routes_health,
     routes_insight,
     routes_page,
+    routes_realizations,
     routes_session,
     routes_subscriptions,
     routes_transactions,
@@ -34,6 +35,7 @@ from upshot.service.service import Service
 
 KNOWN_SENDERS = (
     routes_transactions.router,
+    routes_realizations.router,
     routes_views.router,
     routes_changes.router,
     routes_subscriptions.router,

@@ -27,6 +27,8 @@ _EXAMPLE = 'as in {"insert": {"edge": [[1, 2]]}, "delete": {"edge": [[3, 4]]}}'
 _PATIENCE = 30.0
 """Seconds in which a body has to arrive."""
 _LONGEST_NOTES = 16_384
+MOST_WISHED = 1_000
+"""Rows that may be asked to be there, or not to be there, at a time."""
 
 
 async def read_object(request: Request, keys: tuple[str, ...], *, exact: bool = False) -> dict[str, Any]:
@@ -97,6 +99,18 @@ def _bad(message: str, help: str = "") -> Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class Wish:
+    """Rows that are to be there in the end, and rows that are not, of any relation that the sender may read."""
+
+    insert: Facts = field(default_factory=dict)
+    delete: Facts = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, (*self.insert.values(), *self.delete.values())))
+
+
+@dataclass(frozen=True, slots=True)
 class TransactionBody:
     """The statements of a transaction with typed values, and the sender's notes."""
 
@@ -105,9 +119,12 @@ class TransactionBody:
     upsert: Facts = field(default_factory=dict)
     replace: Facts = field(default_factory=dict)
     meta: Mapping[str, Any] | None = None
+    expect: Wish | None = None
 
     def apply(self, transaction: Transaction) -> None:
         """The statements, in an order of their own: an object has none."""
+        if self.expect is not None:
+            transaction.expect(self.expect.insert, self.expect.delete)
         for part, statement in (
             (self.replace, transaction.replace),
             (self.delete, transaction.delete),
@@ -125,8 +142,12 @@ class TransactionBody:
 def transaction_body(content: Mapping[str, Any], schemas: Mapping[str, Schema], scopes: Scopes) -> TransactionBody:
     """The transaction that the object describes. Whatever the sender may not change is `forbidden` in the same words,
     whether it is there or not. A row both inserted and deleted cancels out."""
-    parts = {part: _facts(content.get(part, {}), part, schemas, scopes) for part in PARTS}
-    meta = content.get("meta")
+
+    def may_write(name: str) -> None:
+        scopes.require_write(name, schemas)
+
+    parts = {part: _facts(content.get(part, {}), part, schemas, may_write) for part in PARTS}
+    meta, expect = content.get("meta"), content.get("expect")
     if meta is not None:
         _require_notes(meta)
     insert, delete = parts["insert"], parts["delete"]
@@ -134,7 +155,23 @@ def transaction_body(content: Mapping[str, Any], schemas: Mapping[str, Schema], 
         both = set(insert[name]) & set(delete[name])
         insert[name] = [row for row in insert[name] if row not in both]
         delete[name] = [row for row in delete[name] if row not in both]
-    return TransactionBody(insert, delete, parts["upsert"], parts["replace"], meta)
+    expected = None if expect is None else wish(expect, "expect", schemas, scopes)
+    return TransactionBody(insert, delete, parts["upsert"], parts["replace"], meta, expected)
+
+
+def wish(content: Any, word: str, schemas: Mapping[str, Schema], scopes: Scopes) -> Wish:
+    """What is to be so, by the parts `insert` and `delete` of an object. What may not be read is `not-found`, as is
+    what is not there."""
+    if not isinstance(content, dict) or not content.keys() <= {"insert", "delete"}:
+        raise _bad(f"`{word}` is an object with `insert` and `delete`", 'as in {"delete": {"path": [[1, 3]]}}')
+
+    def may_read(name: str) -> None:
+        scopes.require_read(name, schemas)
+
+    found = Wish(*(_facts(content.get(part, {}), part, schemas, may_read) for part in ("insert", "delete")))
+    if found.size > MOST_WISHED:
+        raise Refused(413, "too-large", f"`{word}` may have {MOST_WISHED:,} rows", help="ask for less at a time")
+    return found
 
 
 def _require_notes(meta: Any) -> None:
@@ -161,12 +198,12 @@ def plain(meta: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _facts(part: Any, word: str, schemas: Mapping[str, Schema], scopes: Scopes) -> Facts:
+def _facts(part: Any, word: str, schemas: Mapping[str, Schema], require: Callable[[str], None]) -> Facts:
     if not isinstance(part, dict):
         raise _bad(f"`{word}` holds an object: rows by relation", _EXAMPLE)
     found: Facts = {}
     for name, rows in part.items():
-        scopes.require_write(name, schemas)
+        require(name)
         if not isinstance(rows, list):
             raise _bad(f"`{word}` holds a list of rows for each relation", _EXAMPLE)
         found[name] = _rows(rows, word, schemas[name])

@@ -36,7 +36,8 @@ def disclosed(error: Error, scopes: Scopes) -> dict[str, Any]:
     if isinstance(error, ProgramError):
         # It is about the text that was sent, checked against nothing but what its sender may read.
         return error_body(error, {"diagnostics": [_fields(each) for each in error.diagnostics]})
-    if scopes.reads_everything or isinstance(error, Refused):
+    if scopes.reads_everything or isinstance(error, Refused) or error.code == "not-as-expected":
+        # What was expected was sent, of relations that may be read.
         return error_body(error)
     message, hint = _in_general(error)
     hidden = Error(message, code=error.code, help=hint)

@@ -53,12 +53,18 @@ def nervous_view(name: str) -> Refused:
     return Refused(409, "nervous-view", message, help="leave out `semantics=nervous`, or let an active rule tell you")
 
 
+def not_reported(name: str) -> Refused:
+    """The answer to whoever would follow all of a view of which nobody works out all changes."""
+    hint = f'follow a part of it, as in `?where={name}("a",Y)`, or define it with `events=all`'
+    return Refused(409, "not-reported", f"changes of `{name}` as a whole are not reported", help=hint)
+
+
 def status_of(error: Error) -> int:
     """The HTTP status that says whose fault an error is."""
     match error:
         case Refused():
             return error.status
-        case ConstraintError() | RuleError():
+        case ConstraintError() | RuleError() | DataError(code="not-as-expected"):
             return 409
         case LimitError():
             return 422

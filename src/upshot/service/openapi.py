@@ -155,7 +155,7 @@ class ProgramAnswer(BaseModel):
 
 
 class ExplanationAnswer(BaseModel):
-    """How a view is kept up to date; with `row`, how the row comes about."""
+    """How a view is kept up to date; with `row`, how the row comes about, or what it lacks."""
 
     model_config = ConfigDict(extra="allow")
     version: int
@@ -261,7 +261,7 @@ class StatusAnswer(BaseModel):
 
 # ---- what is sent ---------------------------------------------------------------------------------
 
-_FACTS: Json = {
+FACTS: Json = {
     "type": "object",
     "additionalProperties": {
         "type": "array",
@@ -269,7 +269,12 @@ _FACTS: Json = {
     },
     "description": "rows by relation; a row is a list of values, or an object of them by column",
 }
-_STATEMENTS: Json = dict.fromkeys(("insert", "delete", "upsert", "replace"), _FACTS)
+WISH: Json = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {"insert": FACTS, "delete": FACTS},
+}
+_STATEMENTS: Json = dict.fromkeys(("insert", "delete", "upsert", "replace"), FACTS)
 _TRANSACTION_EXAMPLE: Json = {"insert": {"edge": [[2, 3]]}, "delete": {"edge": [[3, 4]]}}
 
 TRANSACTION: Json = {
@@ -278,6 +283,10 @@ TRANSACTION: Json = {
     "properties": {
         **_STATEMENTS,
         "meta": {"type": "object", "additionalProperties": True, "description": "notes that are kept with the commit"},
+        "expect": {
+            **WISH,
+            "description": "rows, of views too, that are to be there in the end, and that are not to be",
+        },
     },
     "examples": [_TRANSACTION_EXAMPLE],
 }

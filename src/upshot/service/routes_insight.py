@@ -9,7 +9,9 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from upshot.core.errors import DataError
 from upshot.core.json_values import Misfit, row_reader
+from upshot.core.rows import Row
 from upshot.core.schema import Role
 from upshot.database.database import Database
 from upshot.service.answers import columns_of, json_response, listed
@@ -35,6 +37,7 @@ router = APIRouter(tags=["insight"], responses=ERRORS)
 
 _IDENTIFIER = re.compile(r"[A-Za-z_?][A-Za-z0-9_?]*")
 _LONGEST_ROW = 20_000
+_ROW_HELP = "`row` is a JSON list of the row's values, as in `?row=[1,3]`"
 _WHY_BOUND = 200_000
 """Rule instances that are looked at for one derivation."""
 
@@ -97,11 +100,13 @@ async def explanation(
     request: Request,
     view: str,
     row: Annotated[
-        str | None, Query(max_length=_LONGEST_ROW, description="a row as JSON: why is it there?", examples=["[1,3]"])
+        str | None,
+        Query(max_length=_LONGEST_ROW, description="a row as JSON: why is it there, or not?", examples=["[1,3]"]),
     ] = None,
 ) -> Response:
-    """How a view is kept up to date and why so; with `row`, the smallest derivation of that row. The token needs to
-    read every relation that the view rests on."""
+    """How a view is kept up to date and why so; with `row`, the smallest derivation of that row (`derivation`), or, if
+    it is not there, how near each rule comes to it (`why_not`). The token needs to read every relation that the view
+    rests on."""
     service: Service = request.app.state.service
     scopes, database = service.scopes(request), service.database
     _require_known(view, scopes, database)
@@ -140,7 +145,11 @@ def _require_all_below(below: set[str], view: str, scopes: Scopes, database: Dat
 
 
 def _why(view: str, row: str, version: int, scopes: Scopes, database: Database) -> dict[str, Any]:
-    content = parse_json(row, exact=True)
+    try:
+        content = parse_json(row, exact=True)
+    except Refused as error:
+        error.help = _ROW_HELP
+        raise
     schema = database.schemas.get(view)
     if schema is None:
         raise Refused(400, "no-condition", "a derivation is of a row of a relation")
@@ -148,10 +157,20 @@ def _why(view: str, row: str, version: int, scopes: Scopes, database: Database) 
         values = row_reader(schema)(content)
     except Misfit as misfit:
         raise Refused(400, misfit.code, f"`row`: {misfit}", help=f"columns: {schema}") from None
-    told = database.why(view, values, bounds=_WHY_BOUND).as_dict()
+    part, told = _reasons(database, view, values)
     if not scopes.admin:
         _without_notes(told)
-    return {"view": view, "version": version, "row": listed([values])[0], "derivation": told}
+    return {"view": view, "version": version, "row": listed([values])[0], part: told}
+
+
+def _reasons(database: Database, view: str, row: Row) -> tuple[str, dict[str, Any]]:
+    try:
+        return "derivation", database.why(view, row, bounds=_WHY_BOUND).as_dict()
+    except DataError as error:
+        if error.code != "row-not-there":
+            raise
+    # What would bring it about hangs on more than the view rests on: `POST /realizations` tells, and sees to scopes.
+    return "why_not", database.why_not(view, row, bounds=_WHY_BOUND).as_dict(fixes=0)
 
 
 def _without_notes(told: dict[str, Any]) -> None:
@@ -161,7 +180,7 @@ def _without_notes(told: dict[str, Any]) -> None:
         node = nodes.pop()
         if "inserted" in node:
             node["inserted"] = {key: value for key, value in node["inserted"].items() if key != "meta"}
-        nodes.extend(node.get("premises", ()))
+        nodes += [*node.get("premises", ()), *node.get("parts", ())]
 
 
 # ---- what became of it ----------------------------------------------------------------------------

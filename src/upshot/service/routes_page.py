@@ -11,10 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from upshot.core.schema import Role
+from upshot.database.database import Database
 from upshot.database.dependencies import Dependency
 from upshot.service.answers import columns_of, json_response
 from upshot.service.commit_stream import CommitStream, told
-from upshot.service.errors import Refused, not_found
+from upshot.service.errors import Refused, nervous_view, not_found, not_reported
 from upshot.service.scopes import Scopes
 from upshot.service.service import Service
 
@@ -74,6 +75,7 @@ async def network(request: Request) -> Response:
                     "stored": part.size is not None,
                     "writable": part.schema.role is Role.BASE and scopes.may_write(part.name),
                     "reads": _edges(reads.get(part.name, ())),
+                    "unfollowed": _unfollowed(part.name, database),
                 }
                 for part in explained.parts
                 if scopes.may_read(part.name)
@@ -89,6 +91,17 @@ async def network(request: Request) -> Response:
         }
 
     return json_response(await service.run_read(answer))
+
+
+def _unfollowed(name: str, database: Database) -> dict[str, str] | None:
+    """Why nobody can follow the relation as a whole, if nobody can."""
+    if not database.reports_net_changes(name):
+        why = nervous_view(name)
+    elif not database.reports_changes(name):
+        why = not_reported(name)
+    else:
+        return None
+    return {"code": why.code, "message": why.message, "help": why.help}
 
 
 def _edges(edges: Iterable[Dependency]) -> list[dict[str, Any]]:

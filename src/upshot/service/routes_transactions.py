@@ -46,11 +46,12 @@ async def transactions(
     ] = None,
 ) -> Response:
     """All statements or none. The answer comes when the transaction is on the disk: the version it made, and the exact
-    change of every relation that the token may read."""
+    change of every relation that the token may read. With `expect`, only if in the end these rows are there, and those
+    are not."""
     service: Service = request.app.state.service
     began = time.perf_counter()
     scopes = service.scopes(request)
-    content = await read_object(request, (*PARTS, "meta"), exact=True)
+    content = await read_object(request, (*PARTS, "meta", "expect"), exact=True)
     body = transaction_body(content, service.database.schemas, scopes)
     sending = sent(scopes.name, idempotency_key, await request.body())
     done = await service.writer.commit(_refusing(body, scopes), _notes(body, scopes), sending)

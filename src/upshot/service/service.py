@@ -18,6 +18,7 @@ from upshot.service.hub import Hub
 from upshot.service.metrics import Metrics
 from upshot.service.pages import Pages
 from upshot.service.scopes import Scopes
+from upshot.service.searches import Searches
 from upshot.service.sessions import Door
 from upshot.service.settings import Settings
 from upshot.service.tokens import Tokens
@@ -38,6 +39,7 @@ class Service:
         self.hub = Hub(self)
         self.writer = Writer(self)
         self.recent = RecentCommits(database, self.metrics.commits.inc)
+        self.searches = Searches(self)
         self.pages = Pages()
         self.ready = False
         self.stopping = False
@@ -57,7 +59,8 @@ class Service:
         self.ready, self.stopping = False, True
         if not await self.writer.stop(self.settings.grace):
             # It may hold what everything below needs. The store is as after a crash: nothing that was answered is lost.
-            logs.service.error("a function that a rule calls does not return; the service ends without it")
+            under_way = "what is under way, perhaps a function that a rule calls, does not end"
+            logs.service.error("%s in %g seconds; the service ends without it", under_way, self.settings.grace)
             self.is_stuck = True
             return
         await self.hub.stop()

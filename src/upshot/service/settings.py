@@ -26,6 +26,8 @@ class Bounds:
     """threads that answer"""
     waiting: int = 200
     """requests that may wait for one of them"""
+    searches: int = 2
+    """searches for realisations at a time; others wait for their turn"""
     subscribers: int = 10_000
     """clients that may follow changes at a time"""
 

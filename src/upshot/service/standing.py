@@ -15,7 +15,7 @@ from upshot.core.errors import UsageError
 from upshot.core.json_values import type_to_json
 from upshot.core.schema import Schema
 from upshot.database.database import Database
-from upshot.service.errors import Refused, nervous_view
+from upshot.service.errors import Refused, nervous_view, not_reported
 from upshot.service.scopes import STANDING
 from upshot.service.selections import Selection
 from upshot.syntax.ast import Constant, Term, Variable
@@ -42,8 +42,7 @@ class StandingSelections:
         if self._database.reports_changes(selection.view):
             return selection
         if not selection.columns:
-            hint = f'follow a part of it, as in `?where={selection.view}("a",Y)`, or define it with `events=all`'
-            raise Refused(409, "not-reported", f"changes of `{selection.view}` as a whole are not reported", help=hint)
+            raise not_reported(selection.view)
         async with self._defining:
             schema = self._database.schemas[selection.view]
             name = standing_name(selection, schema)

@@ -1,12 +1,11 @@
 """The one thread that changes the database. What waits for it is made durable together.
 
-requests ─► bounded queue ─► group: each its own version ─► one write to the disk ─► answers
+requests ─► bounded line ─► group: each its own version ─► one write to the disk ─► answers ─► one errand ─► …
 """
 
 from __future__ import annotations
 
 import asyncio
-import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -22,6 +21,7 @@ from upshot.service import logs
 from upshot.service.bodies import RESERVED
 from upshot.service.errors import Refused
 from upshot.service.idempotency import Repetitions, Sent
+from upshot.service.line import FullError, Line
 
 if TYPE_CHECKING:
     from upshot.service.service import Service
@@ -85,11 +85,11 @@ class Errand:
 
 
 class Writer:
-    """Takes transactions from a bounded queue, one group at a time."""
+    """Takes transactions from a bounded line, one group at a time."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._queue: queue.Queue[Job | Errand | None] = queue.Queue(service.settings.bounds.queue)
+        self._line: Line[Job, Errand] = Line(service.settings.bounds.queue)
         self._thread = threading.Thread(target=self._work, name="upshot-writer", daemon=True)
         self._repetitions: Repetitions | None = None
         self._closed = False
@@ -98,23 +98,23 @@ class Writer:
     def is_alive(self) -> bool:
         return self._thread.is_alive()
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a transaction waits, or the end: errands that can be begun again give way."""
+        return self._line.is_urgent
+
     def start(self) -> None:
         self._repetitions = Repetitions(self._service.database)
         self._thread.start()
 
     async def stop(self, patience: float) -> bool:
         """Whether everything that was accepted has its outcome, within so many seconds. It has not if a function that
-        a rule calls does not return."""
+        a rule calls does not return, or if there is more to do than can be done in that time."""
         self._closed = True
+        self._line.close()
         if self._thread.is_alive():
-            await asyncio.to_thread(self._end, patience)
+            await asyncio.to_thread(self._thread.join, patience)
         return not self._thread.is_alive()
-
-    def _end(self, patience: float) -> None:
-        until = time.monotonic() + patience
-        with suppress(queue.Full):
-            self._queue.put(None, timeout=patience)
-        self._thread.join(max(0.0, until - time.monotonic()))
 
     async def commit(
         self, statements: Statements, meta: Mapping[str, Any] | None = None, sent: Sent | None = None
@@ -143,11 +143,13 @@ class Writer:
 
     def _enqueue(self, item: Job | Errand) -> None:
         if self._closed:
-            hint = "send it again to the server that takes its place"
-            raise Refused(503, "shutting-down", "the service is stopping", help=hint, retryable=True)
+            raise shutting_down()
         try:
-            self._queue.put_nowait(item)
-        except queue.Full:
+            if isinstance(item, Job):
+                self._line.put_job(item)
+            else:
+                self._line.put_errand(item)
+        except FullError:
             raise Refused(
                 503,
                 "too-busy",
@@ -156,39 +158,23 @@ class Writer:
                 retryable=True,
                 headers={"Retry-After": "1"},
             ) from None
-        self._service.metrics.queue.set(self._queue.qsize())
+        self._service.metrics.queue.set(len(self._line))
 
     # ---- on the writer's thread -------------------------------------------------------------------
 
     def _work(self) -> None:
-        while (first := self._queue.get()) is not None:
-            if isinstance(first, Errand):
-                first.run()
-                continue
-            last = self._group(self._waiting(first))
-            if isinstance(last, Errand):
-                last.run()
-            if last is None:
-                return
+        while (taken := self._line.take(self._service.settings.bounds.group)) is not None:
+            jobs, errand = taken
+            if jobs:
+                self._group(jobs)
+            if errand is not None:
+                errand.run()
 
-    def _waiting(self, first: Job) -> list[Job | Errand | None]:
-        """The first and what waits behind it, up to the size of a group."""
-        found: list[Job | Errand | None] = [first]
-        while len(found) < self._service.settings.bounds.group:
-            try:
-                found.append(self._queue.get_nowait())
-            except queue.Empty:
-                break
-            if not isinstance(found[-1], Job):
-                break
-        return found
-
-    def _group(self, found: list[Job | Errand | None]) -> Job | Errand | None:
-        """Commits the jobs and answers them; the last of what was found, which need not be one."""
-        jobs = [each for each in found if isinstance(each, Job)]
+    def _group(self, jobs: list[Job]) -> None:
+        """Commits the jobs and answers them."""
         service = self._service
         assert self._repetitions is not None, "started"
-        service.metrics.queue.set(self._queue.qsize())
+        service.metrics.queue.set(len(self._line))
         try:
             with service.database.group() as group:
                 for job in jobs:
@@ -206,7 +192,6 @@ class Writer:
         else:
             service.metrics.group_size.observe(len(jobs))
         self._settle(jobs)
-        return found[-1]
 
     def _one(self, group: Group, job: Job) -> None:
         """One transaction of the group: its result, or the error that it fails with alone."""
@@ -243,6 +228,11 @@ class Writer:
             # A loop that was closed has nobody left who waits.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(_answer, [job for job in jobs if job.loop is loop])
+
+
+def shutting_down() -> Refused:
+    hint = "send it again to the server that takes its place"
+    return Refused(503, "shutting-down", "the service is stopping", help=hint, retryable=True)
 
 
 def _looked_at(outcome: asyncio.Future[Any]) -> None:

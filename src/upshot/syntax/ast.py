@@ -173,13 +173,15 @@ ShortForm = ForeignKey | Determines | NotNull | ValueCheck
 
 @dataclass(frozen=True, slots=True)
 class Declaration(Node):
-    """`.decl r(a: t, …) key(a, …) check(…)`; `qualifiers` are Soufflé's tuning words, kept and ignored."""
+    """`.decl r(a: t, …) key(a, …) check(…)`; `qualifiers` are Soufflé's tuning words, kept and ignored. `part_of` names
+    the view that this one was made for: it comes and goes with that view, and users do not see it."""
 
     name: str
     attributes: tuple[Attribute, ...]
     keys: tuple[tuple[str, ...], ...] = ()
     qualifiers: tuple[str, ...] = ()
     constraints: tuple[ShortForm, ...] = ()
+    part_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)

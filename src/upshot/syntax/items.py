@@ -124,7 +124,9 @@ def _declaration(c: Cursor) -> Sequence[Item]:
     said = qualifiers(c)
     span = c.item_span()
     found: list[Item] = [
-        Declaration(name, attributes, tuple(said.keys), tuple(said.tuning), tuple(said.constraints), span=span)
+        Declaration(
+            name, attributes, tuple(said.keys), tuple(said.tuning), tuple(said.constraints), said.part_of, span=span
+        )
         for name in names
     ]
     return found + [Directive(kind, name, span=span) for kind in said.io for name in names]

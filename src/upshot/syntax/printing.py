@@ -184,6 +184,7 @@ def _operand(term: Term, least: int) -> str:
 def _declaration(item: Declaration) -> str:
     attributes = [f"{a.name}: {_type_name(a.type)}" for a in item.attributes]
     words = [f"key({', '.join(key)})" for key in item.keys] + list(item.qualifiers)
+    words += [f"part_of({item.part_of})"] * bool(item.part_of)
     constraints = list(map(_short_form, item.constraints))
     line = " ".join([f".decl {item.name}({', '.join(attributes)})", *words, *constraints])
     if len(line) <= WIDTH:

@@ -27,6 +27,7 @@ class Qualifiers:
     tuning: list[str] = field(default_factory=list)
     constraints: list[ShortForm] = field(default_factory=list)
     io: list[str] = field(default_factory=list)
+    part_of: str = ""
 
 
 def qualifiers(c: Cursor) -> Qualifiers:
@@ -39,6 +40,10 @@ def qualifiers(c: Cursor) -> Qualifiers:
         if word == "key" and c.peek()[0] == "(":
             c.advance()
             found.keys.append(_columns(c))
+            continue
+        if word == "part_of" and c.peek()[0] == "(" and c.behind_parentheses() not in (".", ":-", ","):
+            c.advance()
+            found.part_of = _owner(c)
             continue
         if word in _SHORT_FORMS and _is_short_form(c):
             c.advance()
@@ -54,6 +59,15 @@ def qualifiers(c: Cursor) -> Qualifiers:
             _refuse_qualifier(c)
         c.advance()
     return found
+
+
+def _owner(c: Cursor) -> str:
+    """`(view)`"""
+    opened = c.start
+    c.take("(")
+    name = relation_name(c, "the name of a view")
+    c.take(")", opened=opened)
+    return name
 
 
 def begins_clause(c: Cursor) -> bool:

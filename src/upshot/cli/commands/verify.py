@@ -7,7 +7,7 @@ from pathlib import Path
 
 from upshot.cli.changes import read_change_lines
 from upshot.cli.engines import connected
-from upshot.cli.files import STDIN
+from upshot.cli.files import STDIN, existing_store
 from upshot.cli.firings import code_of_failures, register_actions, report_failures
 from upshot.cli.outcome import code_of
 from upshot.cli.session import opened
@@ -30,7 +30,7 @@ def verify(
         if fact_dir is not None or changes is not None:
             message = f"`{file}` is the folder of a database, which is verified as it is"
             raise UsageError(message, code="wrong-argument", help="leave out `-F` and `--changes`")
-        with connected(terminal, engine, file) as database:
+        with connected(terminal, engine, existing_store(file, "FILE")) as database:
             register_actions(database, actions)
             return _verified(terminal, database, None)
     with opened(terminal, file, fact_dir, engine, actions=actions) as database:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from upshot.cli.changes import ChangeLine, parse_change, read_change_lines
+from upshot.cli.changes import Change, ChangeLine, parse_change, read_change_lines
 from upshot.cli.deltas import changes_to_json, signed_lines, view_changes
 from upshot.cli.files import STDIN
 from upshot.cli.firings import firing_lines, firings_field
 from upshot.cli.outcome import code_of
-from upshot.cli.session import opened
+from upshot.cli.realizations import database_of
 from upshot.cli.settings import OK, Engine
 from upshot.cli.terminal import Terminal
 from upshot.cli.transactions import at_change
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import Error, UsageError
 from upshot.core.json_values import rows_to_json
+from upshot.core.row_sets import row_set
+from upshot.core.rows import Rows
+from upshot.core.schema import Role, Schema
+from upshot.database.changes import Changes
 from upshot.database.constraints import fact
 from upshot.database.database import Database
 from upshot.database.what_if import WhatIf
@@ -28,7 +33,7 @@ def what_if(
     """Each line of the change file is asked about on its own, against the loaded facts."""
     if file == STDIN and changes == STDIN:
         raise UsageError("program and changes cannot both come from standard input", code="stdin-twice")
-    with opened(terminal, file, fact_dir, engine, actions=actions) as database:
+    with database_of(terminal, file, fact_dir, actions, engine) as database:
         return _answers(terminal, database, changes)
 
 
@@ -41,13 +46,14 @@ def _answers(terminal: Terminal, database: Database, changes: Path) -> int:
             terminal.out.flush()
             terminal.report(at_change(error, line))
             return code_of(error)
-        _tell(terminal, database, line, answer)
+        _tell(terminal, database, line, change, answer)
         terminal.out.flush()
     return OK
 
 
-def _tell(terminal: Terminal, database: Database, line: ChangeLine, answer: WhatIf) -> None:
-    changed = view_changes(answer, database.schemas)
+def _tell(terminal: Terminal, database: Database, line: ChangeLine, change: Change, answer: WhatIf) -> None:
+    views = view_changes(answer, database.schemas)
+    changed = [*_made_by_rules(answer, change, database.schemas), *views]
     if terminal.json:
         fired = firings_field(answer.firings)
         violations = ", ".join(f"{json.dumps(name)}: {rows_to_json(rows)}" for name, rows in answer.violations.items())
@@ -56,11 +62,21 @@ def _tell(terminal: Terminal, database: Database, line: ChangeLine, answer: What
     terminal.data(f"// {line.place}")
     for text in signed_lines(changed):
         terminal.data(text)
-    if not changed:
+    if not views:
         terminal.data("// no view changes")
     for text in firing_lines(answer.firings):
         terminal.data(f"// {text}")
     terminal.report(_violation(database, line, name, list(rows)) for name, rows in answer.violations.items())
+
+
+def _made_by_rules(answer: WhatIf, change: Change, schemas: Mapping[str, Schema]) -> Iterator[tuple[str, Changes]]:
+    """The changes of base relations that the transaction does not name: active rules would make them."""
+    for name, made in answer.items() if answer.firings else ():
+        if schemas[name].role is Role.BASE:
+            came = row_set(made.inserted) - set(change.insert.get(name, ()))
+            went = row_set(made.deleted) - set(change.delete.get(name, ()))
+            if came or went:
+                yield name, Changes(*(Rows.of(made.inserted.schema, list(rows)) for rows in (came, went)))
 
 
 def _violation(database: Database, line: ChangeLine, name: str, rows: list[tuple[object, ...]]) -> Diagnostic:

@@ -1,17 +1,31 @@
-"""`upshot why` and `upshot why-not`: how a row is derived, or how near rules come to it, as text, data, a picture."""
+"""`upshot why`, `why-not` and `why-changed`: how a row is derived, how near rules come to it, what it gained or lost;
+as text, data, a picture."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from upshot.cli.drawings import STDOUT, draw
+from upshot.cli.engines import connected
+from upshot.cli.files import existing_store
+from upshot.cli.realizations import database_of
 from upshot.cli.rows import asked_row
-from upshot.cli.session import opened
 from upshot.cli.settings import OK, Engine
 from upshot.cli.terminal import Terminal
 from upshot.core.errors import UsageError
+from upshot.reasons.changed import RowChange
 from upshot.reasons.derivation import Derivation
 from upshot.reasons.failure import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """How deep to look into missing rows, how many realisations to show, how long to look for them."""
+
+    depth: int
+    fixes: int
+    seconds: float | None
 
 
 def why(
@@ -28,7 +42,7 @@ def why(
     if svg is not None and limit != 1:
         message = "a picture shows one derivation"
         raise UsageError(message, code="options-conflict", help="leave out `--svg`, or `--all` and `--limit`")
-    with opened(terminal, file, fact_dir, engine, actions=actions) as database:
+    with database_of(terminal, file, fact_dir, actions, engine) as database:
         relation, row = asked_row(fact, database)
         for number, tree in enumerate(database.why(relation, row, limit=limit)):
             _tell(terminal, tree, svg, "\n" * bool(number))
@@ -40,19 +54,31 @@ def why_not(
     file: Path,
     fact: str,
     fact_dir: Path | None,
-    depth: int,
+    showing: Showing,
     svg: Path | None,
     actions: Path | None,
     engine: Engine,
 ) -> int:
-    """Rows of views that are missing are looked into as deep as told."""
-    with opened(terminal, file, fact_dir, engine, actions=actions) as database:
+    """Rows of views that are missing are looked into as deep as told; what would bring the row about comes last."""
+    with database_of(terminal, file, fact_dir, actions, engine) as database:
         relation, row = asked_row(fact, database)
-        _tell(terminal, database.why_not(relation, row, depth=depth), svg)
+        answer = database.why_not(relation, row, depth=showing.depth)
+        _tell(terminal, answer.told(showing.fixes, showing.seconds), svg)
     return OK
 
 
-def _tell(terminal: Terminal, tree: Derivation | Failure, svg: Path | None, before: str = "") -> None:
+def why_changed(
+    terminal: Terminal, store: Path, fact: str, version: int | None, svg: Path | None, engine: Engine
+) -> int:
+    """What a commit did to a row, the last commit unless told."""
+    existing_store(store, "STORE")
+    with connected(terminal, engine, store) as database:
+        relation, row = asked_row(fact, database)
+        _tell(terminal, database.why_changed(relation, row, version), svg)
+    return OK
+
+
+def _tell(terminal: Terminal, tree: Derivation | Failure | RowChange, svg: Path | None, before: str = "") -> None:
     if svg is not None:
         draw(terminal, svg, tree.svg())
     if terminal.json and svg != STDOUT:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from upshot.core.counted import counted
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import ProgramError
 from upshot.core.schema import Schema
@@ -46,7 +47,7 @@ def row(atom: Atom, schemas: Mapping[str, Schema]) -> Row:
         raise unknown_relation(atom.relation, schemas)
     schema = schemas[atom.relation]
     if len(atom.args) != schema.arity:
-        message = f"`{atom.relation}` has {schema.arity} columns, this fact has {len(atom.args)}"
+        message = f"`{atom.relation}` has {counted(schema.arity, 'column')}, this fact has {len(atom.args)}"
         raise ProgramError([Diagnostic("wrong-arity", message, atom.span, help=f"the relation is `{schema}`")])
     values = []
     for term, column in zip(atom.args, schema.columns, strict=True):
@@ -60,6 +61,10 @@ def row(atom: Atom, schemas: Mapping[str, Schema]) -> Row:
 def _converted(constant: Constant, type: Type) -> Any:
     """Numbers take the type of the column; what does not fit is left for the engine to refuse by name."""
     value = constant.value
+    if isinstance(value, str) and type.kind in (Kind.DATE, Kind.TIMESTAMP):
+        kind = type.kind.value
+        message = f"the column holds a {kind}, and this is text"
+        raise ProgramError([Diagnostic("wrong-type", message, constant.span, help=f'write {kind}("{value}")')])
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return value
     if type.kind is Kind.FLOAT:

@@ -29,7 +29,7 @@ from upshot.core.span import Source, Span
 from upshot.database.changes import ChangeSet, Commit
 from upshot.database.constraints import notes_of_repairs
 from upshot.database.database import Database
-from upshot.database.definitions import merged, without
+from upshot.database.definitions import without
 from upshot.database.transaction import Transaction
 from upshot.syntax import parse, print_program
 from upshot.syntax.ast import Deny, Item, Program, Rule
@@ -146,7 +146,7 @@ class ReplSession:
 
     def _commit_definition(self, text: str, name: str) -> None:
         definition = self.database.define(text, name=name)
-        self._program = merged(self._program, parse(text, name))
+        self._program = self.database.program
         self._last = definition
         self._terminal.report(definition.warnings)
         self._show(definition.version, definition.changes, quiet=True)
@@ -200,7 +200,7 @@ class ReplSession:
         if self._fact_dir is not None:
             existing_directory(self._fact_dir, "-F")
         source = read_program(file)
-        parse_source(source)
+        parse_source(source, self.database.schemas)
         self._commit_definition(source.text, source.name)
         load_facts(self._terminal, self.database, self._fact_dir or Path(), optional=self._fact_dir is None)
 

@@ -30,6 +30,9 @@ _GROUP = 300
 _LOOK = 1024
 """New groups between two looks at the memory they take."""
 
+_FEW = 64
+"""Up to so many rows are grouped one by one, which is faster than sorting them."""
+
 
 @dataclass(slots=True)
 class Total:
@@ -60,6 +63,7 @@ class AggregateView:
         self.width = schema.arity - 1
         self.result = schema.columns[-1].type
         self.table, self._rows, self._codec = table, rows, codec
+        self._encode = codec.encoder(self.result)
         self._groups: dict[Group, Total] = {}
         self._undo: dict[Group, Total | None] = {}
         self._clause = clause
@@ -250,7 +254,7 @@ class AggregateView:
 
     def _code(self, value: Any) -> int:
         try:
-            return self._codec.encoder(self.result)(value)
+            return self._encode(value)
         except Misfit:
             raise self._overflow(value) from None
 
@@ -281,6 +285,12 @@ def _by_group(codes: Codes, width: int, column: int | None) -> Iterator[tuple[Gr
         return
     if width == 0:
         yield (), (range(len(codes)) if column is None else codes[:, column].tolist())
+        return
+    if len(codes) <= _FEW:
+        few: dict[Group, list[int]] = {}
+        for row in codes.tolist():
+            few.setdefault(tuple(row[:width]), []).append(0 if column is None else row[column])
+        yield from few.items()
         return
     order = np.lexsort(tuple(codes[:, i] for i in reversed(range(width))))
     ranked = codes[order]

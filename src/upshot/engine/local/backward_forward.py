@@ -102,7 +102,7 @@ class BackwardForward:
         reads = (*(view for view, _ in self._views), *self._reads)
         phase = self._phases.phase(stage, made, self._tables, self._schemas, reads)
         if phase.count:
-            work.add(self._runner.run(phase, self._views, grows, self._numbered, resumed=resumed))
+            self._runner.run(phase, self._views, grows, self._numbered, work, resumed=resumed)
 
     def _ends(self, field: int) -> _Ends:
         return [table.word(field) for _, table in self._views]

@@ -33,9 +33,12 @@ class Component:
         codec: Codec, runner: Runner,
     ) -> None:  # fmt: skip
         self.plan = plan
+        self.names = ", ".join(plan.views)
         self.fresh = True
         self.is_on_demand = plan.strategy in ON_DEMAND
         self._storage, self._tables, self._schemas, self._codec, self._runner = storage, tables, schemas, codec, runner
+        self.views = [(view, tables[view]) for view in plan.views]
+        self.read_or_written = (*plan.views, *plan.reads)
         self._phases = Phases(storage, codec)
         self._production = (
             ProductionRules(plan, storage, schemas, codec, runner) if plan.strategy == "production" else None
@@ -61,16 +64,12 @@ class Component:
 
     def moved_to(self, tables: Mapping[str, Table]) -> Component:
         """The same component after a definition that does not concern it."""
-        self._tables = tables
+        self._tables, self.views = tables, [(view, tables[view]) for view in self.plan.views]
         return self
 
     def adopt(self, old: Component) -> None:
         """Take over what the same rules had computed; the plans are made anew."""
         self._aggregates, self._experience = old._aggregates, old._experience
-
-    @property
-    def _views(self) -> list[tuple[str, Table]]:
-        return [(view, self._tables[view]) for view in self.plan.views]
 
     # ---- change --------------------------------------------------------------------------------------------
 
@@ -95,30 +94,39 @@ class Component:
         work.seconds = time.perf_counter() - started
         return work
 
+    def is_countable(self) -> bool:
+        """Whether the change is followed by counting, as other components of the level may be in the same run."""
+        if self.plan.strategy != "counting" or self.fresh or self.rule_change is not None:
+            return False
+        return not self._starts_from_nothing()
+
     def is_idle(self) -> bool:
         """Whether nothing can come of the change: the views are empty, so that nothing can go, and nothing below drives
         a rule that adds a row. So it is with most constraints, most of the time."""
-        if self.fresh or self.rule_change is not None or any(table.size for _, table in self._views):
+        if self.fresh or self.rule_change is not None or self._has_rows():
             return False
         if self.plan.strategy == "counting":
             return not self._has_seeds("count", Action.GAIN)
         return self.plan.strategy in ("maintenance", "bf") and not self._has_seeds("insert")
+
+    def _has_rows(self) -> bool:
+        return any(table.size for _, table in self.views)
 
     def _follow_rules(self, change: RuleChange, work: ViewWork) -> None:
         """Bring the views from the old rules and the old state to the new ones. What the old rules derive goes by their
         own deletion rules, so that nothing rests on a rule that is no longer there."""
         phases = Phases(self._storage, self._codec)
         statistics = TableStatistics(self._tables)
-        numbered = {table.number: table for _, table in self._views}
+        numbered = {table.number: table for _, table in self.views}
 
         def run(stage: str, grows: Change | None) -> None:
             phase = phases.phase(stage, lambda: change.plans(stage, statistics), self._tables, self._schemas, ())
-            work.add(self._runner.run(phase, self._views, grows, numbered))
+            self._runner.run(phase, self.views, grows, numbered, work)
 
         try:
             if self.plan.strategy == "counting":
                 run("count", None)
-                self._settle_counts(work)
+                self.settle(work)
                 return
             if self.plan.strategy == "bf":
                 self._backward_forward(phases, lambda stage: change.plans(stage, statistics)).run(work)
@@ -129,7 +137,7 @@ class Component:
                 work.rederived += self._runner.changed
             run("insert", Change.INSERTED)
             work.inserted += self._runner.changed
-            for _, table in self._views:
+            for _, table in self.views:
                 table.finalize()
         finally:
             phases.release()
@@ -151,16 +159,22 @@ class Component:
             sum(table.word(T_INS + 1) for table in tables),
             sum(table.word(T_DEL + 1) for table in tables),
             sum(table.size for table in tables),
-            sum(table.size for _, table in self._views),
+            sum(table.size for _, table in self.views),
         )
 
     def _starts_from_nothing(self) -> bool:
         """Whether the views are empty and most of what they read is new: then one evaluation does what n
         differentials would."""
-        if any(table.size for _, table in self._views):
+        if self._has_rows():
             return False
         tables = [self._tables[name] for name in self.plan.reads]
-        return 2 * sum(table.word(T_INS + 1) for table in tables) > sum(table.size for table in tables)
+        inserted = 2 * sum([table.word(T_INS + 1) for table in tables])
+        for table in tables:
+            # A table that is large, as most are, says enough by itself.
+            if inserted <= 0:
+                return False
+            inserted -= table.size
+        return inserted > 0
 
     def _load(self, work: ViewWork) -> None:
         self._was_fresh, self.fresh = self.fresh, False
@@ -171,15 +185,13 @@ class Component:
         elif self._production is not None:
             self._production.load(self._tables, work)
         else:
-            for _, table in self._views:
+            for _, table in self.views:
                 table.begin_load()
             self._run("load", Change.INSERTED, work)
             work.inserted += self._runner.changed
-            rows = sum(table.size for _, table in self._views) + sum(
-                self._tables[name].size for name in self.plan.reads
-            )
+            rows = sum(table.size for _, table in self.views) + sum(self._tables[name].size for name in self.plan.reads)
             self._experience.computed(rows, work.probed + work.derived)
-            for _, table in self._views:
+            for _, table in self.views:
                 table.end_load()
 
     def _maintain(self, work: ViewWork) -> None:
@@ -191,13 +203,13 @@ class Component:
         elif self._has_seeds("delete"):
             self._run("delete", Change.DELETED, work)
             work.deleted += self._runner.changed
-        if self.plan.strategy != "bf" and any(table.word(T_DEL + 1) for _, table in self._views):
+        if self.plan.strategy != "bf" and any(table.word(T_DEL + 1) for _, table in self.views):
             self._run("rederive", Change.REDERIVED, work)
             work.rederived += self._runner.changed
         if self._has_seeds("insert"):
             self._run("insert", Change.INSERTED, work)
             work.inserted += self._runner.changed
-        for _, table in self._views:
+        for _, table in self.views:
             table.finalize()
 
     def _backward_forward(self, phases: Phases, plans: Callable[[str], list[RulePlan]]) -> BackwardForward:
@@ -207,10 +219,11 @@ class Component:
     def _count(self, stage: str, work: ViewWork) -> None:
         if stage == "load" or self._has_seeds(stage):
             self._run(stage, None, work)
-        self._settle_counts(work)
+        self.settle(work)
 
-    def _settle_counts(self, work: ViewWork) -> None:
-        for _, table in self._views:
+    def settle(self, work: ViewWork) -> None:
+        """After their rules have run: the views' net changes."""
+        for _, table in self.views:
             table.settle()
             work.inserted += table.word(T_INS + 1)
             work.deleted += table.word(T_DEL + 1)
@@ -218,10 +231,7 @@ class Component:
     def _aggregate_change(self, work: ViewWork, *, load: bool) -> None:
         for aggregate in self._aggregates:
             work.derived += aggregate.load() if load else aggregate.apply()
-        for _, table in self._views:
-            table.settle()
-            work.inserted += table.word(T_INS + 1)
-            work.deleted += table.word(T_DEL + 1)
+        self.settle(work)
 
     def accept(self) -> None:
         self._was_fresh, self.rule_change = False, None
@@ -236,13 +246,11 @@ class Component:
     # ---- phases --------------------------------------------------------------------------------------------
 
     def _run(self, stage: str, grows: Change | None, work: ViewWork) -> None:
-        phase = self._phase(stage)
-        numbered = {table.number: table for _, table in self._views}
-        work.add(self._runner.run(phase, self._views, grows, numbered))
+        numbered = {table.number: table for _, table in self.views}
+        self._runner.run(self._phase(stage), self.views, grows, numbered, work)
 
     def _phase(self, stage: str) -> Phase:
-        reads = (*self.plan.views, *self.plan.reads)
-        return self._phases.phase(stage, lambda: self.plans(stage), self._tables, self._schemas, reads)
+        return self._phases.phase(stage, lambda: self.plans(stage), self._tables, self._schemas, self.read_or_written)
 
     def plans(self, stage: str) -> list[RulePlan]:
         """The rule plans of a stage, ordered by the sizes as they are now."""
@@ -259,11 +267,10 @@ class Component:
                     if plan.seed and plan.driver is not None
                 }
             )
-        return any(
-            self._tables[relation].word(field + 1)
-            for relation, field, deed in self._seeds[stage]
-            if action in (None, deed)
-        )
+        for relation, field, deed in self._seeds[stage]:
+            if (action is None or action is deed) and self._tables[relation].word(field + 1):
+                return True
+        return False
 
     def texts(self) -> Iterator[int]:
         """The codes of text constants in the component's rules."""

@@ -126,8 +126,7 @@ class DemandRun:
                 return
             self._all.set_windows(self._free.places, self._free.seen, lengths)
         phase, numbers = self._phase(self._free.group), self._all.numbers
-        made = self._runner.run(phase, self._own, Change.INSERTED, self._numbered, resumed=resumed, numbers=numbers)
-        work.add(made)
+        self._runner.run(phase, self._own, Change.INSERTED, self._numbered, work, resumed=resumed, numbers=numbers)
         self._free.seen[:] = self._all.words(T_NINS)
 
     def _open_lowest(self, work: ViewWork) -> bool:
@@ -145,7 +144,7 @@ class DemandRun:
                 insert_rows(fold.table, fold.folded(self.own[groups].listed(T_INS)[first:end], mask))
         if each.group.rules:
             self._all.set_windows(each.places, each.seen, lengths)
-            work.add(self._runner.run(self._phase(each.group), (), None, self._numbered, resumed=True))
+            self._runner.run(self._phase(each.group), (), None, self._numbered, work, resumed=True)
         each.seen[:] = lengths
         return True
 

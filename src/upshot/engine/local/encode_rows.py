@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from upshot.core.counted import counted
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
 from upshot.core.types import Kind
@@ -25,7 +26,8 @@ def encode_rows(codec: Codec, schema: Schema, rows: Iterable[tuple[Any, ...]] | 
     for number, row in enumerate(given, start=1):
         if len(row) != schema.arity:
             raise DataError(
-                f"row {number} for `{schema.name}` has {len(row)} values, the relation has {schema.arity} columns",
+                f"row {number} for `{schema.name}` has {counted(len(row), 'value')}, "
+                f"the relation has {counted(schema.arity, 'column')}",
                 code="wrong-arity", span=schema.span, help=f"`{schema}`",
             )  # fmt: skip
     codes = np.empty((len(given), schema.arity), np.int64)

@@ -28,10 +28,12 @@ from upshot.engine.local.key_conflicts import key_conflicts
 from upshot.engine.local.layout import NEW, OLD, T_DEL, T_INS
 from upshot.engine.local.local_rows import RowsFactory
 from upshot.engine.local.on_demand import OnDemandViews, difference
-from upshot.engine.local.out_of_memory import enough_memory, out_of_memory
+from upshot.engine.local.out_of_memory import Bounded, enough_memory, out_of_memory
 from upshot.engine.local.runner import Progress, Runner
 from upshot.engine.local.screening import Screening
 from upshot.engine.local.storage import Storage, Table
+from upshot.engine.local.together import Together
+from upshot.engine.local.visits import Visits
 from upshot.engine.saved import Saved
 from upshot.engine.work import ViewWork, Work
 from upshot.plan.following import afresh_on_demand, counted, followed_on_demand, following, remade
@@ -103,9 +105,7 @@ class LocalEngine:
                 self._now.afresh = afresh_on_demand(before.plan, plan, {*recompute, *made})
         if self._optimizations.screening:
             self._now.screening = Screening(plan, tables, self._storage, self._codec, self._runner)
-        for number, component in enumerate(self._now.components):
-            for name in component.plan.reads:
-                self._now.readers.setdefault(name, []).append(number)
+        self._now.lay_out()
         anew = {v for each in self._now.components if each.fresh and not each.is_on_demand for v in each.plan.views}
         return frozenset(anew | self._now.afresh)
 
@@ -128,7 +128,7 @@ class LocalEngine:
                 if not adopted.isdisjoint(component.plan.views) or component.is_on_demand:
                     component.fresh = False
                 elif component.fresh:
-                    self._visit(component)
+                    self._visits().one(component)
             if self._now.on_demand is not None:
                 self._staged.update(self._now.on_demand.copied)
                 self._now.on_demand.compute(self._now.on_demand.copied - adopted)
@@ -205,21 +205,18 @@ class LocalEngine:
         due = {i for name in relevant for i in readers[name]}
         if self._before is not None:
             due |= {i for i, each in enumerate(installed.components) if each.fresh or each.rule_change is not None}
-        waiting = sorted(due)
+        visits = self._visits()
+        waiting = sorted((installed.levels[number], number) for number in due)
         while waiting:
-            number = heapq.heappop(waiting)
-            component = installed.components[number]
-            if component.is_on_demand or (self._optimizations.event_paths and component.is_idle()):
-                continue
-            self._visit(component)
-            for view in component.plan.views:
-                if self._count_of(view) or self._is_replaced(view):
-                    changed.append(view)
-                    relevant.append(view)
-                    for reader in readers.get(view, ()):
-                        if reader not in due:
-                            due.add(reader)
-                            heapq.heappush(waiting, reader)
+            for component in visits.level(waiting, skip_idle=self._optimizations.event_paths):
+                for view in component.plan.views:
+                    if self._count_of(view) or (self._before is not None and self._is_replaced(view)):
+                        changed.append(view)
+                        relevant.append(view)
+                        for reader in readers.get(view, ()):
+                            if reader not in due:
+                                due.add(reader)
+                                heapq.heappush(waiting, (installed.levels[reader], reader))
         on_demand = self._changes_on_demand(relevant, due)
         work.skipped = len(installed.components) - work.components
         self._reached = True
@@ -257,16 +254,13 @@ class LocalEngine:
             return before.on_demand.rows(view)
         return before.tables[view].in_state(OLD)
 
-    def _visit(self, component: Component) -> None:
-        """Bring one component to the new state."""
-        self._staged.update(component.plan.views)
-        self._visited.append(component)
-        names = ", ".join(component.plan.views)
-        with self._bounded(names):
-            done = component.propagate()
-        self.work.components += 1
-        self.work.add(done)
-        self.work.views[names] = done
+    def _visits(self) -> Visits:
+        now = self._now
+
+        def together_at(level: int) -> dict[str, Together]:
+            return now.together_at(level, self._storage, self._codec, self._runner)
+
+        return Visits(now, self._staged, self._visited, self.work, self._bounded, together_at)
 
     def _count_of(self, name: str) -> int:
         """How many rows of the relation come or go."""
@@ -361,12 +355,8 @@ class LocalEngine:
             raise out_of_memory("the undoing of a transaction") from error
 
     def _collect(self) -> None:
-        on_demand = self._now.on_demand.texts() if self._now.on_demand is not None else ()
-        screening = self._now.screening.texts() if self._now.screening is not None else ()
-        questions = self._now.questions.texts() if self._now.questions is not None else ()
-        made = (code for each in self._now.components for code in each.texts())
-        constants = (*made, *on_demand, *screening, *questions)
-        collect_garbage(self._codec.dictionary, self._now.schemas, self._now.tables, constants, self._factory.alive)
+        now = self._now
+        collect_garbage(self._codec.dictionary, now.schemas, now.tables, now.texts(), self._factory.alive)
 
     def _close_change(self) -> None:
         self._before = None
@@ -416,6 +406,16 @@ class LocalEngine:
         `helpers` are relations that the clauses themselves define."""
         assert self._reached or not (self._staged or self._before), "what is staged is not propagated"
         return self._answer(self._now, "new", schema, tuple(clauses), self._coded(given), helpers)
+
+    def query_many(
+        self, asked: Sequence[tuple[Schema, Iterable[Clause], GivenRows, Helpers]], *, is_open: bool
+    ) -> list[Rows]:
+        """The answers to queries, one after the other."""
+        ask = self.query_open if is_open else self.query
+        return [ask(*each) for each in asked]
+
+    def contains_many(self, keys: Sequence[tuple[str, Row]]) -> list[bool]:
+        return [self.contains(*key) for key in keys]
 
     def _coded(self, given: GivenRows) -> dict[str, tuple[Schema, Codes]]:
         return {name: (known, encode_rows(self._codec, known, rows)) for name, (known, rows) in given.items()}
@@ -471,17 +471,10 @@ class LocalEngine:
         drop(self._now, self._storage, keep=Installed())
         self._now = Installed()
 
-    @contextmanager
-    def _bounded(self, what: str) -> Iterator[None]:
+    def _bounded(self, what: str) -> Bounded:
         """Whatever grows here stays within the budget. The end of a change is never refused for it: what accepting or
         undoing needs is little, and must be had."""
-        self._account.limit = self.budget
-        try:
-            yield
-        except MemoryError as error:
-            raise out_of_memory(f"`{what}`") from error
-        finally:
-            self._account.limit = None
+        return Bounded(self._account, self.budget, what)
 
     def _schema(self, name: str) -> Schema:
         return self._now.schemas[name]

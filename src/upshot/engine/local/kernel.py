@@ -162,6 +162,10 @@ def run(code: int, plans: int, tables: int, indexes: int, regs: int, cursors: in
         while number < load8(state, L.S_NPLANS):
             plan = plans + 8 * L.PLAN_WORDS * number
             if load8(state, L.S_RUNNING) == 0:
+                store8(plan, L.P_PROBED, load8(state, L.S_PROBED))
+                store8(plan, L.P_MATCHED, load8(state, L.S_MATCHED))
+                store8(plan, L.P_DERIVED, load8(state, L.S_DERIVED))
+                store8(plan, L.P_CHANGED, load8(state, L.S_CHANGED))
                 if runs_now(plan, tables, state) == 0:
                     number += 1
                     store8(state, L.S_PLAN, number)

@@ -23,9 +23,11 @@ X_SLOTS, X_NSLOTS, X_NKEYS, X_NEXT, X_PREV, X_NCOLS, X_MORE, X_COLS = range(8)
 INDEX_WORDS = 72
 MAX_INDEX_COLUMNS = INDEX_WORDS - X_COLS
 
-# A plan's descriptor: where its code starts, what drives it, when it runs, what becomes of its heads.
+# A plan's descriptor: where its code starts, what drives it, when it runs, what becomes of its heads; the counters as
+# they were when the last round came to it.
 P_CODE, P_TABLE, P_SOURCE, P_SEED, P_EXTERN, P_EMIT, P_HEAD, P_SHARED = range(8)
-PLAN_WORDS = 8
+P_PROBED, P_MATCHED, P_DERIVED, P_CHANGED = range(8, 12)
+PLAN_WORDS = 12
 
 # What becomes of a derived head: it enters the new state, joins the overestimate, comes back, has a derivation
 # more or less. RETURN and PROVE_ROW: the driving row itself comes back, or is proven.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -49,9 +49,17 @@ class CodedRows:
         return self._count
 
     def tuples(self) -> list[Row]:
+        return self._decoded(self.codes)
+
+    def portions(self, count: int) -> Iterator[list[Row]]:
+        codes = self.codes
+        for first in range(0, self._count, count):
+            yield self._decoded(codes[first : first + count])
+
+    def _decoded(self, codes: Codes) -> list[Row]:
         if self.schema.arity == 0:
             return [()] * self._count
-        columns = (self._codec.decode(self.codes[:, i], c.type) for i, c in enumerate(self.schema.columns))
+        columns = (self._codec.decode(codes[:, i], c.type) for i, c in enumerate(self.schema.columns))
         return list(zip(*columns, strict=True))
 
     def arrow(self) -> pyarrow.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from upshot.check.program import Clause
 from upshot.check.variables import atoms
 from upshot.core.schema import Schema
-from upshot.engine.local.codec import Codec
+from upshot.engine.local.codec import Codec, null_code
 from upshot.engine.local.demand_run import DemandRun, insert_rows
 from upshot.engine.local.layout import T_DEL, T_INS
 from upshot.engine.local.runner import Runner
@@ -223,9 +223,30 @@ class OnDemandViews:
 
     def has(self, view: str, codes: Codes) -> NDArray[np.bool_]:
         """Which of the rows the view has; nothing but what is needed to prove them is looked at."""
-        found = self.asked(view, "b" * codes.shape[1], codes)
+        found = self.matching(view, range(codes.shape[1]), codes)
         there = set(map(tuple, found.tolist()))
         return np.fromiter((tuple(row) in there for row in codes.tolist()), np.bool_, len(codes))
+
+    def matching(self, view: str, columns: Sequence[int], values: Codes, state: str = "old") -> Codes:
+        """The rows of a view in a state that have, in these columns, one of these rows of values, and others that were
+        found on the way. Columns in which a value is NULL are left free: what is asked with binds by joins, and those
+        never find NULL."""
+        types = self._plan.normal.schemas[view].types
+        missing = np.zeros(values.shape, np.bool_)
+        for place, type in enumerate(types[column] for column in columns):
+            if type.nullable:
+                missing[:, place] = values[:, place] == null_code(type)
+        if not missing.any():
+            return self.asked(view, self._adornment(view, columns), values, state)
+        found = []
+        for pattern in np.unique(missing, axis=0):
+            known = [place for place, null in enumerate(pattern) if not null]
+            some = np.unique(values[(missing == pattern).all(axis=1)][:, known], axis=0)
+            found.append(self.asked(view, self._adornment(view, [columns[place] for place in known]), some, state))
+        return np.unique(np.concatenate(found), axis=0)
+
+    def _adornment(self, view: str, columns: Collection[int]) -> str:
+        return "".join("b" if place in columns else "f" for place in range(self._plan.normal.schemas[view].arity))
 
     def asked(
         self, view: str, adornment: str, bindings: Codes, state: str = "old", *, work: ViewWork | None = None
@@ -251,10 +272,8 @@ class OnDemandViews:
         if view not in self._found:
             return []
         plus = self._found[view][0]
-        arity = self._plan.normal.schemas[view].arity
-        adornment = "".join("b" if column in key else "f" for column in range(arity))
         ordered = sorted(key)
-        rows = self.asked(view, adornment, np.unique(plus[:, ordered], axis=0), "new")
+        rows = self.matching(view, ordered, np.unique(plus[:, ordered], axis=0), "new")
         added = set(map(tuple, plus.tolist()))
         holders: dict[tuple[int, ...], Codes] = {}
         pairs: list[tuple[Codes, Codes]] = []

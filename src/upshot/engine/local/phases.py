@@ -33,7 +33,8 @@ class Phases:
 
     def __init__(self, storage: Storage, codec: Codec) -> None:
         self._storage, self._codec = storage, codec
-        self._known: dict[str, tuple[Phase, dict[str, int]]] = {}
+        self._known: dict[str, tuple[Phase, list[tuple[str, float, int]]]] = {}
+        """With each phase, the sizes between which it need not be planned anew."""
 
     def phase(
         self, name: str, plans: Callable[[], Iterable[RulePlan]], tables: Mapping[str, Table],
@@ -43,11 +44,14 @@ class Phases:
         known = self._known.get(name)
         if known is not None:
             phase, sizes = known
-            if not any(_has_drifted(size, tables[relation].size) for relation, size in sizes.items()):
+            for relation, least, most in sizes:
+                if not least <= tables[relation].size <= most:
+                    break
+            else:
                 return phase
         widest = max((schema.arity for schema in schemas.values()), default=0) + 1
         phase = Assembler(self._storage, tables, schemas, self._codec, widest).assemble(plans())
-        self._known[name] = phase, {relation: tables[relation].size for relation in reads}
+        self._known[name] = phase, [(relation, *_around(tables[relation].size)) for relation in reads]
         if known is not None:
             known[0].release(self._storage)
         return phase
@@ -63,6 +67,6 @@ class Phases:
         self._known.clear()
 
 
-def _has_drifted(planned: int, now: int) -> bool:
-    small, large = sorted((planned + 16, now + 16))
-    return large > small * _DRIFT
+def _around(size: int) -> tuple[float, int]:
+    """The sizes that are not far from this one; small ones never are from each other."""
+    return (size + 16) / _DRIFT - 16, (size + 16) * _DRIFT - 16

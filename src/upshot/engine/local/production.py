@@ -87,7 +87,7 @@ class ProductionRules:
         )
         out = self._derived[derived(rule.view)]
         try:
-            work.add(self._runner.run(phase, [(rule.view, out)], None, {out.number: out}))
+            self._runner.run(phase, [(rule.view, out)], None, {out.number: out}, work)
             return out.listed(T_INS)
         finally:
             out.rollback()

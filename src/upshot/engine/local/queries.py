@@ -71,8 +71,7 @@ class Query:
         phase = Assembler(self._storage, self._tables, self._schemas, self._codec, widest).assemble(plans)
         try:
             own = list(self._own.items())
-            made = self._runner.run(phase, own, None, {table.number: table for _, table in own})
-            self.work.add(made)
+            self._runner.run(phase, own, None, {table.number: table for _, table in own}, self.work)
         finally:
             phase.release(self._storage)
 

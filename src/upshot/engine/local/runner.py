@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import time
+from array import array
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -32,6 +32,8 @@ _SHORT_SLICE = 1 << 23
 
 _LIST = {Change.DELETED: op.FROM_DEL, Change.REDERIVED: op.FROM_RED, Change.INSERTED: op.FROM_INS}
 
+_NO_NUMBERS = np.empty(0, np.int64)
+
 Progress = Callable[[str, int], None]
 """Told now and then how many rows a view has while it is computed."""
 
@@ -41,6 +43,9 @@ class Runner:
         self._storage, self._codec, self._limits = storage, codec, limits
         self._state = Buffer(8 * op.S_COMPONENT)
         self._words = self._state.words()
+        self._header = array("q", bytes(8 * op.S_COMPONENT))
+        """What the state's words are at the start of a run."""
+        self._header_words = memoryview(self._header)
         self._block = Buffer()
         self.progress: Progress | None = None
         self.trace: Callable[[str], None] | None = None
@@ -54,19 +59,20 @@ class Runner:
         return self._limits.max_rounds
 
     def run(
-        self, phase: Phase, component: Sequence[tuple[str, Table]], grows: Change | None, numbered: dict[int, Table], *,
-        resumed: bool = False, numbers: NDArray[np.int64] | None = None,
-    ) -> ViewWork:  # fmt: skip
-        """Run a phase to its fixpoint; `grows` is the list of the component's tables that drives the rounds. When it is
-        `resumed`, plans that start it do not run again, and the caller has set each driving table's first window; so
-        it has if it gives the `numbers` of a component of many tables."""
+        self, phase: Phase, component: Sequence[tuple[str, Table]], grows: Change | None, numbered: dict[int, Table],
+        work: ViewWork, *, resumed: bool = False, numbers: NDArray[np.int64] | None = None,
+    ) -> None:  # fmt: skip
+        """Run a phase to its fixpoint and add to `work` what it took; `grows` is the list of the component's tables
+        that drives the rounds. When it is `resumed`, plans that start it do not run again, and the caller has set each
+        driving table's first window; so it has if it gives the `numbers` of a component of many tables."""
         started = time.perf_counter()
         if numbers is None:
-            tables = [table for _, table in component] if grows is not None else []
-            numbers = np.array([table.number for table in tables], np.int64)
-            for table in () if resumed else tables:
-                table.set(op.T_LO, 0)
-                table.set(op.T_HI, 0)
+            numbers = _NO_NUMBERS
+            if grows is not None:
+                numbers = np.array([table.number for _, table in component], np.int64)
+                for _, table in () if resumed else component:
+                    table.set(op.T_LO, 0)
+                    table.set(op.T_HI, 0)
         self._begin(phase, numbers, grows, resumed)
         while True:
             result = MACHINE.run(
@@ -76,28 +82,31 @@ class Runner:
             if result == op.DONE:
                 break
             self._attend(result, phase, component, numbered)
-        return self._work(time.perf_counter() - started)
+        self._add_to(work)
+        work.seconds += time.perf_counter() - started
 
     def _begin(self, phase: Phase, numbers: NDArray[np.int64], grows: Change | None, resumed: bool) -> None:
         if self._state.size < 8 * (op.S_COMPONENT + len(numbers)):
             self._state.reserve(8 * (op.S_COMPONENT + len(numbers)))
             self._words = self._state.words()
-        ctypes.memset(self._state.address, 0, 8 * op.S_COMPONENT)
         for extern in phase.externs:
             extern.input.empty_scratch()
         self._block.reserve(8 * op.BLOCK * (1 + phase.widest))
-        self._set(op.S_BLOCK, self._block.address)
-        self._set(op.S_NPLANS, phase.count)
+        compiled, header = MACHINE.is_compiled, self._header
         slice_ = _SHORT_SLICE if is_limited() else _SLICE
-        self._set(op.S_BUDGET, slice_ if MACHINE.is_compiled else MACHINE.patience)
-        self._set(op.S_MAXROUNDS, self._limits.max_rounds)
-        self._set(op.S_LIST, _LIST[grows] if grows is not None else op.FROM_INS)
-        self._set(op.S_TRACE, int(self.trace is not None))
-        self._set(op.S_WORKERS, self.workers if MACHINE.is_compiled else 1)
-        self._set(op.S_WORTH, self.worth_sharing)
-        self._set(op.S_NTABLES, len(numbers))
-        self._state.view(np.int64, op.S_COMPONENT + len(numbers))[op.S_COMPONENT :] = numbers
-        self._set(op.S_ROUND, int(resumed))
+        header[op.S_BLOCK] = self._block.address
+        header[op.S_NPLANS] = phase.count
+        header[op.S_BUDGET] = slice_ if compiled else MACHINE.patience
+        header[op.S_MAXROUNDS] = self._limits.max_rounds
+        header[op.S_LIST] = _LIST[grows] if grows is not None else op.FROM_INS
+        header[op.S_TRACE] = self.trace is not None
+        header[op.S_WORKERS] = self.workers if compiled else 1
+        header[op.S_WORTH] = self.worth_sharing
+        header[op.S_NTABLES] = len(numbers)
+        header[op.S_ROUND] = resumed
+        self._words[: op.S_COMPONENT] = self._header_words
+        if len(numbers):
+            self._state.view(np.int64, op.S_COMPONENT + len(numbers))[op.S_COMPONENT :] = numbers
 
     def _set(self, word: int, value: int) -> None:
         self._words[word] = value
@@ -173,14 +182,15 @@ class Runner:
             code="recursion-limit", help="bound the recursion in the rules, or raise `max_rounds` if it is finite",
         )  # fmt: skip
 
-    def _work(self, seconds: float) -> ViewWork:
+    def _add_to(self, work: ViewWork) -> None:
         if not MACHINE.is_compiled:
             MACHINE.patience -= self._get(op.S_STEPS)
-        derived, changed = self._get(op.S_DERIVED), self._get(op.S_CHANGED)
-        return ViewWork(
-            probed=self._get(op.S_PROBED), matched=self._get(op.S_MATCHED), derived=derived, filtered=derived - changed,
-            rounds=self._get(op.S_ROUND), seconds=seconds,
-        )  # fmt: skip
+        words = self._words
+        work.probed += words[op.S_PROBED]
+        work.matched += words[op.S_MATCHED]
+        work.derived += words[op.S_DERIVED]
+        work.filtered += words[op.S_DERIVED] - words[op.S_CHANGED]
+        work.rounds += words[op.S_ROUND]
 
     @property
     def changed(self) -> int:

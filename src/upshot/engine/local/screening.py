@@ -10,6 +10,7 @@ from upshot.engine.local.codec import Codec
 from upshot.engine.local.phases import Phases, TableStatistics
 from upshot.engine.local.runner import Runner
 from upshot.engine.local.storage import Storage, Table
+from upshot.engine.work import ViewWork
 from upshot.plan.guard_plans import MATCHED, guard_plans
 from upshot.plan.program_plan import ProgramPlan
 from upshot.rewrite.screening import relevant_rows
@@ -40,7 +41,7 @@ class Screening:
         schemas: Mapping[str, Schema] = {relation: schema, MATCHED: schema}
         phase = phases.phase("guards", lambda: guard_plans(guards, TableStatistics(tables)), tables, schemas, ())
         try:
-            self._runner.run(phase, (), None, {matched.number: matched})
+            self._runner.run(phase, (), None, {matched.number: matched}, ViewWork())
             return matched.size > 0
         finally:
             matched.rollback()

@@ -122,14 +122,19 @@ class Table:
     @property
     def size(self) -> int:
         """The rows in use: those of the state, and during a transaction those of either state."""
-        return self.word(L.T_LIVE)
+        return self.storage.words[self._first + L.T_LIVE]
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether no row came, went, or was looked at for it, in the open change."""
+        return not (self.word(L.T_NDEL) or self.word(L.T_NRED) or self.word(L.T_NINS))
 
     # ---- room ----------------------------------------------------------------------------------------------
 
     def grow(self) -> None:
         """Enlarge whatever is full: rows, slots, an index, a list."""
         for field, length, capacity in _LISTS:
-            if self.word(length) >= self.word(capacity) and not (field == L.T_INS and self._is_loading):
+            if self.word(length) >= self.word(capacity) and not (field == L.T_INS and self.word(L.T_PLAIN)):
                 self.reserve_list(field, self.word(length) * 3 // 2 + _FIRST)
         if self.word(L.T_USED) - self.word(L.T_NFREE) >= self.capacity:
             self._reserve_rows(max(self.capacity * 3 // 2, _FIRST))
@@ -168,17 +173,13 @@ class Table:
             self.reserve_list(L.T_INS, self.word(L.T_NINS) + extra)
         self._set_room()
 
-    @property
-    def _is_loading(self) -> bool:
-        return self.word(L.T_PLAIN) == 1
-
     def _set_room(self) -> None:
         room = min(
             self.capacity - self.word(L.T_USED) + self.word(L.T_NFREE),
             int(self.word(L.T_NSLOTS) * _FULL) - self.size,
             *(index.room for index in self.indexes.values()),
         )
-        if not self._is_loading:
+        if not self.word(L.T_PLAIN):
             room = min(room, self.word(L.T_CAPINS) - self.word(L.T_NINS))
         self.set(L.T_ROOM, room)
 
@@ -299,8 +300,7 @@ class Table:
             self.grow()
 
     def retract_all(self, *, as_view: bool) -> None:
-        """Take every row out of the new state: as over-deleted (a view to be recomputed) or as touched (a base
-        relation)."""
+        """Take every row out of the new state: as over-deleted (a view to be computed anew) or as touched (a base)."""
         field, bit = (L.T_DEL, L.DEL) if as_view else (L.T_RED, L.TOUCHED)
         MACHINE.expect(self.size)
         self.reserve_list(field, self.word(field + 1) + self.size)
@@ -318,11 +318,15 @@ class Table:
 
     def end_load(self) -> None:
         self.set(L.T_PLAIN, 0)
+        if self.word(L.T_NINS) == 0:
+            self._set_room()  # Where nothing came, nothing will be accepted either.
         self.finalize()
 
     def settle(self) -> None:
         """Turn touched rows into the net lists of deleted and inserted ones."""
         touched = self.word(L.T_NRED)
+        if touched == 0:
+            return
         MACHINE.expect(4 * touched)
         for field, length in ((L.T_FREE, L.T_NFREE), (L.T_DEL, L.T_NDEL), (L.T_INS, L.T_NINS)):
             self.reserve_list(field, self.word(length) + touched)

@@ -84,14 +84,26 @@ class Answers:
 
     def run(self, steps: Steps[T]) -> T:
         """A computation of its own, to its end."""
-        answers: list[Piece] | None = None
-        while True:
-            try:
-                asks = next(steps) if answers is None else steps.send(answers)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            answers = self.answer(asks)
+        (result,) = self.run_all([steps])
+        return result
+
+    def run_all(self, computations: Sequence[Steps[T]]) -> list[T]:
+        """Computations that have nothing to do with each other, to their ends: each round of all of them is one job,
+        where it is small."""
+        results: dict[int, T] = {}
+        waiting: dict[int, list[Ask]] = {}
+        answers: dict[int, list[Piece] | None] = dict.fromkeys(range(len(computations)))
+        while answers:
+            for number, given in answers.items():
+                steps = computations[number]
+                try:
+                    waiting[number] = next(steps) if given is None else steps.send(given)
+                except StopIteration as end:
+                    results[number] = end.value
+            found = iter(self.answer([ask for asks in waiting.values() for ask in asks]))
+            answers = {number: [next(found) for _ in asks] for number, asks in waiting.items()}
+            waiting = {}
+        return [results[number] for number in range(len(computations))]
 
     # ---- small -----------------------------------------------------------------------------------------------
 

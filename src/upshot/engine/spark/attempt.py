@@ -10,10 +10,10 @@ from upshot.engine.limits import Limits
 from upshot.engine.spark.asks import Answers, Steps
 from upshot.engine.spark.backward_forward import BackwardForwardPropagation
 from upshot.engine.spark.component import Propagation
-from upshot.engine.spark.decomposed import Decomposed
 from upshot.engine.spark.on_demand import OnDemandTask
 from upshot.engine.spark.pieces import LocalPiece
 from upshot.engine.spark.production import ProductionPropagation
+from upshot.engine.spark.recursion import Recursion
 from upshot.engine.spark.screening import screen
 from upshot.engine.spark.statements import Statement, settle_statements
 from upshot.engine.spark.tables import Table, TableStatistics
@@ -31,7 +31,7 @@ class Attempt:
 
     def __init__(
         self, plan: ProgramPlan | None, tables: Mapping[str, Table], schemas: Mapping[str, Schema], answers: Answers,
-        limits: Limits, *, fresh: frozenset[tuple[str, ...]], decomposed: Mapping[tuple[str, ...], Decomposed],
+        limits: Limits, *, fresh: frozenset[tuple[str, ...]], decomposed: Mapping[tuple[str, ...], Recursion],
         rule_changes: Mapping[tuple[str, ...], RuleChange], on_demand: OnDemandTask | None = None,
     ) -> None:  # fmt: skip
         skipped = on_demand.views.strategies if on_demand is not None else {}

@@ -13,14 +13,15 @@ from upshot.engine.limits import Limits
 from upshot.engine.spark.asks import Steps
 from upshot.engine.spark.contents import Contents
 from upshot.engine.spark.counts import count
-from upshot.engine.spark.decomposed import Decomposed
 from upshot.engine.spark.derivations import new_rows
 from upshot.engine.spark.differences import rows_without, settle_whole
 from upshot.engine.spark.groups import grouped
 from upshot.engine.spark.pieces import LocalPiece, Piece, nothing
+from upshot.engine.spark.recursion import Recursion
 from upshot.engine.spark.rule_frames import heads
 from upshot.engine.spark.spark_types import framed
 from upshot.engine.spark.tables import Table, TableStatistics, spilled
+from upshot.engine.spark.without_pivot import WithoutPivot
 from upshot.engine.work import ViewWork
 from upshot.plan.choice import read_by
 from upshot.plan.component_plans import stage_plans
@@ -41,7 +42,7 @@ class Propagation:
     def __init__(
         self, plan: ComponentPlan, tables: Mapping[str, Table], schemas: Mapping[str, Schema], session: SparkSession,
         limits: Limits, *, small: int, fresh: bool, rule_change: RuleChange | None = None,
-        decomposed: Decomposed | None = None,
+        decomposed: Recursion | None = None,
     ) -> None:  # fmt: skip
         self.plan, self.work = plan, ViewWork()
         self._tables, self._schemas, self._session = tables, schemas, session
@@ -112,11 +113,13 @@ class Propagation:
         """Algorithm 1. Over-deletion ends before rederivation starts: a row rederived early may rest on one still to be
         deleted. [Staudt & Jarke 1996, section 3.1] Where the rules change too, what the old rules derive goes by their
         own deletion rules, so that nothing rests on a rule that is no longer there."""
-        if (yield from self._maintain_parts()):
+        if (yield from self._maintain_parts()) or (yield from self._maintain_exchanging()):
             return
         large = self._reads_much()
         over, remaining = yield from self._deletions(large=large)
         yield from self._insertions(over, remaining, large=large)
+        if self._decomposed is not None and self._rule_change is None:
+            self._decomposed.took(self.work.rounds)
 
     def _deletions(self, *, large: bool) -> Steps[tuple[dict[str, Contents], dict[str, Contents]]]:
         """The rows that may have gone, and what remains of them after rederivation; neither is in the new state."""
@@ -164,6 +167,48 @@ class Propagation:
             table = self._views[view]
             table.settle(table.committed.changed(went, came), came, went)
         return found is not None
+
+    def _maintain_exchanging(self) -> Steps[bool]:
+        """In parts that exchange rows; false where that cannot be done. Bringing back what was over-deleted and has
+        another derivation is one fixpoint with what comes: of what remains, and the rules driven from outside."""
+        recursion = self._decomposed
+        if self._rule_change is not None or not isinstance(recursion, WithoutPivot):
+            return False
+        exchange = recursion.exchange(self._tables)
+        if exchange is None:
+            return False
+        before = exchange.rounds
+        self.work.rounds += 2
+        over = yield from exchange.gone(self._seeds("delete"), self._tables)
+        if over is None:
+            return False
+        for view, rows in over.items():
+            self._driving[view, Change.DELETED] = rows
+            self._working[view] = self._working[view].changed(rows, nothing(rows.types))
+        found = yield from exchange.come(self._seeds("rederive", "insert"), over, self._tables)
+        if found is None:
+            self._driving = {}
+            self._working = {view: table.committed for view, table in self._views.items()}
+            return False
+        for view, table in self._views.items():
+            some, others = Contents.of(found[view]), Contents.of(over[view])
+            came = yield from rows_without(some, others, self._session)
+            went = yield from rows_without(others, some, self._session)
+            self.work.deleted += over[view].count
+            self.work.rederived += over[view].count - went.count
+            self.work.inserted += came.count
+            table.settle(table.committed.changed(went, came), came, went)
+        recursion.took(exchange.rounds - before)
+        return True
+
+    def _seeds(self, *stages: str) -> dict[str, list[DataFrame]]:
+        """What the rules that are driven from outside the component, or by what was over-deleted, derive, by view."""
+        due = [plan for stage in stages for plan in self._plans(stage) if plan.seed and self._driven(plan)]
+        small = all(self._is_small(plan) for plan in due)
+        found: dict[str, list[DataFrame]] = {}
+        for plan in due:
+            found.setdefault(plan.head, []).append(self._heads(plan, small=small))
+        return found
 
     def _insert(self, view: str, rows: Piece) -> None:
         self.work.inserted += rows.count

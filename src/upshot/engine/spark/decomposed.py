@@ -1,4 +1,4 @@
-"""Recursion in parts: the whole fixpoint of a component as one job, each part on the local engine of a worker."""
+"""Recursion in parts that never meet: a whole fixpoint as one job, each part on the local engine of a worker."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from upshot.core.span import Span
 from upshot.core.types import Type
 from upshot.engine.limits import Limits, in_bytes
 from upshot.engine.spark.asks import Ask, Steps
-from upshot.engine.spark.exchange import Exchange
-from upshot.engine.spark.exchange_plan import exchange_plan
 from upshot.engine.spark.failures import place
 from upshot.engine.spark.part_work import add_counters
 from upshot.engine.spark.pieces import SMALL, LocalPiece, Piece, nothing, united
@@ -35,7 +33,7 @@ from upshot.engine.work import ViewWork
 from upshot.plan.choice import read_by
 from upshot.plan.component_plans import stage_plans
 from upshot.plan.order_body import Resolved
-from upshot.plan.pivot import Parts, decomposition
+from upshot.plan.pivot import Decomposition
 from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_plan import Action, Change, RulePlan, State
 from upshot.plan.rule_plans import load_plan
@@ -43,9 +41,6 @@ from upshot.plan.weakened import reads_any, weakened
 
 FEW = 200
 """So few rows going in are expected to come out as few that the driver can take them."""
-
-_MORE = 4
-"""So many times the tasks that run at once is the number of parts that exchange rows: each holds that much less."""
 
 _PIVOT = "touched pivots"
 """What the heads that are looked for are called; no relation is called so."""
@@ -59,32 +54,34 @@ class Decomposed:
     """
 
     def __init__(
-        self, component: ComponentPlan, normal: CheckedProgram, session: SparkSession, scratch: Scratch,
-        limits: Limits, *, small: int = SMALL, most_shared: int = MOST_SHARED, most_held: int | None = None,
+        self, component: ComponentPlan, normal: CheckedProgram, found: Decomposition, session: SparkSession,
+        scratch: Scratch, limits: Limits, *, small: int = SMALL, most_shared: int = MOST_SHARED,
+        most_held: int | None = None,
     ) -> None:  # fmt: skip
-        self.component, self.found = component, decomposition(component, normal)
+        assert found.program is not None
+        self.component, self.found = component, found
         self._schemas: Mapping[str, Schema] = normal.schemas
         self._session, self._scratch, self._small, self._most_shared = session, scratch, small, most_shared
-        self._crowded, self._outgrown = False, False
-        """Whether one worker cannot hold a recursion without a pivot, and whether no way of cutting it does."""
+        self._outgrown = False
+        """Whether a part was more than a worker may hold."""
         self._parts = max(1, int(session.conf.get("spark.sql.shuffle.partitions") or 2))
         self._sharing = Sharing(scratch)
-        if self.found.program is not None:
-            key = new_key()
-            places = {span: place(span) for span in _spans(self.found.program)}
-            held = worker_memory(session, self._parts) if most_held is None else most_held
-            self._plan = shard_plan(key, self.found, places, replace(limits, memory=held))
+        places = {span: place(span) for span in _spans(found.program)}
+        held = worker_memory(session, self._parts) if most_held is None else most_held
+        self._plan = shard_plan(new_key(), found, places, replace(limits, memory=held))
 
     # ---- when ----------------------------------------------------------------------------------------------------
 
     def loads(self, tables: Mapping[str, Table]) -> bool:
         """Whether `load` can be used."""
-        fits = self._needed(tables) <= self._most_shared
-        return self.found.parts is not Parts.NONE and fits and not self._outgrown
+        return self._needed(tables) <= self._most_shared and not self._outgrown
 
     def maintains(self, tables: Mapping[str, Table]) -> bool:
         """Whether `maintain` can be used."""
-        return self.found.parts is Parts.PIVOT and self.loads(tables)
+        return self.loads(tables)
+
+    def took(self, rounds: int) -> None:
+        """Nothing is learned from a change that went by rounds: parts are used whenever they can be."""
 
     def _needed(self, tables: Mapping[str, Table]) -> int:
         return bytes_of(tables[name] for name in self.found.shared)
@@ -92,9 +89,7 @@ class Decomposed:
     def describe(self, tables: Mapping[str, Table]) -> str:
         """How the component runs, and why."""
         lines = [str(self.found)]
-        if self.found.parts is Parts.NONE:
-            lines.append("  load and change by rounds of joins on Spark")
-        elif self._outgrown:
+        if self._outgrown:
             lines.append(
                 "  not used: its rows need more memory than a worker may take; rounds of joins on Spark instead"
             )
@@ -103,22 +98,9 @@ class Decomposed:
             lines.append(
                 f"  not used: what is shared needs {needed}, more than {most}; rounds of joins on Spark instead"
             )
-        elif self.found.parts is Parts.SEEDS:
-            lines += [f"  {line}" for line in self._described_seeds()]
         else:
             lines.append("  load and change each in one job over the parts")
         return "\n".join(lines)
-
-    def _described_seeds(self) -> list[str]:
-        plan = exchange_plan(self._plan, _MORE * self._parts)
-        named = [f"`{view}` by {self._columns(view, plan.keys[view])}" for view in plan.views]
-        parts = f"{plan.count} parts, {', '.join(named)}: rounds inside each, what crosses is exchanged, a job a step"
-        first = f"load in {parts}" if self._crowded else "load as one part in one job, since parts would overlap"
-        second = "one worker could not hold it" if self._crowded else f"if one worker cannot hold it, in {parts}"
-        return [first, second, "change by rounds of joins on Spark"]
-
-    def _columns(self, view: str, columns: Sequence[int]) -> str:
-        return ", ".join(self._schemas[view].columns[column].name for column in columns)
 
     def files(self) -> Iterator[Path]:
         """What workers were given, beside the files of the tables; it is removed here."""
@@ -132,31 +114,17 @@ class Decomposed:
 
     def load(self, tables: Mapping[str, Table]) -> Steps[dict[str, Piece] | None]:
         """The rows of the views in the new state; None if they outgrow what a worker may hold, and rounds must do."""
-        pieces = None if self._crowded else (yield from self._load_parts(tables))
-        if pieces is None and self.found.parts is Parts.SEEDS:
-            self._crowded = True
-            pieces = yield from self._load_exchanging(tables)
+        pieces = yield from self._load_parts(tables)
         self._outgrown = pieces is None
         return None if pieces is None else dict(zip(self.found.views, pieces, strict=True))
 
-    def _load_exchanging(self, tables: Mapping[str, Table]) -> Steps[list[Piece] | None]:
-        """In parts that hand each other what crosses."""
-        shared = self._sharing.relations({name: tables[name].new for name in self.found.shared})
-        exchange = Exchange(exchange_plan(self._plan, _MORE * self._parts), shared, self._session, self._scratch)
-        exits = [self._exits(view, tables, State.NEW) for view in self.found.views]
-        seeds = [exchange.given.frame(member, frame) for member, frame in enumerate(exits)]
-        return (yield from exchange.load(united(seeds), self._small, len(seeds)))
-
     def _load_parts(self, tables: Mapping[str, Table]) -> Steps[list[Piece] | None]:
-        """In parts that never meet."""
         shared = self._sharing.relations({name: tables[name].new for name in self.found.shared})
         task = LoadTask(self._plan, shared, self._folders(len(self.found.views)))
         members = [self._exits(view, tables, State.NEW) for view in self.found.views]
         members += [self._read(tables, name, State.NEW) for name in self.found.split]
         few = sum(tables[name].new.count for name in self.component.reads) <= FEW
-        # What follows from different seeds is mostly the same: hashed into n parts, same generation on a grid was
-        # computed n times. So without a pivot there is one part.
-        parts = 1 if few or not self.found.pivots else 2 * self._parts
+        parts = 1 if few else 2 * self._parts
         return (yield from self._run(task, members, parts, ViewWork(), here=self._is_local(tables)))
 
     def _is_local(self, tables: Mapping[str, Table]) -> bool:

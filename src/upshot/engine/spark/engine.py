@@ -15,17 +15,17 @@ from upshot.core.rows import Row, Rows
 from upshot.core.schema import Role, Schema
 from upshot.engine.limits import Limits
 from upshot.engine.saved import Saved
+from upshot.engine.spark.answering import Asked, answered
 from upshot.engine.spark.asks import Answers, Steps
 from upshot.engine.spark.attempt import Attempt
 from upshot.engine.spark.contents import Contents
-from upshot.engine.spark.decomposed import Decomposed
 from upshot.engine.spark.failures import TOO_LARGE_TO_SEND
 from upshot.engine.spark.given import Given
 from upshot.engine.spark.installed import Installed
 from upshot.engine.spark.installed import release as _release
 from upshot.engine.spark.on_demand import OnDemandTask, OnDemandViews
 from upshot.engine.spark.pieces import SMALL, Piece
-from upshot.engine.spark.queries import Query
+from upshot.engine.spark.recursion import Recursion, recursion
 from upshot.engine.spark.restored import adopted, save
 from upshot.engine.spark.scratch import SETTING, Scratch
 from upshot.engine.spark.session import private_session, release, sending_nothing, without_call_sites
@@ -138,7 +138,7 @@ class SparkEngine:
             made.add(name)
         return tables, frozenset(made)
 
-    def _decomposed(self, plan: ProgramPlan, before: Installed) -> dict[tuple[str, ...], Decomposed]:
+    def _decomposed(self, plan: ProgramPlan, before: Installed) -> dict[tuple[str, ...], Recursion]:
         """One for each recursive component; that of a component which stays as it is goes on."""
         found = {}
         for component in plan.components:
@@ -151,7 +151,7 @@ class SparkEngine:
                 assert old is not None
                 found[component.views] = old
             else:
-                found[component.views] = Decomposed(
+                found[component.views] = recursion(
                     component, plan.normal, self._session, self._scratch, self._limits, most_shared=self._most_shared
                 )
         return found
@@ -371,12 +371,25 @@ class SparkEngine:
     def contains_all(self, name: str, rows: Any) -> bool:
         """Whether every one of the rows (tuples, an Arrow table, a DataFrame) is in the relation."""
         piece = self._given.piece(self._readable.schemas[name], rows)
+        return self._sending(lambda: self._answers.run(self._present(name, piece))) == piece.count
+
+    @without_call_sites()
+    def contains_many(self, keys: Sequence[tuple[str, Row]]) -> list[bool]:
+        """Which of some rows of any relations are there: in one job, and in none for rows that are in the driver."""
+        views = self._readable.on_demand
+        alone = {name for name, _ in keys if views is not None and name in views.unstored}
+        pieces = {(n, r): self._given.piece(self._readable.schemas[n], [r]) for n, r in keys if n not in alone}
+        counts = self._answers.run_all([self._present(name, piece) for (name, _), piece in pieces.items()])
+        found = dict(zip(pieces, counts, strict=True))
+        return [self.contains(*key) if key[0] in alone else found[key] == 1 for key in keys]
+
+    def _present(self, name: str, rows: Piece) -> Steps[int]:
+        """How many of the rows are in the relation."""
         views = self._readable.on_demand
         if views is not None and name in views.unstored:
-            return self._sending(lambda: self._answers.run(views.present(name, piece))) == piece.count
-        contents: Contents = self._reading(name).logical()
-        found = self._answers.run(sifted(piece, contents, self._session, present=True))
-        return found.count == piece.count
+            return (yield from views.present(name, rows))
+        there = yield from sifted(rows, self._reading(name).logical(), self._session, present=True)
+        return there.count
 
     def query(
         self, schema: Schema, clauses: Iterable[Clause],
@@ -396,19 +409,23 @@ class SparkEngine:
         assert self._reached or not (self._staged or self._before), "what is staged is not propagated"
         return self._answer(self._now, "new", schema, tuple(clauses), given, helpers)
 
-    @without_call_sites()
+    def query_many(self, asked: Sequence[Asked], *, is_open: bool) -> list[Rows]:
+        """The answers to queries that have nothing to do with each other, in the state of `query_open` or that of
+        `query`: together, where they are small, in one job."""
+        assert self._reached or not is_open or not (self._staged or self._before), "what is staged is not propagated"
+        return self._answered(self._now if is_open else self._readable, "new" if is_open else "old", asked)
+
     def _answer(
         self, installed: Installed, state: str, schema: Schema, clauses: tuple[Clause, ...],
         given: Mapping[str, tuple[Schema, Sequence[Row]]], helpers: Mapping[str, Schema],
     ) -> Rows:  # fmt: skip
-        pieces = {name: (known, self._given.piece(known, rows)) for name, (known, rows) in given.items()}
-        views = installed.on_demand
-        if views is not None and views.reaches(clauses):
-            piece = self._sending(lambda: self._answers.run(views.answer(schema, clauses, state, pieces, helpers)))
-        else:
-            query = Query(installed.schemas, installed.tables, self._answers, state, pieces)
-            piece = self._sending(lambda: query.answer(schema, clauses, helpers))
-        return self._handed_out.rows(schema, piece)
+        (rows,) = self._answered(installed, state, [(schema, clauses, given, helpers)])
+        return rows
+
+    @without_call_sites()
+    def _answered(self, installed: Installed, state: str, asked: Sequence[Asked]) -> list[Rows]:
+        found = answered(asked, installed, state, self._answers, self._given, self._sending)
+        return [self._handed_out.rows(each[0], piece) for each, piece in zip(asked, found, strict=True)]
 
     @without_call_sites()
     def key_conflicts(self, name: str, most: int = 10) -> Sequence[tuple[Row, Row]]:

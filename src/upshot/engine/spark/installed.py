@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from upshot.core.schema import Schema
-from upshot.engine.spark.decomposed import Decomposed
 from upshot.engine.spark.on_demand import OnDemandViews
+from upshot.engine.spark.recursion import Recursion
 from upshot.engine.spark.tables import Table
 from upshot.plan.program_plan import ProgramPlan
 from upshot.plan.rule_changes import RuleChange
@@ -22,7 +22,7 @@ class Installed:
     plan: ProgramPlan | None = None
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     tables: dict[str, Table] = field(default_factory=dict)
-    decomposed: dict[tuple[str, ...], Decomposed] = field(default_factory=dict)
+    decomposed: dict[tuple[str, ...], Recursion] = field(default_factory=dict)
     """The recursive components that fall into parts, with what their workers know."""
     on_demand: OnDemandViews | None = None
 

@@ -16,7 +16,7 @@ from upshot.engine.spark.contents import Contents
 from upshot.engine.spark.demand_job import DemandJob
 from upshot.engine.spark.demand_rounds import DemandRounds
 from upshot.engine.spark.differences import rows_without
-from upshot.engine.spark.pieces import LocalPiece, Piece, nothing
+from upshot.engine.spark.pieces import LocalPiece, Piece, nothing, united
 from upshot.engine.spark.queries import Given
 from upshot.engine.spark.scratch import Scratch
 from upshot.engine.spark.sharing import MOST_SHARED
@@ -222,8 +222,8 @@ class OnDemandViews:
 
     def present(self, view: str, rows: Piece) -> Steps[int]:
         """How many of the rows the view has; nothing but what is needed to prove them is looked at."""
-        found = yield from self._asked({view: "b" * len(rows.types)}, {view: rows}, "old", ViewWork())
-        there = yield from sifted(rows, Contents.of(found[view]), self._session, present=True)
+        found = yield from self._matching(view, range(len(rows.types)), rows, "old")
+        there = yield from sifted(rows, Contents.of(found), self._session, present=True)
         return there.count
 
     def with_key(self, table: Table, key: Sequence[int]) -> Steps[list[Row]]:
@@ -232,13 +232,51 @@ class OnDemandViews:
         types = tuple(table.types[column] for column in columns)
         keys = table.inserted.frame(self._session).select(*(f"c{c}" for c in columns)).distinct()
         (asked,) = yield [Ask(keys.toDF(*column_names(len(types))), types)]
-        adornment = "".join("b" if column in columns else "f" for column in range(len(table.types)))
-        answers = yield from self._asked({view: adornment}, {view: asked}, "new", ViewWork())
-        found = answers[view]
+        found = yield from self._matching(view, columns, asked, "new")
         if not isinstance(found, LocalPiece):
             (found,) = yield [Ask(found.frame(self._session), table.types, here=True)]
         assert isinstance(found, LocalPiece)
         return found.rows
+
+    def _matching(self, view: str, columns: Sequence[int], values: Piece, state: str) -> Steps[Piece]:
+        """The rows of a view in a state that have, in these columns, one of these rows of values, and others that were
+        found on the way. Columns in which a value is NULL are left free: what is asked with binds by joins, and those
+        never find NULL."""
+        arity = len(self._tables[view].types)
+        found: list[Piece] = []
+        for known, some in (yield from self._by_nulls(values)):
+            bound = {columns[place] for place in known}
+            adornment = "".join("b" if column in bound else "f" for column in range(arity))
+            answers = yield from self._asked({view: adornment}, {view: some}, state, ViewWork())
+            found.append(answers[view])
+        if len(found) == 1:
+            return found[0]
+        types = self._tables[view].types
+        here = [piece for piece in found if isinstance(piece, LocalPiece)]
+        if len(here) == len(found):
+            return LocalPiece.of(dict.fromkeys(row for piece in here for row in piece.rows), types)
+        (piece,) = yield [Ask(united([piece.frame(self._session) for piece in found]), types, repeats=True)]
+        return piece
+
+    def _by_nulls(self, values: Piece) -> Steps[list[tuple[list[int], Piece]]]:
+        """The rows by the columns in which they are not NULL, with those columns alone; of rows that are too many to
+        be here, the columns in which none can be NULL."""
+        types = values.types
+        if not any(type.nullable for type in types):
+            return [(list(range(len(types))), values)]
+        if isinstance(values, LocalPiece):
+            found: dict[tuple[int, ...], dict[Row, None]] = {}
+            for row in values.rows:
+                known = tuple(place for place, value in enumerate(row) if value is not None)
+                found.setdefault(known, {})[tuple(row[place] for place in known)] = None
+            return [(list(at), LocalPiece.of(rows, tuple(types[i] for i in at))) for at, rows in found.items()]
+        known = tuple(place for place, type in enumerate(types) if not type.nullable)
+        if not known:
+            return [([], _EVERYTHING)]
+        frame = values.frame(self._session).select(*(f"c{place}" for place in known)).distinct()
+        kept = tuple(types[place] for place in known)
+        (piece,) = yield [Ask(frame.toDF(*column_names(len(kept))), kept)]
+        return [(list(known), piece)]
 
     def reaches(self, clauses: Iterable[Clause]) -> bool:
         """Whether a query reads views that are not stored."""

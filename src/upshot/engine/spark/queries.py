@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.schema import Role, Schema
 from upshot.engine.spark.aggregates import group_values
-from upshot.engine.spark.asks import Answers, Ask
+from upshot.engine.spark.asks import Answers, Ask, Steps
 from upshot.engine.spark.pieces import Piece, nothing, united
 from upshot.engine.spark.rule_frames import heads
 from upshot.engine.spark.tables import Table, TableStatistics
@@ -43,7 +43,7 @@ class Query:
 
     def answer(
         self, schema: Schema, clauses: tuple[Clause, ...], helpers: Mapping[str, Schema] = MappingProxyType({})
-    ) -> Piece:
+    ) -> Steps[Piece]:
         """The rows that the clauses derive for the head relation; `helpers` are relations that they derive as well."""
         stored = {name: replace(known, role=Role.BASE) for name, known in self._schemas.items()}
         views = {name: replace(known, role=Role.VIEW) for name, known in {**helpers, schema.name: schema}.items()}
@@ -58,7 +58,7 @@ class Query:
             return nothing(schema.types)
         large = sum(self._tables[name].size for name in self._read(normal)) > 100 * self._answers.small
         large = large and not self._given and not _has_constants(normal)
-        (piece,) = self._answers.answer([Ask(frame, schema.types, large=large)])
+        (piece,) = yield [Ask(frame, schema.types, large=large, branches=len(clauses))]
         return piece
 
     def _read(self, normal: CheckedProgram) -> set[str]:

@@ -162,8 +162,6 @@ class Shard(LocalEngine):
         self._states: dict[str, SharedRelation] = {}
         self._holds_codes = False
         """Whether a part's rows are held outside the tables, so that no text may be reclaimed."""
-        self.step = 0
-        """Of an exchange, the last step that the part has taken."""
 
     # ---- shared relations --------------------------------------------------------------------------------------
 
@@ -191,13 +189,16 @@ class Shard(LocalEngine):
         self.accept()
 
     def _stage_shared(self, name: str, rows: SharedRows, *, insert: bool) -> None:
+        for codes in self.coded_rows(name, rows):
+            self._stage_codes(name, codes, insert=insert)
+
+    def coded_rows(self, name: str, rows: SharedRows) -> Iterator[Codes]:
+        """Rows of a relation that were written down for workers."""
         schema = self._schema(name)
         for folder in rows.folders:
-            for codes in read_rows(self._codec, schema, folder, rows.names):
-                self._stage_codes(name, codes, insert=insert)
+            yield from read_rows(self._codec, schema, folder, rows.names)
         if rows.table is not None:
-            for codes in read_rows(self._codec, schema, rows.table.read()):
-                self._stage_codes(name, codes, insert=insert)
+            yield from read_rows(self._codec, schema, rows.table.read())
 
     def _stage_codes(self, name: str, codes: Codes, *, insert: bool) -> None:
         self._staged.add(name)
@@ -269,14 +270,19 @@ class Shard(LocalEngine):
                         for each in shared:
                             self._stage_shared(name, each, insert=insert)
                 self.propagate()
-                self._add_work(work)
-                for shift, field in ((0, T_INS), (len(self._plan.views), T_DEL)):
-                    for member, view in enumerate(self._plan.views, start=shift):
-                        self.write(view, self._now.tables[view].listed(field), files, member)
+                self.add_work(work)
+                self.write_changes(files)
             finally:
                 self.forget()
 
-    def _add_work(self, work: ViewWork) -> None:
+    def write_changes(self, files: PartFiles) -> None:
+        """Write for each view what comes, then for each view what goes."""
+        for shift, field in ((0, T_INS), (len(self._plan.views), T_DEL)):
+            for member, view in enumerate(self._plan.views, start=shift):
+                self.write(view, self._now.tables[view].listed(field), files, member)
+
+    def add_work(self, work: ViewWork) -> None:
+        """Add what the last propagation took for the views."""
         for views, done in self.work.views.items():
             if not {*views.split(", ")}.isdisjoint(self._plan.views):
                 work.add(done)
@@ -295,12 +301,16 @@ class Shard(LocalEngine):
 
     def _take(self, rows: Mapping[str, Iterable[Codes]]) -> None:
         for name, pieces in rows.items():
-            table = self._now.tables[name]
-            with self._bounded(name):
-                for codes in pieces:
-                    table.stage(codes, insert=True)
-                table.settle()
-                table.accept()
+            self.hold(name, ((True, codes) for codes in pieces))
+
+    def hold(self, name: str, pieces: Iterable[tuple[bool, Codes]]) -> None:
+        """Rows come into a relation of the part, or go, in turn: as its accepted state."""
+        table = self._now.tables[name]
+        with self._bounded(name):
+            for insert, codes in pieces:
+                table.stage(codes, insert=insert)
+            table.settle()
+            table.accept()
 
     def forget(self) -> None:
         """Undo the open change, then let go of the part."""
@@ -309,18 +319,32 @@ class Shard(LocalEngine):
         self.propagate()
         self.accept()
 
-    def advance(self, rows: Mapping[str, Iterable[Codes]], heads: Mapping[str, str]) -> dict[str, tuple[Codes, Codes]]:
-        """Take rows into the views: for each view those that were not there, and the heads that follow from them. The
-        heads are not kept: most of them are rows of other parts."""
-        for view, pieces in rows.items():
+    def advance(
+        self, rows: Mapping[str, Iterable[Codes]], known: Mapping[str, str], driving: Mapping[str, str],
+        heads: Mapping[str, str],
+    ) -> dict[str, tuple[Codes, Codes]]:  # fmt: skip
+        """Take rows of views into what is known: for each view those that were not, and the heads that follow from
+        them. The heads are not kept: most of them are rows of other parts."""
+        came = {view: self._added(known[view], pieces) for view, pieces in rows.items()}
+        for view, codes in came.items():
+            self._stage_codes(driving[view], codes, insert=True)
+        try:
+            self.propagate()
+            tables = self._now.tables
+            return {view: (codes, tables[heads[view]].listed(T_INS)) for view, codes in came.items()}
+        finally:
+            self.rollback()
+
+    def _added(self, name: str, pieces: Iterable[Codes]) -> Codes:
+        """The rows that were not in the relation; now they are."""
+        table = self._now.tables[name]
+        with self._bounded(name):
             for codes in pieces:
-                self._stage_codes(view, codes, insert=True)
-        self.propagate()
-        tables = self._now.tables
-        found = {view: (tables[view].listed(T_INS), tables[head].listed(T_INS)) for view, head in heads.items()}
-        self.rollback()
-        self._take({view: [came] for view, (came, _) in found.items()})
-        return found
+                table.stage(codes, insert=True)
+            table.settle()
+        added = table.listed(T_INS)
+        table.accept()
+        return added
 
     def text(self, code: int) -> str:
         return self._codec.dictionary.values[code]
@@ -402,17 +426,16 @@ S = TypeVar("S", bound=Shard)
 
 
 @contextmanager
-def kept_shard(plan: ShardPlan, shared: Mapping[str, SharedRelation], part: str = "") -> Iterator[Shard]:
+def kept_shard(plan: ShardPlan, shared: Mapping[str, SharedRelation]) -> Iterator[Shard]:
     """The engine of a part of a recursion, as `kept_as` keeps it."""
-    with kept_as(Shard, plan, shared, part) as shard:
+    with kept_as(Shard, plan, shared) as shard:
         yield shard
 
 
 @contextmanager
-def kept_as(make: type[S], plan: ShardPlan, shared: Mapping[str, SharedRelation], part: str = "") -> Iterator[S]:
-    """The engine with the shared relations in their state; kept for the next task of this part, if there is one, unless
-    the task fails."""
-    key = (plan.key, part, *(state.origin for _, state in sorted(shared.items())))
+def kept_as(make: type[S], plan: ShardPlan, shared: Mapping[str, SharedRelation]) -> Iterator[S]:
+    """The engine with the shared relations in their state; kept for the next task, unless this one fails."""
+    key = (plan.key, *(state.origin for _, state in sorted(shared.items())))
     kept = _KEPT.pop(key, None)
     shard = kept if isinstance(kept, make) else make(plan)
     try:

@@ -33,7 +33,8 @@ class PartFiles:
     def __init__(self, folders: Sequence[Path], members: Sequence[Sequence[Type]]) -> None:
         self._folders, self._members = folders, members
         self._writers: dict[int, pq.ParquetWriter] = {}
-        self._listed: dict[int, tuple[str, int]] = {}
+        self.written: dict[int, tuple[str, int]] = {}
+        """The file of each set and its rows; it is whole once all is closed."""
 
     def write(self, member: int, columns: Sequence[pa.Array]) -> None:
         schema = arrow_schema_for_spark(self._members[member])
@@ -41,15 +42,15 @@ class PartFiles:
         if member not in self._writers:
             name = f"part-{uuid.uuid4().hex}.parquet"
             self._writers[member] = pq.ParquetWriter(self._folders[member] / name, schema)
-            self._listed[member] = name, 0
+            self.written[member] = name, 0
         self._writers[member].write_batch(batch)
-        name, count = self._listed[member]
-        self._listed[member] = name, count + batch.num_rows
+        name, count = self.written[member]
+        self.written[member] = name, count + batch.num_rows
 
     def listed(self) -> pa.RecordBatch:
         """The list of the files, which are whole now."""
         self.close()
-        return _list([(member, name, count) for member, (name, count) in self._listed.items()])
+        return _list([(member, name, count) for member, (name, count) in self.written.items()])
 
     def close(self) -> None:
         for writer in self._writers.values():
@@ -63,9 +64,14 @@ def listing(files: PartFiles, write: Callable[[PartFiles], None]) -> pa.RecordBa
         write(files)
         return files.listed()
     except BudgetExceeded:
-        return _list([(GAVE_UP, "", 0)])
+        return instead(GAVE_UP)
     finally:
         files.close()
+
+
+def instead(reason: int) -> pa.RecordBatch:
+    """The list of a part that has no files, for a reason."""
+    return _list([(reason, "", 0)])
 
 
 def _list(rows: Sequence[Row]) -> pa.RecordBatch:

@@ -73,7 +73,7 @@ def shard_plan(key: str, found: Decomposition, places: Mapping[Span, str], limit
     pivots = {
         **found.pivots,
         **found.split,
-        **{seed: found.pivots[v] for v, seed in found.seeds.items() if found.pivots},
+        **{seed: found.pivots[v] for v, seed in found.seeds.items()},
     }
     return ShardPlan(
         key, found.views, found.seeds, tuple(found.split), found.shared, pivots, compile_program(below),

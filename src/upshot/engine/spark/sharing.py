@@ -95,7 +95,7 @@ class Sharing:
             return known.relation
         files: list[Path] = []
         overlay: list[Path] = []
-        if known is not None and known.same_base(contents):
+        if known is not None and known.contents.same_base(contents):
             origin, base, files = known.relation.origin, known.relation.base, known.base_files
         else:
             origin, base = f"{name}-{next(_numbers)}", tuple(self._parts_of(contents, files))
@@ -147,11 +147,6 @@ class _Described:
     relation: SharedRelation
     base_files: list[Path]
     overlay_files: list[Path]
-
-    def same_base(self, contents: Contents) -> bool:
-        """Whether the contents differ from those described by changes in the driver only."""
-        mine = self.contents
-        return mine.below is contents.below and mine.minus is contents.minus and mine.files is contents.files
 
     def files(self) -> Iterator[Path]:
         yield from self.base_files

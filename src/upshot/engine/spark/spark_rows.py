@@ -47,6 +47,16 @@ class SparkRows:
             return local.rows
         return rows_from_spark(self._fetched(), self.schema.types)
 
+    def some(self, count: int) -> list[Row]:
+        """Any so many rows; the others are not fetched."""
+        if self._is_here or self._table is not None:
+            return self.tuples()[:count]
+        try:
+            table = self._open().frame(self._session, framed(self.schema.types)).limit(count).toArrow()
+        except Exception as error:
+            raise translated(error) from error
+        return rows_from_spark(table, self.schema.types)
+
     def arrow(self) -> pa.Table:
         return table_from_spark(self._fetched(), self.schema)
 

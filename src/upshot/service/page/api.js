@@ -25,10 +25,19 @@ export async function ask(path, { method = "GET", body, signal } = {}) {
     throw new Problem(0, { code: "unreachable", message: "the server cannot be reached", help: "is it still running?" });
   }
   if (answer.status === 204) return null;
-  const found = await answer.json().catch(() => null);
+  const found = await answer.text().then(parse).catch(() => null);
   if (answer.ok) return found;
   const error = found?.error ?? { code: "unknown", message: `the server answered ${answer.status}` };
   throw new Problem(answer.status, error);
 }
+
+// Whole numbers that JavaScript would round stay exact, here and on the way back.
+export function parse(text) {
+  return JSON.parse(text, (key, value, context) => (typeof value === "number" && /^-?\d+$/.test(context?.source ?? "") && !Number.isSafeInteger(value) ? BigInt(context.source) : value));
+}
+
+BigInt.prototype.toJSON = function exact() {
+  return JSON.rawJSON ? JSON.rawJSON(this.toString()) : this.toString();
+};
 
 export const path = (...parts) => parts.map(encodeURIComponent).join("/");

@@ -3,7 +3,7 @@
 import { ask } from "./api.js";
 import { h, show, value, number, plural, empty, problem, tell } from "./dom.js";
 
-const SHOWN = 50;
+export const SHOWN = 50;
 
 export async function changeSection(place, state) {
   const bases = state.relations.filter((each) => each.writable);
@@ -64,16 +64,26 @@ export async function changeSection(place, state) {
   return { refresh() {}, close() {} };
 }
 
-function cell(text, type) {
+export function cell(text, type) {
   const kind = type.replace("?", "");
   if (text === "" && (type.endsWith("?") || kind !== "symbol")) return null;
   if (kind === "boolean" && ["true", "false"].includes(text)) return text === "true";
-  // Numbers beyond 2^53 would be rounded here; the server reads them from text as exactly.
-  if (["number", "unsigned", "float"].includes(kind) && text.trim() !== "" && Number.isFinite(Number(text)) && (kind === "float" || Number.isSafeInteger(Number(text)))) return Number(text);
+  if (["number", "unsigned"].includes(kind) && /^\s*-?\d+\s*$/.test(text)) return Number.isSafeInteger(Number(text)) ? Number(text) : BigInt(text.trim());
+  if (kind === "float" && text.trim() !== "" && Number.isFinite(Number(text))) return Number(text);
   return text;
 }
 
-function effects(found) {
+const SHAPES = { number: /^\s*-?\d+\s*$/, unsigned: /^\s*\d+\s*$/, boolean: /^(true|false)$/, date: /^\d{4}-\d\d-\d\d$/, decimal: /^\s*-?\d+(\.\d+)?\s*$/, float: /^\s*(-?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|NaN|-?Infinity)\s*$/i };
+
+/* What is wrong with a text as a value of a column, in words; nothing if it may do. */
+export function misfit(text, column) {
+  const kind = column.type.replace("?", "").replace(/\(.*/, "");
+  if (cell(text, column.type) === null) return column.type.endsWith("?") ? "" : `${column.name} is blank, and has to be a ${kind}`;
+  if (kind in SHAPES && !SHAPES[kind].test(text)) return `“${text}” is no ${kind}, which ${column.name} has to be`;
+  return "";
+}
+
+export function effects(found) {
   const changes = Object.entries(found.changes);
   return [
     witnesses(found.violations),
@@ -91,7 +101,7 @@ function listing(change) {
   rows.length > SHOWN ? h("p", { class: "faint" }, ` and ${number(rows.length - SHOWN)} more`) : null);
 }
 
-function witnesses(violations) {
+export function witnesses(violations) {
   const found = Object.entries(violations ?? {});
   if (!found.length) return null;
   return found.map(([name, rows]) => h("div", { class: "problem" }, h("b", {}, `violates ${name}`), ": ",

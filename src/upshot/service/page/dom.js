@@ -28,11 +28,12 @@ export const byId = (id) => document.getElementById(id);
 
 export function value(cell) {
   if (cell === null) return "NULL";
+  if (cell?.placeholder) return cell.placeholder;
   return typeof cell === "string" ? cell : JSON.stringify(cell);
 }
 
 export function fact(name, row) {
-  return `${name}(${row.map((cell) => (cell === null ? "NULL" : JSON.stringify(cell))).join(", ")})`;
+  return `${name}(${row.map((cell) => (cell === null || cell.placeholder ? value(cell) : JSON.stringify(cell))).join(", ")})`;
 }
 
 export const number = (n) => Number(n).toLocaleString("en");
@@ -64,13 +65,14 @@ export function openDialog(title, ...children) {
   return dialog;
 }
 
-// A row or box that is opened by a click or by Enter. Enter is taken away, or the button that gets the focus would have it.
-export const opens = (open) => ({
+// A row or box that is opened by a click or by Enter, or does more by other keys. The key is taken away, or what gets the focus would have it.
+export const opens = (open, more = {}) => ({
   tabindex: 0,
   onclick: open,
   onkeydown: (event) => {
-    if (event.key !== "Enter") return;
+    const deed = event.key === "Enter" ? open : more[event.key];
+    if (!deed || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    open();
+    deed();
   },
 });

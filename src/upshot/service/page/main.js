@@ -1,13 +1,14 @@
 // Which section is open, what is known of the program, keys and theme.
 
-import { ask } from "./api.js";
+import { ask, parse } from "./api.js";
 import { h, show, byId, number, openDialog, tell } from "./dom.js";
 import { loadNetwork, networkSection } from "./network.js";
 import { viewSection } from "./table.js";
 import { changeSection } from "./change.js";
+import { optionsSection } from "./options.js";
 import { constraintsSection, rulesSection } from "./panels.js";
 
-const TABS = [["#/", "Network", "1"], ["#/change", "Change", "2"], ["#/constraints", "Constraints", "3"], ["#/rules", "Rules", "4"]];
+const TABS = [["#/", "Network", "1"], ["#/change", "Change", "2"], ["#/options", "Options", "3"], ["#/constraints", "Constraints", "4"], ["#/rules", "Rules", "5"]];
 const ROLES = [["base", "Base relations"], ["view", "Views"], ["constraint", "Constraints"]];
 
 const state = {
@@ -65,7 +66,7 @@ function listen() {
   let broken = false;
   source.addEventListener("open", () => { live(true); if (broken) start(); });
   source.addEventListener("error", () => { broken = true; live(false); });
-  source.addEventListener("commit", (event) => committed(JSON.parse(event.data)));
+  source.addEventListener("commit", (event) => committed(parse(event.data)));
   source.addEventListener("lost", start);
   live(false);
 }
@@ -117,19 +118,19 @@ async function route() {
   const mine = (turn += 1);
   open.close();
   open = { refresh() {}, close() {} };
-  const [, section = "", name, mode] = (location.hash || "#/").split("/").map(decodeURIComponent);
+  const [, section = "", name, mode, row] = (location.hash || "#/").split("/").map(decodeURIComponent);
   show(byId("tabs"), TABS.map(([target, words, key]) => h("a", { href: target, title: `key ${key}`, "aria-current": target === `#/${section}` ? "page" : null }, words)));
   sidebar();
   const place = h("div", {});
   show(byId("main"), place);
-  const made = { "": networkSection, change: changeSection, constraints: constraintsSection, rules: rulesSection }[section];
+  const made = { "": networkSection, change: changeSection, options: (...given) => optionsSection(...given, { sign: name, name: mode, row }), constraints: constraintsSection, rules: rulesSection }[section];
   const opened = section === "view" ? await viewSection(place, state, name, mode === "graph" ? "graph" : "table") : await (made ?? networkSection)(place, state);
   if (mine === turn) open = opened;
   else opened.close();
-  document.title = name ? `${name} – Upshot` : "Upshot";
+  document.title = name && section === "view" ? `${name} – Upshot` : "Upshot";
 }
 
-const KEYS = [["1 – 4", "network, change, constraints, rules"], ["/", "find a relation"], ["j, k", "next row, row before"], ["Enter", "why is this row there?"], ["t", "light or dark"], ["?", "these keys"], ["Esc", "close"]];
+const KEYS = [["1 – 5", "network, change, options, constraints, rules"], ["/", "find a relation"], ["j, k", "next row, row before"], ["Enter", "why is this row there?"], ["x", "remove this row: how?"], ["t", "light or dark"], ["?", "these keys"], ["Esc", "close"]];
 
 function keys(event) {
   if (event.target.matches("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey || byId("dialog").open) return;

@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { h, show, value, number, plural, empty, problem, opens } from "./dom.js";
-import { why } from "./why.js";
+import { why, wishAddress } from "./why.js";
 
 export function constraintsSection(place) {
   return panel(place, "Constraints", "What must never be true, and the rows that make it true all the same.", async () => {
@@ -10,7 +10,8 @@ export function constraintsSection(place) {
     if (!constraints.length) return empty("The program has no constraint that you may read. ", h("code", {}, ".deny name(X) :- …"), " makes one.");
     return constraints.map((each) => h("div", { class: "card" },
       h("h3", {}, h("a", { href: `#/view/${encodeURIComponent(each.name)}` }, each.name), h("span", { class: "tag" }, each.policy),
-        h("span", { class: `tag ${each.count ? "bad" : "good"}` }, each.count ? plural(each.count, "witness", "witnesses") : "holds")),
+        h("span", { class: `tag ${each.count ? "bad" : "good"}` }, each.count ? plural(each.count, "witness", "witnesses") : "holds"),
+        each.count ? h("a", { href: wishAddress("repair", each.name) }, "repair: how?") : null),
       each.witnesses.length ? h("div", { class: "scroll" }, h("table", {}, h("tbody", {}, each.witnesses.map((row) => witness(each, row))))) : null,
       each.count > each.witnesses.length ? h("p", { class: "faint" }, `and ${number(each.count - each.witnesses.length)} more`) : null));
   });

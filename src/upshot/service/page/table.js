@@ -1,9 +1,9 @@
 // A relation as a table: a page of its rows, what came and went marked as it happens.
 
-import { ask, path } from "./api.js";
+import { ask, parse, path } from "./api.js";
 import { h, show, value, number, plural, empty, problem, opens } from "./dom.js";
 import { graphOf } from "./graph.js";
-import { why } from "./why.js";
+import { why, wishAddress } from "./why.js";
 
 const PAGE = 200;
 const LATEST = 60;
@@ -55,7 +55,13 @@ class Section {
       this.error = error;
     }
     this.draw();
-    if (!this.error && this.state.subscribes) this.listen();
+    if (!this.error && this.state.subscribes && !this.unfollowed()) this.listen();
+  }
+
+  // Why nobody can follow it: then its rows are read again after each commit. A part may be followed where the whole is not.
+  unfollowed() {
+    const why = this.relation.unfollowed;
+    return why && !(this.where && why.code === "not-reported") ? why : null;
   }
 
   listen() {
@@ -63,7 +69,7 @@ class Section {
     const params = new URLSearchParams({ since: this.version });
     if (this.where) params.set("where", this.where);
     this.source = new EventSource(`views/${path(this.relation.name)}/changes?${params}`);
-    this.source.addEventListener("change", (event) => this.changed(JSON.parse(event.data)));
+    this.source.addEventListener("change", (event) => this.changed(parse(event.data)));
     this.source.addEventListener("snapshot", () => this.load(this.after));
   }
 
@@ -105,6 +111,11 @@ class Section {
   }
 
   refresh() {
+    this.counts();
+    if (this.unfollowed() && this.state.version > this.version) this.load(this.after);
+  }
+
+  counts() {
     const size = this.state.size(this.relation);
     show(this.count, this.relation.stored === false ? "not stored: rows are derived when asked for" : plural(size, "row"));
   }
@@ -117,9 +128,11 @@ class Section {
     show(this.place,
       h("h1", {}, name, " ", h("span", { class: "tag" }, role)),
       h("p", { class: "faint mono" }, columns.map((each) => `${each.name}: ${each.type}`).join(", ")),
-      h("div", { class: "tools" }, columns.length === 2 ? [tab("table", "Table"), tab("graph", "Graph")] : null, choose, h("span", { class: "grow" }), this.count),
+      h("div", { class: "tools" }, columns.length === 2 ? [tab("table", "Table"), tab("graph", "Graph")] : null, choose,
+        role === "constraint" ? null : h("a", { href: wishAddress("insert", name) }, "make a row true or false…"), h("span", { class: "grow" }), this.count),
+      this.unfollowed() && this.state.subscribes ? h("p", { class: "tag warn", id: "unfollowed", title: this.unfollowed().help }, `${this.unfollowed().message}. It is read again after each commit.`) : null,
       this.strip, this.body);
-    this.refresh();
+    this.counts();
     this.drawBody();
   }
 
@@ -135,7 +148,8 @@ class Section {
     const rows = this.rows.map((row) => {
       const mark = this.marks.get(JSON.stringify(row))?.sign ?? "";
       const open = () => why(this.relation, row, mark === "gone");
-      return h("tr", { class: `row ${mark}`, title: "why? (Enter)", ...opens(open) },
+      const ways = () => { location.hash = wishAddress(mark === "gone" ? "insert" : "delete", this.relation.name, row); };
+      return h("tr", { class: `row ${mark}`, title: mark === "gone" ? "bring it back: how? (x)" : "why? (Enter) · remove it: how? (x)", ...opens(open, { x: ways }) },
         h("td", { class: "sign" }, mark === "come" ? "+" : mark === "gone" ? "−" : ""),
         row.map((cell) => h("td", { class: cell === null ? "null" : null }, value(cell))));
     });

@@ -1,0 +1,202 @@
+"""Realisations, as a service answers: base changes that bring about what was asked for, and all that they do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, overload
+
+from upshot.client.outcomes import Facts, Relations, json_value, transaction_body
+from upshot.client.relations import Row, read_version
+from upshot.client.trouble import unexpected
+from upshot.core.errors import UsageError
+from upshot.core.json_values import Misfit, json_reader
+from upshot.core.schema import Schema
+from upshot.core.search_bounds import Bounds
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Placeholder:
+    """Some new value, of a type, that is filled in when the realisation is applied."""
+
+    name: str
+    type: str
+
+    def __repr__(self) -> str:
+        """As it stands in rows: `?1`."""
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """The rows of one relation that would come and go; a `Placeholder` stands for a new value."""
+
+    inserted: tuple[Row, ...]
+    deleted: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Realization:
+    """`insert` and `delete` are rows by base relation, in which a `Placeholder` stands for some new value; `conditions`
+    are what built-ins demand of those. `changes` and `violations` are what it would do to all that the token may read,
+    `side_effects` how many rows of views would change that were not asked for. `expect` is what was asked for."""
+
+    insert: Mapping[str, tuple[Row, ...]]
+    delete: Mapping[str, tuple[Row, ...]]
+    cost: float
+    side_effects: int
+    placeholders: tuple[Placeholder, ...]
+    conditions: tuple[str, ...]
+    changes: Mapping[str, RowChange]
+    violations: Mapping[str, tuple[Row, ...]]
+    expect: Mapping[str, Mapping[str, tuple[Row, ...]]]
+    version: int
+
+    def filled(self, values: Mapping[str, Any]) -> tuple[Facts, Facts]:
+        """The insertions and deletions with values for the placeholders, by name with `?` or without."""
+        if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
+            words = "`values` is a dict of values by placeholder"
+            raise UsageError(words, code="wrong-argument", help='as in `client.apply(realization, {"?1": …})`')
+        given = {f"?{name.lstrip('?')}": value for name, value in values.items()}
+        known = [each.name for each in self.placeholders]
+        for name in given:
+            if name not in known:
+                raise UsageError(f"the realisation has no placeholder `{name}`", code="wrong-argument")
+        if missing := [name for name in known if name not in given]:
+            words = f"the realisation leaves {', '.join(f'`{name}`' for name in missing)} open"
+            hint = f'say which new value is meant: `client.apply(realization, {{"{missing[0]}": …}})`'
+            raise UsageError(words, code="placeholder-open", help=hint)
+        insert = {
+            name: [
+                tuple(given[value.name] if isinstance(value, Placeholder) else value for value in row) for row in rows
+            ]
+            for name, rows in self.insert.items()
+        }
+        return insert, self.delete
+
+
+class Realizations(Sequence[Realization]):
+    """The realisations of a request at one `version`, the cheapest first. `status` is `all` if these are all there are,
+    `more` if there may be others, `bounds reached`, `none exists` or `only through frozen`; `reason` says it in
+    words."""
+
+    def __init__(self, found: Sequence[Realization], version: int, status: str, reason: str) -> None:
+        self._found = tuple(found)
+        self.version, self.status, self.reason = version, status, reason
+
+    @overload
+    def __getitem__(self, place: int) -> Realization: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Realization]: ...
+
+    def __getitem__(self, place: int | slice) -> Realization | Sequence[Realization]:
+        return self._found[place]
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __iter__(self) -> Iterator[Realization]:
+        return iter(self._found)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} realisations at version {self.version}: {self.reason}>"
+
+
+def filled(realization: Any, values: Any) -> tuple[Facts, Facts]:
+    """What is committed of a realisation with these values for its placeholders."""
+    if not isinstance(realization, Realization):
+        hint = "take one of those of `client.realize`"
+        raise UsageError("this is no realisation", code="wrong-argument", help=hint)
+    return realization.filled({} if values is None else values)
+
+
+def realizations_body(
+    insert: Facts | None,
+    delete: Facts | None,
+    frozen: Any,
+    cost: Any,
+    bounds: Any,
+) -> dict[str, Any]:
+    """What `POST /realizations` is sent of these."""
+    body = transaction_body({"insert": insert, "delete": delete})
+    names = [frozen] if isinstance(frozen, str) else frozen
+    if isinstance(names, Mapping) or not isinstance(names, Iterable):
+        hint = 'as in frozen=["granted", "+member"]'
+        raise UsageError("`frozen` is a list of base relations", code="wrong-argument", help=hint)
+    if cost is not None and not isinstance(cost, Mapping):
+        hint = 'as in cost={"-granted": 5}'
+        raise UsageError("`cost` is a dict of prices by base relation", code="wrong-argument", help=hint)
+    return body | {"frozen": list(names), "cost": dict(cost or {}), "bounds": _sent_bounds(bounds)}
+
+
+def _sent_bounds(bounds: Any) -> dict[str, Any]:
+    """Bounds as they are sent: of an `upshot.Bounds` what is not as it is unless told, which the service knows."""
+    if isinstance(bounds, Bounds):
+        usual = Bounds()
+        given = {each.name: getattr(bounds, each.name) for each in fields(Bounds)}
+        bounds = {name: value for name, value in given.items() if value != getattr(usual, name)}
+    elif bounds is not None and not isinstance(bounds, Mapping):
+        hint = "as in bounds=upshot.Bounds(seconds=2)"
+        raise UsageError("`bounds` are given as `upshot.Bounds`, or a dict", code="wrong-argument", help=hint)
+    sent = dict(bounds or {})
+    if "constants" in sent:
+        sent["constants"] = [json_value(each, "a value of `constants`") for each in sent["constants"]]
+    if sent.get("seconds") == math.inf:
+        # The service has a bound of its own.
+        del sent["seconds"]
+    return sent
+
+
+def read_realizations(content: Mapping[str, Any], relations: Relations) -> Realizations:
+    """What `POST /realizations` answers with. `KeyError` if a relation is not among those known, `Misfit` if its
+    columns are others."""
+    version, request = read_version(content), content.get("request")
+    if not isinstance(request, dict) or not isinstance(content.get("realizations"), list):
+        raise unexpected("realisations without what was asked for")
+    expect = {part: _facts(request.get(part), relations, {}) for part in ("insert", "delete")}
+    ways = [_way(each, relations, expect, version) for each in content["realizations"]]
+    return Realizations(ways, version, str(content.get("status")), str(content.get("reason")))
+
+
+def _way(
+    content: Any, relations: Relations, expect: Mapping[str, Mapping[str, tuple[Row, ...]]], version: int
+) -> Realization:
+    if not isinstance(content, dict):
+        raise unexpected("a realisation that is no object")
+    new = {name: Placeholder(name, str(type)) for name, type in (content.get("placeholders") or {}).items()}
+    return Realization(
+        _facts(content.get("insert"), relations, new),
+        _facts(content.get("delete"), relations, new),
+        content.get("cost", 0),
+        int(content.get("side_effects", 0)),
+        tuple(new.values()),
+        tuple(map(str, content.get("conditions") or ())),
+        {
+            name: RowChange(
+                _rows(relations[name], parts.get("insert"), new), _rows(relations[name], parts.get("delete"), new)
+            )
+            for name, parts in (content.get("changes") or {}).items()
+        },
+        _facts(content.get("violations"), relations, new),
+        expect,
+        version,
+    )
+
+
+def _facts(content: Any, relations: Relations, new: Mapping[str, Placeholder]) -> dict[str, tuple[Row, ...]]:
+    return {name: _rows(relations[name], rows, new) for name, rows in (content or {}).items()}
+
+
+def _rows(schema: Schema, rows: Any, new: Mapping[str, Placeholder]) -> tuple[Row, ...]:
+    readers = [json_reader(column.type) for column in schema.columns]
+    if not isinstance(rows, list) or any(not isinstance(row, list) or len(row) != len(readers) for row in rows):
+        raise Misfit(f"rows of `{schema.name}` are lists of {len(readers)} values", "wrong-row")
+    return tuple(
+        tuple(
+            new[value["placeholder"]] if isinstance(value, dict) else read(value)
+            for read, value in zip(readers, row, strict=True)
+        )
+        for row in rows
+    )

@@ -1,0 +1,62 @@
+"""Where a search for realisations ends that has not ended by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from upshot.core.errors import UsageError
+from upshot.core.json_values import to_json
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Where a search ends that has not ended by itself.
+
+    `rounds`: how often one branch may ask downwards and propagate upwards. `new_constants`: how many values that do
+    not occur yet one realisation may need. `size`: how many base changes it may have. `seconds`: how long all of
+    it may take. `constants` are tried wherever any value would do, beside those of the columns in question.
+    """
+
+    rounds: int = 40
+    new_constants: int = 2
+    size: int | None = None
+    seconds: float = 10.0
+    constants: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        """`UsageError` at once if one of them is no bound: a search would meet it late, or never."""
+        _require_whole("rounds", self.rounds)
+        _require_whole("new_constants", self.new_constants)
+        if self.size is not None:
+            _require_whole("size", self.size)
+        seconds: object = self.seconds
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+            raise _wrong("seconds", "a number from 0 on", seconds, "seconds=2.5")
+        object.__setattr__(self, "constants", _values(self.constants))
+
+
+def _require_whole(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise _wrong(name, "a whole number from 0 on", value, f"{name}=3")
+
+
+def _values(given: object) -> tuple[Any, ...]:
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise _wrong("constants", "a list of values", given, 'constants=["ops", 7]')
+    found = tuple(given)
+    for value in found:
+        try:
+            to_json(value)
+        except TypeError:
+            raise _wrong(
+                "constants", "a list of values that a column can hold", value, 'constants=["ops", 7]'
+            ) from None
+    return found
+
+
+def _wrong(name: str, wanted: str, given: object, example: str) -> UsageError:
+    shown = repr(given)
+    words = f"`{name}` of the bounds is {wanted}, not {shown if len(shown) <= 60 else type(given).__name__}"
+    return UsageError(words, code="wrong-argument", help=f"as in upshot.Bounds({example})")

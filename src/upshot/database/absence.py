@@ -1,0 +1,156 @@
+"""A row that is not there: how near rules come to it, and what would bring it about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from upshot.core.errors import Error, UsageError
+from upshot.database.placement import placement_of
+from upshot.database.realization import Realization
+from upshot.database.realize import ALL, BOUNDED, NONE, OPEN, Realizations
+from upshot.database.search_arguments import bounds_of, limit_of, preferences_of
+from upshot.database.state import State
+from upshot.reasons.failure import FIX, FIXES, Failure
+from upshot.revise.request import Bounds, Key, Request
+
+SHOWN = 3
+"""Realisations that are shown with the rules."""
+SECONDS, SECONDS_ON_SPARK = 2.0, 30.0
+"""How long they are looked for."""
+NAMED = 2
+"""Changes of views beside the one asked about that are named; of more only their number is told."""
+
+
+class Fixing:
+    """Looks for what would bring a row about, in the state in which it was found missing."""
+
+    def __init__(self, state: State, key: Key) -> None:
+        self._state, self._key, self._version = state, key, state.version
+        self._told: dict[tuple[int, float | None], Failure] = {}
+
+    def ways(
+        self, limit: int | None, frozen: Iterable[str], cost: Mapping[str, float] | None, bounds: Bounds | None
+    ) -> Realizations:
+        state = self._state
+        state.open()
+        if state.is_read_here:
+            message = "cannot look for realisations inside a `with db.reading()` block"
+            raise UsageError(message, code="transaction-open", help="end the block first")
+        if self._key[0] not in state.schemas:
+            message = "this is the condition of a rule, and no row is asked for there"
+            raise UsageError(message, code="wrong-argument", help="ask about the relations that it reads")
+        if state.version != self._version:
+            message = "the database has changed since this was asked"
+            raise UsageError(message, code="state-changed", help="ask `why_not` again")
+        request = Request(frozenset([self._key]), frozenset())
+        preferences = preferences_of(state, frozen, cost)
+        return Realizations(state, request, preferences, bounds_of(bounds), limit=limit_of(limit))
+
+    def told(self, count: int, seconds: float | None) -> Failure:
+        """The first of them as a part of the answer; looked for once."""
+        if (count, seconds) not in self._told:
+            try:
+                self._told[count, seconds] = self._found(count, seconds)
+            except Error as error:
+                # Whoever only prints an answer is told why there is nothing more to it, and not stopped.
+                return Failure(FIXES, "would be there with", note=f"not looked for: {error.message}")
+        return self._told[count, seconds]
+
+    def _found(self, count: int, seconds: float | None) -> Failure:
+        if seconds is None:
+            seconds = SECONDS if placement_of(self._state.engine).engine == "local" else SECONDS_ON_SPARK
+        constraint = self._state.compiled.checked.constraints.get(self._key[0])
+        if constraint is not None and constraint.on_violation == "reject":
+            note = f"`{self._key[0]}` is a constraint: a transaction that makes this row true is rejected"
+            return Failure(FIXES, "would be rejected", note=note, details={"status": NONE, "reason": note})
+        ways = self.ways(count, (), {}, Bounds(seconds=seconds))
+        found = tuple(map(_fix, ways))
+        details = {"status": ways.status, "reason": ways.reason}
+        if not found:
+            words = "no base changes were found" if ways.status == BOUNDED else "no base changes would bring it about"
+            reason = ways.reason.removeprefix("none found ").removeprefix("none exists: ")
+            return Failure(FIXES, words, note=reason, details=details)
+        words = ways.reason
+        if ways.status == ALL:
+            words = "the only way" if len(found) == 1 else f"all {len(found)} ways"
+        elif ways.status == OPEN:
+            words = f"the first {len(found)}; there may be more" if len(found) > 1 else "the first; there may be more"
+        return Failure(FIXES, "would be there with", parts=found, note=words, details=details)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Absence(Failure):
+    """Why a row is not there, over the rules that could derive it, and what would bring it about: as text, JSON or a
+    picture, the first `fixes` realisations come with the rules. They are looked for then, for at most so many
+    `seconds` (2, and 30 on Spark, unless told), in the state that the answer is about."""
+
+    fixing: Fixing | None = None
+
+    def __repr__(self) -> str:
+        return Failure.__repr__(self)
+
+    def fixes(
+        self,
+        limit: int | None = None,
+        *,
+        frozen: Iterable[str] = (),
+        cost: Mapping[str, float] | None = None,
+        bounds: Bounds | None = None,
+    ) -> Realizations:
+        """The realisations that would bring the row about, as `db.realize` gives them: each found when it is asked
+        for, and `db.apply` commits one."""
+        assert self.fixing is not None, "made by `of`"
+        return self.fixing.ways(limit, frozen, cost, bounds)
+
+    def told(self, fixes: int = SHOWN, seconds: float | None = None) -> Failure:
+        """The answer with the first realisations as its last part."""
+        if isinstance(fixes, bool) or not isinstance(fixes, int) or fixes < 0:
+            message = "`fixes` is how many realisations are shown, a whole number from 0 on"
+            raise UsageError(message, code="wrong-argument", help="as in fixes=3; `.fixes()` gives them")
+        if seconds is not None and (
+            isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0
+        ):
+            message = "`seconds` is how long they are looked for, a number from 0 on"
+            raise UsageError(message, code="wrong-argument", help="as in seconds=10")
+        plain = Failure(**{each.name: getattr(self, each.name) for each in fields(Failure)})
+        if not fixes or self.fixing is None:
+            return plain
+        return replace(plain, parts=(*self.parts, self.fixing.told(fixes, seconds)))
+
+    def text(self, *, depth: int | None = None, fixes: int = SHOWN, seconds: float | None = None) -> str:
+        """The tree as indented text, to a depth if told."""
+        return self.told(fixes, seconds).text(depth=depth)
+
+    def json(self, *, fixes: int = SHOWN, seconds: float | None = None) -> str:
+        """The tree as JSON."""
+        return self.told(fixes, seconds).json()
+
+    def as_dict(self, *, fixes: int = SHOWN, seconds: float | None = None) -> dict[str, Any]:
+        """The tree as what JSON can hold."""
+        return self.told(fixes, seconds).as_dict()
+
+    def svg(self, *, fixes: int = SHOWN, seconds: float | None = None) -> str:
+        """The tree as an SVG document."""
+        return self.told(fixes, seconds).svg()
+
+
+def absence(failure: Failure, state: State, key: Key) -> Absence:
+    """The answer about a row that is not there, with a way to look for what would bring it about."""
+    kept = {each.name: getattr(failure, each.name) for each in fields(Failure)}
+    return Absence(**kept, fixing=Fixing(state, key))
+
+
+def _fix(way: Realization) -> Failure:
+    """One realisation on a line: its base changes, and what there is to say about them."""
+    notes = [f"{each.name} is some new {each.type}" for each in way.placeholders]
+    notes += [f"where {condition}" for condition in way.conditions]
+    others = [f"{sign}{way.fact(name, row)}" for sign, name, row, asked in way.view_changes() if not asked]
+    if others:
+        left = len(others) - NAMED
+        more = f" and {left} more row{'s' * (left > 1)} of views" * (left > 0)
+        notes.append(f"also {', '.join(others[:NAMED])}{more}")
+    notes += [f"fires {name}" for name in dict.fromkeys(firing.rule for firing in way.effects.firings)]
+    return Failure(FIX, ", ".join(way.lines()), note="; ".join(notes), details=json.loads(way.json()))

@@ -1,0 +1,54 @@
+"""What must be so when a transaction ends, or it is undone: rows that are there, and rows that are not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from upshot.core.errors import DataError
+from upshot.database.constraints import fact
+from upshot.database.engines import Deltas
+from upshot.database.given_rows import given_rows
+from upshot.database.state import State
+from upshot.database.tried_changes import TriedChanges
+from upshot.reasons.search import one_nan
+from upshot.revise.request import Key, Request
+
+NOT_AS_EXPECTED = "not-as-expected"
+
+
+def asked_for(state: State, given: Mapping[str, Any]) -> frozenset[Key]:
+    """The rows of a request, each under the relation that holds it."""
+    found: set[Key] = set()
+    for name, rows in given.items():
+        schema = state.schema(name)
+        listed = given_rows(schema, rows)
+        if not isinstance(listed, list):
+            listed = list(zip(*(column.to_pylist() for column in listed.columns), strict=True))
+        for row in listed:
+            with state.reading() as engine:
+                engine.contains(name, row)
+            found.add((name, one_nan(row)))
+    return frozenset(found)
+
+
+class OpenChange(TriedChanges):
+    """The change that is open, after its propagation, to be asked which rows it leaves there."""
+
+    def __init__(self, state: State, deltas: Deltas) -> None:
+        super().__init__(state)
+        self._deltas = deltas
+
+
+def require(state: State, deltas: Deltas, expected: Request) -> None:
+    """`not-as-expected` if the open change leaves a row out that is to be there, or one in that is not to be."""
+    change = OpenChange(state, deltas)
+    for keys, there in ((expected.insert, True), (expected.delete, False)):
+        for key in sorted(keys, key=repr):
+            if change.holds(key) != there:
+                shown = fact(state.schemas[key[0]], key[1])
+                raise DataError(
+                    f"`{shown}` would {'not ' * there}be there",
+                    code=NOT_AS_EXPECTED,
+                    help="nothing was committed: look at the rows as they are now, and change what it takes",
+                )

@@ -1,0 +1,161 @@
+"""What a search for realisations is given, looked at before it begins: rows, preferences, bounds, new values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from upshot.core.errors import UsageError
+from upshot.core.schema import Role, Schema
+from upshot.database.changes import unknown_relation
+from upshot.database.constraints import fact
+from upshot.database.expectations import asked_for
+from upshot.database.realization import Realization
+from upshot.database.state import State
+from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Request
+
+_ROWS = 'rows by relation, as in {"closure": [(1, 3)]}'
+
+
+def request_of(state: State, insert: Any, delete: Any) -> Request:
+    """The rows that are to be there and not to be there, which do not contradict each other."""
+    parts = {"insert": insert, "delete": delete}
+    for word, given in parts.items():
+        if given is not None and not isinstance(given, Mapping):
+            message = f"`{word}` is a dict of rows by relation, not {_kind(given)}"
+            raise UsageError(message, code="wrong-argument", help=f"give {_ROWS}")
+    request = Request(asked_for(state, insert or {}), asked_for(state, delete or {}))
+    if both := request.insert & request.delete:
+        name, row = min(both, key=repr)
+        message = f"`{fact(state.compiled.checked.schemas[name], row)}` is to be there and not to be there"
+        raise UsageError(message, code="request-contradicts", help="ask for one of the two")
+    _refuse_shared_keys(state.schemas, request)
+    return request
+
+
+def require_rows(request: Request) -> Request:
+    """The request, unless it asks for nothing."""
+    if request.insert or request.delete:
+        return request
+    message = "nothing is asked for"
+    raise UsageError(message, code="empty-request", help=f"say what is to be there or not: {_ROWS}")
+
+
+def _refuse_shared_keys(schemas: Mapping[str, Schema], request: Request) -> None:
+    """`UsageError` if two rows are to be there that no relation can hold together."""
+    seen: dict[tuple[str, tuple[int, ...], tuple[Any, ...]], Key] = {}
+    for key in sorted(request.insert, key=repr):
+        name, row = key
+        schema = schemas[name]
+        for places in schema.keys:
+            other = seen.setdefault((name, tuple(places), tuple(row[place] for place in places)), key)
+            if other is not key:
+                shown = f"`{fact(schema, other[1])}` and `{fact(schema, row)}`"
+                columns = ", ".join(schema.columns[place].name for place in places)
+                message = f"{shown} cannot both be there: they share the key ({columns}) of `{name}`"
+                raise UsageError(message, code="request-contradicts", help="ask for one of the two")
+
+
+def require_base_rows(state: State, *parts: Any) -> None:
+    """`UsageError` unless these are rows of base relations: what is to be repaired is a transaction."""
+    for given in parts:
+        for name in given if isinstance(given, Mapping) else ():
+            if state.compiled.home(state.schema(name).name) is None:
+                raise UsageError(
+                    f"`{name}` is a view: a transaction changes base relations",
+                    code="not-a-base-relation",
+                    help="`db.realize`, or `upshot update`, finds the base changes for rows of views",
+                )
+
+
+def require_name(constraint: Any) -> None:
+    """`UsageError` unless this can be the name of a constraint."""
+    if constraint is not None and not isinstance(constraint, str):
+        message = f"`constraint` is the name of a constraint, not {_kind(constraint)}"
+        raise UsageError(message, code="wrong-argument", help='rows go by name: db.repairs(insert={"member": [(1,)]})')
+
+
+def limit_of(limit: Any) -> int | None:
+    """How many are to be given; None for all."""
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        message = "`limit` is a positive number, or None for all"
+        raise UsageError(message, code="wrong-argument", help="as in limit=3")
+    return limit
+
+
+def bounds_of(bounds: Any) -> Bounds:
+    """Where the search ends."""
+    if bounds is None:
+        return Bounds()
+    if not isinstance(bounds, Bounds):
+        message = f"`bounds` are given as `upshot.Bounds`, not {_kind(bounds)}"
+        raise UsageError(message, code="wrong-argument", help="as in bounds=upshot.Bounds(seconds=2)")
+    return bounds
+
+
+def preferences_of(state: State, frozen: Any, cost: Any) -> Preferences:
+    """What `frozen` and `cost` say, by the relations that keep the rows."""
+    names = (frozen,) if isinstance(frozen, str) else () if frozen is None else frozen
+    if isinstance(names, Mapping) or not isinstance(names, Iterable):
+        message = f"`frozen` is a list of base relations, not {_kind(frozen)}"
+        raise UsageError(message, code="wrong-argument", help='as in frozen=["granted", "+member"]')
+    if cost is not None and not isinstance(cost, Mapping):
+        message = f"`cost` is a dict of prices by base relation, not {_kind(cost)}"
+        raise UsageError(message, code="wrong-argument", help='as in cost={"-granted": 5}')
+    barred = {place for text in names for place in _places(state, text, "frozen")}
+    given = {text: (_places(state, text, "cost"), price) for text, price in (cost or {}).items()}
+    prices: dict[tuple[str, str], float] = {}
+    # A price for one direction counts more than one for both.
+    for text, (places, price) in sorted(given.items(), key=lambda item: item[0][:1] in (INSERT, DELETE)):
+        if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price < math.inf:
+            message = f"the cost of `{text}` is not a number from 0 on"
+            raise UsageError(message, code="wrong-argument", help='as in cost={"-granted": 5}')
+        prices |= dict.fromkeys(places, price)
+    return Preferences(frozenset(barred), prices)
+
+
+def _places(state: State, text: Any, word: str) -> list[tuple[str, str]]:
+    if not isinstance(text, str):
+        message = f"`{word}` names base relations, and {_kind(text)} is no name"
+        raise UsageError(message, code="wrong-argument", help='as in "granted", "+granted" or "-granted"')
+    signs = [text[0]] if text[:1] in (INSERT, DELETE) else [INSERT, DELETE]
+    name = text[1:] if text[:1] in (INSERT, DELETE) else text
+    changed = {each: schema for each, schema in state.schemas.items() if state.compiled.home(each) is not None}
+    if name not in state.schemas:
+        # A view would not do: only what can be changed is offered.
+        raise unknown_relation(name, {n: s for n, s in changed.items() if s.role is Role.BASE} or changed)
+    home = state.compiled.home(name)
+    if home is None:
+        message = f"`{name}` is a view: only base relations are changed"
+        raise UsageError(message, code="not-a-base-relation", help="name a base relation")
+    return [(home, sign) for sign in signs]
+
+
+def values_of(realization: Realization, values: Any) -> dict[str, Any]:
+    """A value for each placeholder, by its name."""
+    names = {each.name.lstrip("?"): each for each in realization.placeholders}
+    example = f'{{"?{next(iter(names), "1")}": …}}'
+    if values is not None and (not isinstance(values, Mapping) or not all(isinstance(each, str) for each in values)):
+        message = f"`values` is a dict of values by placeholder, not {_kind(values)}"
+        raise UsageError(message, code="wrong-argument", help=f"as in `db.apply(realization, {example})`")
+    given = {name.lstrip("?"): value for name, value in (values or {}).items()}
+    for name in given:
+        if name not in names:
+            listed = ", ".join(f"`{each.name}`" for each in realization.placeholders)
+            hint = f"it has {listed}" if listed else "it leaves nothing open: leave out the values"
+            raise UsageError(f"the realisation has no placeholder `?{name}`", code="wrong-argument", help=hint)
+    missing = [each.name for name, each in names.items() if name not in given]
+    if missing:
+        raise UsageError(
+            f"the realisation leaves {', '.join(f'`{name}`' for name in missing)} open",
+            code="placeholder-open",
+            help=f'say which new value is meant: `db.apply(realization, {{"{missing[0]}": …}})`',
+        )
+    return {f"?{name}": value for name, value in given.items()}
+
+
+def _kind(given: object) -> str:
+    """What was given instead, in a few words."""
+    shown = repr(given)
+    return f"`{shown}`" if len(shown) <= 40 else f"a {type(given).__name__}"

@@ -1,0 +1,249 @@
+"""How aggregates can come to other values: which rows of their groups go, which come.
+
+A group that must come to a value, or must not, differs in the end from what it is now in one of the rows that
+`group_steps.py` names: one branch for each. A rule that waits for aggregates takes the values that they have, if its
+comparisons allow that, or one of them has to change. Of several things to see to, one is taken up only when all that
+is decided about the rows of its group is so already; what lies lowest always can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from upshot.check.variables import variables
+from upshot.revise.branch import Branch, OpenInstance
+from upshot.revise.built_ins import UNKNOWN, Binding, determined, value_of
+from upshot.revise.folds import COUNT, Fold, Groups, group_key
+from upshot.revise.group_steps import Steps, steps
+from upshot.revise.new_rows import NewRows, Wanted
+from upshot.revise.open_instances import folded_atoms, group_of
+from upshot.revise.request import DELETE, Key, Row
+from upshot.revise.rules import ground
+from upshot.revise.spans import ANY, Spans, closed, common, is_among, point, without
+from upshot.revise.tolerance import wished
+from upshot.revise.ways import Alternatives, Ways
+from upshot.syntax.ast import Variable
+
+Group = tuple[str, Row]
+"""A view of aggregates and a group of it."""
+
+Unmet = tuple[Key, list[Alternatives] | None]
+"""What is not as it should be, and the ways on; None while something below it has to be seen to first."""
+
+
+@dataclass(slots=True)
+class Wish:
+    """What a group is to come to: one of the `exact` values if there are any, a value of `spans` and none of `barred`;
+    it `must_be` there, or may as well have no rows."""
+
+    exact: set[Any] = field(default_factory=set)
+    barred: set[Any] = field(default_factory=set)
+    avoided: Spans = ()
+    spans: Spans = ANY
+    must_be: bool = False
+
+    @property
+    def allowed(self) -> Spans:
+        allowed = self.spans
+        for value in self.exact:
+            allowed = common(allowed, (point(value),))
+        for span in (*map(point, self.barred), *self.avoided):
+            allowed = without(allowed, span)
+        return allowed
+
+    def is_met(self, value: Any) -> bool:
+        if value is None:
+            return not self.exact
+        return all(each == value for each in self.exact) and not self.bars(value)
+
+    def bars(self, value: Any) -> bool:
+        return value in self.barred or is_among(value, self.avoided)
+
+
+@dataclass(slots=True)
+class AggregateWays:
+    """Continues branches by what is to become of aggregates."""
+
+    ways: Ways
+    given: Collection[Key] = ()
+    """The rows that were asked for by name."""
+    _groups: Groups = field(init=False)
+    _new: NewRows = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._groups = Groups(self.ways.rules.program.schemas)
+        self._new = NewRows(self.ways)
+
+    def unmet(self, branch: Branch) -> Iterator[Unmet]:
+        """What the staged state of the branch leaves unmet of aggregates, each when it is asked for."""
+        folds = self.ways.rules.folds
+        if not folds:
+            return
+        wishes = self._wishes(branch)
+        for (view, group), wish in sorted(wishes.items(), key=repr):
+            fold = folds[view]
+            value = self._groups.value(self.ways.world, fold, group)
+            if not wish.is_met(value):
+                yield group_key(fold, group, value), self._changes(branch, fold, group, value, wish)
+            elif wish.must_be and (view, group) not in branch.brought and self._has_new_rows(branch, fold):
+                # They came for another reason: others would make up a value that is wished as well.
+                self._new.note_endless(fold)
+                if fold.function in ("min", "max") and not wish.exact and branch.placeholders:
+                    self.ways.limits.note("the new values that were tried")
+        for open_ in sorted(branch.open, key=repr):
+            yield self._about(open_), self._openings(branch, open_, wishes)
+
+    def _has_new_rows(self, branch: Branch, fold: Fold) -> bool:
+        """Whether rows come to what is folded that were not asked for by name."""
+        below = self.ways.rules.below(fold.below)
+        return any(key[0] in below and key not in self.given for key in branch.insert)
+
+    # ---- what is wished -----------------------------------------------------------------------------------------
+
+    def _wishes(self, branch: Branch) -> dict[Group, Wish]:
+        folds, found = self.ways.rules.folds, dict[Group, Wish]()
+
+        def wish(view: str, group: Row) -> Wish:
+            return found.setdefault((view, group), Wish())
+
+        for view, row in branch.true:
+            if view in folds:
+                wish(view, row[:-1]).exact.add(row[-1])
+        for view, row in branch.false:
+            if view in folds:
+                wish(view, row[:-1]).barred.add(row[-1])
+        for view, group, span in branch.avoided:
+            wish(view, group).avoided += (span,)
+        for open_ in branch.open:
+            for view, group, spans in self._asked(open_):
+                here = wish(view, group)
+                here.spans, here.must_be = common(here.spans, spans), True
+        for each in found.values():
+            each.must_be |= bool(each.exact)
+        return found
+
+    def _asked(self, open_: OpenInstance) -> Iterator[tuple[str, Row, Spans]]:
+        """The groups that an open instance waits for, and between what bounds."""
+        rule, known = self.ways.rules.by_number[open_.rule], dict(open_.known)
+        for atom in folded_atoms(rule, self.ways.rules.folds, known):
+            group, value = group_of(atom, known), atom.args[-1]
+            if group is not None and isinstance(value, Variable):
+                yield atom.relation, group, wished(value.name, rule.built_ins, known, rule.types)
+
+    # ---- groups -------------------------------------------------------------------------------------------------
+
+    def _changes(self, branch: Branch, fold: Fold, group: Row, value: Any, wish: Wish) -> list[Alternatives] | None:
+        """The ways to give a group a value that is wished; None while its rows are not as they are decided to be."""
+        rows = self._groups.rows(self.ways.world, fold, group)
+        kept = {row for view, row in branch.true if view == fold.below and fold.group(row) == group}
+        gone = {row for view, row in branch.false if view == fold.below and fold.group(row) == group}
+        if not kept <= {*rows} or gone & {*rows} or self._awaits(branch, fold, group):
+            return None
+        allowed = closed(wish.allowed, fold.type)
+        if not allowed and wish.must_be:
+            return []
+        todo = steps(fold, rows, value, allowed, absent=not wish.must_be)
+        about = group_key(fold, group, value)
+        branch = replace(branch, rounds=branch.rounds + 1)
+        found = list(self._leaving(branch, about, fold, todo, kept))
+        if todo.new:
+            there = self.ways.decided(branch, ((fold.below, row) for row in todo.one_of), ())
+            is_first = (fold.view, group) not in branch.brought
+            if there is not None:
+                there = replace(there, brought=there.brought | {(fold.view, group)})
+                found += self._new.alternatives(there, about, Wanted(fold, group, frozenset(rows), todo, is_first))
+        return found
+
+    def _awaits(self, branch: Branch, fold: Fold, group: Row) -> bool:
+        """Whether a row that is not known yet is to come to the group."""
+        for open_ in branch.open:
+            rule = self.ways.rules.by_number[open_.rule]
+            if open_.head is None and rule.clause.head.relation == fold.below:
+                values = [value_of(term, dict(open_.known), {}) for term in rule.clause.head.args[: fold.width]]
+                if all(each in (value, UNKNOWN) for each, value in zip(values, group, strict=True)):
+                    return True
+        return False
+
+    def _leaving(self, branch: Branch, about: Key, fold: Fold, todo: Steps, kept: set[Row]) -> Iterator[Alternatives]:
+        """The ways in which rows of a group go."""
+        is_base = self.ways.rules.is_base(fold.below)
+        price = self.ways.preferences.price(fold.below, DELETE) if is_base else 0
+        if todo.together and not kept.intersection(todo.together):
+            number = len(todo.together) if is_base else 1
+            made = self.ways.decided(branch, (), ((fold.below, row) for row in todo.together))
+            yield Alternatives(branch, about, number, number * price, iter([] if made is None else [made]))
+        one_of = [row for row in todo.one_of if row not in kept]
+        # A count falls by rows that go and by nothing else: the first of them leaves enough others to go after it.
+        spare = todo.leaving - 1 if fold.function == COUNT and not todo.new else 0
+        if one_of and len(one_of) > spare:
+            number = todo.leaving if is_base else 1
+            going = self._one_of(branch, fold.below, one_of, len(one_of) - spare)
+            yield Alternatives(branch, about, number, number * price, going)
+
+    def _one_of(self, branch: Branch, below: str, rows: list[Row], first: int) -> Iterator[Branch]:
+        """The branches in which one row goes, and those before it stay."""
+        for place, row in enumerate(rows[:first]):
+            made = self.ways.decided(branch, ((below, each) for each in rows[:place]), [(below, row)])
+            if made is not None:
+                yield made
+
+    # ---- open instances -----------------------------------------------------------------------------------------
+
+    def _about(self, open_: OpenInstance) -> Key:
+        relation = self.ways.rules.by_number[open_.rule].clause.head.relation
+        return open_.head or (relation, ())
+
+    def _openings(self, branch: Branch, open_: OpenInstance, wishes: dict[Group, Wish]) -> list[Alternatives] | None:
+        """The ways on with an open instance: it takes the values that its aggregates have, or one of them changes."""
+        rule, known = self.ways.rules.by_number[open_.rule], dict(open_.known)
+        branch = replace(branch, rounds=branch.rounds + 1)
+        about, found, kept = self._about(open_), list[Alternatives](), list[Key]()
+        while (following := self._following(open_, known)) is not None:
+            fold, group, name = following
+            value, wish = self._groups.value(self.ways.world, fold, group), wishes.get((fold.view, group), Wish())
+            here = self.ways.decided(branch, kept, ())
+            if here is None:
+                return found
+            if value is None:
+                changes = self._changes(here, fold, group, None, replace(wish, must_be=True))
+                return None if changes is None else [*found, *changes]
+            if wish.bars(value):
+                return None
+            key = group_key(fold, group, value)
+            other = self.ways.decided(here, (), [key])
+            if other is not None:
+                found.append(Alternatives(branch, about, 1, 0, iter([other])))
+            kept.append(key)
+            longer = determined(rule.built_ins, {**known, name: value}, rule.types)
+            if longer is None:
+                return found
+            known = longer
+        closed = self._closed(branch, open_, known)
+        return found if closed is None else [Alternatives(branch, about, 0, 0, iter([closed])), *found]
+
+    def _following(self, open_: OpenInstance, known: Binding) -> tuple[Fold, Row, str] | None:
+        """An aggregate of the instance without a value whose group is known, and the variable of its value. A group may
+        have the value of another aggregate in it."""
+        rule, folds = self.ways.rules.by_number[open_.rule], self.ways.rules.folds
+        for atom in folded_atoms(rule, folds, known):
+            group, value = group_of(atom, known), atom.args[-1]
+            if group is not None and isinstance(value, Variable):
+                return folds[atom.relation], group, value.name
+        return None
+
+    def _closed(self, branch: Branch, open_: OpenInstance, known: Binding) -> Branch | None:
+        """The branch in which the instance derives its row with the values that aggregates have now."""
+        rule = self.ways.rules.by_number[open_.rule]
+        head = rule.clause.head
+        assert all(name in known for name in variables(head)), "aggregates were all that was missing"
+        key = open_.head or ground(head, known)
+        if key[1] in open_.unlike or rule.binding(key[1]) is None or ground(head, known) != key:
+            return None
+        branch = replace(branch, open=branch.open - {open_})
+        made: Branch | None = branch
+        if open_.head is None:
+            made = self.ways.decided(branch, [key], [])
+        is_identity = rule.number < 0
+        return made if made is None or is_identity else self.ways.instance(made, key, rule, known)

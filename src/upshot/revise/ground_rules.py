@@ -1,0 +1,108 @@
+"""The instances of rules that derive a row, listed where their variables have few values.
+
+Where values are many, a search asks for the instances of which something holds already, and makes up the rest bit by
+bit. Where they are few, all instances are known at once: a row that has none, or only one, is seen before anything else
+is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from upshot.revise.branch import Branch
+from upshot.revise.built_ins import Binding, determined
+from upshot.revise.offered_values import OfferedValues
+from upshot.revise.placeholders import Placeholder
+from upshot.revise.request import Bounds
+from upshot.revise.rules import Column, RuleParts, Rules, free_variables
+from upshot.revise.world import World
+
+MOST = 128
+"""Instances of a rule that are listed rather than looked for."""
+REMEMBERED = 5_000
+"""Lists that are remembered; beyond that they are forgotten and made again."""
+
+Fill = Callable[[Branch, RuleParts, Binding], Iterator[tuple[Binding, Branch]]]
+"""Gives values to the variables of a rule that have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroundRule:
+    """A rule with values for its variables; the placeholders of the branch with those among them, and on what
+    conditions."""
+
+    rule: RuleParts
+    binding: Binding
+    placeholders: tuple[Placeholder, ...]
+    conditions: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class GroundRules:
+    """What is listed is remembered: it depends on the values that a branch brings to the columns in question, not on
+    what else it has decided."""
+
+    world: World
+    rules: Rules
+    bounds: Bounds
+    offered: OfferedValues
+    sources: Callable[[str, RuleParts], frozenset[Column]]
+    fill: Fill
+    _listed: dict[object, list[GroundRule]] = field(default_factory=dict)
+    _are_few: dict[object, bool] = field(default_factory=dict)
+    _sources: dict[object, frozenset[Column]] = field(default_factory=dict)
+
+    def listed(self, branch: Branch, rule: RuleParts, head: Binding) -> list[GroundRule] | None:
+        """The instances of a rule with a head; None if they are too many to be listed, or not all known."""
+        known = determined(rule.built_ins, head, rule.types)
+        if known is None:
+            return []
+        shape = rule.number, frozenset(known)
+        if shape not in self._are_few:
+            self._are_few[shape] = self._number(rule, known) <= MOST
+        if not self._are_few[shape]:
+            return None
+        place = rule.number, tuple(head.values()), branch.placeholders, self._brought(branch, rule, known)
+        if place not in self._listed:
+            if len(self._listed) >= REMEMBERED:
+                self._listed.clear()
+            bare = Branch(insert=branch.insert, placeholders=branch.placeholders)
+            found = self.fill(bare, rule, known)
+            self._listed[place] = [GroundRule(rule, each, made.placeholders, made.conditions) for each, made in found]
+        return self._listed[place]
+
+    def forget(self) -> None:
+        """Makes ready for variables that are offered more values."""
+        for known in (self._listed, self._are_few, self._sources):
+            known.clear()
+
+    def _brought(self, branch: Branch, rule: RuleParts, known: Binding) -> frozenset[tuple[Column, Any]]:
+        """The values that a branch brings to the columns from which the free variables of a rule take theirs."""
+        columns = self._columns(rule, known)
+        return frozenset(
+            ((name, place), value)
+            for name, row in branch.insert for place, value in enumerate(row) if (name, place) in columns
+        )  # fmt: skip
+
+    def _columns(self, rule: RuleParts, known: Binding) -> frozenset[Column]:
+        shape = rule.number, frozenset(known)
+        if shape not in self._sources:
+            free = free_variables(rule, known)
+            self._sources[shape] = frozenset(source for name in free for source in self.sources(name, rule))
+        return self._sources[shape]
+
+    def _number(self, rule: RuleParts, known: Binding) -> int:
+        """How many instances there are at most."""
+        if any(atom.relation in self.rules.folds for atom in rule.positive):
+            return MOST + 1
+        number = 1
+        for name in free_variables(rule, known):
+            columns = self.sources(name, rule)
+            if self.rules.is_made(name, rule) or sum(self.world.size(each) for each, _ in columns) > MOST:
+                return MOST + 1
+            values = {value for relation, place in columns for value in self.world.column(relation, place)}
+            values.update(self.offered.values(columns))
+            number *= len(values.union(self.bounds.constants)) + self.bounds.new_constants + len(known)
+        return number

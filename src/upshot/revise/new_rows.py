@@ -1,0 +1,280 @@
+"""Rows that could come to a group: instances of rules with the group given, and values for what is folded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+from upshot.check.variables import variables
+from upshot.core.counted import counted
+from upshot.core.types import Kind, Type
+from upshot.revise.branch import Branch
+from upshot.revise.built_ins import Binding, determined
+from upshot.revise.folds import COUNT, Fold
+from upshot.revise.group_steps import Steps
+from upshot.revise.matches import Places
+from upshot.revise.open_instances import waiting
+from upshot.revise.placeholders import Placeholder, regions, witnesses
+from upshot.revise.request import INSERT, Key, Row
+from upshot.revise.rules import RuleParts, columns_of, ground
+from upshot.revise.spans import Span, common, is_among, point, words
+from upshot.revise.ways import Alternatives, Ways
+from upshot.syntax.ast import Variable
+
+SMALL = 1000
+"""Rows of a relation among which a new value is looked for, to be sure that it is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A row that is to come to a group, unlike the rows there, which adds to the fold what the steps say. Only of the
+    first row is it worked out what it would have to add to be enough: others make endlessly many sums."""
+
+    fold: Fold
+    group: Row
+    rows: frozenset[Row]
+    steps: Steps
+    is_first: bool
+
+    def fits(self, row: Row) -> bool:
+        if row in self.rows:
+            return False
+        value = self.fold.folded(row)
+        return value is not None and (self.fold.function == COUNT or is_among(value, self.steps.new))
+
+
+@dataclass(slots=True)
+class NewRows:
+    """Continues branches by bringing rows to groups."""
+
+    ways: Ways
+
+    def alternatives(self, branch: Branch, about: Key, wanted: Wanted) -> Iterator[Alternatives]:
+        """The ways to one more row; those of which most holds already come first."""
+        below = wanted.fold.below
+        if not self.ways.can_grow(below):
+            return
+        rules = self.ways.rules
+        if rules.is_base(below) or below in rules.folds:
+            number = wanted.steps.coming if rules.is_base(below) else 1
+            price = self.ways.preferences.price(below, INSERT) * number if rules.is_base(below) else 0
+            made = self._instances(branch, wanted, rules.identities[below], ())
+            yield Alternatives(branch, about, number, price, made)
+            return
+        for rule in rules.by_view.get(below, ()):
+            if rule.binding(wanted.group) is None:
+                continue
+            count = len(rule.positive)
+            for missing in range(count + 1):
+                for places in combinations(range(count), count - missing):
+                    lacking = [rule.positive[each].relation for each in range(count) if each not in places]
+                    if (missing or rule.negative) and all(map(self.ways.can_grow, lacking)):
+                        yield Alternatives(branch, about, 1, 0, self._instances(branch, wanted, rule, places))
+
+    # ---- one rule -----------------------------------------------------------------------------------------------
+
+    def _instances(self, branch: Branch, wanted: Wanted, rule: RuleParts, places: Places) -> Iterator[Branch]:
+        known = rule.binding(wanted.group)
+        assert known is not None, "the head is one of the group"
+        if places:
+            self.ways.world.stage(branch.insert, branch.delete)
+        for binding in self.ways.matches.find(self.ways.world, rule, places, known):
+            for filled, continued in self._with_target(branch, wanted, rule, binding):
+                made = self._made(continued, wanted, rule, filled)
+                if made is not None:
+                    yield made
+
+    def _made(self, branch: Branch, wanted: Wanted, rule: RuleParts, binding: Binding) -> Branch | None:
+        head = rule.clause.head
+        if any(name not in binding for name in variables(head)):
+            return self.ways.open_instance(branch, rule, binding, None, wanted.rows)
+        key = ground(head, binding)
+        if not wanted.fits(key[1]) or key in branch.false:
+            return None
+        if self.ways.rules.is_base(head.relation):
+            return self.ways.decided(replace(branch, rounds=branch.rounds + 1), [key], [])
+        made = self.ways.decided(branch, [key], [])
+        return None if made is None else self.ways.instance(made, key, rule, binding)
+
+    # ---- what is folded -----------------------------------------------------------------------------------------
+
+    def _with_target(
+        self, branch: Branch, wanted: Wanted, rule: RuleParts, binding: Binding
+    ) -> Iterator[tuple[Binding, Branch]]:
+        """The binding with values for all variables, first of all for the one that is folded."""
+        fold = wanted.fold
+        term = None if fold.target is None else rule.clause.head.args[fold.target]
+        free = isinstance(term, Variable) and term.name not in binding
+        if not free or fold.function == COUNT or waits(term, self.ways, rule, binding):
+            yield from self.ways.filled(branch, rule, binding)
+            return
+        assert isinstance(term, Variable)
+        self.note_endless(fold)
+        name, type = term.name, rule.types[term.name].required()
+        taken = {each.witness for each in branch.placeholders}
+        works_out = fold.function in ("min", "max") or (wanted.is_first and not self._rests_on_new(branch, wanted))
+        ends = _ends(wanted.steps, type) if works_out else ()
+        tried: dict[Any, None] = dict.fromkeys(each for each in ends if each not in taken)
+        is_column = any(columns_of(name, rule))
+        if is_column:
+            if works_out:
+                yield from self._placed(branch, wanted, rule, binding, name)
+            values = self.ways.candidates(branch, rule, name, binding)
+            tried |= dict.fromkeys(v for v in values if is_among(v, wanted.steps.new) and v not in taken)
+        for value in tried:
+            known = determined(rule.built_ins, {**binding, name: value}, rule.types)
+            if known is not None:
+                made = self.ways.filled(branch, rule, known)
+                yield from made if is_column else _without_new(made, name, rule)
+        if not is_column:
+            made = self.ways.filled(branch, rule, binding)
+            yield from (each for each in _without_new(made, name, rule) if each[0][name] not in tried)
+
+    def _placed(
+        self, branch: Branch, wanted: Wanted, rule: RuleParts, binding: Binding, name: str
+    ) -> Iterator[tuple[Binding, Branch]]:
+        """A new value for what is folded, between the bounds that make one row enough; they are conditions of it."""
+        type, ways = rule.types[name].required(), self.ways
+        number, label = len(branch.placeholders) + 1, f"?{len(branch.placeholders) + 1}"
+        if type.kind is Kind.BOOLEAN:
+            return
+        landmarks = ways.rules.landmarks.get(type.kind, ())
+        around = [Span(low, high, True, True) for low, high in regions(type, landmarks)]
+        for span in common(tuple(_inside(each, type) for each in wanted.steps.decisive), tuple(around)):
+            if span.low is not None and span.low == span.high:
+                continue
+            if number > ways.bounds.new_constants:
+                ways.limits.note(counted(ways.bounds.new_constants, "new value"))
+                return
+            near = [each for each in (span.low, span.high) if each is not None]
+            taken = {*near, *(each.witness for each in branch.placeholders)}
+            taken.update(binding.values(), self._occurring(name, rule))
+            found = (v for v in _witnesses(number, type, span) if v in span and v not in taken)
+            witness = next(found, None)
+            known = determined(rule.built_ins, {**binding, name: witness}, rule.types) if witness is not None else None
+            if known is None:
+                ways.limits.note("the new values that were tried")
+                continue
+            placeholder = Placeholder(label, type, witness)
+            conditions = dict.fromkeys((*branch.conditions, *words(label, span, type)))
+            made = replace(branch, placeholders=(*branch.placeholders, placeholder), conditions=tuple(conditions))
+            yield from ways.filled(made, rule, known)
+
+    def _occurring(self, name: str, rule: RuleParts) -> Iterator[Any]:
+        """The values that occur in the columns of a variable, as far as it takes little to know them."""
+        for relation, place in {each for column in columns_of(name, rule) for each in self.ways.rules.sources(column)}:
+            if self.ways.world.size(relation) <= SMALL:
+                yield from self.ways.world.column(relation, place)
+
+    def _rests_on_new(self, branch: Branch, wanted: Wanted) -> bool:
+        """Whether the fold may have new values in it already: what it lacks would say nothing."""
+        new, below, target = {each.witness for each in branch.placeholders}, wanted.fold.below, wanted.fold.target
+        if not new:
+            return False
+        if self.ways.rules.is_base(below) and target is not None:
+            return any(row[target] in new for row in wanted.rows)
+        under = self.ways.rules.below(below)
+        return any(value in new for relation, row in branch.insert if relation in under for value in row)
+
+    def note_endless(self, fold: Fold) -> None:
+        """Says of a sum or a mean of columns that endlessly many values can make it up, of which some were tried."""
+        if fold.function not in ("sum", "mean") or fold.target is None:
+            return
+        schemas, rules = self.ways.rules.program.schemas, self.ways.rules
+        found = set[tuple[str, int]]()
+        for rule in rules.by_view.get(fold.below, [rules.identities[fold.below]]):
+            term = rule.clause.head.args[fold.target]
+            parts = _computed(term.name, rule) if isinstance(term, Variable) else ()
+            found.update(each for part in parts for column in columns_of(part, rule) for each in rules.sources(column))
+        names = ", ".join(f"`{relation}.{schemas[relation].columns[at].name}`" for relation, at in sorted(found))
+        of = f"the values of {names}" if names else "the values"
+        self.ways.limits.note(f"{of} that were tried: a {fold.function} can be made up of any others")
+
+
+def waits(term: object, ways: Ways, rule: RuleParts, binding: Binding) -> bool:
+    """Whether a term has the value of another aggregate, which is not known yet."""
+    return isinstance(term, Variable) and term.name in waiting(rule, ways.rules.folds, binding)
+
+
+def _without_new(
+    made: Iterable[tuple[Binding, Branch]], name: str, rule: RuleParts
+) -> Iterator[tuple[Binding, Branch]]:
+    """Those in which a variable is not computed from new values: what it came to would say nothing."""
+    parts = _computed(name, rule)
+    for binding, branch in made:
+        new = {each.witness for each in branch.placeholders}
+        if not any(binding[each] in new for each in parts):
+            yield binding, branch
+
+
+def _computed(name: str, rule: RuleParts) -> set[str]:
+    """The variables that a variable is computed from, and those they are computed from."""
+    found, size = {name}, 0
+    while len(found) != size:
+        size = len(found)
+        for each in rule.built_ins:
+            if found & {*variables(each)}:
+                found.update(variables(each))
+    return found
+
+
+def _ends(steps: Steps, type: Type) -> Iterator[Any]:
+    """The bounds of what makes one row enough, which belong to it and are values of the type."""
+    for span in steps.decisive:
+        for value, is_open in ((span.low, span.low_open), (span.high, span.high_open)):
+            if value is not None and not is_open:
+                fitted = _fitted(value, type)
+                if fitted is not None and is_among(fitted, steps.new):
+                    yield fitted
+
+
+def _inside(span: Span, type: Type) -> Span:
+    """The span without its bounds, as far as values of the type can say it."""
+    low, high = span.low, span.high
+    if isinstance(low, Fraction | float) and math.isfinite(low):
+        low = _rounded(Fraction(low), type, math.floor)
+    if isinstance(high, Fraction | float) and math.isfinite(high):
+        high = _rounded(Fraction(high), type, math.ceil)
+    return Span(low, high, True, True) if low is None or high is None or low < high else point(low)
+
+
+def _rounded(value: Fraction, type: Type, down: Any) -> Any:
+    match type.kind:
+        case Kind.FLOAT:
+            return float(value)
+        case Kind.DECIMAL:
+            return Decimal(down(value * 10**type.scale)).scaleb(-type.scale)
+        case _:
+            return down(value)
+
+
+def _fitted(value: Any, type: Type) -> Any:
+    """The number as a value of the type; None if it is none."""
+    match type.kind:
+        case Kind.NUMBER | Kind.UNSIGNED:
+            exact = Fraction(value) if math.isfinite(value) else None
+            fits = exact is not None and exact.denominator == 1 and (exact >= 0 or type.kind is Kind.NUMBER)
+            return int(value) if fits else None
+        case Kind.FLOAT:
+            return float(value)
+        case Kind.DECIMAL if isinstance(value, Fraction):
+            scaled = value * 10**type.scale
+            return Decimal(int(scaled)).scaleb(-type.scale) if scaled.denominator == 1 else None
+        case _:
+            return value
+
+
+def _witnesses(number: int, type: Type, span: Span) -> Iterator[Any]:
+    """Values beside the bounds, the nearest first, then unusual ones."""
+    near = [each for each in (span.low, span.high) if each is not None]
+    if type.kind is Kind.SYMBOL and span.high:
+        # What begins as the bound does and has an earlier letter where it ends comes before it.
+        start, last = span.high[:-1], ord(span.high[-1])
+        yield from (f"{start}{chr(last - 1)} {number}",) if last > ord("!") else (start,)
+    for distance in range(number, number + 32):
+        yield from list(witnesses(distance, type, near))[::-1]

@@ -1,0 +1,68 @@
+// One realisation as a card: base changes, values that are open, effects, and a way to commit it.
+
+import { ask } from "./api.js";
+import { h, show, fact, plural, problem, tell } from "./dom.js";
+import { SHOWN, cell, effects, witnesses } from "./change.js";
+
+const OPEN_UP_TO = 20;
+
+export function card(way, number, answer, state, committed) {
+  const changes = [...each(way.delete, "gone"), ...each(way.insert, "come")];
+  const outcome = h("div", { "aria-live": "polite" });
+  const inputs = Object.entries(way.placeholders).map(([name, type]) => ({ name, type, input: h("input", { "aria-label": name, placeholder: `some new ${type}`, size: 20 }) }));
+  const locked = [...new Set(changes.map((change) => change.name))].filter((name) => !state.relations.find((known) => known.name === name)?.writable);
+  const preview = h("button", {}, "What if?");
+  const commit = h("button", { class: "main" }, "Commit");
+  const ready = () => { preview.disabled = commit.disabled = !changes.length || locked.length > 0 || inputs.some(({ input }) => input.value === ""); };
+  inputs.forEach(({ input }) => input.addEventListener("input", ready));
+  const filled = () => ({ insert: withValues(way.insert, inputs), delete: way.delete });
+  preview.addEventListener("click", () => send("what-if", filled(), outcome, (found) => show(outcome, h("h2", {}, "This would happen"), effects(found))));
+  commit.addEventListener("click", () => send("transactions", { ...filled(), expect: answer.request }, outcome, (found) => {
+    tell(`committed as version ${found.version}`, true);
+    committed([h("h2", {}, `Version ${found.version}`), effects(found)]);
+  }));
+  ready();
+  return h("article", { class: "card way", "aria-label": `option ${number + 1}` },
+    h("h3", {}, `Option ${number + 1}`, h("span", { class: "tag" }, plural(changes.length, "change")), way.cost === changes.length ? null : h("span", { class: "tag" }, `cost ${way.cost}`),
+      h("span", { class: `tag ${way.side_effects ? "warn" : "good"}` }, way.side_effects ? plural(way.side_effects, "side effect") : "no side effect")),
+    changes.length ? h("div", { class: "scroll" }, h("table", { class: "changes" }, h("tbody", {}, changes.map((change) =>
+      h("tr", { class: change.sign }, h("td", { class: "sign" }, change.sign === "come" ? "+" : "−"), h("td", {}, fact(change.name, change.row))))))) : h("p", { class: "faint" }, "Nothing to do: it is so already."),
+    inputs.length ? h("div", { class: "tools open-values" }, inputs.map(({ name, type, input }) => h("label", { class: "choice" }, h("code", {}, name), ` ${type} `, input))) : null,
+    way.conditions.map((condition) => h("p", { class: "faint" }, "where ", h("code", {}, condition))),
+    witnesses(way.violations),
+    consequences(way, answer.request, state),
+    way.firings.length ? h("p", {}, "Rules that fire: ", way.firings.map((firing) => `${firing.rule} (${plural(firing.rows.length, "instance")})`).join(", ")) : null,
+    locked.length ? h("p", { class: "faint" }, `You may not change ${locked.join(", ")}.`) : null,
+    h("div", { class: "tools" }, preview, commit), outcome);
+}
+
+function* each(facts, sign) {
+  for (const [name, rows] of Object.entries(facts)) for (const row of rows) yield { sign, name, row };
+}
+
+// What it does to views: what was asked for, then what comes with it.
+function consequences(way, request, state) {
+  const views = Object.entries(way.changes).filter(([name]) => state.relations.find((known) => known.name === name)?.role !== "base");
+  const asked = new Set(["insert", "delete"].flatMap((sign) => Object.entries(request[sign]).flatMap(([name, rows]) => rows.map((row) => sign + fact(name, row)))));
+  const rows = views.flatMap(([name, change]) => ["delete", "insert"].flatMap((sign) => change[sign].map((row) => ({ sign, name, row, wanted: asked.has(sign + fact(name, row)) }))));
+  if (!rows.length) return null;
+  rows.sort((a, b) => b.wanted - a.wanted);
+  return h("details", { class: "effects", open: rows.length <= OPEN_UP_TO }, h("summary", {}, `What it does: ${plural(rows.length, "row")} of ${views.map(([name]) => name).join(", ")}`),
+    h("div", { class: "scroll" }, h("table", {}, h("tbody", {}, rows.slice(0, SHOWN).map(({ sign, name, row, wanted }) =>
+      h("tr", { class: sign === "insert" ? "come" : "gone" }, h("td", { class: "sign" }, sign === "insert" ? "+" : "−"), h("td", {}, fact(name, row)), h("td", { class: "faint note" }, wanted ? "asked for" : "also")))))),
+    rows.length > SHOWN ? h("p", { class: "faint" }, `and ${plural(rows.length - SHOWN, "row")} more`) : null);
+}
+
+function withValues(facts, inputs) {
+  const values = new Map(inputs.map(({ name, type, input }) => [name, cell(input.value, type)]));
+  const filled = (row) => row.map((each) => (each?.placeholder ? values.get(each.placeholder) : each));
+  return Object.fromEntries(Object.entries(facts).map(([name, rows]) => [name, rows.map(filled)]));
+}
+
+async function send(where, body, outcome, told) {
+  try {
+    told(await ask(where, { method: "POST", body }));
+  } catch (error) {
+    show(outcome, problem(error));
+  }
+}

@@ -1,0 +1,72 @@
+"""Types of SQL as types of columns."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from upshot.check.type_names import MOST_DIGITS
+from upshot.core.types import BOOLEAN, DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, UNSIGNED, Kind, Type
+from upshot.sql.trouble import Statement
+
+_D = exp.DType
+
+_EXACT = {
+    **dict.fromkeys((_D.TINYINT, _D.SMALLINT, _D.INT, _D.BIGINT), NUMBER),
+    _D.UBIGINT: UNSIGNED,
+    _D.DOUBLE: FLOAT,
+    **dict.fromkeys((_D.TEXT, _D.VARCHAR, _D.NVARCHAR), SYMBOL),
+    _D.BOOLEAN: BOOLEAN,
+    _D.DATE: DATE,
+    **dict.fromkeys((_D.TIMESTAMP, _D.TIMESTAMPTZ, _D.TIMESTAMPLTZ), TIMESTAMP),
+}
+
+_CURES = {
+    _D.FLOAT: ("floats of 32 bits", "use DOUBLE PRECISION"),
+    _D.CHAR: ("text that is padded with blanks", "use VARCHAR or TEXT"),
+    _D.NCHAR: ("text that is padded with blanks", "use VARCHAR or TEXT"),
+    _D.TIMESTAMPNTZ: ("a time without a zone", "use TIMESTAMP, which is in UTC"),
+    _D.SERIAL: ("a column that counts by itself", "use BIGINT, and give the numbers with the rows"),
+    _D.BIGSERIAL: ("a column that counts by itself", "use BIGINT, and give the numbers with the rows"),
+}
+_KNOWN = "BIGINT, DOUBLE PRECISION, TEXT, VARCHAR(n), BOOLEAN, DATE, TIMESTAMP and DECIMAL(p, s)"
+
+
+def column_type(statement: Statement, written: exp.DataType, place: exp.Expression) -> Type:
+    """The type without NULL; refused if no type here has exactly these values."""
+    kind = written.this
+    if kind in (_D.DECIMAL, _D.BIGDECIMAL):
+        return _decimal(statement, written, place)
+    found = _EXACT.get(kind)
+    if found is None or written.args.get("nested"):
+        what, cure = _CURES.get(kind, (f"type {written.sql(statement.dialect)}", f"there are {_KNOWN}"))
+        statement.refuse("sql-type", f"{what}: there is no such type here", place, help=cure)
+    return found
+
+
+def longest(written: exp.DataType) -> int | None:
+    """The n of VARCHAR(n)."""
+    sizes = _sizes(written)
+    return sizes[0] if written.this in (_D.VARCHAR, _D.NVARCHAR) and sizes and sizes[0] > 0 else None
+
+
+def _sizes(written: exp.DataType) -> list[int]:
+    """The numbers behind a type; -1 for what is none."""
+    sizes = [each.this.name for each in written.expressions if isinstance(each, exp.DataTypeParam)]
+    return [int(size) if size.isdigit() else -1 for size in sizes]
+
+
+def _decimal(statement: Statement, written: exp.DataType, place: exp.Expression) -> Type:
+    sizes = _sizes(written) or ([10, 0] if statement.dialect == "spark" else [])
+    if not sizes:
+        statement.refuse(
+            "sql-type", "a NUMERIC without limits has no type here", place, help="say how many digits: DECIMAL(18, 2)"
+        )
+    precision, scale = sizes[0], sizes[1] if len(sizes) > 1 else 0
+    if not 1 <= precision <= MOST_DIGITS or not 0 <= scale <= precision:
+        statement.refuse(
+            "sql-type",
+            f"DECIMAL({precision}, {scale}) has no type here",
+            place,
+            help=f"use 1 to {MOST_DIGITS} digits, and no more decimals than digits",
+        )
+    return Type(Kind.DECIMAL, precision=precision, scale=scale)

@@ -1,0 +1,70 @@
+"""Comparisons of values, which are unknown where one of them is NULL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from upshot.sql.coercion import coerced, common_type
+from upshot.sql.formulas import FALSE, OPPOSITE, TRUE, conjunction, disjunction, is_null
+from upshot.sql.values import Value, combinations, is_nothing
+from upshot.syntax.ast import Comparison, Constant, Formula, Term
+
+if TYPE_CHECKING:
+    from upshot.sql.block import Block
+
+COMPARISONS: dict[type[exp.Expression], str] = {
+    exp.EQ: "=", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
+}  # fmt: skip
+
+
+def compared(
+    block: Block, op: str, values: Sequence[Value], nodes: Sequence[exp.Expression], value: bool, certain: bool
+) -> Formula:
+    """The comparison of two values, case by case."""
+    type_ = common_type(block.statement, values, nodes)
+    if type_ is None:
+        return FALSE if certain else TRUE
+    left, right = (coerced(block.statement, v, type_, n) for v, n in zip(values, nodes, strict=True))
+    unknown = [value.nullable for value in (left, right)]
+    span = block.statement.place(nodes[0]).to(block.statement.place(nodes[1]))
+    found = []
+    for when, (a, b) in combinations([left, right]):
+        made = leaf(op if value else OPPOSITE[op], a, b, certain, unknown)
+        if isinstance(made, Comparison):
+            made = replace(made, span=span)
+        found.append(conjunction((*when, made)))
+    return disjunction(found)
+
+
+def leaf(op: str, left: Term, right: Term, certain: bool, nullable: Sequence[bool]) -> Formula:
+    """The comparison of two terms; if not `certain`, also where it is unknown because one of them is NULL, which those
+    can be that are `nullable`."""
+    if is_nothing(left) or is_nothing(right):
+        return FALSE if certain else TRUE
+    if isinstance(left, Constant) and isinstance(right, Constant) and type(left.value) is type(right.value):
+        return TRUE if _compare(op, left.value, right.value) else FALSE
+    compared = Comparison(op, left, right)
+    if certain:
+        return compared
+    missing = (is_null(term) for term, can in zip((left, right), nullable, strict=True) if can)
+    return disjunction((compared, *missing))
+
+
+def _compare(op: str, left: object, right: object) -> bool:
+    match op:
+        case "=":
+            return left == right
+        case "!=":
+            return left != right
+        case "<":
+            return bool(left < right)  # type: ignore[operator]
+        case ">=":
+            return bool(left >= right)  # type: ignore[operator]
+        case ">":
+            return bool(left > right)  # type: ignore[operator]
+        case _:
+            return bool(left <= right)  # type: ignore[operator]

@@ -1,0 +1,70 @@
+"""Names of SQL as names here: unquoted ones are written in any case, and new ones become lower case."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from upshot.core.diagnostic import did_you_mean
+from upshot.sql.trouble import Statement
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def new_name(statement: Statement, identifier: exp.Identifier) -> str:
+    """The name that something new gets: as written in quotes, in lower case without."""
+    name = identifier.name if identifier.args.get("quoted") else identifier.name.lower()
+    if not _NAME.fullmatch(name):
+        statement.refuse(
+            "sql-name",
+            f"`{name}` cannot be a name here",
+            identifier,
+            help="use letters, digits and `_`, no digit first",
+        )
+    return name
+
+
+def matches(identifier: exp.Identifier, name: str) -> bool:
+    """Whether a name as written means this one."""
+    if identifier.args.get("quoted"):
+        return identifier.name == name
+    return identifier.name.lower() == name.lower()
+
+
+def chosen(identifier: exp.Identifier, names: Iterable[str]) -> list[str]:
+    """The names that are meant: the one that is spelled so, or else those that differ in case only."""
+    found = [name for name in names if matches(identifier, name)]
+    exact = [name for name in found if name == identifier.name]
+    folded = [name for name in found if name == identifier.name.lower()]
+    return exact or folded or found
+
+
+def relation_name(statement: Statement, table: exp.Table, known: Iterable[str]) -> str:
+    """The relation that a table stands for; refused if there is none or more than one."""
+    refuse_schema(statement, table)
+    identifier = table.this
+    names = list(known)
+    found = chosen(identifier, names)
+    if not found:
+        hint = did_you_mean(identifier.name, names) or "create it before it is used"
+        statement.refuse("unknown-relation", f"there is no table or view `{identifier.name}`", identifier, help=hint)
+    if len(found) > 1:
+        listed = ", ".join(f'`"{name}"`' for name in found)
+        statement.refuse(
+            "sql-ambiguous", f"`{identifier.name}` can be any of {listed}", identifier, help="write the name in quotes"
+        )
+    return found[0]
+
+
+def refuse_schema(statement: Statement, table: exp.Table) -> None:
+    if not isinstance(table.this, exp.Identifier):
+        statement.unsupported(f"`{table.sql()}` in place of a table", table, help="name a table or a view")
+    if table.args.get("db") is not None:
+        statement.refuse(
+            "sql-name",
+            f"`{table.sql()}` names a schema, and there are none",
+            table,
+            help=f"write `{table.name}`",
+        )

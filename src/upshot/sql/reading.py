@@ -1,0 +1,236 @@
+"""Text to statements: split at semicolons, each read by sqlglot, in PostgreSQL's spelling or else in Spark's.
+
+A line between statements that begins with a dot is a directive, as in Datalog: `.input edge`, `.view path policy=full`.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from upshot.core.diagnostic import Diagnostic
+from upshot.core.errors import ProgramError
+from upshot.core.span import Source, Span
+from upshot.sql.trouble import Refused, Statement
+from upshot.syntax import parse
+from upshot.syntax.ast import Item
+
+_SPELLINGS = ("postgres", "spark")
+_PIECE = re.compile(
+    r"""'(?:[^']|'')*+' | "[^"]*+" | `[^`]*+` | --[^\n]*+ | /\*.*?\*/
+    | (?P<directive> ^[ \t]*+\.(?:input|output|printsize|view|deny|rule|activate|deactivate|type|pragma)\b[^\n]*+)
+    | [^'"`/\n-]++ | .""",
+    re.VERBOSE | re.DOTALL | re.MULTILINE,
+)
+"""Whatever may hold a dot at the beginning of a line without meaning a directive, and directives."""
+_DATA = {
+    TokenType.INSERT: "INSERT", TokenType.UPDATE: "UPDATE", TokenType.DELETE: "DELETE", TokenType.MERGE: "MERGE",
+    TokenType.TRUNCATE: "TRUNCATE",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Script:
+    """What a text says, as far as it could be read."""
+
+    source: Source
+    statements: list[Statement]
+    directives: tuple[Item, ...]
+    mistakes: list[Diagnostic]
+
+
+def read_script(text: str, name: str) -> Script:
+    """All statements of a text, and all that is wrong with their form."""
+    source = Source(name, text)
+    script = Script(source, [], (), [])
+    blanked, directives = _without_directives(text)
+    if directives.strip():
+        try:
+            script.directives = parse(directives, name).items
+        except ProgramError as error:
+            script.mistakes += error.diagnostics
+    try:
+        tokens, dialect = _tokens(source, blanked)
+    except Refused as refused:
+        script.mistakes.append(refused.diagnostic)
+        return script
+    for chunk in _chunks(tokens):
+        try:
+            script.statements.append(_statement(source, blanked, chunk, dialect))
+        except Refused as refused:
+            script.mistakes.append(refused.diagnostic)
+    return script
+
+
+def _without_directives(text: str) -> tuple[str, str]:
+    """The text with its directives blanked out, and with all else blanked out."""
+    sql, other, place = [], [], 0
+    for found in _PIECE.finditer(text):
+        if found["directive"] is None:
+            continue
+        before, line = text[place : found.start()], found[0]
+        sql += [before, _blank(line)]
+        other += [_blank(before), line]
+        place = found.end()
+    return "".join((*sql, text[place:])), "".join((*other, _blank(text[place:])))
+
+
+def _blank(text: str) -> str:
+    return re.sub(r"[^\n]", " ", text)
+
+
+# ---- tokens -----------------------------------------------------------------------------------
+
+
+def _tokens(source: Source, text: str) -> tuple[list[Token], str]:
+    spelling = "spark" if "`" in re.sub(r"'(?:[^']|'')*'|--[^\n]*", "", text) else "postgres"
+    try:
+        return Dialect.get_or_raise(spelling).tokenize(text), spelling
+    except TokenError as error:
+        words = str(error).split("\n", 1)[0]
+        raise Refused(
+            Diagnostic("sql-syntax", f"the text cannot be read: {words}", Span(source, 0, 0), help="close every quote")
+        ) from None
+
+
+def _chunks(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    chunk: list[Token] = []
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            if chunk:
+                yield chunk
+            chunk = []
+        else:
+            chunk.append(token)
+    if chunk:
+        yield chunk
+
+
+def _statement(source: Source, text: str, tokens: list[Token], dialect: str) -> Statement:
+    span = Span(source, tokens[0].start, tokens[-1].end + 1)
+    words = [token.text.upper() for token in tokens[:4]]
+    if tokens[0].token_type in _DATA:
+        raise Refused(
+            Diagnostic(
+                "sql-unsupported", f"{_DATA[tokens[0].token_type]} is not supported here", _span(source, tokens[0]),
+                help="rows come by transactions: `with db.transaction() as tx: tx.insert(…)`",
+            )
+        )  # fmt: skip
+    if words[:2] == ["CREATE", "ASSERTION"]:
+        return _assertion(source, text, tokens, dialect, span)
+    is_query = tokens[0].token_type in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.VALUES)
+    if not is_query and not _is_create(words):
+        raise Refused(
+            Diagnostic(
+                "sql-unsupported", f"`{' '.join(token.text for token in tokens[:2])} …` is not supported",
+                _span(source, tokens[0]),
+                help="there are CREATE TABLE, CREATE [OR REPLACE] [MATERIALIZED] VIEW, CREATE ASSERTION and queries",
+            )
+        )  # fmt: skip
+    tree, spelling = _tree(source, text, tokens, dialect)
+    return Statement("query" if is_query else "create", tree, span, spelling)
+
+
+def _is_create(words: list[str]) -> bool:
+    if words[0] != "CREATE":
+        return False
+    rest = [word for word in words[1:] if word not in ("OR", "REPLACE", "MATERIALIZED")]
+    return bool(rest) and rest[0] in ("TABLE", "VIEW")
+
+
+def _assertion(source: Source, text: str, tokens: list[Token], dialect: str, span: Span) -> Statement:
+    """`CREATE ASSERTION name CHECK (condition)`"""
+    good = len(tokens) > 6 and tokens[3].text.upper() == "CHECK" and tokens[4].token_type is TokenType.L_PAREN
+    if not good or tokens[-1].token_type is not TokenType.R_PAREN:
+        raise Refused(
+            Diagnostic("sql-syntax", "an assertion is a condition in parentheses", span,
+                       help="write CREATE ASSERTION name CHECK (NOT EXISTS (SELECT …))")
+        )  # fmt: skip
+    tree, spelling = _tree(source, text, tokens[5:-1], dialect, into=exp.Condition)
+    name = exp.to_identifier(tokens[2].text, quoted=tokens[2].token_type is TokenType.IDENTIFIER)
+    name.meta.update(start=tokens[2].start, end=tokens[2].end)
+    return Statement("assertion", tree, span, spelling, name)
+
+
+def _tree(
+    source: Source, text: str, tokens: list[Token], dialect: str, into: type[exp.Condition] | None = None
+) -> tuple[exp.Expression, str]:
+    first: Refused | None = None
+    for spelling in dict.fromkeys((dialect, *_SPELLINGS)):
+        parser = Dialect.get_or_raise(spelling).parser()
+        try:
+            with _silenced():
+                found = parser.parse_into(into, tokens, text) if into is not None else parser.parse(tokens, text)
+                if found and isinstance(found[0], exp.Command):
+                    # What follows AS says where it went wrong: the statement as a whole only says that it did.
+                    words = [token.text.upper() for token in tokens]
+                    parser.parse(tokens[words.index("AS") + 1 if "AS" in words else 0 :], text)
+        except ParseError as error:
+            first = first or Refused(_syntax(source, error, tokens))
+            continue
+        except RecursionError:
+            raise Refused(
+                Diagnostic(
+                    "too-deep", "the statement is nested too deeply", Span(source, tokens[0].start, tokens[0].end)
+                )
+            ) from None
+        if len(found) == 1 and found[0] is not None and not isinstance(found[0], exp.Command):
+            return _with_plain_negations(found[0]), spelling
+    raise first or Refused(
+        Diagnostic("sql-syntax", "the statement cannot be read", _span(source, tokens[0]), help="check its spelling")
+    )
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """Without sqlglot's warnings, which tell users of its fallbacks and not of their text."""
+    log = logging.getLogger("sqlglot")
+    log.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        log.removeFilter(_nothing)
+
+
+def _nothing(_: logging.LogRecord) -> bool:
+    return False
+
+
+def _with_plain_negations(tree: exp.Expr) -> exp.Expression:
+    """The tree with NOT around what is negated: `x IS NOT NULL` and `x NOT LIKE 'a'` carry it inside."""
+    root = exp.Paren(this=tree)
+    for node in list(root.walk()):
+        if node.args.get("negate"):
+            node.set("negate", None)
+            whole = node.parent if isinstance(node.parent, exp.Escape) else node
+            holder, key, index = whole.parent, whole.arg_key, whole.index
+            assert holder is not None
+            assert key is not None
+            holder.set(key, exp.Not(this=whole), index)
+    found: exp.Expression = root.this
+    found.pop()
+    return found
+
+
+def _syntax(source: Source, error: ParseError, tokens: list[Token]) -> Diagnostic:
+    found = error.errors[0] if error.errors else {}
+    words = str(found.get("description") or "the statement cannot be read").rstrip(".")
+    words = words[:1].lower() + words[1:]
+    place = _span(source, tokens[-1])
+    line, column = found.get("line"), found.get("col")
+    for token in tokens:
+        if (token.line, token.col) == (line, column):
+            place = _span(source, token)
+    return Diagnostic("sql-syntax", words, place, "here", "the SQL that is understood is PostgreSQL's and Spark's")
+
+
+def _span(source: Source, token: Token) -> Span:
+    return Span(source, token.start, token.end + 1)

@@ -1,0 +1,117 @@
+"""What stands in FROM: relations whose columns have variables, and the scopes in which their names are looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from upshot.core.diagnostic import did_you_mean
+from upshot.core.span import Span
+from upshot.core.types import Type
+from upshot.sql.names import chosen, matches
+from upshot.sql.trouble import Statement
+from upshot.syntax.ast import Atom, Variable
+
+
+@dataclass(slots=True)
+class SourceColumn:
+    """`term` changes when the column is found to equal another; then `type` takes no NULL. A `shadowed` column is only
+    found by its table's name: USING has merged it with another, which is `merged` and comes first in `*`."""
+
+    table: str
+    name: str
+    term: Variable
+    type: Type
+    shadowed: bool = False
+    merged: bool = False
+
+
+@dataclass(slots=True)
+class Source:
+    """A relation of FROM. `hidden` are its columns without a name, which tell rows apart that look alike."""
+
+    relation: str
+    columns: list[SourceColumn]
+    hidden: list[Variable] = field(default_factory=list)
+    hidden_types: list[Type] = field(default_factory=list)
+    span: Span | None = None
+
+    def atom(self) -> Atom:
+        return Atom(self.relation, (*(c.term for c in self.columns), *self.hidden), span=self.span)
+
+    def identity(self) -> list[tuple[Variable, Type]]:
+        """All that tells a row from others."""
+        return [(c.term, c.type) for c in self.columns] + list(zip(self.hidden, self.hidden_types, strict=True))
+
+
+@dataclass(slots=True)
+class Scope:
+    """The sources of one SELECT, inside the scopes of the SELECTs around it."""
+
+    parent: Scope | None = None
+    sources: list[Source] = field(default_factory=list)
+
+    def outer(self) -> Iterator[Source]:
+        """The sources of all scopes around this one."""
+        scope = self.parent
+        while scope is not None:
+            yield from scope.sources
+            scope = scope.parent
+
+    def columns(self) -> Iterator[SourceColumn]:
+        return (column for source in self.sources for column in source.columns)
+
+    def tables(self) -> list[str]:
+        return list(dict.fromkeys(column.table for column in self.columns() if column.table))
+
+    def star(self) -> list[SourceColumn]:
+        """The columns that `*` stands for."""
+        shown = [column for column in self.columns() if not column.shadowed]
+        return sorted(shown, key=lambda column: not column.merged)
+
+    def column(self, statement: Statement, node: exp.Column) -> SourceColumn:
+        """The column that is meant, of this scope or of the nearest around it that has one."""
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope.own(statement, node)
+            if found is not None:
+                return found
+            scope = scope.parent
+        return self._unknown(statement, node)
+
+    def own(self, statement: Statement, node: exp.Column) -> SourceColumn | None:
+        """The column of this very scope that is meant, None if it has none of that name."""
+        table, name = node.args.get("table"), node.this
+        if node.args.get("db") is not None:
+            statement.refuse("sql-name", "a schema stands before the table", node, help="there are no schemas")
+        if table is None:
+            names = [c.name for c in self.columns() if not c.shadowed]
+            wanted = chosen(name, names)
+            found = [c for c in self.columns() if c.name in wanted and not c.shadowed]
+        else:
+            tables = chosen(table, self.tables())
+            own = [c for c in self.columns() if c.table in tables]
+            wanted = chosen(name, [c.name for c in own])
+            found = [c for c in own if c.name in wanted]
+        if len(found) > 1:
+            listed = " or ".join(f"`{c.table}.{c.name}`" for c in found)
+            statement.refuse("sql-ambiguous", f"`{node.sql()}` is {listed}", node, help="say which table is meant")
+        return found[0] if found else None
+
+    def _unknown(self, statement: Statement, node: exp.Column) -> SourceColumn:
+        known: list[str] = []
+        tables: list[str] = []
+        scope: Scope | None = self
+        while scope is not None:
+            tables += scope.tables()
+            known += [c.name for c in scope.columns()]
+            scope = scope.parent
+        table = node.args.get("table")
+        if table is not None and not any(matches(table, each) for each in tables):
+            hint = did_you_mean(table.name, tables) or f"FROM has {', '.join(f'`{t}`' for t in tables) or 'no table'}"
+            statement.refuse("unknown-relation", f"no table of FROM is called `{table.name}`", table, help=hint)
+        listed = ", ".join(dict.fromkeys(known))
+        hint = did_you_mean(node.name, known) or (f"the columns are {listed}" if known else "there is nothing in FROM")
+        statement.refuse("unknown-column", f"there is no column `{node.sql()}`", node, help=hint)

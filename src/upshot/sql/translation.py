@@ -1,0 +1,241 @@
+"""One statement on its way to rules: the relations it can read, the names it has used, and the views made for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+from sqlglot import exp
+
+from upshot.check.clause_form import Conjunction, TooMany, alternatives
+from upshot.check.nullability import can_be_null, nullable_variables
+from upshot.check.variables import fresh_name, variables
+from upshot.core.schema import Column, Role, Schema
+from upshot.core.span import Span
+from upshot.core.types import Kind, Type
+from upshot.sql.fillers import filler
+from upshot.sql.formulas import FALSE, TRUE, bound_names, conjunction, conjuncts, without_idle_names
+from upshot.sql.sources import Scope, Source, SourceColumn
+from upshot.sql.trouble import Statement
+from upshot.sql.values import Value, combinations
+from upshot.syntax import literals, operators
+from upshot.syntax.ast import (
+    And,
+    Atom,
+    Attribute,
+    Comparison,
+    Constant,
+    Declaration,
+    Formula,
+    Item,
+    Rule,
+    Term,
+    TypeName,
+    Variable,
+)
+
+if TYPE_CHECKING:
+    from upshot.sql.block import Block
+
+_NO_VARIABLES = {*operators.AGGREGATES, *operators.INFIX, *operators.PREFIX, *operators.TESTS, *operators.STATES}
+_NUMBERED = re.compile(r"(?:_\d+)+$")
+_NO_VARIABLES |= {*literals.CONSTANT_NAMES, *literals.TAGGED, "_", "nil"}
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One way to get rows: what must hold, and the values of the columns then."""
+
+    parts: tuple[Formula, ...]
+    values: tuple[Value, ...]
+    identity: tuple[Value, ...] = ()
+    """What tells rows apart that look alike, where that was asked for."""
+    span: Span | None = None
+    """Where the query stands that it is made from."""
+
+
+class Reader(Protocol):
+    """Queries inside expressions, read by what reads the queries around them."""
+
+    def branches(self, translation: Translation, query: exp.Expression, around: Scope) -> list[Branch]: ...
+
+    def scalar(self, around: Block, query: exp.Select) -> Branch: ...
+
+    def table(self, translation: Translation, node: exp.Expression, around: Scope | None, *, bag: bool) -> Source: ...
+
+
+@dataclass(slots=True)
+class Translation:
+    """`schemas` grows by the views that are made on the way; they belong to `owner`, and their names begin with its."""
+
+    statement: Statement
+    schemas: dict[str, Schema]
+    owner: str
+    reader: Reader
+    reserved: frozenset[str] = frozenset()
+    """Names of relations that others have, visible or not."""
+    parameters: Mapping[str, Constant] = field(default_factory=dict)
+    items: list[Item] = field(default_factory=list)
+    homes: dict[str, Source] = field(default_factory=dict)
+    """The source that each variable of a column comes from."""
+    _taken: set[str] = field(default_factory=set)
+
+    # ---- names ----------------------------------------------------------------------------------
+
+    def variable(self, wish: str) -> Variable:
+        """A variable that occurs nowhere else in the statement."""
+        name = fresh_name(variable_name(_NUMBERED.sub("", wish)), self._taken)
+        self._taken.add(name)
+        return Variable(name)
+
+    def source(self, relation: str, table: str, names: Sequence[str] = (), hidden: int = 0) -> Source:
+        """The relation with variables of its own for its columns, the last `hidden` of them without names."""
+        schema = self.schemas[relation]
+        named = schema.columns[: schema.arity - hidden]
+        columns = [
+            SourceColumn(table, name, self.variable(name), column.type)
+            for name, column in zip(names or [c.name for c in named], named, strict=True)
+        ]
+        extra = schema.columns[schema.arity - hidden :]
+        made = Source(
+            relation, columns, [self.variable(c.name) for c in extra], [c.type for c in extra],
+            span=self.statement.span,
+        )  # fmt: skip
+        self.homes.update((v.name, made) for v, _ in made.identity())
+        return made
+
+    def renewed(self, source: Source) -> Source:
+        """The source once more, with other variables."""
+        columns = [replace(column, term=self.variable(column.name)) for column in source.columns]
+        hidden = [self.variable(variable.name) for variable in source.hidden]
+        made = replace(source, columns=columns, hidden=hidden)
+        self.homes.update((v.name, made) for v, _ in made.identity())
+        return made
+
+    # ---- views ----------------------------------------------------------------------------------
+
+    def view(self, purpose: str, names: Sequence[str], types: Sequence[Type], branches: Iterable[Branch]) -> str:
+        """A view made for the owner, with these columns; its name."""
+        name = fresh_name(f"{self.owner}__{purpose}", {*self.schemas, *self.reserved})
+        self.define(name, names, types, branches, part_of=self.owner)
+        return name
+
+    def define(
+        self, name: str, names: Sequence[str], types: Sequence[Type], branches: Iterable[Branch], *,
+        part_of: str = "", keep_nullable: bool = False,
+    ) -> Schema:  # fmt: skip
+        """Adds the declaration and the rules of a relation. Whether a column can be NULL follows from the rules, unless
+        the types say it."""
+        rules = [rule for branch in branches for rule in self.rules(name, branch)]
+        if not keep_nullable:
+            nullable = self.nullable_columns(rules, len(types))
+            types = [replace(type, nullable=can) for type, can in zip(types, nullable, strict=True)]
+        schema = self.declare(name, names, types)
+        if not rules:
+            # Without a rule it would be a table.
+            head = Atom(name, tuple(filler(type) for type in types), span=self.statement.span)
+            rules = [Rule((head,), FALSE, span=self.statement.span)]
+        self.items.append(declaration(schema, part_of))
+        self.items += rules
+        return schema
+
+    def declare(self, name: str, names: Sequence[str], types: Sequence[Type]) -> Schema:
+        """Makes a relation known, without rules so far."""
+        columns = tuple(map(Column, names, types))
+        self.schemas[name] = Schema(name, columns, Role.VIEW, span=self.statement.span)
+        return self.schemas[name]
+
+    def mark(self) -> tuple[int, dict[str, Schema]]:
+        """What there is now, to come back to."""
+        return len(self.items), dict(self.schemas)
+
+    def back_to(self, mark: tuple[int, dict[str, Schema]]) -> None:
+        """Forgets the views made since."""
+        count, schemas = mark
+        del self.items[count:]
+        self.schemas.clear()
+        self.schemas.update(schemas)
+
+    def rules(self, name: str, branch: Branch) -> list[Rule]:
+        """One rule for each combination of cases; none for what can never hold."""
+        found: list[Rule] = []
+        for when, terms in combinations(branch.values):
+            body = conjunction((*branch.parts, *when))
+            if body == FALSE:
+                continue
+            parts = without_idle_names(terms, conjuncts(body))
+            place = branch.span or self.statement.span
+            head = Atom(name, terms, span=place)
+            # Atoms that look alike by now stay: a variable that joins two of them is not NULL.
+            found.append(Rule((head,), And(parts) if len(parts) > 1 else body_of(parts), span=place))
+        return found
+
+    def nullable_columns(self, rules: Sequence[Rule], arity: int) -> list[bool]:
+        nullable = [False] * arity
+        for rule in rules:
+            for body in self.clauses(rule.body):
+                names = nullable_variables(body, self.schemas)
+                for place, term in enumerate(rule.heads[0].args):
+                    nullable[place] |= can_be_null(term, names)
+        return nullable
+
+    def clauses(self, body: Formula | None) -> list[Conjunction]:
+        """The alternatives of a body, each a conjunction."""
+        try:
+            return alternatives(body)
+        except TooMany:
+            self.statement.refuse(
+                "too-many-alternatives",
+                "the conditions of the query have too many combinations",
+                help="give a part of them a view of its own",
+            )
+
+    # ---- values of the queries around -----------------------------------------------------------
+
+    def correlated(self, scope: Scope, nodes: Iterable[Formula | Term]) -> list[Variable]:
+        """The variables of queries around the scope that occur in the nodes."""
+        around = {id(source) for source in scope.outer()}
+        names = dict.fromkeys(name for node in nodes for name in variables(node))
+        return [Variable(name) for name in names if name in self.homes and id(self.homes[name]) in around]
+
+    def domain(self, names: Iterable[Variable], parts: Sequence[Formula]) -> tuple[Formula, ...]:
+        """The parts, with the sources of those variables that nothing among them binds: the values there can be."""
+        bound = bound_names(parts)
+        added: list[Formula] = []
+        for variable in names:
+            if variable.name not in bound:
+                atom = self.homes[variable.name].atom()
+                added.append(atom)
+                bound |= bound_names([atom])
+        return (*added, *parts)
+
+    def type_of(self, variable: Variable) -> Type:
+        """The type of a variable of a source."""
+        return next(type for found, type in self.homes[variable.name].identity() if found.name == variable.name)
+
+
+def body_of(parts: Sequence[Formula]) -> Formula:
+    """The one part, or what always holds."""
+    return parts[0] if parts else TRUE
+
+
+def variable_name(wish: str) -> str:
+    """The name, or one like it that is not a word of the language."""
+    return f"{wish}_" if wish in _NO_VARIABLES or not wish else wish
+
+
+def declaration(schema: Schema, part_of: str = "") -> Declaration:
+    attributes = tuple(Attribute(column.name, type_name(column.type)) for column in schema.columns)
+    return Declaration(schema.name, attributes, part_of=part_of, span=schema.span)
+
+
+def type_name(type: Type) -> TypeName:
+    if type.kind is Kind.DECIMAL and not type.name:
+        return TypeName("decimal", (type.precision, type.scale), type.nullable)
+    return TypeName(type.name or type.kind.value, (), type.nullable)
+
+
+def equality(left: Term, right: Term) -> Comparison:
+    return Comparison("=", left, right)

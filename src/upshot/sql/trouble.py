@@ -1,0 +1,67 @@
+"""What is wrong with a statement, at its place: raised, and collected statement by statement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+from sqlglot import exp
+
+from upshot.core.diagnostic import Diagnostic
+from upshot.core.span import Source, Span
+
+
+class Refused(Exception):
+    """A statement cannot be what it says; the diagnostic tells why."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement: its tree, and where it stands. `dialect` is the spelling it was read in. `kind` is create, query
+    or assertion; an assertion has a name beside the condition that is its tree."""
+
+    kind: str
+    tree: exp.Expression
+    span: Span
+    dialect: str
+    name: exp.Identifier | None = None
+
+    @property
+    def source(self) -> Source:
+        return self.span.source
+
+    def place(self, node: exp.Expression | None) -> Span:
+        """Where a part of the tree stands; the whole statement if the tree does not know."""
+        found: list[tuple[int, int]] = []
+        if node is not None:
+            for each in node.walk():
+                start, end = each.meta.get("start"), each.meta.get("end")
+                if isinstance(start, int) and isinstance(end, int):
+                    found.append((start, end + 1))
+        if not found:
+            return self.span
+        start, end = min(start for start, _ in found), max(end for _, end in found)
+        text = self.source.text
+        # The tree knows where names and literals are, not the brackets around them.
+        while text.count("(", start, end) > text.count(")", start, end) and text[end : end + 1] == ")":
+            end += 1
+        return Span(self.source, start, end)
+
+    def query_place(self, select: exp.Expression) -> Span:
+        """Where a SELECT stands, from its first word on."""
+        found = self.place(select)
+        start = self.source.text.upper().rfind("SELECT", self.span.start, found.start)
+        return found if start < 0 else Span(self.source, start, found.end)
+
+    def refuse(
+        self, slug: str, message: str, node: exp.Expression | None = None, *, help: str, label: str = ""
+    ) -> NoReturn:
+        raise Refused(Diagnostic(slug, message, self.place(node), label, help))
+
+    def unsupported(self, what: str, node: exp.Expression | None = None, *, help: str) -> NoReturn:
+        """Refuses a part of SQL that has no counterpart here."""
+        self.refuse("sql-unsupported", f"{what} is not supported", node, help=help, label="cannot be kept as a view")

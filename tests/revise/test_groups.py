@@ -1,0 +1,105 @@
+"""Requests for groups: what an aggregate needs is known before any row comes to its group."""
+
+from __future__ import annotations
+
+import pytest
+
+import upshot
+from tests.revise.test_goldens import database, shown
+from upshot import Bounds
+
+EMP = ".decl emp(id: number, d: symbol, p: number) .decl boss(id: number) "
+TABLE = "CREATE TABLE emp(id INTEGER NOT NULL, dept VARCHAR{}, pay INTEGER NOT NULL);\n"
+ENDLESS = "a {} can be made up of any others"
+
+
+def by_department(function: str, *, guard: str = "emp(_, D, _)", test: str = "") -> str:
+    head, type = ("s(D)", "") if test else ("s(D, S)", f", s: {'float' if function == 'mean' else 'number'}")
+    return f"{EMP}.decl s(d: symbol{type}) {head} :- {guard}, S = {function} P : {{ emp(_, D, P) }}{test}."
+
+
+def asked(answer: upshot.Realizations) -> tuple[list[set[str]], str]:
+    return shown(answer), answer.status
+
+
+@pytest.mark.parametrize("function", ["min", "max"])
+def test_an_extreme_of_an_empty_group_comes_with_one_row(function: str) -> None:
+    answer = database(by_department(function)).realize({"s": [("x", 12)]})
+    assert asked(answer) == ([{'+emp(?1, "x", 12)'}], "all")
+
+
+@pytest.mark.parametrize("function", ["min", "max"])
+def test_values_of_other_groups_bring_no_useless_rows(function: str) -> None:
+    answer = database(by_department(function), emp=[(1, "y", 3)]).realize({"s": [("x", 12)]})
+    assert sorted(map(sorted, shown(answer))) == [['+emp(1, "x", 12)'], ['+emp(?1, "x", 12)']]
+    assert answer.status == "all"
+
+
+@pytest.mark.parametrize("function", ["sum", "mean"])
+def test_a_total_of_an_empty_group_comes_with_one_row_or_with_endlessly_many_others(function: str) -> None:
+    answer = database(by_department(function)).realize({"s": [("x", 12)]})
+    assert shown(answer) == [{'+emp(?1, "x", 12)'}]
+    assert answer.status == "bounds reached"
+    assert ENDLESS.format(function) in answer.reason
+
+
+@pytest.mark.parametrize("function", ["sum", "mean"])
+@pytest.mark.parametrize("guard", ["emp(_, D, _)", "emp(I, D, _), boss(I)"])
+def test_totals_beyond_a_bound_are_never_said_to_be_all(function: str, guard: str) -> None:
+    program = by_department(function, guard=guard, test=f", S > {'5.0' if function == 'mean' else '5'}")
+    answer = database(program, boss=[(7,)]).realize({"s": [("x",)]}, frozen=["boss"], bounds=Bounds(new_constants=1))
+    assert shown(answer)
+    assert answer.status == "bounds reached"
+    assert ENDLESS.format(function) in answer.reason
+
+
+def test_a_total_of_rows_that_were_asked_for_by_name_is_no_choice() -> None:
+    program = ".decl emp(d: symbol, p: number) .decl s(d: symbol) s(D) :- S = sum P : { emp(D, P) }, emp(D, _), S > 5."
+    answer = database(program).realize({"s": [("x",)], "emp": [("x", 7)]})
+    assert asked(answer) == ([{'+emp("x", 7)'}], "all")
+
+
+def test_an_extreme_that_another_literal_brings_is_not_said_to_be_the_only_one() -> None:
+    program = by_department("max", guard="emp(I, D, _), boss(I)", test=", S > 5")
+    answer = database(program, boss=[(7,)]).realize({"s": [("x",)]}, frozen=["boss"])
+    assert shown(answer)[0] == {'+emp(7, "x", ?1)'}
+    assert answer.status == "bounds reached"
+
+
+@pytest.mark.parametrize(("function", "side"), [("min", ">"), ("max", "<")])
+def test_other_rows_of_a_group_lie_on_one_side_of_its_extreme(function: str, side: str) -> None:
+    program = by_department(function, guard="emp(I, D, _), boss(I)")
+    answer = database(program, boss=[(7,)]).realize({"s": [("x", 12)]}, frozen=["boss"])
+    ways = list(answer)
+    assert set(ways[0].lines()) == {'+emp(7, "x", 12)'}
+    assert {way.conditions for way in ways[1:]} == {(f"?1 {side} 12",)}
+    assert {'+emp(7, "x", ?1)', '+emp(?2, "x", 12)'} in [set(way.lines()) for way in ways]
+
+
+@pytest.mark.parametrize(("function", "status"), [("max", "all"), ("sum", "bounds reached"), ("avg", "bounds reached")])
+def test_groups_of_sql_are_asked_for_by_their_aggregates(function: str, status: str) -> None:
+    db = database(TABLE.format(" NOT NULL"), emp=[(1, "y", 3)])
+    db.define("CREATE VIEW s AS SELECT dept, max(pay) AS c FROM emp GROUP BY dept;".replace("max", function))
+    answer = db.realize({"s": [("x", 12.0 if function == "avg" else 12)]})
+    found = [{*way} for way in shown(answer)]
+    assert sorted(map(sorted, found)) == [['+emp(1, "x", 12)'], ['+emp(?1, "x", 12)']]
+    assert answer.status == status
+
+
+def test_a_group_of_null_is_one_in_sql() -> None:
+    db = database(TABLE.format(""))
+    db.define("CREATE VIEW n AS SELECT dept, count(*) AS c FROM emp GROUP BY dept;")
+    answer = db.realize({"n": [(None, 1)]})
+    assert {"+emp(?1, null, ?2)"} in shown(answer)
+    assert answer.status == "all"
+    with db.transaction() as tx:
+        tx.insert("emp", [(1, None, 3)])
+    assert {"-emp(1, null, 3)"} in shown(db.realize(delete={"n": [(None, 1)]}))
+
+
+def test_a_condition_on_the_total_of_sql_is_met_by_one_row() -> None:
+    db = database(TABLE.format(""))
+    db.define("CREATE VIEW s AS SELECT dept, sum(pay) AS c FROM emp GROUP BY dept HAVING sum(pay) > 10;")
+    answer = db.realize({"s": [("x", 12)]})
+    assert shown(answer)[0] == {'+emp(?1, "x", 12)'}
+    assert ENDLESS.format("sum") in answer.reason

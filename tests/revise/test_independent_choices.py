@@ -1,0 +1,120 @@
+"""Requests with choices that have nothing to do with each other: what all of them need is known beforehand."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from tests.revise.brute_force import minimal_realizations
+from tests.revise.random_requests import Case
+from tests.revise.test_brute_force import facts_of
+from tests.revise.test_goldens import database
+from upshot import Bounds
+
+ROWS = ".decl a(x: number) .decl s(x: number) .decl v(x: number) v(X) :- a(X), !s(X)."
+SUPPORTS = ".decl a(x: number, y: number) .decl s(x: number) .decl v(x: number) v(X) :- a(X, Y), !s(Y)."
+EITHER = ".decl a(x: number) .decl b(x: number) .decl v(x: number) v(X) :- a(X). v(X) :- b(X)."
+THROUGH_A_VIEW = """
+    .decl a(x: number) .decl b(x: number) .decl c(x: number) .decl p(x: number) .decl v(x: number)
+    p(X) :- b(X).  p(X) :- c(X).
+    v(X) :- a(X), !p(X).
+"""
+
+
+def numbers(count: int) -> list[tuple[int, ...]]:
+    return [(each,) for each in range(count)]
+
+
+@pytest.mark.parametrize("count", [10, 20, 40])
+def test_many_rows_go_in_as_many_steps(count: int) -> None:
+    found = database(ROWS, a=numbers(count)).realize(delete={"v": numbers(count)}, limit=1, bounds=Bounds(seconds=60))
+    (first,) = found
+    assert first.size == count
+    assert found.work["branches"] <= count + 1
+
+
+@pytest.mark.parametrize("count", [8, 16, 32])
+def test_a_row_with_many_supports_goes_in_about_as_many_steps(count: int) -> None:
+    facts = [(0, each) for each in range(count)]
+    found = database(SUPPORTS, a=facts).realize(delete={"v": [(0,)]}, limit=1, bounds=Bounds(seconds=60))
+    (first,) = found
+    assert first.size == count
+    assert found.work["branches"] <= 2 * count + 1
+
+
+def test_many_rows_come_in_as_many_steps() -> None:
+    found = database(EITHER).realize({"v": numbers(30)}, limit=1, bounds=Bounds(seconds=60))
+    (first,) = found
+    assert first.size == 30
+    assert found.work["branches"] <= 61
+
+
+def test_choices_that_lie_below_a_view_are_independent_too() -> None:
+    found = database(THROUGH_A_VIEW, a=numbers(20)).realize(
+        delete={"v": numbers(20)}, limit=1, bounds=Bounds(seconds=60)
+    )
+    (first,) = found
+    assert first.size == 20
+    assert found.work["branches"] <= 41
+
+
+def test_what_costs_more_is_not_chosen_and_is_not_tried() -> None:
+    found = database(ROWS, a=numbers(20)).realize(
+        delete={"v": numbers(20)}, limit=1, cost={"-a": 0.1, "+s": 0.3}, bounds=Bounds(seconds=60)
+    )
+    (first,) = found
+    assert {name: len(rows) for name, rows in first.delete.items()} == {"a": 20}
+    assert not first.insert
+    assert found.work["branches"] <= 21
+
+
+def test_what_is_frozen_is_no_choice() -> None:
+    found = database(ROWS, a=numbers(20)).realize(
+        delete={"v": numbers(20)}, frozen=["a"], cost={"+s": 7}, bounds=Bounds(seconds=60)
+    )
+    (only,) = found
+    assert only.cost == 140
+    assert found.status == "all"
+    assert found.work["branches"] <= 21
+
+
+@pytest.mark.parametrize(
+    ("text", "relations"), [(ROWS, ["a", "s"]), (THROUGH_A_VIEW, ["a", "b", "c"])], ids=["rows", "through a view"]
+)
+def test_all_choices_are_found_once_each(text: str, relations: list[str]) -> None:
+    domain, count = (0, 1, 2, 3), 4 if len(relations) == 2 else 3
+    facts = frozenset(("a", row) for row in numbers(count))
+    asked = tuple(("v", row) for row in numbers(count))
+    case = IndependentCase(text, domain, facts, (), asked)
+    found = database(text, a=numbers(count)).realize(delete={"v": numbers(count)}, bounds=Bounds(seconds=60))
+    listed = [(facts_of(each.insert), facts_of(each.delete)) for each in found]
+    assert found.status == "all"
+    assert len(listed) == len(set(listed)) == len(relations) ** count
+    assert set(listed) == minimal_realizations(case)
+
+
+class IndependentCase(Case):
+    """A case whose rows are those of the domain, in the relations that it names."""
+
+    @property
+    def atoms(self) -> list[tuple[str, tuple[int, ...]]]:
+        names = [name for name in ("a", "b", "c", "s") if f".decl {name}(" in self.text]
+        return [(name, (value,)) for name, value in product(names, self.domain)]
+
+
+def test_dearer_choices_come_later() -> None:
+    found = database(ROWS, a=numbers(4)).realize(delete={"v": numbers(4)}, cost={"-a": 0.1, "+s": 0.7})
+    kept = [len(each.delete.get("a", ())) for each in found]
+    assert kept == [4] + [3] * 4 + [2] * 6 + [1] * 4 + [0]
+
+
+def test_supports_that_share_a_fact_are_not_counted_twice() -> None:
+    program = """
+        .decl a(x: number) .decl b(x: number) .decl v(x: number, y: number)
+        v(X, Y) :- a(X), b(Y).
+    """
+    rows = [(x, y) for x in range(6) for y in range(3)]
+    found = database(program, a=numbers(6), b=numbers(3)).realize(delete={"v": rows})
+    assert [{name: len(rows) for name, rows in each.delete.items()} for each in found] == [{"b": 3}, {"a": 6}]
+    assert found.status == "all"

@@ -1,0 +1,63 @@
+"""The rules that `upshot rewrite --strategy view-update` prints, carried out literally, have the realisations that are
+found.
+
+UPSHOT_CASES sets how many cases run, UPSHOT_SEED which ones.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.properties.settings import case_count, seed_of
+from tests.revise.brute_force import Update
+from tests.revise.printed_rules import PrintedRules, TooMany
+from tests.revise.random_requests import Case, random_case
+from tests.revise.test_brute_force import found, opened
+from upshot import Bounds, ProgramError
+
+DECLARED = ".decl a(x: number) .decl b(x: number) .decl e(x: number, y: number)"
+
+
+def compare(case: Case, most: int) -> bool:
+    """Whether the rules came to an end; fails if they have other realisations than the search."""
+    with opened(case) as db:
+        listed = found(db, case, Bounds(new_constants=0, constants=case.domain, rounds=1000, seconds=300))
+    try:
+        by_rules: set[Update] = PrintedRules(case).realizations(most)
+    except TooMany:
+        return False
+    assert set(listed) == by_rules, (case, set(listed) ^ by_rules)
+    return True
+
+
+@pytest.mark.parametrize(
+    ("rules", "facts", "insert", "delete"),
+    [
+        pytest.param("p(X) :- a(X), b(X).", "a1", "p1", "", id="a join"),
+        pytest.param("p(X) :- a(X), !b(X).", "b1", "p1", "", id="a difference"),
+        pytest.param("p(X) :- a(X), !b(X).", "a1", "", "p1", id="a difference that is to be empty"),
+        pytest.param("p(X) :- a(X). p(X) :- b(X).", "a1 b1", "", "p1", id="a union"),
+        pytest.param("p(X) :- e(X, Y).", "", "p1", "", id="a projection"),
+        pytest.param("p(X) :- e(X, Y), Y != 1.", "e11 e12", "", "p1", id="a selection"),
+        pytest.param("q(X, Y) :- e(X, Y). q(X, Y) :- e(X, Z), q(Z, Y).", "e12", "q11", "", id="a recursion"),
+        pytest.param("q(X, Y) :- e(X, Y). q(X, Y) :- q(X, Z), q(Z, Y).", "e12 e21", "", "q11", id="a closure"),
+        pytest.param("s() :- a(X), !b(X). p(X) :- b(X), s().", "a1", "p1", "", id="a side effect in the way"),
+        pytest.param("p(X) :- a(X). .deny d(X) :- p(X), !b(X).", "b2", "p1 p2", "", id="a constraint"),
+    ],
+)
+def test_each_operator_is_asked_through_as_printed(rules: str, facts: str, insert: str, delete: str) -> None:
+    declared = f"{DECLARED} .decl p(x: number) .decl q(x: number, y: number) .decl s()\n"
+    listed = [tuple((each[0], tuple(map(int, each[1:]))) for each in text.split()) for text in (facts, insert, delete)]
+    assert compare(Case(declared + rules, (1, 2), frozenset(listed[0]), listed[1], listed[2]), most=100_000)
+
+
+@pytest.mark.slow
+def test_random_programs_are_asked_through_as_printed() -> None:
+    ended = 0
+    for number in range(case_count(20, least=20)):
+        case = random_case(seed_of("printed rules", number))
+        try:
+            ended += compare(case, most=2000)
+        except ProgramError:
+            continue
+    assert ended > 10

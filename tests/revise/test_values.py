@@ -1,0 +1,139 @@
+"""The values that the variables of rules take: stored ones, those a change brings, new ones."""
+
+from __future__ import annotations
+
+from tests.revise.test_goldens import database, shown
+
+
+def ways(found: object) -> set[frozenset[str]]:
+    return {frozenset(each) for each in shown(found)}  # type: ignore[arg-type]
+
+
+def test_values_of_a_column_are_not_taken_for_those_of_another() -> None:
+    program = """
+        .decl e(x: number, y: number)  .decl g(x: number)  .decl s(x: number, y: number)  .decl t(x: number)
+        s(X, Y) :- e(X, Y).  s(X, Y) :- e(Y, X).  t(9) :- e(Z, W), g(Z).
+    """
+    found = database(program).realize({"s": [(1, 2)], "t": [(9,)]})
+    listed = ways(found)
+    assert frozenset({"+e(1, 2)", "+g(1)"}) in listed
+    assert frozenset({"+e(2, 1)", "+g(2)"}) in listed
+
+
+def test_a_new_value_is_one_that_does_not_occur() -> None:
+    for type, old, taken in (("number", 1, 7_000_000_001), ("symbol", "a", "new value 1")):
+        program = f"""
+            .decl p(x: {type})  .decl q(x: {type})  .decl h(x: {type})  .decl i()
+            h(X) :- p(X), q(X), i().  i() :- p(X), !q(X).
+        """
+        first, second = database(program, p=[(old,)], q=[(taken,)]).realize({"h": [(old,)]})  # type: ignore[list-item]
+        assert (first.size, len(first.placeholders)) == (2, 1)
+        assert first.placeholders[0].witness != taken
+        assert (second.size, second.delete) == (3, {"q": ((taken,),)})
+
+
+def test_a_new_value_does_not_occur_in_what_constraints_compare_it_with() -> None:
+    program = ".decl e(x: number) .decl f(x: number) .decl p() p() :- e(X). .deny d(X) :- e(X), !f(X)."
+    found = list(database(program, f=[(7_000_000_001,)]).realize({"p": [()]}))
+    assert [each.size for each in found if each.placeholders] == [2]
+
+
+def test_many_values_in_the_way_of_a_new_one_are_gone_around() -> None:
+    program = ".decl e(x: number) .decl f(x: number) .decl p() p() :- e(X), !f(X), X > 100, X < 200."
+    found = next(database(program, f=[(x,) for x in range(101, 140)]).realize({"p": [()]}))
+    assert 140 <= found.placeholders[0].witness < 200
+    full = database(program, f=[(x,) for x in range(101, 200)]).realize({"p": [()]})
+    assert all(not each.placeholders for each in full)
+    assert "the new values that were tried" in full.reason
+
+
+def test_a_value_that_another_row_brings_is_taken_whatever_views_are_called() -> None:
+    for first, second in (("w", "v"), ("a_w", "z_v"), ("z_w", "a_v")):
+        program = f"""
+            .decl e(x: number, y: number)  .decl {first}(x: number)  .decl {second}(x: number, y: number)
+            .decl t(x: number, y: number)
+            {first}(X) :- e(X, _).  {second}(X, Y) :- e(X, Y).  t(X, Y) :- {first}(X), {second}(X, Y).
+        """
+        found = database(program).realize({"t": [(1, 2)]})
+        assert shown(found) == [{"+e(1, 2)"}]
+        assert found.status == "all"
+
+
+def test_a_value_that_a_rule_takes_from_elsewhere_is_taken_by_others() -> None:
+    program = """
+        .decl e(x: number, y: number)  .decl g(x: number)  .decl a_w(y: number)  .decl z(x: number)  .decl t(x: number)
+        a_w(Y) :- e(_, Y).  z(9) :- e(Z, 2), g(Z).  t(X) :- a_w(X), z(9).
+    """
+    found = database(program, g=[(5,)]).realize({"t": [(2,)]})
+    assert shown(found) == [{"+e(5, 2)"}, {"+e(?1, 2)", "+g(?1)"}]
+    assert found.status == "all"
+
+
+def test_a_value_that_a_constraint_brings_is_taken_by_what_was_asked_for() -> None:
+    program = ".decl e(x: number) .decl f(x: number, y: number) .decl p() p() :- f(X, Y). .deny d(X) :- e(X), !f(X, 7)."
+    assert shown(database(program).realize({"p": [()], "e": [(1,)]})) == [{"+e(1)", "+f(1, 7)"}]
+
+
+REFERRING = ".decl e(x: number) .decl f(x: number) .decl p() p() :- e(X). .deny d(X) :- e(X), !f(X)."
+
+
+def test_values_that_a_constraint_looks_for_are_offered_where_a_new_one_is_in_the_way() -> None:
+    assert shown(database(REFERRING, f=[(5,)]).realize({"p": [()]})) == [{"+e(5)"}, {"+e(?1)", "+f(?1)"}]
+    assert shown(database(REFERRING, f=[(5,)]).realize({"p": [()]}, frozen=["f"])) == [{"+e(5)"}]
+
+
+def test_values_that_a_constraint_compares_with_are_offered_where_a_new_one_is_in_the_way() -> None:
+    program = ".decl e(x: number) .decl f(x: number) .decl p() p() :- e(X). .deny d(X) :- e(X), f(Z), X != Z."
+    assert shown(database(program, f=[(5,)]).realize({"p": [()]})) == [{"+e(5)"}, {"-f(5)", "+e(?1)"}]
+    named = ".decl e(x: number) .decl p() p() :- e(X). .deny d(X) :- e(X), X != 5."
+    assert shown(database(named).realize({"p": [()]})) == [{"+e(5)"}]
+
+
+def test_values_that_a_rule_computes_are_made_of_those_that_it_has() -> None:
+    program = """
+        .decl e(x: number)  .decl f(x: number)  .decl v(x: number)  .decl t(k: number)
+        v(Z) :- e(X), f(X), Z = X + 1.  t(9) :- v(Z).
+    """
+    db = database(program, e=[(1,)])
+    first, second = db.realize({"t": [(9,)]})
+    assert (first.lines(), first.conditions) == (["+f(1)"], ())
+    assert (second.lines(), second.conditions) == (["+e(?1)", "+f(?1)"], ())
+    db.apply(second, {"?1": 20})
+    assert db.rows("v") == [(21,)]
+
+
+def test_a_value_that_an_equation_makes_of_a_new_one_is_new_as_well() -> None:
+    program = """
+        .decl e(x: number)  .decl h(x: number)  .decl v(x: number)  .decl t(k: number)
+        v(Z) :- e(X), Z = X + 1.  t(9) :- v(Z), h(Z).
+    """
+    db = database(program)
+    (only,) = db.realize({"t": [(9,)]})
+    assert (only.lines(), only.conditions) == (["+e(?2)", "+h(?1)"], ("?1 = ?2 + 1",))
+    db.apply(only, {"?1": 8, "?2": 7})
+    assert db.rows("t") == [(9,)]
+
+
+def test_new_texts_pass_the_tests_of_rules_which_are_stated() -> None:
+    declared = ".decl f(x: symbol) .decl p() p() :- f(X), "
+    for test, stated in (
+        ('X < "b"', ('?1 < "b"',)),
+        ('match("[a-c]+", X)', ('match("[a-c]+", ?1)',)),
+        ('contains("X y", X)', ('contains("X y", ?1)',)),
+    ):
+        db = database(f"{declared}{test}.")
+        (only,) = db.realize({"p": [()]})
+        assert (only.lines(), only.conditions) == (["+f(?1)"], stated)
+        db.apply(only, {"?1": only.placeholders[0].witness})
+        assert db.rows("p") == [()]
+
+
+def test_a_test_for_which_no_text_was_found_is_not_called_impossible() -> None:
+    found = database('.decl f(x: symbol) .decl p() p() :- f(X), match("[0-9]{40}z[0-9]{2}", X).').realize({"p": [()]})
+    assert list(found) == []
+    assert found.status == "bounds reached"
+
+
+def test_null_is_taken_where_a_rule_asks_for_it() -> None:
+    program = ".decl f(x: number, y: symbol?) .decl p(x: number) p(X) :- f(X, Y), is_null(Y)."
+    assert shown(database(program).realize({"p": [(1,)]})) == [{"+f(1, null)"}]

@@ -1,0 +1,488 @@
+"""`POST /realizations`: the goldens, what is asked and answered, how one is committed, and what it never does."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import upshot
+from tests.revise.test_goldens import CLOSURE, COMPENSATED, CONSISTENT, ENDLESS
+from tests.service.bank import bearer, filled, served, write_tokens
+from tests.service.serving import Running
+from upshot.service.scopes import Scopes
+from upshot.service.service import Service
+from upshot.service.settings import Bounds, Settings
+from upshot.service.tokens import Tokens
+
+ACCESS = """
+.decl member(person: symbol, team: symbol)
+.decl granted(team: symbol, right: symbol)
+.decl suspended(person: symbol, right: symbol)
+.decl access(person: symbol, right: symbol)
+access(P, R) :- member(P, T), granted(T, R), !suspended(P, R).
+.decl team(name: symbol)
+.deny unknown(T) :- member(_, T), !team(T).
+"""
+TEAMS = {
+    "team": [("ops",), ("web",)],
+    "member": [("ann", "ops"), ("bob", "ops"), ("ann", "web")],
+    "granted": [("ops", "deploy"), ("web", "publish")],
+}
+TAKE_AWAY = {"delete": {"access": [["ann", "deploy"]]}}
+
+
+def serving(program: str, settings: Settings | None = None, **facts: list[tuple[Any, ...]]) -> Running:
+    database = upshot.connect()
+    database.define(program)
+    with database.transaction() as tx:
+        for name, rows in facts.items():
+            tx.insert(name, rows)
+    return Running(database, settings)
+
+
+@pytest.fixture
+def access() -> Iterator[Running]:
+    with serving(ACCESS, **TEAMS) as running:
+        yield running
+
+
+def asked(running: Running, **body: Any) -> dict[str, Any]:
+    status, answer, _ = running.request("POST", "/realizations", body)
+    assert status == 200, answer
+    found: dict[str, Any] = answer
+    return found
+
+
+def refused(running: Running, path: str, body: Any, **headers: str) -> tuple[int, str]:
+    status, answer, _ = running.request("POST", path, body, headers)
+    return status, answer["error"]["code"]
+
+
+def base_changes(answer: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    return [(each["insert"], each["delete"]) for each in answer["realizations"]]
+
+
+# ---- goldens --------------------------------------------------------------------------------------
+
+
+def test_golden_1_a_way_that_violates_a_constraint_beyond_repair_is_not_given() -> None:
+    with serving(CONSISTENT, r2=[(2,)], s=[(2,)]) as running:
+        found = asked(running, insert={"p": [[2]]})
+        assert base_changes(found) == [({"r1": [[2]]}, {})]
+        assert (found["status"], found["reason"]) == ("all", "this is the only one")
+        found = asked(running, insert={"p": [[2]]}, frozen=["r1"])
+        assert (found["status"], found["realizations"]) == ("only through frozen", [])
+
+
+def test_golden_4_a_request_with_only_infinite_realisations_is_ended_by_its_bounds_and_says_so() -> None:
+    with serving(ENDLESS) as running:
+        found = asked(running, insert={"h": [[]]})
+        assert (found["status"], found["reason"]) == ("bounds reached", "none found within 2 new values")
+
+
+def test_golden_5_the_search_goes_on_after_the_first_round_that_has_a_realisation() -> None:
+    program = COMPENSATED + ".decl g(x: number)  .decl z(x: number)  g(X) :- h(X).  g(X) :- z(X)."
+    with serving(program, p=[(1,)]) as running:
+        found = asked(running, insert={"g": [[1]]})
+        new = {"placeholder": "?1"}
+        assert base_changes(found) == [({"z": [[1]]}, {}), ({"p": [[new]], "q": [[1]]}, {})]
+        assert [each["cost"] for each in found["realizations"]] == [1, 2]
+        assert found["realizations"][1]["placeholders"] == {"?1": "number"}
+        assert found["realizations"][1]["changes"]["p"] == {"insert": [[new]], "delete": []}
+
+
+def test_golden_6_a_row_that_is_derived_in_two_steps_is_taken_away() -> None:
+    database = upshot.connect()
+    database.define(CLOSURE)
+    with database.transaction() as tx:
+        tx.insert("e", [(1, 2), (1, 4), (2, 3)])
+    database.define(".decl some()  some() :- p(X, Y).  .deny ic1() :- !some().  .deny ic2(X) :- p(X, X).")
+    with Running(database) as running:
+        found = base_changes(asked(running, delete={"h": [[1, 3]]}))
+        assert sorted(map(str, found)) == sorted(
+            map(str, [({}, {"e": [[1, 2]]}), ({}, {"e": [[2, 3]]}), ({"e": [[1, 3]]}, {})])
+        )
+
+
+# ---- what is asked and answered -------------------------------------------------------------------
+
+
+def test_each_realisation_comes_with_all_that_it_would_do(access: Running) -> None:
+    found = asked(access, **TAKE_AWAY)
+    assert (found["version"], found["status"]) == (2, "all")
+    assert found["request"] == {"insert": {}, "delete": {"access": [["ann", "deploy"]]}}
+    assert base_changes(found) == [
+        ({}, {"member": [["ann", "ops"]]}),
+        ({}, {"granted": [["ops", "deploy"]]}),
+        ({"suspended": [["ann", "deploy"]]}, {}),
+    ]
+    revoked = found["realizations"][1]
+    assert revoked["changes"]["access"] == {"insert": [], "delete": [["ann", "deploy"], ["bob", "deploy"]]}
+    assert [each["side_effects"] for each in found["realizations"]] == [0, 1, 0]
+    assert access.database.version == 2
+
+
+def test_preferences_bounds_and_limit_are_kept(access: Running) -> None:
+    found = asked(access, **TAKE_AWAY, frozen=["granted"], cost={"+suspended": 2.5})
+    assert [each["cost"] for each in found["realizations"]] == [1, 2.5]
+    found = asked(access, **TAKE_AWAY, limit=1)
+    assert (len(found["realizations"]), found["status"]) == (1, "more")
+    assert found["reason"] == "there may be more than this one"
+    found = asked(access, **TAKE_AWAY, limit=3)
+    assert (found["status"], found["reason"]) == ("all", "these are all 3")
+    found = asked(access, **TAKE_AWAY, side_effect_free_first=True, limit=2)
+    assert [each["side_effects"] for each in found["realizations"]] == [0, 0]
+    assert (found["status"], found["reason"]) == ("more", "the first 2 of 3, which are all")
+    found = asked(access, insert={"access": [["eve", "deploy"]]}, bounds={"size": 1, "new_constants": 0})
+    assert base_changes(found) == [({"member": [["eve", "ops"]]}, {})]
+    assert found["status"] == "bounds reached"
+
+
+def test_what_holds_already_takes_nothing(access: Running) -> None:
+    found = asked(access, insert={"access": [["ann", "deploy"]]}, delete={"member": [["eve", "ops"]]})
+    assert base_changes(found) == [({}, {})]
+
+
+def test_what_contradicts_itself_is_refused(access: Running) -> None:
+    body = {"insert": {"access": [["a", "b"]]}, "delete": {"access": [["a", "b"]]}}
+    assert refused(access, "/realizations", body) == (400, "request-contradicts")
+
+
+def test_a_transaction_that_would_be_rejected_is_completed(access: Running) -> None:
+    row = {"member": [["cid", "new"]]}
+    assert refused(access, "/transactions", {"insert": row}) == (409, "constraint-violated")
+    found = asked(access, insert=row)
+    assert base_changes(found) == [({"member": [["cid", "new"]], "team": [["new"]]}, {})]
+
+
+def test_violations_there_are_can_be_repaired() -> None:
+    with serving(ACCESS, team=[("ops",)], member=[("ann", "ops")]) as running:
+        running.database.define(".deny full(T) :- member(_, T), team(T). .deny full existing=keep")
+        found = asked(running, repair="full")
+        assert found["request"]["delete"] == {"full": [["ops"]]}
+        # Without the team its member has an unknown one.
+        assert base_changes(found) == [({}, {"member": [["ann", "ops"]]})]
+        assert found["realizations"][0]["changes"]["full"] == {"insert": [], "delete": [["ops"]]}
+        assert base_changes(asked(running, repair="*")) == base_changes(found)
+        assert base_changes(asked(running, repair="unknown")) == [({}, {})]
+
+
+# ---- committing one -------------------------------------------------------------------------------
+
+
+def commit_of(found: dict[str, Any], number: int) -> dict[str, Any]:
+    way = found["realizations"][number]
+    return {"insert": way["insert"], "delete": way["delete"], "expect": found["request"]}
+
+
+def test_a_realisation_is_committed_by_a_transaction_that_expects_what_was_asked_for(access: Running) -> None:
+    body = commit_of(asked(access, **TAKE_AWAY), 0)
+    for repeated in (None, True):
+        status, answer, _ = access.request("POST", "/transactions", body, {"idempotency-key": "k"})
+        assert (status, answer["version"], answer.get("repeated")) == (200, 3, repeated)
+    assert answer["changes"]["access"]["delete"] == [["ann", "deploy"]]
+    status, answer, _ = access.request("POST", "/transactions", {**body, "expect": {}}, {"idempotency-key": "k"})
+    assert (status, answer["error"]["code"]) == (409, "key-reused")
+
+
+def test_a_realisation_that_would_no_longer_do_is_refused_and_nothing_happens(access: Running) -> None:
+    body = commit_of(asked(access, **TAKE_AWAY), 0)
+    more = {"insert": {"team": [["sre"]], "member": [["ann", "sre"]], "granted": [["sre", "deploy"]]}}
+    assert access.request("POST", "/transactions", more)[0] == 200
+    status, answer, _ = access.request("POST", "/transactions", body)
+    assert (status, answer["error"]["code"]) == (409, "not-as-expected")
+    assert answer["error"]["message"] == '`access("ann", "deploy")` would be there'
+    assert access.database.version == 3
+    access.database.verify()
+
+
+def test_those_who_commit_together_with_one_that_is_refused_are_not_held_up(access: Running) -> None:
+    go_on, reached = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        reached.set()
+        go_on.wait(20)
+
+    holding = threading.Thread(target=lambda: access.do(access.service.writer.between_commits(hold)))
+    holding.start()
+    assert reached.wait(10)
+    bodies: list[dict[str, Any]] = [
+        {"insert": {"team": [["a"]]}, "expect": {"insert": {"team": [["a"]]}}},
+        {"insert": {"team": [["b"]]}, "expect": {"delete": {"team": [["a"]]}}},
+        {"insert": {"team": [["c"]]}, "expect": {"insert": {"team": [["a"], ["c"]]}}},
+    ]
+    found: list[int] = []
+    threads = []
+    for body in bodies:
+        threads.append(
+            threading.Thread(target=lambda body=body: found.append(access.request("POST", "/transactions", body)[0]))
+        )
+        threads[-1].start()
+        time.sleep(0.1)
+    go_on.set()
+    for thread in (*threads, holding):
+        thread.join()
+    assert sorted(found) == [200, 200, 409]
+    assert set(access.database.rows("team")) == {("ops",), ("web",), ("a",), ("c",)}
+
+
+# ---- scopes ---------------------------------------------------------------------------------------
+
+
+def send(running: Running, token: str, body: Any, path: str = "/realizations") -> tuple[int, Any]:
+    return running.request("POST", path, body, bearer(token))[:2]
+
+
+def test_effects_and_their_number_are_of_what_may_be_read(tmp_path: Path) -> None:
+    with served(tmp_path) as running:
+        body = {"insert": {"public_note": [[5, "alice-secret"]]}}
+        status, mine = send(running, "reader", body)
+        assert status == 200, mine
+        assert mine["realizations"][0]["changes"].keys() == {"public_note", "note_count", "noted"}
+        _, all_of_it = send(running, "everything", body)
+        more = {"public_note", "note_count", "noted", "noted_reach"}
+        assert all_of_it["realizations"][0]["changes"].keys() == more
+        counts = [each["realizations"][0]["side_effects"] for each in (mine, all_of_it)]
+        assert counts == [3, 4]
+        # The order by side effects is that of the side effects that may be read.
+        _, same = send(running, "reader", {**body, "side_effect_free_first": True})
+        assert same["realizations"] == mine["realizations"]
+
+
+SOME = {
+    "above": frozenset({"reached", "transfer"}),
+    "with_constraint": frozenset(
+        {"reached", "transfer", "blacklisted", "account", "launderer", "tainted", "alarm", "raise_alarm"}
+    ),
+    "without_rule": frozenset({"reached", "transfer", "blacklisted", "account", "launderer", "tainted", "alarm"}),
+    "without_key": frozenset({"reached", "transfer", "blacklisted", "launderer", "tainted", "alarm", "raise_alarm"}),
+}
+
+
+@pytest.fixture(scope="module")
+def scoped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    tokens = {name: Scopes(name, read) for name, read in SOME.items()}
+    file = write_tokens(tmp_path_factory.mktemp("tokens") / "tokens.toml", tokens)
+
+    def prepare(service: Service) -> None:
+        service.door.tokens = Tokens(file)
+
+    with Running(filled(), prepare=prepare) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("token", "may"), [("above", False), ("with_constraint", True), ("without_rule", False), ("without_key", False)]
+)
+def test_the_token_reads_all_that_the_answer_can_hang_on(scoped: Running, token: str, may: bool) -> None:
+    """The constraint, the rule and all that they rest on are part of it; a constraint that only warns is not."""
+    row = [["bob-secret", "zoe"]]
+    for body in ({"insert": {"reached": row}}, {"delete": {"reached": row}}, {"insert": {"transfer": [["a", "b", 1]]}}):
+        status, answer = send(scoped, token, body)
+        if may:
+            assert status == 200
+            assert answer["realizations"]
+            assert "suspicious" not in json.dumps(answer)
+        else:
+            assert (status, answer["error"]["code"]) == (403, "forbidden")
+            assert answer["error"]["message"] == "the realisations would show what this token may not read"
+
+
+def test_whether_the_answer_is_refused_does_not_hang_on_the_data(scoped: Running) -> None:
+    found = {
+        json.dumps(send(scoped, "above", {"delete": {"reached": [[x, y]]}})[1])
+        for x in ("alice-secret", "nobody")
+        for y in ("bob-secret", "nobody")
+    }
+    assert len(found) == 1
+
+
+def test_all_constraints_are_repaired_by_those_who_read_all_of_them(scoped: Running, tmp_path: Path) -> None:
+    assert send(scoped, "with_constraint", {"repair": "*"})[0] == 403
+    assert send(scoped, "with_constraint", {"repair": "launderer"})[0] == 200
+    assert send(scoped, "with_constraint", {"repair": "suspicious"})[0] == 404
+
+
+def test_what_is_expected_must_be_readable(tmp_path: Path) -> None:
+    with served(tmp_path) as running:
+        write = {"insert": {"public_note": [[9, "x"]]}}
+        for name in ("reached", "nosuch"):
+            status, answer = send(
+                running, "noter", {**write, "expect": {"insert": {name: [["a", "b"]]}}}, "/transactions"
+            )
+            assert (status, answer["error"]["code"]) == (404, "not-found")
+        status, answer = send(running, "noter", {**write, "expect": {"insert": {"note_count": [[7]]}}}, "/transactions")
+        assert (status, answer["error"]["message"]) == (409, "`note_count(7)` would not be there")
+        status, _ = send(running, "noter", {**write, "expect": {"insert": {"note_count": [[2]]}}}, "/transactions")
+        assert status == 200
+        # Searching is reading, committing is writing.
+        status, answer = send(running, "reader", {**write, "expect": {}}, "/transactions")
+        assert (status, answer["error"]["code"]) == (403, "forbidden")
+
+
+# ---- bounds ---------------------------------------------------------------------------------------
+
+HARD = """
+.decl e(x: number, y: number)
+.decl p(x: number, y: number)
+p(X, Y) :- e(X, Y).
+p(X, Y) :- e(X, Z), p(Z, Y).
+.decl noise(x: number)
+"""
+
+
+def grid(side: int) -> list[tuple[Any, ...]]:
+    """A grid, in which the ways to cut its corners apart are many."""
+    right = [(x * side + y, x * side + y + 1) for x in range(side) for y in range(side - 1)]
+    down = [(x * side + y, (x + 1) * side + y) for x in range(side - 1) for y in range(side)]
+    return right + down
+
+
+@pytest.mark.slow
+def test_a_search_without_end_is_cut_off_and_commits_go_on_meanwhile() -> None:
+    with serving(HARD, Settings(bounds=Bounds(seconds=2.0)), e=grid(8)) as running:
+        answers: list[dict[str, Any]] = []
+        body = {"delete": {"p": [[0, 63]]}, "limit": 1_000, "bounds": {"seconds": 1.5}}
+        searches = [threading.Thread(target=lambda: answers.append(asked(running, **body))) for _ in range(3)]
+        for each in searches:
+            each.start()
+        waits, number = [], 0
+        while any(each.is_alive() for each in searches):
+            began = time.monotonic()
+            assert running.request("POST", "/transactions", {"insert": {"noise": [[number]]}})[0] == 200
+            waits.append(time.monotonic() - began)
+            number += 1
+            time.sleep(0.1)
+        assert [each["status"] for each in answers] == ["bounds reached"] * 3
+        assert all("within 1.5 seconds" in each["reason"] for each in answers)
+        assert any("in which the database changed" in each["reason"] for each in answers)
+        assert len(waits) >= 5
+        assert max(waits) < 1.5, "a commit waits for a moment of each search that is under way"
+        running.database.verify()
+
+
+@pytest.mark.slow
+def test_a_search_ends_on_a_database_that_is_changed_all_the_time(access: Running) -> None:
+    stop = threading.Event()
+
+    def change() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            assert access.request("POST", "/transactions", {"insert": {"team": [[f"t{number}"]]}})[0] == 200
+
+    threads = [threading.Thread(target=change) for _ in range(3)]
+    for each in threads:
+        each.start()
+    try:
+        versions = []
+        for _ in range(10):
+            found = asked(access, **TAKE_AWAY)
+            assert (found["status"], len(found["realizations"])) == ("all", 3)
+            versions.append(found["version"])
+        assert versions == sorted(versions)
+        assert versions[-1] > versions[0]
+    finally:
+        stop.set()
+        for each in threads:
+            each.join()
+
+
+def test_too_many_searches_are_told_to_come_again() -> None:
+    settings = Settings(bounds=Bounds(seconds=0.5, searches=1))
+    with serving(ACCESS, settings, **TEAMS) as running:
+        go_on = threading.Event()
+        holding = threading.Thread(
+            target=lambda: running.do(running.service.writer.between_commits(lambda: go_on.wait(20)))
+        )
+        holding.start()
+        first = threading.Thread(target=lambda: running.request("POST", "/realizations", TAKE_AWAY))
+        first.start()
+        time.sleep(0.2)
+        assert refused(running, "/realizations", TAKE_AWAY) == (503, "too-busy")
+        go_on.set()
+        for each in (first, holding):
+            each.join()
+        assert asked(running, **TAKE_AWAY)["status"] == "all"
+
+
+def test_nobody_goes_on_with_a_search_whose_client_has_gone() -> None:
+    settings = Settings(bounds=Bounds(seconds=30.0, searches=1))
+    with serving(HARD, settings, e=grid(8)) as running:
+        body = json.dumps({"delete": {"p": [[0, 63]]}, "limit": 1_000}).encode()
+        head = f"Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", running.port)) as client:
+            client.sendall(f"POST /realizations HTTP/1.1\r\n{head}".encode() + body)
+            time.sleep(0.5)
+        began = time.monotonic()
+        assert asked(running, insert={"noise": [[1]]})["status"] == "all"
+        assert time.monotonic() - began < 8
+
+
+def test_rows_of_effects_that_may_not_be_read_do_not_count(tmp_path: Path) -> None:
+    database = filled()
+    with database.transaction() as tx:
+        tx.insert("transfer", [("alice-secret", f"x{each}", 1) for each in range(30)])
+    with served(tmp_path, Settings(bounds=Bounds(rows=8)), database) as running:
+        body = {"insert": {"public_note": [[each, "alice-secret"] for each in range(10, 14)]}}
+        assert send(running, "everything", body)[0] == 422
+        status, answer = send(running, "reader", body)
+        assert (status, answer["status"]) == (200, "all")
+
+
+def test_a_realisation_with_more_effects_than_an_answer_may_have_is_refused() -> None:
+    with serving(HARD, Settings(bounds=Bounds(rows=50)), e=[(x, x + 1) for x in range(20)]) as running:
+        status, answer, _ = running.request("POST", "/realizations", {"delete": {"p": [[9, 10]]}})
+        assert (status, answer["error"]["code"]) == (422, "too-many-rows")
+        found = asked(running, delete={"p": [[0, 2]]})
+        assert found["status"] == "bounds reached"
+        assert len(found["realizations"]) == 1
+
+
+def test_why_an_absent_row_is_not_there_is_explained(access: Running) -> None:
+    path = "/explanations/access?row=" + "%5B%22eve%22,%22deploy%22%5D"
+    status, answer, _ = access.request("GET", path)
+    assert status == 200
+    assert answer["why_not"]["parts"][0]["rule"] == "access(P, R) :- member(P, T), granted(T, R), !suspended(P, R)."
+    assert "derivation" not in answer
+    # What would bring it about hangs on constraints, which the reader of the view need not see.
+    assert "would be there with" not in json.dumps(answer)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({}, "nothing is asked for"),
+        ({**TAKE_AWAY, "bounds": {"minutes": 3}}, "`bounds` has no key `minutes`"),
+        ({**TAKE_AWAY, "bounds": {"new_constants": 999}}, "`new_constants` is a whole number from 0 to "),
+        ({**TAKE_AWAY, "bounds": {"size": 0}}, "`size` is a whole number from 1 to 1,000,000,000"),
+        ({**TAKE_AWAY, "bounds": {"seconds": -1}}, "`seconds` is a positive number"),
+        ({**TAKE_AWAY, "bounds": {"constants": "x"}}, "`constants` is a list of at most 1,000 values"),
+        ({**TAKE_AWAY, "bounds": {"constants": [[1]]}}, "`constants` are texts, numbers"),
+        ({**TAKE_AWAY, "cost": {"member": -1}}, "the `cost` of `member` is no number"),
+        ({**TAKE_AWAY, "limit": 0}, "`limit` is a whole number from 1 to 1,000"),
+    ],
+)
+def test_what_is_wrong_with_a_request_is_named_with_a_cure(access: Running, body: dict[str, Any], said: str) -> None:
+    status, answer, _ = access.request("POST", "/realizations", body)
+    assert (status, said in answer["error"]["message"], bool(answer["error"]["help"])) == (400, True, True), answer
+
+
+def test_constants_are_tried_where_any_value_would_do(access: Running) -> None:
+    found = asked(access, insert={"access": [["eve", "sing"]]}, bounds={"constants": ["choir"], "new_constants": 0})
+    assert any(way["insert"].get("team") == [["choir"]] for way in found["realizations"])
+
+
+def test_a_row_that_is_no_json_is_told_how_a_row_looks(access: Running) -> None:
+    status, answer, _ = access.request("GET", "/explanations/access?row=ann")
+    assert (status, answer["error"]["help"]) == (
+        400,
+        "`row` is a JSON list of the row's values, as in `?row=[1,3]`",
+    )

@@ -1,0 +1,91 @@
+"""How every JVM of the tests runs. `python -m tests.spark_jvm` writes Spark's classes into an archive that they share.
+
+A JVM that starts Spark spends half of its first seconds finding, reading and verifying classes; with the archive it
+maps them instead. Java itself sees to it that an archive fits the jars on the class path, and else goes without it.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+PATIENCE = 600.0
+"""Seconds that writing the archive may take; a quiet machine needs half a minute."""
+
+
+@functools.cache
+def jvm_options() -> str:
+    """Small jobs end before the code that the second compiler makes of them has paid for itself, and its threads take
+    the cores that the tests run on: one compiler and one collector do. What is computed is the same."""
+    archive = archive_path()
+    shared = f" -XX:SharedArchiveFile={archive} -Xlog:disable" if archive and archive.exists() else ""
+    return "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" + shared
+
+
+def archive_path() -> Path | None:
+    """Where the classes of this Spark are kept for this Java; nowhere, if one of the two is missing."""
+    try:
+        spark = importlib.metadata.version("pyspark")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else "java"
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    version = re.search(r'version "([^"]+)', told)
+    return Path(sys.prefix, f"spark-{spark}-java-{version[1]}.jsa") if version else None
+
+
+def write_archive(archive: Path) -> str:
+    """What kept the archive from being written, or nothing."""
+    unfinished = archive.with_suffix(f".{os.getpid()}")
+    options = f"{jvm_options()} -XX:ArchiveClassesAtExit={unfinished} -Xlog:disable"
+    environment = {**os.environ, "SPARK_SUBMIT_OPTS": options, "PYSPARK_PYTHON": sys.executable}
+    try:
+        command = [sys.executable, "-c", "from tests.spark_jvm import load_classes; load_classes()"]
+        subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=True)
+        unfinished.replace(archive)
+    except (OSError, subprocess.SubprocessError) as error:
+        unfinished.unlink(missing_ok=True)
+        return str(error)
+    return ""
+
+
+def load_classes() -> None:
+    """Has a JVM do a little of all that the tests do; back when it has ended, and with it the archive is written."""
+    import pyarrow  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415  (optional package)
+
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
+    session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    rows = session.createDataFrame(pyarrow.table({"x": [1, 2, 3], "y": ["a", "b", None]}))
+    copied = rows.mapInArrow(lambda batches: batches, rows.schema).repartition(2, "x")
+    copied.join(rows.groupBy("x").count(), "x").union(rows.selectExpr("x", "y", "1")).distinct().toArrow()
+    gateway = session.sparkContext._gateway
+    session.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+
+
+def main() -> int:
+    archive = archive_path()
+    if archive is None or archive.exists():
+        return 0
+    sys.stdout.write(f"writing the classes of Spark to {archive.name}, once\n")
+    sys.stdout.flush()
+    if missing := write_archive(archive):
+        sys.stdout.write(f"they were not written, and every JVM reads them for itself: {missing}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""Questions in SQL: bound values, order, limits, helpers that live as long as the question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
+
+import pytest
+
+import upshot
+from tests.sql.company import ROWS, TABLES
+
+
+@pytest.fixture
+def db() -> Iterator[upshot.Database]:
+    with upshot.connect() as db:
+        db.define(TABLES)
+        with db.transaction() as tx:
+            for table, rows in ROWS.items():
+                tx.insert(table, rows)
+        yield db
+
+
+def test_rows_come_in_the_order_that_is_asked_for(db: upshot.Database) -> None:
+    asked = "SELECT name, salary FROM emp ORDER BY salary DESC, name"
+    assert [name for name, _ in db.sql(asked)] == ["cy", "ann", "bob", "ed", "flo", "di"]
+    asked = "SELECT name, salary FROM emp ORDER BY 2 NULLS FIRST, 1 DESC"
+    assert [name for name, _ in db.sql(asked)] == ["cy", "di", "flo", "ed", "bob", "ann"]
+    assert [name for name, _ in db.sql("SELECT name, salary FROM emp ORDER BY salary LIMIT 2 OFFSET 1")] == [
+        "ed",
+        "flo",
+    ]
+    assert list(db.sql("SELECT id FROM dept ORDER BY id DESC FETCH FIRST 1 ROW ONLY")) == [(3,)]
+    assert list(db.sql("SELECT id FROM dept UNION SELECT boss FROM emp ORDER BY id LIMIT 2")) == [(1,), (2,)]
+
+
+def test_values_are_bound_and_never_spliced(db: upshot.Database) -> None:
+    assert db.sql("SELECT name FROM emp WHERE id = :id", id=2) == {("bob",)}
+    assert db.sql("SELECT name FROM emp WHERE name = :name", name="x' OR 'a' = 'a") == set()
+    assert db.sql("SELECT name FROM emp WHERE since = :day", day=date(2022, 5, 1)) == {("di",)}
+    assert db.sql("SELECT name FROM emp WHERE bonus > :least", least=Decimal("1.505")) == {("ann",)}
+    assert db.sql("SELECT name FROM emp WHERE boss = :boss", boss=None) == set()
+    assert db.sql("SELECT name FROM emp WHERE boss IS NOT DISTINCT FROM :boss", boss=None) == {("ann",), ("ed",)}
+    assert list(db.sql("SELECT id FROM dept ORDER BY 1 LIMIT :most", most=1)) == [(1,)]
+    assert db.sql("SELECT :what AS what", what="a") == {("a",)}
+
+
+def test_parameters_are_those_of_the_query(db: upshot.Database) -> None:
+    with pytest.raises(upshot.ProgramError) as error:
+        db.sql("SELECT name FROM emp WHERE id = :id")
+    assert error.value.code == "missing-parameter"
+    with pytest.raises(upshot.ProgramError) as error:
+        db.sql("SELECT name FROM emp", id=1)
+    assert error.value.code == "unused-parameter"
+    with pytest.raises(upshot.ProgramError) as error:
+        db.sql("SELECT name FROM emp WHERE id = :id", id=[1])
+    assert error.value.code == "bad-parameter"
+
+
+def test_an_answer_has_columns_with_names_and_types(db: upshot.Database) -> None:
+    rows = db.sql("SELECT name, count(*), salary > 1 AS rich, avg(salary) FROM emp GROUP BY name, salary")
+    assert [str(column.type) for column in rows.schema.columns] == ["symbol", "number", "boolean?", "float?"]
+    assert rows.columns == ("name", "count", "rich", "avg")
+    assert rows.to_arrow().num_rows == 6
+
+
+def test_nothing_is_left_of_a_question(db: upshot.Database) -> None:
+    before, version = db.program, db.version
+    asked = """
+        WITH RECURSIVE u(a, b) AS (SELECT id, boss FROM emp UNION SELECT u.a, e.boss FROM u JOIN emp e ON e.id = u.b)
+        SELECT a, count(b) AS n FROM u GROUP BY a HAVING count(b) > 1
+    """
+    assert db.sql(asked) == {(4, 2), (6, 2)}
+    assert db.program == before
+    assert db.version == version
+    assert db.sql("SELECT name FROM emp WHERE id NOT IN (SELECT boss FROM emp)") == set()
+
+
+def test_an_open_transaction_is_not_seen(db: upshot.Database) -> None:
+    with db.transaction() as tx:
+        tx.insert("dept", [(7, "new")])
+        assert db.sql("SELECT count(*) FROM dept") == {(3,)}
+    assert db.sql("SELECT count(*) FROM dept") == {(4,)}
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("", "sql-one-query"),
+        ("SELECT 1; SELECT 2", "sql-one-query"),
+        ("CREATE VIEW v AS SELECT 1", "sql-not-a-query"),
+        ("SELECT name FROM emp ORDER BY id", "sql-order"),
+        ("SELECT name FROM emp LIMIT -1", "sql-syntax"),
+        ("DELETE FROM emp", "sql-unsupported"),
+        ("SELECT name FROM emp WHERE id = ?", "sql-parameter"),
+    ],
+)
+def test_what_is_no_single_query_is_refused(db: upshot.Database, text: str, code: str) -> None:
+    with pytest.raises(upshot.ProgramError) as error:
+        db.sql(text)
+    assert error.value.code == code
+
+
+def test_a_query_is_text(db: upshot.Database) -> None:
+    with pytest.raises(upshot.UsageError) as error:
+        db.sql(7)  # type: ignore[arg-type]
+    assert error.value.code == "wrong-argument"

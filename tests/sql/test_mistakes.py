@@ -1,0 +1,124 @@
+"""What is wrong with SQL is said with its place, its cause and its cure."""
+
+from __future__ import annotations
+
+import pytest
+
+import upshot
+from upshot.sql.program import sql_program
+
+TABLES = """\
+CREATE TABLE r (a BIGINT NOT NULL, b BIGINT, c TEXT);
+CREATE TABLE s (a BIGINT NOT NULL, d DOUBLE PRECISION, e DECIMAL(8, 2));
+"""
+
+
+def mistakes(text: str) -> list[str]:
+    with pytest.raises(upshot.ProgramError) as error:
+        sql_program(TABLES + text)
+    return [f"{d.slug} {d.span.text if d.span else ''}" for d in error.value.diagnostics]
+
+
+@pytest.mark.parametrize(
+    ("query", "mistake"),
+    [
+        ("SELECT a FROM rr", "unknown-relation rr"),
+        ("SELECT x FROM r", "unknown-column x"),
+        ("SELECT q.a FROM r", "unknown-relation q"),
+        ("SELECT a FROM r, s", "sql-ambiguous a"),
+        ("SELECT r.a FROM r, r", "sql-ambiguous r"),
+        ("SELECT a FROM public.r", "sql-name public.r"),
+        ('SELECT a AS "a b" FROM r', 'sql-name "a b"'),
+        ("SELECT b FROM r WHERE c > 1", "type-mismatch 1"),
+        ("SELECT b FROM r JOIN s ON r.a = s.d", "type-mismatch s.d"),
+        ("SELECT b FROM r WHERE a", "type-mismatch a"),
+        ("SELECT b, count(*) FROM r GROUP BY a", "sql-not-grouped b"),
+        ("SELECT b FROM r WHERE count(*) > 1", "sql-misplaced-aggregate count(*)"),
+        ("SELECT sum(count(*)) FROM r", "sql-misplaced-aggregate count(*)"),
+        ("SELECT sum(c) FROM r", "type-mismatch sum(c)"),
+        ("SELECT b, row_number() OVER (ORDER BY b) FROM r", "sql-unsupported row_number() OVER (ORDER BY b)"),
+        ("SELECT DISTINCT ON (a) b FROM r", "sql-unsupported a) b FROM r"),
+        ("SELECT b FROM r LIMIT 3", "sql-unsupported 3"),
+        ("SELECT b FROM r ORDER BY a", "sql-unsupported a"),
+        ("SELECT (SELECT b FROM r) FROM s", "sql-unsupported b FROM r"),
+        ("SELECT upper(c) FROM r", "sql-unsupported upper(c)"),
+        ("SELECT a FROM r EXCEPT ALL SELECT a FROM s", "sql-unsupported a FROM r EXCEPT ALL SELECT a FROM s"),
+        ("SELECT a, b FROM r UNION SELECT a FROM s", "wrong-arity a, b FROM r UNION SELECT a FROM s"),
+        ("SELECT a FROM r WHERE a IN (SELECT a, b FROM r)", "wrong-arity a IN (SELECT a, b FROM r)"),
+        ("SELECT CAST(e AS BIGINT) FROM s", "sql-unsupported e"),
+        ("SELECT e / 2 FROM s", "type-mismatch e / 2"),
+        ("SELECT a FROM r WHERE c LIKE c", "sql-unsupported c LIKE c"),
+        ("SELECT * FROM r, LATERAL (SELECT 1) x", "sql-unsupported 1) x"),
+        ("SELECT a FROM r JOIN LATERAL (SELECT 1) x ON TRUE", "sql-unsupported 1) x"),
+        ("SELECT b FROM r GROUP BY ROLLUP (b)", "sql-unsupported b"),
+        ("WITH RECURSIVE w AS (SELECT a FROM r UNION ALL SELECT a + 1 FROM w) SELECT count(*) FROM w",
+         "sql-unsupported a FROM r UNION ALL SELECT a + 1 FROM w"),
+    ],
+)  # fmt: skip
+def test_a_query_that_cannot_be_a_view_is_refused_at_its_place(query: str, mistake: str) -> None:
+    assert mistakes(f"CREATE VIEW v AS {query};") == [mistake]
+
+
+@pytest.mark.parametrize(
+    ("statement", "mistake"),
+    [
+        ("CREATE TABLE t (a REAL)", "sql-type a"),
+        ("CREATE TABLE t (a NUMERIC)", "sql-type a"),
+        ("CREATE TABLE t (a DECIMAL(30, 2))", "sql-type a DECIMAL(30, 2)"),
+        ("CREATE TABLE t (a CHAR(3))", "sql-type a CHAR(3)"),
+        ("CREATE TABLE t (a BIGINT[])", "sql-type a"),
+        ("CREATE TABLE t (a BIGINT DEFAULT 3)", "sql-unsupported a BIGINT DEFAULT 3"),
+        ("CREATE TABLE t (a BIGINT, a TEXT)", "duplicate-column a"),
+        ("CREATE TABLE t (a BIGINT, PRIMARY KEY (b))", "unknown-column b"),
+        ("CREATE TABLE t (a BIGINT REFERENCES q)", "unknown-relation q"),
+        ("CREATE TABLE t (a BIGINT REFERENCES r (a) ON DELETE CASCADE)", "sql-unsupported a BIGINT REFERENCES r (a)"),
+        ("CREATE TABLE t (a BIGINT REFERENCES r)", "sql-syntax a BIGINT REFERENCES r"),
+        ("CREATE TABLE t (a BIGINT UNIQUE, b BIGINT)", "sql-unsupported a"),
+        ("CREATE TABLE t (a BIGINT CHECK (a IN (SELECT a FROM r)))", "sql-unsupported a IN (SELECT a FROM r)"),
+        ("CREATE TABLE t AS SELECT 1", "sql-unsupported t AS SELECT 1"),
+        ("CREATE TEMP VIEW v AS SELECT a FROM r", "sql-unsupported CREATE"),
+        ("CREATE VIEW v AS SELECT a, a FROM r", "duplicate-column v"),
+        ("CREATE VIEW v (x) AS SELECT a, b FROM r", "wrong-arity v (x)"),
+        ("CREATE VIEW v AS SELECT NULL AS x", "sql-type CREATE VIEW v AS SELECT NULL AS x"),
+        ("CREATE VIEW r AS SELECT a FROM s", "duplicate-declaration CREATE VIEW r AS SELECT a FROM s"),
+        ("CREATE INDEX i ON r (a)", "sql-unsupported CREATE"),
+        ("INSERT INTO r VALUES (1, 2, 'x')", "sql-unsupported INSERT"),
+        ("SELECT a FROM r", "sql-query-in-program SELECT a FROM r"),
+        ("CREATE VIEW v AS SELECT FROM WHERE", "sql-syntax WHERE"),
+        ("CREATE ASSERTION c NOT EXISTS (SELECT 1)", "sql-syntax CREATE ASSERTION c NOT EXISTS (SELECT 1)"),
+    ],
+)
+def test_a_statement_that_defines_nothing_here_is_refused_at_its_place(statement: str, mistake: str) -> None:
+    assert mistakes(statement) == [mistake]
+
+
+def test_every_statement_is_looked_at() -> None:
+    text = "CREATE VIEW v AS SELECT x FROM r;\nCREATE VIEW w AS SELECT a FROM q;\nCREATE VIEW z AS SELECT a FROM r"
+    assert mistakes(text) == ["unknown-column x", "unknown-relation q"]
+
+
+def test_a_mistake_is_shown_as_compilers_do() -> None:
+    with pytest.raises(upshot.ProgramError) as error, upshot.connect() as db:
+        db.define("CREATE TABLE emp (name TEXT, dept BIGINT);\nCREATE VIEW v AS\n  SELECT nane FROM emp")
+    assert str(error.value) == (
+        "error[unknown-column]: there is no column `nane`\n --> <text>:3:10\n  |\n3 |   SELECT nane FROM emp\n"
+        "  |          ^^^^\n  = help: did you mean `name`?"
+    )
+
+
+def test_nothing_is_defined_if_something_is_wrong() -> None:
+    with upshot.connect() as db:
+        with pytest.raises(upshot.ProgramError):
+            db.define("CREATE TABLE t (a BIGINT); CREATE VIEW v AS SELECT b FROM t")
+        assert not db.schemas
+
+
+def test_recursion_through_negation_is_refused() -> None:
+    with upshot.connect() as db:
+        db.define(TABLES)
+        with pytest.raises(upshot.ProgramError) as error:
+            db.define(
+                "CREATE VIEW v AS WITH RECURSIVE w(x) AS (SELECT a FROM r UNION SELECT a + 1 FROM s "
+                "WHERE a NOT IN (SELECT x FROM w)) SELECT * FROM w"
+            )
+        assert error.value.code == "unstratified"
