@@ -82,6 +82,25 @@ def test_a_token_that_is_taken_out_of_the_file_is_good_no_longer(
     assert known.named("nothing") == TOKENS["nothing"]
 
 
+def test_a_token_is_good_as_soon_as_it_is_made(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "tokens.toml"
+
+    def made(name: str) -> str:
+        return add_token(file, name, read=["closure"], write=[], subscribe=False, admin=False)
+
+    made("first")
+    known = Tokens(file)
+    assert known.find("upshot_nobody") is None
+    for name in ("second", "third"):
+        found = known.find(made(name))
+        assert found is not None
+        assert found.name == name
+    file.write_text("[token")
+    for _ in range(5):
+        assert known.find("upshot_nobody") is None
+    assert len(caplog.records) == 1
+
+
 @pytest.mark.parametrize(
     "header",
     ["", "Bearer", "Bearer ", "Bearer wrong", "Basic c2VjcmV0", "bearer secret-of-", "Bearer " + "x" * 5_000],

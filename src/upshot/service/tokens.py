@@ -57,8 +57,9 @@ class Tokens:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._guard = threading.Lock()
-        self._entries = read_tokens(path)
         self._stamp = _stamp(path)
+        self._entries = read_tokens(path)
+        self._bad: tuple[int, int, int] | None = None
         self._looked = time.monotonic()
 
     def find(self, token: str) -> Scopes | None:
@@ -66,30 +67,39 @@ class Tokens:
         return self.hashed(hash_of(token))
 
     def hashed(self, hash: str) -> Scopes | None:
-        """The scopes of the token with this hash. Every entry is compared, in a time that tells nothing of how much is
-        alike."""
-        found = None
-        for entry in self._current().values():
-            if hmac.compare_digest(hash, entry.hash):
-                found = entry.scopes
-        return found
+        """The scopes of the token with this hash. For one that is not there the file is looked at at once: a token is
+        good as soon as it is made."""
+        found = _scopes_of(hash, self._current())
+        return _scopes_of(hash, self._current(at_once=True)) if found is None else found
 
     def named(self, name: str) -> Scopes | None:
         """What the token of this name may do, if it is still there."""
         entry = self._current().get(name)
         return None if entry is None else entry.scopes
 
-    def _current(self) -> Mapping[str, Token]:
+    def _current(self, *, at_once: bool = False) -> Mapping[str, Token]:
         with self._guard:
             if time.monotonic() - self._looked >= _LOOK_AGAIN:
                 self._looked = time.monotonic()
-                stamp = _stamp(self._path)
-                if stamp != self._stamp:
-                    try:
-                        self._entries, self._stamp = read_tokens(self._path), stamp
-                    except UsageError as error:
-                        log.error("the tokens stay as they were: %s", error.message)
+                self._bad = None
+                at_once = True
+            stamp = _stamp(self._path) if at_once else self._stamp
+            if stamp not in (self._stamp, self._bad):
+                try:
+                    self._entries, self._stamp = read_tokens(self._path), stamp
+                except UsageError as error:
+                    self._bad = stamp
+                    log.error("the tokens stay as they were: %s", error.message)
             return self._entries
+
+
+def _scopes_of(hash: str, entries: Mapping[str, Token]) -> Scopes | None:
+    """Every entry is compared, in a time that tells nothing of how much is alike."""
+    found = None
+    for entry in entries.values():
+        if hmac.compare_digest(hash, entry.hash):
+            found = entry.scopes
+    return found
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
