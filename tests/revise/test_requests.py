@@ -7,7 +7,8 @@ import json
 import pytest
 
 import upshot
-from tests.revise.test_goldens import CLOSURE, COMPENSATED, database, shown
+from tests.revise.goldens import CLOSURE, COMPENSATED
+from tests.revise.test_goldens import database, shown
 from upshot import Bounds
 
 ACCESS = """

@@ -12,8 +12,8 @@ import pytest
 
 import upshot
 from tests.properties.engines import Make
+from tests.revise.goldens import CLOSURE, COMPENSATED, CONSISTENT, ENDLESS
 from tests.revise.random_requests import random_case
-from tests.revise.test_goldens import CLOSURE, COMPENSATED, CONSISTENT, ENDLESS
 from upshot import Bounds
 
 Rows = Mapping[str, list[tuple[Any, ...]]]

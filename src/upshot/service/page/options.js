@@ -53,6 +53,7 @@ class Section {
     this.frozen = bases.map((each) => h("input", { type: "checkbox", id: `frozen-${each.name}`, value: each.name }));
     this.least = h("input", { type: "checkbox", id: "least" });
     this.limit = h("input", { type: "number", id: "limit", min: 1, max: 1000, value: 10 });
+    this.fresh = h("input", { type: "number", id: "new-values", min: 0, max: 10, value: 2 });
     show(this.place, h("h1", {}, "Options"),
       h("p", { class: "faint" }, "Say which rows should be there, and which should not. You get the base changes that bring it about, the smallest first, each with all that it would do."),
       h("form", { class: "tools", id: "wish", onsubmit: (event) => { event.preventDefault(); this.add("insert"); } }, this.relation, this.fields,
@@ -61,7 +62,7 @@ class Section {
       this.list,
       h("details", { id: "preferences" }, h("summary", {}, "Preferences"),
         h("div", { class: "tools" }, h("span", { class: "faint" }, "leave alone:"), bases.length ? bases.map((each, n) => h("label", { class: "choice" }, this.frozen[n], ` ${each.name}`)) : "nothing to leave alone"),
-        h("div", { class: "tools" }, h("label", { class: "choice" }, this.least, " fewest side effects first"), h("label", { class: "choice" }, "at most ", this.limit))),
+        h("div", { class: "tools" }, h("label", { class: "choice" }, this.least, " fewest side effects first"), h("label", { class: "choice" }, "at most ", this.limit, " options"), h("label", { class: "choice" }, "at most ", this.fresh, " new values in each"))),
       h("div", { class: "tools" }, this.find), this.result);
   }
 
@@ -112,6 +113,7 @@ class Section {
 
   body() {
     const body = { insert: {}, delete: {}, limit: Number(this.limit.value) || 10, frozen: this.frozen.filter((each) => each.checked).map((each) => each.value), side_effect_free_first: this.least.checked };
+    if (this.fresh.value !== "") body.bounds = { new_constants: Number(this.fresh.value) };
     for (const wish of this.wishes) (body[wish.sign][wish.name] ??= []).push(wish.row);
     if (this.repair) body.repair = this.repair;
     return body;
