@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import importlib.util
 import math
-import time
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
@@ -31,7 +30,7 @@ closure(X, Z) :- closure(X, Y), edge(Y, Z).
 .decl copied(i: number?, u: unsigned, f: float, s: symbol?, b: boolean, d: date, t: timestamp, m: decimal(10, 2))
 copied(I, U, F, S, B, D, T, M) :- value(I, U, F, S, B, D, T, M).
 """
-WAIT = 20.0
+WAIT = 120.0
 MOMENT = dt.datetime(2026, 1, 31, 9, 0, 0, 250_000, tzinfo=dt.UTC)
 VALUES = [
     (1, 2**64 - 1, math.nan, "é\n\"'\\", True, dt.date(2026, 1, 31), MOMENT, Decimal("1.50")),
@@ -191,12 +190,11 @@ def test_what_is_not_there_is_not_found(client: Client, call: Callable[[Client],
 def test_a_copy_that_begins_in_the_past_of_a_quiet_view_does_not_wait_for_a_heartbeat() -> None:
     database = upshot.connect()
     database.define(PROGRAM)
-    with Running(database, Settings(heartbeat=60.0)) as running, Client(f"http://127.0.0.1:{running.port}") as client:
+    settings = Settings(heartbeat=10 * WAIT)
+    with Running(database, settings) as running, Client(f"http://127.0.0.1:{running.port}") as client:
         version = client.transaction(insert={"edge": [(1, 2)]}).version
         with client.follow("closure"):
             last = client.transaction(insert={"stock": [("a", 1)]}).version
-            begin = time.monotonic()
             with client.follow("closure", since=version) as copy:
                 assert copy.wait(last, WAIT)
                 assert copy.rows == {(1, 2)}
-            assert time.monotonic() - begin < WAIT

@@ -31,7 +31,7 @@ closure(X, Z) :- closure(X, Y), edge(Y, Z).
 reached(X, N) :- edge(X, _), N = count : { closure(X, _) }.
 .view closure materialized=false
 """
-WAIT = 30.0
+WAIT = 120.0
 FOLLOWED = (
     ("closure", None, None),
     ("closure", "closure(1, Y)", None),

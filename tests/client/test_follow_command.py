@@ -26,7 +26,7 @@ from tests.client.scripted_service import (
     stream_head,
 )
 
-WAIT = 30.0
+WAIT = 120.0
 
 
 def command(*arguments: str, **environment: str) -> subprocess.Popen[str]:

@@ -26,7 +26,7 @@ from tests.client.scripted_service import (
 from upshot.client import Change, Client
 from upshot.core.errors import UsageError
 
-WAIT = 30.0
+WAIT = 120.0
 
 
 def history(request: Request) -> Iterator[bytes]:

@@ -21,7 +21,7 @@ from tests.service.served_process import ROOT, ServedProcess
 from tests.service.serving import CLOSURE
 from upshot.client import Client
 
-WAIT = 60.0
+WAIT = 120.0
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")]

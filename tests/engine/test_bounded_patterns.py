@@ -27,9 +27,9 @@ HOSTILE = [
 
 @pytest.mark.parametrize(("expression", "text"), HOSTILE, ids=[each[0] for each in HOSTILE])
 def test_a_pattern_that_would_backtrack_for_ever_is_answered_soon(expression: str, text: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     assert pattern(expression).matches(text) is False
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_states_that_are_followed_together_agree_with_backtracking() -> None:

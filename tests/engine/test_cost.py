@@ -118,11 +118,11 @@ def test_a_small_change_of_a_large_join_takes_little_time(strategy: str) -> None
     it.engine.propagate()
     it.engine.accept()
     it.insert("r", (-1, 0))
-    started = time.perf_counter()
+    started = time.process_time()
     for i in range(100):
         it.insert("r", (-2 - i, i))
         it.delete("r", (i, i % 1000))
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
     assert it.work.derived <= 3
     assert it.engine.size("p") == count + 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -15,9 +16,21 @@ from types import TracebackType
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
+PATIENCE = 120.0
+"""Seconds to wait for what has to happen: on a busy machine too, only what never happens is missed."""
+_FREE = range(20_000, 32_000)
+
+
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
+    """A port that stays free until it is wanted, and while a server is down: the system gives none of these to whoever
+    asks for any port, nor to a client, which might even connect to itself."""
+    chance = random.Random(os.urandom(8))
+    while True:
+        port = chance.choice(_FREE)
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
         return port
 
 
@@ -46,7 +59,7 @@ class ServedProcess:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log, env=self._environment)
         return self
 
-    def wait_until_ready(self, timeout: float = 60.0) -> None:
+    def wait_until_ready(self, timeout: float = PATIENCE) -> None:
         deadline = time.monotonic() + timeout
         while not self._is_ready():
             assert self._process is not None, "started"
@@ -77,7 +90,7 @@ class ServedProcess:
         if process is None:
             return 0
         process.send_signal(number)
-        return process.wait(30)
+        return process.wait(PATIENCE)
 
     def __enter__(self) -> ServedProcess:
         self.start().wait_until_ready()

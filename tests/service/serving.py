@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import uvicorn
 
+from tests.service.served_process import PATIENCE
 from upshot.database.database import Database
 from upshot.service.app import create_app
 from upshot.service.hub import Hub
@@ -59,7 +60,7 @@ class Running:
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
-        until = time.monotonic() + 20
+        until = time.monotonic() + PATIENCE
         while not self._server.started:
             assert self._thread.is_alive(), "the server has started"
             assert time.monotonic() < until, "the server has started"
@@ -73,7 +74,7 @@ class Running:
         asyncio.run(serve())
 
     def do(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(20)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE)
 
     def call(self, function: Callable[[], Any]) -> Any:
         async def called() -> Any:
@@ -86,13 +87,13 @@ class Running:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self.service.hub.end_all, "shutting-down")
             self._server.should_exit = True
-            self._thread.join(20)
+            self._thread.join(PATIENCE)
             assert not self._thread.is_alive(), "the server has ended"
 
     def request(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> tuple[int, Any, dict[str, str]]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             given = None if body is None else json.dumps(body)
             sent = {"content-type": "application/json"} if body is not None else {}
@@ -132,7 +133,7 @@ class EventReader:
         self._connection = socket.socket()
         if buffer is not None:
             self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-        self._connection.settimeout(20)
+        self._connection.settimeout(PATIENCE)
         self._connection.connect(("127.0.0.1", port))
         lines = [f"GET {path} HTTP/1.1", "Host: localhost", *(f"{n}: {v}" for n, v in (headers or {}).items())]
         self._connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
@@ -144,7 +145,7 @@ class EventReader:
     def body(self) -> Any:
         return json.loads(self._response.read())
 
-    def next(self, *, progress: bool = False, timeout: float = 20) -> tuple[str, str, Any] | None:
+    def next(self, *, progress: bool = False, timeout: float = PATIENCE) -> tuple[str, str, Any] | None:
         """Nothing at the end of the stream; `progress` events are passed over unless they are asked for."""
         self._connection.settimeout(timeout)
         while True:

@@ -15,6 +15,7 @@ import pytest
 
 import upshot
 from tests.service.bank import bearer, filled, served
+from tests.service.served_process import PATIENCE
 from tests.service.serving import CLOSURE, Running
 
 BANK = "everything"
@@ -35,7 +36,7 @@ def commit(running: Running, **body: Any) -> Any:
 
 
 def raw(running: Running, path: str, accept: str) -> tuple[int, bytes, dict[str, str]]:
-    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=PATIENCE)
     try:
         connection.request("GET", path, headers={"accept": accept})
         answer = connection.getresponse()
@@ -249,7 +250,7 @@ def test_health_readiness_metrics_and_docs(tmp_path: Path) -> None:
         assert bank.request("GET", "/readyz")[:2] == (200, {"status": "ready"})
         assert bank.request("GET", "/metrics")[0] == 401
         bank.request("POST", "/transactions", {"insert": {"public_note": [[2, "x"]]}}, bearer(BANK))
-        connection = http.client.HTTPConnection("127.0.0.1", bank.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", bank.port, timeout=PATIENCE)
         connection.request("GET", "/metrics", headers=bearer(BANK))
         text = connection.getresponse().read().decode()
         assert "upshot_commits_total 1.0" in text

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.docs.markdown import ROOT, blocks
-from tests.service.served_process import ServedProcess, free_port
+from tests.service.served_process import PATIENCE, ServedProcess, free_port
 from upshot.client import Client
 from upshot.service.deliveries import signature
 
@@ -58,7 +58,7 @@ def shell(script: str, folder: Path, port: int) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
     )
     assert ended.returncode == 0, (script, ended.stdout, ended.stderr)
     return ended.stdout
@@ -121,11 +121,11 @@ def test_the_page_serves_with_a_command_that_there_is(folder: Path) -> None:
     command = serving.replace(PORT, str(port)).split()
     process = subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.DEVNULL)
     try:
-        client = Client(f"http://127.0.0.1:{port}", retry_for=60)
+        client = Client(f"http://127.0.0.1:{port}", retry_for=PATIENCE)
         assert client.program().relations.keys() == {"edge", "closure"}
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE) == 0
 
 
 def test_the_shell_script_misses_nothing_when_it_and_the_service_are_killed(
@@ -134,7 +134,7 @@ def test_the_shell_script_misses_nothing_when_it_and_the_service_are_killed(
     script = next(b.text for b in blocks(PAGE) if "follow.sh <<" in b.text)
     shell(script.partition("SCRIPT\ntimeout ")[0] + "SCRIPT\n", folder, server.port)
     follower = _follow(folder, server.url)
-    client = Client(server.url, retry_for=60)
+    client = Client(server.url, retry_for=PATIENCE)
     rows: list[frozenset[Any]] = []
     for number in range(12):
         client.transaction(insert={"edge": [(f"n{number}", f"n{number + 1}"), ("é ⟶", "\\n\t'\"")]})
@@ -147,7 +147,7 @@ def test_the_shell_script_misses_nothing_when_it_and_the_service_are_killed(
             _kill(follower)
             follower = _follow(folder, server.url)
     version = client.rows("closure").version
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while (folder / "closure.cursor").read_text().strip() != str(version):
         assert time.monotonic() < deadline, (folder / "closure.log").read_text()
         time.sleep(0.1)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import upshot
+from tests.service.served_process import PATIENCE, free_port
 from tests.service.serving import Copy, EventReader, Running, changes_path
 from upshot.service.settings import Settings
 from upshot.service.streams import RingBounds
@@ -47,7 +48,7 @@ class Truth:
 
     def rows(self, view: str, version: int) -> frozenset[tuple[Any, ...]]:
         """A client may hear of a version before it is noted."""
-        until = time.monotonic() + 10
+        until = time.monotonic() + PATIENCE
         while (view, version) not in self._states and time.monotonic() < until:
             time.sleep(0.001)
         return self._states[view, version]
@@ -118,7 +119,7 @@ def test_every_copy_is_exact_whatever_happens(tmp_path: Path, case: int) -> None
         truth.note(database)
         return Running(database, settings, ring, port=port)
 
-    server = start(0)
+    server = start(free_port())
     clients = [Client(number, server.port, truth, SEED + case * 100 + number, stop) for number in range(8)]
     for client in clients:
         client.start()
@@ -138,7 +139,7 @@ def test_every_copy_is_exact_whatever_happens(tmp_path: Path, case: int) -> None
             server = start(server.port)
     stop.set()
     for client in clients:
-        client.join(30)
+        client.join(PATIENCE)
     server.stop()
     for client in clients:
         assert client.failure is None, repr(client.failure)

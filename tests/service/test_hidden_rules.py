@@ -11,6 +11,7 @@ import pytest
 
 import upshot
 from tests.service.bank import bearer, write_tokens
+from tests.service.served_process import PATIENCE
 from tests.service.serving import Running
 from upshot.service.scopes import Scopes
 from upshot.service.service import Service
@@ -101,7 +102,7 @@ def answers(folder: Path, before: str, after: str, hidden: list[tuple[Any, ...]]
 
 
 def sent(running: Running, body: dict[str, Any]) -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=PATIENCE)
     try:
         head = {**bearer("low"), "content-type": "application/json"}
         connection.request("POST", "/realizations", json.dumps(body), head)

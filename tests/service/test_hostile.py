@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 
 import upshot
+from tests.service.served_process import PATIENCE
 from tests.service.serving import CLOSURE, Running
 from upshot.cli import main
 from upshot.core.errors import Error, UsageError
@@ -71,7 +72,7 @@ def service() -> Iterator[Running]:
         yield running
 
 
-def talk(port: int, raw: bytes, *, timeout: float = 10) -> bytes:
+def talk(port: int, raw: bytes, *, timeout: float = PATIENCE) -> bytes:
     with socket.create_connection(("127.0.0.1", port), timeout=timeout) as client:
         client.sendall(raw)
         found = b""
@@ -160,10 +161,10 @@ def test_noise_on_the_wire_does_not_end_the_service(service: Running) -> None:
     made = random.Random(5)
     for _ in range(50):
         noise = bytes(made.randrange(256) for _ in range(made.randrange(1, 400)))
-        with socket.create_connection(("127.0.0.1", service.port), timeout=10) as client:
+        with socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE) as client:
             client.sendall(noise + b"\r\n\r\n")
     big = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + b"X-Pad: " + b"y" * 200_000 + b"\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", service.port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE) as client:
         client.sendall(big)
         assert client.recv(100).split()[1][:1] in (b"2", b"4")
     assert service.request("GET", "/healthz")[0] == 200
@@ -171,7 +172,7 @@ def test_noise_on_the_wire_does_not_end_the_service(service: Running) -> None:
 
 def test_a_client_that_leaves_early_loses_nothing_for_others(service: Running) -> None:
     for number in range(20):
-        with socket.create_connection(("127.0.0.1", service.port), timeout=10) as client:
+        with socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE) as client:
             client.sendall(post("/transactions", json.dumps({"insert": {"edge": [["gone", str(number)]]}}).encode()))
     assert service.request("POST", "/transactions", {"delete": {"edge": [["none", "none"]]}})[0] == 200
     rows = {f"{row[1]}" for row in service.request("GET", "/views/edge")[1]["rows"] if row[0] == "gone"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -98,10 +97,9 @@ def test_a_cursor_from_before_a_nervous_time_gets_a_snapshot(tmp_path: Path, dur
             assert sorted(answer["rows"]) == [[1], [2], [3]], "no net change leads there"
             with EventReader(server.port, changes_path("p", since=since)) as reader:
                 assert sorted(reader.expect("snapshot")["rows"]) == [[1], [2], [3]]
-        until = time.monotonic() + 10
         with EventReader(server.port, changes_path("p", since=database.version)) as reader:
             insert(database, (3, 2), (4, 1))
-            assert reader.expect("change", timeout=until - time.monotonic())["insert"] == [[4]]
+            assert reader.expect("change")["insert"] == [[4]]
 
 
 def test_watchers_are_shown_all_rows_when_a_view_becomes_nervous_or_strict(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
 
 from tests.service.bank import bearer, served
+from tests.service.served_process import PATIENCE
 from tests.service.serving import Running
 
 CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance]
@@ -121,7 +122,7 @@ def test_no_request_that_fits_the_description_or_nearly_is_a_fault_of_the_server
                 case.body = {key: _about_relations(value, chosen) for key, value in case.body.items()}
             # A stream of events does not end by itself.
             accept = {"Accept": "application/json"} if case.operation.path.endswith("/changes") else {}
-            response = case.call(headers={**bearer("everything"), **accept}, timeout=20)
+            response = case.call(headers={**bearer("everything"), **accept}, timeout=PATIENCE)
             case.validate_response(response, checks=CHECKS)
 
         holds()

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.service.bank import HIDDEN_NAMES, HIDDEN_VALUES, TOKENS, bearer, served
+from tests.service.served_process import PATIENCE
 from tests.service.serving import Running
 
 PEOPLE = ("nothing", "reader", "noter", "blind")
@@ -27,7 +28,7 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 def send(bank: Running, token: str, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, str]:
     """The status, and everything that came back, head and body."""
-    connection = http.client.HTTPConnection("127.0.0.1", bank.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", bank.port, timeout=PATIENCE)
     try:
         given = body if isinstance(body, str) or body is None else json.dumps(body)
         sent = {**bearer(token), **headers}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import upshot
+from tests.service.served_process import PATIENCE
 from tests.service.serving import CLOSURE, Copy, EventReader, Running, changes_path
 from upshot.service.past import read_snapshot
 from upshot.service.selections import Selection, SelectionIndex, selection
@@ -225,7 +226,7 @@ def test_views_made_for_selections_go_when_nobody_follows_them(monkeypatch: pyte
             reader.expect("snapshot")
             time.sleep(0.6)
             assert set(database.schemas) > names
-        until = time.monotonic() + 10
+        until = time.monotonic() + PATIENCE
         while set(database.schemas) != names:
             assert time.monotonic() < until, "it is dropped"
             time.sleep(0.05)

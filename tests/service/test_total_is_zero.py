@@ -22,6 +22,7 @@ import pytest
 
 import upshot
 from tests.properties.settings import case_count, is_soak, seed_of
+from tests.service.served_process import PATIENCE
 from tests.service.serving import Running
 from tests.service.test_webhooks import Receiver
 from upshot.client import Change, Client
@@ -226,7 +227,7 @@ def test_nobody_ever_sees_a_total_that_is_not_zero(server: Running) -> None:
             thread.join()
         last = client.rows("account")
         for copy in (total, accounts, slowly):
-            assert copy.wait(last.version, 30)
+            assert copy.wait(last.version, PATIENCE)
             assert copy.errors == []
         stop.set()
         for thread in others:
@@ -234,7 +235,7 @@ def test_nobody_ever_sees_a_total_that_is_not_zero(server: Running) -> None:
         assert accounts.rows == slowly.rows == set(last)
         from_command(process, seen, last.version)
         process.terminate()
-        process.wait(20)
+        process.wait(PATIENCE)
     _until(lambda: receiver.confirmed and receiver.confirmed[-1]["version"] >= last.version)
     from_webhooks(receiver.confirmed, seen)
     receiver.close()
@@ -245,7 +246,7 @@ def test_nobody_ever_sees_a_total_that_is_not_zero(server: Running) -> None:
 
 
 def _until(holds: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while not holds():
         assert time.monotonic() < deadline, "in time"
         time.sleep(0.02)

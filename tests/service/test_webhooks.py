@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import upshot
+from tests.service.served_process import PATIENCE
 from tests.service.serving import CLOSURE, Running
 from upshot.service.couriers import RetryPlan
 from upshot.service.deliveries import signature
@@ -65,7 +66,7 @@ class Receiver:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/hook"
 
-    def wait(self, count: int, timeout: float = 60) -> list[dict[str, Any]]:
+    def wait(self, count: int, timeout: float = PATIENCE) -> list[dict[str, Any]]:
         """Everything that was confirmed, once it is so many."""
         until = time.monotonic() + timeout
         while len(self.confirmed) < count:
@@ -73,7 +74,7 @@ class Receiver:
             time.sleep(0.01)
         return self.confirmed
 
-    def wait_for_attempts(self, count: int, timeout: float = 60) -> None:
+    def wait_for_attempts(self, count: int, timeout: float = PATIENCE) -> None:
         """Returns once it was sent so much, confirmed or not."""
         until = time.monotonic() + timeout
         while len(self.attempts) < count:
@@ -118,13 +119,19 @@ def subscribe(server: Running, receiver: Receiver, **more: Any) -> dict[str, Any
 
 
 def state_of(server: Running, id: str, wanted: str) -> dict[str, Any]:
-    until = time.monotonic() + 60
+    until = time.monotonic() + PATIENCE
     while True:
         _, found, _ = server.request("GET", f"/subscriptions/{id}")
         if found["state"] == wanted:
             return found
         assert time.monotonic() < until, found
         time.sleep(0.02)
+
+
+def intervals_since(began: float, seconds: float) -> int:
+    """How many net changes what was done since then may come in, with one for each interval of so many seconds: as many
+    as have passed, those under way at both ends, and a late one."""
+    return int((time.monotonic() - began) / seconds) + 3
 
 
 def test_all_rows_come_first_and_then_each_change_signed(receiver: Receiver) -> None:
@@ -143,7 +150,7 @@ def test_all_rows_come_first_and_then_each_change_signed(receiver: Receiver) -> 
         for headers, body in receiver.attempts:
             signed = hmac.new(SECRET.encode(), f"{headers['upshot-timestamp']}.".encode() + body, hashlib.sha256)
             assert headers["upshot-signature"] == f"sha256={signed.hexdigest()}"
-            assert abs(int(headers["upshot-timestamp"]) - time.time()) < 60
+            assert abs(int(headers["upshot-timestamp"]) - time.time()) < PATIENCE
 
 
 def test_the_signature_is_over_timestamp_and_body() -> None:
@@ -235,15 +242,24 @@ def test_a_net_change_that_was_under_way_at_the_restart_is_the_same_delivery(
 def test_an_interval_is_one_net_change(receiver: Receiver) -> None:
     with serve() as server:
         subscribe(server, receiver, every=0.5)
-        start = receiver.wait(1)[0]["version"]
-        for _ in range(3):
+        start, began = receiver.wait(1)[0]["version"], time.monotonic()
+        for _ in range(10):
             insert(server, ("a", "b"))
             with server.database.transaction() as tx:
                 tx.delete("edge", [("a", "b")])
         last = insert(server, ("a", "b"))
-        change = receiver.wait(2)[1]
-        assert change["insert"] == [["a", "b"]]
-        assert (change["since"], change["version"]) == (start, last)
+        passed = intervals_since(began, 0.5)
+        until = time.monotonic() + PATIENCE
+        while receiver.confirmed[-1]["version"] < last:
+            assert time.monotonic() < until, receiver.confirmed
+            time.sleep(0.01)
+        rows: set[tuple[str, ...]] = set()
+        for change in receiver.confirmed[1:]:
+            assert change["since"] == start
+            rows = (rows - set(map(tuple, change["delete"]))) | set(map(tuple, change["insert"]))
+            start = change["version"]
+        assert (rows, start) == ({("a", "b")}, last)
+        assert len(receiver.confirmed) - 1 <= passed
 
 
 def test_on_demand_it_is_delivered_when_somebody_asks(receiver: Receiver) -> None:
@@ -270,7 +286,7 @@ def test_a_selection_hears_of_its_rows_only(receiver: Receiver) -> None:
 
 def test_a_receiver_that_hangs_does_not_hold_up_commits_or_others(receiver: Receiver) -> None:
     release = threading.Event()
-    receiver.before_answer = lambda: release.wait(10) and None
+    receiver.before_answer = lambda: release.wait(PATIENCE) and None
     other = Receiver()
     try:
         with serve() as server:
@@ -279,11 +295,10 @@ def test_a_receiver_that_hangs_does_not_hold_up_commits_or_others(receiver: Rece
             other.wait(1)
             # What is committed before all rows are read is among them, and is no delivery of its own.
             receiver.wait_for_attempts(1)
-            began = time.monotonic()
             for n in range(20):
                 insert(server, (f"n{n}", "m"))
-            assert time.monotonic() - began < 3
             assert len(other.wait(21)) == 21
+            assert (len(receiver.attempts), receiver.confirmed) == (1, []), "it hangs all the while"
             release.set()
             assert len(receiver.wait(21)) == 21
     finally:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import upshot
+from tests.service.served_process import PATIENCE
 from tests.service.serving import CLOSURE, Running
 from upshot.service import wire
 
@@ -26,7 +27,7 @@ def service() -> Iterator[Running]:
 
 def talk(port: int, *pieces: bytes) -> bytes:
     """Everything that comes back until the server closes the connection."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as client:
         found = b""
         try:
             for piece in pieces:
@@ -95,7 +96,7 @@ def test_an_answer_that_takes_longer_than_a_head_may_is_not_cut(
     service: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wire, "PATIENCE", 0.3)
-    with socket.create_connection(("127.0.0.1", service.port), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE) as client:
         client.sendall(b"GET /views/closure/changes HTTP/1.1\r\nHost: localhost\r\n\r\n")
         found = b""
         while found.count(b"event: progress") < 4:  # one each 0.2 seconds

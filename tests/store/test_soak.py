@@ -52,9 +52,9 @@ def test_a_long_day_with_ever_new_text_leaves_memory_files_and_latency_as_they_w
         for _ in range(4):
             times = []
             for _ in range(quarter // GROUP):
-                began = time.perf_counter()
+                began = time.process_time()
                 _commit_group(db, number)
-                times.append(time.perf_counter() - began)
+                times.append(time.process_time() - began)
                 number += GROUP
             words = len(db._state.engine._codec.dictionary)
             figures.append((_resident(), _on_disk(root), words, statistics.median(times)))
