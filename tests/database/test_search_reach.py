@@ -61,6 +61,31 @@ def test_a_view_above_counts_if_what_it_computes_can_fail() -> None:
     summed = ".decl k(x: number) k(N) :- N = sum X + Y : { a(X), c(Y) }."
     assert reach(summed, "v") == {"v", "a", "b", "c", "k"}
     assert reach(".decl k(x: number) k(N) :- N = count : { a(_) }.", "v") == {"v", "a", "b"}
+    for term in ("X + 1", "-X", "X / Y", "X % 0", "X / -1", "X bshl 3", "X ^ 2", "to_number(to_string(X))"):
+        assert "k" in reach(f".decl k(x: number) k({term}) :- a(X), c(Y), Y = Y.", "v"), term
+
+
+def test_a_view_above_does_not_count_if_what_it_computes_has_always_a_value() -> None:
+    for term in (
+        "X / 2",
+        "X % 10",
+        "X band 7",
+        "bnot X",
+        "max(X, 3)",
+        "strlen(to_string(X))",
+        'ord(substr("ab", X, 1))',
+    ):
+        assert reach(f".decl k(x: number) k({term}) :- a(X), c(_).", "v") == {"v", "a", "b"}, term
+    floats = (
+        ".decl f(x: float) .decl k(x: float) k(F * 2.0 / G) :- f(F), f(G), a(_). k(S) :- a(_), S = sum F : { f(F) }."
+    )
+    assert reach(floats, "v") == {"v", "a", "b"}
+    assert reach('.decl k(s: symbol) k(cat("n", to_string(X))) :- a(X), c(_).', "v") == {"v", "a", "b"}
+
+
+def test_a_view_above_counts_if_it_may_make_values_without_end() -> None:
+    endless = '.decl k(s: symbol) k(to_string(X)) :- a(X), c(_). k(cat(S, "x")) :- k(S), strlen(S) < 9.'
+    assert reach(endless, "v") == {"v", "a", "b", "c", "k"}
 
 
 def test_a_view_above_counts_if_it_may_derive_the_number_that_stands_for_null() -> None:

@@ -77,6 +77,10 @@ HIDDEN = {
     "a constraint that warns": ".deny no(X) :- n(X, _), z(X, _), X > 770077. .deny no on_violation=warn",
     "an active rule over other relations": ".decl log(x: number) .rule tell(X) when z(X, _), X > 77 do insert log(X).",
     "tests of texts": 'h(X) :- e(X, S, _), contains("sec", S). .decl m(x: number) m(X) :- z(X, S), match("sec.*", S).',
+    "functions that cannot fail": "h(N) :- e(_, S, _), z(_, T), N = strlen(cat(S, T)), N > 77. "
+    'h(Y) :- n(X, _), Y = max(X % 10, X / 3). .decl t(s: symbol) t(cat(S, "secret")) :- e(_, S, _).',
+    "arithmetic of floats": ".decl f(x: float) f(F * 770077.5 / G) :- e(_, _, F), e(_, _, G). "
+    "f(S) :- S = sum F : { e(_, _, F) }.",
     "arithmetic over other relations": "h(Y) :- z(X, _), Y = X * 2, Y < 770077.",
 }
 ROWS = [(1, "one"), (770077, "secret"), (7_000_000_001, "new value 1"), (-7_000_000_001, "new value 2"), (9, "x")]

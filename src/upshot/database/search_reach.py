@@ -11,7 +11,11 @@ from upshot.core.schema import Role, Schema
 from upshot.core.types import Kind
 from upshot.database.dependencies import everything_below, inputs
 from upshot.database.explained_rule import read_by
-from upshot.syntax.ast import Aggregate, Call, Node, Test, Variable
+from upshot.rewrite.term_type import term_type
+from upshot.syntax.ast import Aggregate, Call, Constant, Node, Test, Variable
+
+_NEVER_FAIL = frozenset(("strlen", "ord", "cat", "substr", "to_string", "band", "bor", "bxor", "bnot", "bshr"))
+"""Functors that have a value for all arguments."""
 
 
 def search_reach(program: CheckedProgram, asked: Iterable[str]) -> frozenset[str]:
@@ -75,17 +79,22 @@ class _Reach:
 
     def __post_init__(self) -> None:
         schemas = self.program.schemas
+        self._below = inputs(self.program)
         self._computing = {
             clause.head.relation
             for clause in self.program.clauses
-            if _may_fail(clause) or _may_be_reserved(clause, schemas[clause.head.relation])
+            if _may_fail(clause)
+            or _may_be_reserved(clause, schemas[clause.head.relation])
+            or (_computes(clause) and self._is_recursive(clause.head.relation))
         }
-        self._below = inputs(self.program)
         above: dict[str, set[str]] = defaultdict(set)
         for view, relations in self._below.items():
             for relation in relations:
                 above[relation].add(view)
         self._above = above
+
+    def _is_recursive(self, view: str) -> bool:
+        return any(view in everything_below(each, self._below) for each in self._below.get(view, ()))
 
     def add(self, name: str) -> None:
         self.names |= everything_below(name, self._below)
@@ -117,11 +126,37 @@ class _Reach:
 
 def _may_fail(clause: Clause) -> bool:
     """Whether some values would make the rule an error: an overflow, a text that is no number, a bad pattern."""
-    for node in (each for part in (clause.head, *clause.body) for each in _nodes(part)):
+    for node in _parts(clause):
         match node:
-            case Call() | Aggregate(function="sum") | Test(name="match"):
+            case Call() if not _has_always_a_value(node, term_type(node, clause.types).kind):
+                return True
+            case Aggregate(function="sum") if term_type(node, clause.types).kind is not Kind.FLOAT:
+                return True
+            case Test(name="match"):
                 return True
     return False
+
+
+def _has_always_a_value(call: Call, kind: Kind) -> bool:
+    match call:
+        case _ if kind is Kind.FLOAT or call.function in _NEVER_FAIL:
+            return True
+        case Call("max" | "min"):
+            # Brought to one scale, a decimal may be too large.
+            return kind is not Kind.DECIMAL
+        case Call("/" | "%", (_, Constant(int() as divisor))):
+            # By -1 the least number has no quotient in its range.
+            return divisor not in (0, -1)
+    return False
+
+
+def _computes(clause: Clause) -> bool:
+    """Whether the rule makes values: where it uses its own view, they may never come to an end."""
+    return any(isinstance(node, Call) for node in _parts(clause))
+
+
+def _parts(clause: Clause) -> Iterator[Node]:
+    return (each for part in (clause.head, *clause.body) for each in _nodes(part))
 
 
 def _may_be_reserved(clause: Clause, schema: Schema) -> bool:
