@@ -26,6 +26,65 @@ def numbers(count: int) -> list[tuple[int, ...]]:
     return [(each,) for each in range(count)]
 
 
+CHAIN = ".decl next(x: number, y: number) .decl ok(x: number) .deny missing(X, Y) :- next(X, Y), ok(X), !ok(Y)."
+
+
+def test_200_independent_rows_are_within_the_bounds() -> None:
+    (gone,) = database(ROWS, a=numbers(200)).realize(delete={"v": numbers(200)}, limit=1, bounds=Bounds(seconds=300))
+    assert gone.size == 200
+    (come,) = database(EITHER).realize({"v": numbers(200)}, limit=1, bounds=Bounds(seconds=300))
+    assert come.size == 200
+
+
+def test_rows_with_one_way_each_come_in_one_step() -> None:
+    found = database(ROWS).realize({"v": numbers(200)})
+    (only,) = found
+    assert (only.size, found.status) == (200, "all")
+    assert found.work["branches"] <= 2
+
+
+def test_an_impossible_row_among_many_is_seen_at_once() -> None:
+    program = EITHER + " .decl w(x: number) w(X) :- a(X), b(X), X > 1000."
+    found = database(program).realize({"v": numbers(100), "w": [(7,)]})
+    assert list(found) == []
+    assert (found.status, found.reason) == ("none exists", "none exists: nothing brings `w(7)` about")
+    assert found.work["branches"] <= 2
+
+
+@pytest.mark.parametrize(("rounds", "status"), [(29, "bounds reached"), (30, "all")])
+def test_rounds_are_repairs_that_rest_on_each_other(rounds: int, status: str) -> None:
+    db = database(CHAIN, next=[(each, each + 1) for each in range(30)])
+    found = db.realize({"ok": [(0,)]}, frozen=["next"], bounds=Bounds(rounds=rounds))
+    assert [each.size for each in found] == [31] * (status == "all")
+    assert found.status == status
+
+
+@pytest.mark.parametrize(("rounds", "status"), [(2, "bounds reached"), (3, "all")])
+def test_rounds_are_rules_that_rest_on_each_other(rounds: int, status: str) -> None:
+    program = """
+        .decl a(x: number) .decl p(x: number) .decl q(x: number) .decl r(x: number)
+        p(X) :- a(X), X > 0.  q(X) :- p(X), X > 1.  r(X) :- q(X), X > 2.
+    """
+    found = database(program).realize({"r": [(7,), (8,)]}, bounds=Bounds(rounds=rounds))
+    assert [each.size for each in found] == [2] * (status == "all")
+    assert (found.status, found.reason.endswith("2 rounds")) == (status, status != "all")
+
+
+def test_rows_that_go_one_for_the_other_use_up_no_rounds() -> None:
+    program = ".decl n(x: number, p: number) .decl there(x: number) there(X) :- n(X, _)."
+    db = database(program, n=[(each, each - 1) for each in range(1, 61)])
+    db.define(".deny orphan(X) :- n(X, P), P != 0, !there(P).")
+    found = db.realize(delete={"n": [(1, 0)]}, frozen=["+n"])
+    assert [each.size for each in found] == [60]
+    assert found.status == "all"
+
+
+def test_a_repair_that_never_ends_ends_at_the_bound() -> None:
+    found = database(".decl n(x: number) .deny gap(X) :- n(X), !n(X + 1).").realize({"n": [(1,)]})
+    assert list(found) == []
+    assert (found.status, found.reason) == ("bounds reached", "none found within 40 rounds")
+
+
 @pytest.mark.parametrize("count", [10, 20, 40])
 def test_many_rows_go_in_as_many_steps(count: int) -> None:
     found = database(ROWS, a=numbers(count)).realize(delete={"v": numbers(count)}, limit=1, bounds=Bounds(seconds=60))

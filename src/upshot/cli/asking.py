@@ -22,7 +22,7 @@ Cost = Annotated[
 NewValues = Annotated[int, typer.Option("--new-values", metavar="N", min=0, help="How many new values one may need.")]
 Seconds = Annotated[float, typer.Option("--seconds", metavar="S", min=0, help="How long to look.")]
 Rounds = Annotated[
-    int, typer.Option("--rounds", metavar="N", min=0, help="How often one branch of the search may ask downwards.")
+    int, typer.Option("--rounds", metavar="N", min=0, help="How many rules or repairs may rest on each other.")
 ]
 Size = Annotated[int | None, typer.Option("--size", metavar="N", min=0, help="How many base changes one may have.")]
 Constants = Annotated[

@@ -14,9 +14,11 @@ from upshot.core.json_values import to_json
 class Bounds:
     """Where a search ends that has not ended by itself.
 
-    `rounds`: how often one branch may ask downwards and propagate upwards. `new_constants`: how many values that do
-    not occur yet one realisation may need. `size`: how many base changes it may have. `seconds`: how long all of
-    it may take. `constants` are tried wherever any value would do, beside those of the columns in question.
+    `rounds`: how deep it goes, which is how many rules, or repairs of constraints, may lead from what is asked for to a
+    row that is brought in, each resting on the one before; what has nothing to do with each other does not add up.
+    `new_constants`: how many values that do not occur yet one realisation may need. `size`: how many base changes it
+    may have. `seconds`: how long all of it may take. `constants` are tried wherever any value would do, beside those
+    of the columns in question.
     """
 
     rounds: int = 40

@@ -36,13 +36,14 @@ Unmet = tuple[Key, list[Alternatives] | None]
 @dataclass(slots=True)
 class Wish:
     """What a group is to come to: one of the `exact` values if there are any, a value of `spans` and none of `barred`;
-    it `must_be` there, or may as well have no rows."""
+    it `must_be` there, or may as well have no rows. The deepest of those who wish it lies at `depth`."""
 
     exact: set[Any] = field(default_factory=set)
     barred: set[Any] = field(default_factory=set)
     avoided: Spans = ()
     spans: Spans = ANY
     must_be: bool = False
+    depth: int = 0
 
     @property
     def allowed(self) -> Spans:
@@ -105,20 +106,22 @@ class AggregateWays:
     def _wishes(self, branch: Branch) -> dict[Group, Wish]:
         folds, found = self.ways.rules.folds, dict[Group, Wish]()
 
-        def wish(view: str, group: Row) -> Wish:
-            return found.setdefault((view, group), Wish())
+        def wish(view: str, group: Row, depth: int = 0) -> Wish:
+            here = found.setdefault((view, group), Wish())
+            here.depth = max(here.depth, depth)
+            return here
 
         for view, row in branch.true:
             if view in folds:
-                wish(view, row[:-1]).exact.add(row[-1])
+                wish(view, row[:-1], branch.depths.get((view, row), 0)).exact.add(row[-1])
         for view, row in branch.false:
             if view in folds:
-                wish(view, row[:-1]).barred.add(row[-1])
+                wish(view, row[:-1], branch.depths.get((view, row), 0)).barred.add(row[-1])
         for view, group, span in branch.avoided:
             wish(view, group).avoided += (span,)
         for open_ in branch.open:
             for view, group, spans in self._asked(open_):
-                here = wish(view, group)
+                here = wish(view, group, open_.depth)
                 here.spans, here.must_be = common(here.spans, spans), True
         for each in found.values():
             each.must_be |= bool(each.exact)
@@ -146,7 +149,7 @@ class AggregateWays:
             return []
         todo = steps(fold, rows, value, allowed, absent=not wish.must_be)
         about = group_key(fold, group, value)
-        branch = replace(branch, rounds=branch.rounds + 1)
+        branch = replace(branch, depth=wish.depth)
         found = list(self._leaving(branch, about, fold, todo, kept))
         if todo.new:
             there = self.ways.decided(branch, ((fold.below, row) for row in todo.one_of), ())
@@ -198,7 +201,7 @@ class AggregateWays:
     def _openings(self, branch: Branch, open_: OpenInstance, wishes: dict[Group, Wish]) -> list[Alternatives] | None:
         """The ways on with an open instance: it takes the values that its aggregates have, or one of them changes."""
         rule, known = self.ways.rules.by_number[open_.rule], dict(open_.known)
-        branch = replace(branch, rounds=branch.rounds + 1)
+        branch = replace(branch, depth=open_.depth)
         about, found, kept = self._about(open_), list[Alternatives](), list[Key]()
         while (following := self._following(open_, known)) is not None:
             fold, group, name = following

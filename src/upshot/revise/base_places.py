@@ -83,27 +83,26 @@ def _value(term: Term, known: dict[str, Any]) -> Any:
 class TakenPlaces:
     """Places, found by what they have rows in common with."""
 
-    _exact: dict[str, set[Row]] = field(default_factory=dict)
+    _all: set[Place] = field(default_factory=set)
+    _exact: dict[str, list[Row]] = field(default_factory=dict)
     _wide: dict[str, list[Row]] = field(default_factory=dict)
 
     def add(self, places: Iterable[Place]) -> None:
-        for relation, row in places:
-            if ANY in row:
-                self._wide.setdefault(relation, []).append(row)
-            else:
-                self._exact.setdefault(relation, set()).add(row)
+        for place in places:
+            relation, row = place
+            self._all.add(place)
+            (self._wide if ANY in row else self._exact).setdefault(relation, []).append(row)
 
     def meet(self, places: Iterable[Place]) -> bool:
         """Whether one of the places has a row in common with one of these."""
-        return any(self._meets(relation, row) for relation, row in places)
-
-    def _meets(self, relation: str, row: Row) -> bool:
-        exact = self._exact.get(relation, ())
-        if row in exact:
+        if not self._all.isdisjoint(places):
             return True
-        if any(_overlap(row, each) for each in self._wide.get(relation, ())):
-            return True
-        return ANY in row and any(_overlap(row, each) for each in exact)
+        for relation, row in places:
+            if relation in self._wide and any(_overlap(row, each) for each in self._wide[relation]):
+                return True
+            if ANY in row and any(_overlap(row, each) for each in self._exact.get(relation, ())):
+                return True
+        return False
 
 
 def _overlap(row: Row, other: Row) -> bool:

@@ -21,12 +21,13 @@ Avoided = tuple[str, Row, Span]
 class OpenInstance:
     """An instance of a rule that is to derive `head` once aggregates in its body come to values that its comparisons
     allow; the variables that have values until then are `known`. Without a head, it is to derive some row, but none of
-    `unlike`."""
+    `unlike`. It lies as deep as the rows of its body."""
 
     rule: int
     known: tuple[tuple[str, Any], ...]
     head: Key | None = None
     unlike: frozenset[Row] = frozenset()
+    depth: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,11 @@ class Branch:
     is decided already: what differs from the stored rows is in `insert` or `delete`. `support` has, for rows of views
     that a rule is to derive, the rows of the same recursion in its body; it has no cycles, so that no row supports
     itself. `open` and `avoided` are what is to become of aggregates whose values are not named; `brought` are the
-    groups that a row was brought to."""
+    groups that a row was brought to.
+
+    `depths` has, for rows that were decided on, how many rules and repairs lead to them, each resting on the one
+    before: 0, and not named, for what was asked for. What is seen to at the moment lies at `depth`; a row that is
+    brought for it lies one deeper, and one that goes as deep, since rows that are stored come to an end."""
 
     insert: frozenset[Key] = frozenset()
     delete: frozenset[Key] = frozenset()
@@ -47,7 +52,8 @@ class Branch:
     open: frozenset[OpenInstance] = frozenset()
     avoided: frozenset[Avoided] = frozenset()
     brought: frozenset[Key] = frozenset()
-    rounds: int = 0
+    depths: Mapping[Key, int] = field(default_factory=dict, hash=False)
+    depth: int = 0
 
     @property
     def size(self) -> int:
@@ -58,6 +64,11 @@ class Branch:
         """What tells branches apart that would be continued alike."""
         decided = self.insert, self.delete, self.true, self.false
         return *decided, frozenset(self.support.items()), self.open, self.avoided, self.brought
+
+    def seeing_to(self, about: Key, because: Iterable[Key] = ()) -> Branch:
+        """The branch in which what is decided next is for the sake of a row, or of rows that were changed before."""
+        changed = (key for key in because if key in self.insert or key in self.delete)
+        return replace(self, depth=max(self.depths.get(key, 0) for key in (about, *changed)))
 
     def supported(self, head: Key, body: Iterable[Key]) -> Branch | None:
         """The branch in which a rule derives `head` from these rows of views; None if one of them rests on it."""

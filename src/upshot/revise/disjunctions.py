@@ -24,10 +24,12 @@ Rows = tuple[Key, ...]
 
 @dataclass(frozen=True, slots=True)
 class Forced:
-    """A leaf that has to be otherwise since nothing else is left to keep a row away; no leaf if nothing at all is."""
+    """A leaf that has to be otherwise since nothing else is left to keep a row away; no leaf if nothing at all is.
+    `because` are the rows that are decided to be as they are."""
 
     about: Key
     leaf: Leaf | None
+    because: Rows = ()
 
 
 @dataclass(slots=True)
@@ -54,8 +56,10 @@ class Disjunctions:
 
     def forced(self, branch: Branch) -> list[Forced]:
         """What follows from what is decided on."""
+        if not self._learned:
+            return []
         decided, otherwise = self._decided(branch)
-        found: dict[int, Key] = {}
+        found: dict[int, tuple[Key, int]] = {}
         check_time()
         for leaves, about in self._learned:
             if not leaves & otherwise:
@@ -63,8 +67,11 @@ class Disjunctions:
                 if not left:
                     return [Forced(about, None)]
                 if not left & (left - 1):
-                    found[left] = about
-        return [Forced(about, self._leaves[bit.bit_length() - 1]) for bit, about in found.items()]
+                    found[left] = about, leaves & decided
+        return [
+            Forced(about, self._leaves[bit.bit_length() - 1], tuple(each.key for each in self.members(others)))
+            for bit, (about, others) in found.items()
+        ]
 
     def open(self, branch: Branch, settled: int) -> list[int]:
         """Of each disjunction that the branch has not seen to, the leaves that it has decided nothing about; those with
@@ -72,6 +79,11 @@ class Disjunctions:
         decided, otherwise = self._decided(branch)
         seen_to = otherwise | settled & ~decided
         return list(dict.fromkeys(leaves & ~decided for leaves, _ in self._learned if not leaves & seen_to))
+
+    @property
+    def number(self) -> int:
+        """How many there are."""
+        return len(self._learned)
 
     def leaves(self, first: int = 0) -> list[Leaf]:
         """All leaves from this one on, in the order of their bits."""

@@ -13,10 +13,11 @@ from typing import Any
 
 from upshot.revise.branch import Branch
 from upshot.revise.built_ins import Binding, determined
+from upshot.revise.nulls import denied
 from upshot.revise.offered_values import OfferedValues
 from upshot.revise.placeholders import Placeholder
-from upshot.revise.request import Bounds
-from upshot.revise.rules import Column, RuleParts, Rules, free_variables
+from upshot.revise.request import Bounds, Key
+from upshot.revise.rules import Column, RuleParts, Rules, free_variables, ground
 from upshot.revise.world import World
 
 MOST = 128
@@ -30,11 +31,13 @@ Fill = Callable[[Branch, RuleParts, Binding], Iterator[tuple[Binding, Branch]]]
 
 @dataclass(frozen=True, slots=True)
 class GroundRule:
-    """A rule with values for its variables; the placeholders of the branch with those among them, and on what
-    conditions."""
+    """A rule with values for its variables, the rows that have to be there for it and those that must not be; the
+    placeholders of the branch with those among them, and on what conditions."""
 
     rule: RuleParts
     binding: Binding
+    there: tuple[Key, ...]
+    away: tuple[Key, ...]
     placeholders: tuple[Placeholder, ...]
     conditions: tuple[str, ...]
 
@@ -70,8 +73,20 @@ class GroundRules:
                 self._listed.clear()
             bare = Branch(insert=branch.insert, placeholders=branch.placeholders)
             found = self.fill(bare, rule, known)
-            self._listed[place] = [GroundRule(rule, each, made.placeholders, made.conditions) for each, made in found]
+            self._listed[place] = [_ground(rule, each, made) for each, made in found]
         return self._listed[place]
+
+    def at_most(self, branch: Branch, key: Key) -> int | None:
+        """How many instances could derive a row at most, as far as what they need contradicts the branch at once; None
+        if they are too many to be listed."""
+        number = 0
+        for rule in self.rules.by_view.get(key[0], ()):
+            head = rule.binding(key[1])
+            found = [] if head is None else self.listed(branch, rule, head)
+            if found is None:
+                return None
+            number += sum(branch.false.isdisjoint(each.there) and branch.true.isdisjoint(each.away) for each in found)
+        return number
 
     def forget(self) -> None:
         """Makes ready for variables that are offered more values."""
@@ -81,6 +96,8 @@ class GroundRules:
     def _brought(self, branch: Branch, rule: RuleParts, known: Binding) -> frozenset[tuple[Column, Any]]:
         """The values that a branch brings to the columns from which the free variables of a rule take theirs."""
         columns = self._columns(rule, known)
+        if not columns:
+            return frozenset()
         return frozenset(
             ((name, place), value)
             for name, row in branch.insert for place, value in enumerate(row) if (name, place) in columns
@@ -106,3 +123,8 @@ class GroundRules:
             values.update(self.offered.values(columns))
             number *= len(values.union(self.bounds.constants)) + self.bounds.new_constants + len(known)
         return number
+
+
+def _ground(rule: RuleParts, binding: Binding, made: Branch) -> GroundRule:
+    there = tuple(ground(atom, binding) for atom in rule.positive)
+    return GroundRule(rule, binding, there, tuple(denied(rule, binding)), made.placeholders, made.conditions)

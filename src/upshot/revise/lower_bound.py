@@ -38,6 +38,17 @@ class Need:
     price: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What a leaf hangs on: the `places` where a base row has to change before it is otherwise, those of them that are
+    not frozen, and the least price of that. A base row is its own place."""
+
+    places: tuple[Place, ...]
+    free: tuple[Place, ...]
+    price: float
+    is_base: bool
+
+
 @dataclass(slots=True)
 class LowerBound:
     """The prices that realisations of branches do not stay below."""
@@ -47,6 +58,10 @@ class LowerBound:
     preferences: Preferences
     disjunctions: Disjunctions
     _places: BasePlaces = field(init=False)
+    _changes: dict[Leaf, _Change] = field(default_factory=dict)
+    _views: dict[Key, bool] = field(default_factory=dict)
+    _last: tuple[Branch, int, Priority] | None = None
+    """What was found last, with so many disjunctions known: a branch is asked about again soon."""
     _looked_at: int = 0
     """The leaves of disjunctions, the first of them, of which is known whether they are `_settled` or `_wide`."""
     _settled: int = 0
@@ -59,9 +74,13 @@ class LowerBound:
 
     def of(self, branch: Branch) -> Priority:
         """What every realisation of the branch costs at least, and the changes that it has at least."""
-        needs = self.needs(branch)
-        # Rounded only once, the sum of a part is never above that of the whole.
-        return math.fsum([*self._prices(branch), *(each.price for each in needs)]), branch.size + len(needs)
+        known = self.disjunctions.number
+        if self._last is None or self._last[0] is not branch or self._last[1] != known:
+            needs = self.needs(branch)
+            # Rounded only once, the sum of a part is never above that of the whole.
+            price = math.fsum([*self._prices(branch), *(each.price for each in needs)])
+            self._last = branch, known, (price, branch.size + len(needs))
+        return self._last[2]
 
     def spent(self, branch: Branch) -> float:
         """The price of the changes that the branch has decided on."""
@@ -115,26 +134,39 @@ class LowerBound:
         return fits(key[1], self.rules.program.schemas[key[0]])
 
     def _is_followed_view(self, key: Key) -> bool:
-        return not self.rules.is_base(key[0]) and self._places.below(key) is not None
+        if key not in self._views:
+            self._views[key] = not self.rules.is_base(key[0]) and self._places.below(key) is not None
+        return self._views[key]
 
     def _need(self, leaves: Iterable[Leaf], changed: TakenPlaces) -> Need | None:
         """What it takes to have one of the leaves otherwise, which are not so in the committed state; None if it may
         take nothing more."""
         places: dict[Place, None] = {}
-        prices: list[float] = []
+        price = math.inf
         for leaf in leaves:
-            here, signs = self._changes(leaf)
-            if not self.rules.is_base(leaf.key[0]) and changed.meet(here):
+            here = self._change(leaf)
+            if not here.is_base and changed.meet(here.places):
                 return None
-            for place in here:
+            places |= dict.fromkeys(here.free)
+            price = min(price, here.price)
+        # With nothing left to change, the branch comes to its end, and that is for the search to see.
+        return Need(tuple(places), price) if places else None
+
+    def _change(self, leaf: Leaf) -> _Change:
+        if leaf not in self._changes:
+            places, signs = self._changed_at(leaf)
+            free: dict[Place, None] = {}
+            prices: list[float] = []
+            for place in places:
                 allowed = [sign for sign in signs if not self.preferences.is_frozen(place[0], sign)]
                 if allowed:
-                    places[place] = None
+                    free[place] = None
                     prices += (self.preferences.price(place[0], sign) for sign in allowed)
-        # With nothing left to change, the branch comes to its end, and that is for the search to see.
-        return Need(tuple(places), min(prices)) if prices else None
+            is_base = self.rules.is_base(leaf.key[0])
+            self._changes[leaf] = _Change(places, tuple(free), min(prices, default=math.inf), is_base)
+        return self._changes[leaf]
 
-    def _changes(self, leaf: Leaf) -> tuple[Iterable[Place], Iterable[str]]:
+    def _changed_at(self, leaf: Leaf) -> tuple[tuple[Place, ...], Iterable[str]]:
         """The places one of which has to change before the leaf is otherwise, and in what directions."""
         if not self.rules.is_base(leaf.key[0]):
             return self._places.below(leaf.key) or (), (INSERT, DELETE)

@@ -97,7 +97,7 @@ class NewRows:
         if not wanted.fits(key[1]) or key in branch.false:
             return None
         if self.ways.rules.is_base(head.relation):
-            return self.ways.decided(replace(branch, rounds=branch.rounds + 1), [key], [])
+            return self.ways.decided(branch, [key], [])
         made = self.ways.decided(branch, [key], [])
         return None if made is None else self.ways.instance(made, key, rule, binding)
 

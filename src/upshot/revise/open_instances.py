@@ -62,5 +62,5 @@ def opened(
         made = branch.supported(head, (each for each in positive if not rules.is_base(each[0])))
     if made is None:
         return None
-    new = OpenInstance(rule.number, tuple(sorted(binding.items())), head, unlike)
+    new = OpenInstance(rule.number, tuple(sorted(binding.items())), head, unlike, branch.depth + 1)
     return replace(made, open=made.open | {new}), positive, negative

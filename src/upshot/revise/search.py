@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from upshot.core.counted import counted
@@ -32,7 +32,7 @@ from upshot.engine.time_limit import check_time, time_limit
 from upshot.reasons.why import reasons_in
 from upshot.revise.aggregate_ways import AggregateWays
 from upshot.revise.branch import Avoided, Branch, Update
-from upshot.revise.disjunctions import Disjunctions, Rows
+from upshot.revise.disjunctions import Disjunctions, Forced, Rows
 from upshot.revise.likeness import TooAlikeError, contains_update
 from upshot.revise.lower_bound import LowerBound, Priority
 from upshot.revise.obstacles import Leaf, Proof, is_to_change, proof_of, undecided
@@ -49,6 +49,8 @@ MOST_PASSES = 12
 """Times that a search is made with values that the one before has brought."""
 EARLY_PASSES = 4
 """Those of them that begin as soon as a realisation has such values, so that smaller ones are found before it."""
+CLOSELY = 8
+"""Missing rows whose ways are followed to what they mean for others; of more, only what contradicts at once."""
 ENOUGH = 4
 """Obstacles among which the one with the fewest ways out is looked for."""
 
@@ -92,6 +94,7 @@ class Search:
         self._ways.offered.bring(self.request.insert | self.request.delete)
         self._start = self._ways.decided(Branch(), sorted(self.request.insert, key=repr), self.request.delete)
         if self._start is not None:
+            self._start = replace(self._start, depths={})
             self._push((0.0, 0), self._start)
 
     @property
@@ -226,8 +229,8 @@ class Search:
         ready = [(about, proof) for about, proof in obstacles if not is_to_change(proof, branch)]
         if ready:
             about, proof = min(ready, key=lambda each: len(undecided(each[1], branch)))
-            ways = [Alternatives(branch, about, 0, 0, self._without(branch, about, proof))]
-            self._continue(iter(ways), branch, floor)
+            here = branch.seeing_to(about, (leaf.key for leaf in proof.leaves))
+            self._continue(iter([Alternatives(here, about, 0, 0, self._without(here, about, proof))]), branch, floor)
             return None
         assert is_met, "of what is not as it should be, the lowest rests on nothing that is to change"
         return self._confirmed(branch)
@@ -267,14 +270,27 @@ class Search:
         """The branch with all that follows from what it has decided on; None if that is a contradiction."""
         settled: Branch | None = branch
         while settled is not None and (forced := self._disjunctions.forced(settled)):
-            leaves = [each.leaf for each in forced if each.leaf is not None]
-            true = [leaf.key for leaf in leaves if not leaf.there]
-            false = [leaf.key for leaf in leaves if leaf.there]
-            settled = self._ways.decided(settled, true, false) if leaves else None
-            if settled is None:
+            following = self._with_forced(settled, forced)
+            if following is None:
                 for each in forced:
                     self._note_end(each.about)
+            settled = following
         return settled
+
+    def _with_forced(self, branch: Branch, forced: Iterable[Forced]) -> Branch | None:
+        """The branch with leaves that have to be otherwise; those that lie alike deep are decided on together."""
+        by_depth: dict[int, list[Leaf]] = {}
+        for each in forced:
+            if each.leaf is None:
+                return None
+            by_depth.setdefault(branch.seeing_to(each.about, each.because).depth, []).append(each.leaf)
+        made: Branch | None = branch
+        for depth, leaves in by_depth.items():
+            true, false = ([leaf.key for leaf in leaves if leaf.there is there] for there in (False, True))
+            if made is None or (true and self._is_too_deep(depth)):
+                return None
+            made = self._ways.decided(replace(made, depth=depth), true, false)
+        return made
 
     def _is_unsettled(self, branch: Branch, floor: Priority) -> bool:
         """Whether more follows from the branch than it says: then that is looked at in its place."""
@@ -284,42 +300,55 @@ class Search:
         return settled is not branch
 
     def _continues_with_a_rule(self, branch: Branch, floor: Priority) -> bool:
-        """Whether a row is missing: then the branch goes on with the rules that could derive it. Of several rows, that
-        one is taken that leaves the fewest ways."""
+        """Whether a row is missing: then the branch goes on with the rules that could derive it. Where rows have only
+        one way each, all of them are taken; of others, that one is taken that leaves the fewest ways."""
         best: tuple[Key, list[Branch]] | None = None
-        missing = self._missing(branch)
-        for key in missing:
-            listed = self._ways.listed(branch, key)
-            if listed is not None:
-                left = [made for each in listed if (made := self._settled(each)) and not self._is_covered(made)]
-                if best is None or len(left) < len(best[1]):
-                    best = key, left
-                if len(left) <= 1:
-                    break
-        if best is None:
+        missing, start = self._missing(branch), branch
+        for number, key in enumerate(missing):
+            left = self._ways_left(branch, key, closely=number < CLOSELY)
+            if left is not None and len(left) <= 1:
+                if not left:
+                    self._note_end(key)
+                if not left or self._is_too_deep(branch.seeing_to(key).depth):
+                    return True
+                branch = left[0]
+            elif left is not None and (best is None or len(left) < len(best[1])):
+                best = key, left
+        if branch is not start:
+            self._push(floor, branch)
+        elif best is None:
             if missing:
-                self._continue(self._ways.derivations(branch, missing[0]), branch, floor)
-        elif not best[1]:
-            self._note_end(best[0])
-        elif not self._is_too_deep(branch):
+                here = branch.seeing_to(missing[0])
+                self._continue(self._ways.derivations(here, missing[0]), branch, floor)
+        elif not self._is_too_deep(branch.seeing_to(best[0]).depth):
             for each in reversed(best[1]):
                 self._push(floor, each)
         return bool(missing)
 
+    def _ways_left(self, branch: Branch, key: Key, *, closely: bool) -> list[Branch] | None:
+        """The branches in which a rule derives a row, as far as they are of use; None if they are too many to be
+        listed, or several at first sight and not to be looked at `closely`."""
+        if not closely and (self._ways.ground_rules.at_most(branch, key) or 0) > 1:
+            return None
+        listed = self._ways.listed(branch, key)
+        if listed is None:
+            return None
+        return [made for each in listed if (made := self._settled(each)) and not self._is_covered(made)]
+
     def _continue(self, alternatives: Iterator[Alternatives], branch: Branch, floor: Priority) -> None:
-        if self._is_too_deep(branch):
-            return
         floor, price = max(floor, self._bound.of(branch)), self._bound.spent(branch)
         found = []
         for each in alternatives:
             check_time()
+            if self._is_too_deep(each.source.depth):
+                return
             found.append(each)
         # Pushed in reverse: those of which most holds already are looked at first.
         for each in reversed(found):
             self._again(max(floor, (price + each.price, branch.size + each.changes)), each)
 
-    def _is_too_deep(self, branch: Branch) -> bool:
-        if branch.rounds < self.bounds.rounds:
+    def _is_too_deep(self, depth: int) -> bool:
+        if depth < self.bounds.rounds:
             return False
         self.limits.note(counted(self.bounds.rounds, "round"))
         return True
@@ -381,7 +410,6 @@ class Search:
 
     def _without(self, branch: Branch, about: Key, proof: Proof) -> Iterator[Branch]:
         """The branches in which one leaf of the derivation is otherwise, and those before it are as they are."""
-        branch = replace(branch, rounds=branch.rounds + 1)
         kept: list[Leaf] = []
         for leaf in proof.leaves:
             true = [each.key for each in kept if each.there] + [leaf.key] * (not leaf.there)

@@ -71,7 +71,7 @@ class Ways:
     counts: dict[str, int] = field(default_factory=dict)
     matches: Matches = field(init=False)
     offered: OfferedValues = field(init=False)
-    _ground: GroundRules = field(init=False)
+    ground_rules: GroundRules = field(init=False)
     _linked: Mapping[Column, frozenset[Column]] = field(init=False)
     _determined: dict[Key, bool] = field(default_factory=dict)
     _rests_on: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Ways:
             self.world, self.bounds.constants, self._linked, named_constants(self.rules), self.rules.sources
         )
         self.offered.bring(self.within or ())
-        self._ground = GroundRules(self.world, self.rules, self.bounds, self.offered, self._sources, self.filled)
+        self.ground_rules = GroundRules(self.world, self.rules, self.bounds, self.offered, self._sources, self.filled)
 
     # ---- decisions ----------------------------------------------------------------------------------------------
 
@@ -115,8 +115,10 @@ class Ways:
         if self.bounds.size is not None and len(insert) + len(delete) > self.bounds.size:
             self.limits.note(counted(self.bounds.size, "change"))
             return None
+        depths = {key: branch.depth + there for key, there in wanted.items()}
         return replace(
             branch,
+            depths={**branch.depths, **depths},
             insert=frozenset(insert),
             delete=frozenset(delete),
             true=branch.true.union(key for key, there in wanted.items() if there),
@@ -153,7 +155,7 @@ class Ways:
         made: list[Branch] = []
         for rule in self.rules.by_view.get(key[0], ()):
             head = rule.binding(key[1])
-            found = [] if head is None else self._ground.listed(branch, rule, head)
+            found = [] if head is None else self.ground_rules.listed(branch, rule, head)
             if found is None:
                 return None
             for each in found:
@@ -174,7 +176,7 @@ class Ways:
 
     def take_in_values(self) -> bool:
         """Whether there are values that variables were not offered; from now on they are."""
-        self._ground.forget()
+        self.ground_rules.forget()
         return self.offered.take_in()
 
     def can_grow(self, relation: str) -> bool:
@@ -212,7 +214,7 @@ class Ways:
             return None
         branch = self._with_solved(branch, key, rule, binding)
         positive = [ground(atom, binding) for atom in rule.positive]
-        made = replace(branch, rounds=branch.rounds + 1).supported(
+        made = branch.seeing_to(key).supported(
             key, (each for each in positive if self.rules.are_mutual(key[0], each[0]))
         )
         if made is None:
@@ -240,7 +242,7 @@ class Ways:
         self, branch: Branch, rule: RuleParts, binding: Binding, head: Key | None, unlike: frozenset[Row] = frozenset()
     ) -> Branch | None:
         """The branch in which the rule is to derive the row, or some row, once its aggregates have fitting values."""
-        made = opened(replace(branch, rounds=branch.rounds + 1), self.rules, rule, binding, head, unlike)
+        made = opened(branch if head is None else branch.seeing_to(head), self.rules, rule, binding, head, unlike)
         return None if made is None else self.decided(*made)
 
     def _condition(self, literal: Any, binding: Binding, rule: RuleParts, branch: Branch) -> str:

@@ -99,7 +99,9 @@ REALIZATIONS: Json = {
             "properties": {
                 "seconds": {"type": "number", "exclusiveMinimum": 0, "description": "never more than the server's"},
                 "size": _number("integer", 1, MOST_CHANGES, "base changes of one realisation"),
-                "rounds": _number("integer", 1, MOST_ROUNDS, "how often one branch asks downwards; 40 unless told"),
+                "rounds": _number(
+                    "integer", 1, MOST_ROUNDS, "how many rules or repairs rest on each other; 40 unless told"
+                ),
                 "new_constants": _number("integer", 0, MOST_NEW, "new values in one realisation; 2 unless told"),
                 "constants": {
                     "type": "array",
