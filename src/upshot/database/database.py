@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from upshot.active.caller import MakeCall
 from upshot.active.firing import Firing
 from upshot.active.tasks import Pending
 from upshot.check import binding
@@ -179,6 +180,12 @@ class Database(AsksWhy, Revises):
         self._state.actions.register(name, function)
         self._carry_out([each for each in self._state.outbox if _awaits(each, name)])
 
+    def call_with(self, make_call: MakeCall) -> None:
+        """Says who makes the calls that rules leave for after a commit: the thread that has committed, unless this was
+        said; `PatientCaller` does not wait for ever."""
+        self._state.open()
+        self._state.make_call = make_call
+
     def activate(self, rule: str, **bindings: Any) -> Definition:
         """Makes a rule active for these values of its parameters: the first ones take the place of "for all", later
         ones are added; without any, it is active for all. A definition, which a durable database keeps."""
@@ -197,6 +204,11 @@ class Database(AsksWhy, Revises):
         """What rules have still to do after their commits, each with the error that stood in the way."""
         with self._state.reading():
             return tuple(each.firing for each in self._state.outbox)
+
+    @property
+    def tasks_left(self) -> int:
+        """How much rules have still to do after their commits, calls and changes one by one; nobody is waited for."""
+        return len(self._state.outbox)
 
     def retry(self) -> None:
         """Tries again what rules have still to do."""

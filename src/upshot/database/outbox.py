@@ -7,6 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from upshot.active.cascade import endless
@@ -42,51 +43,67 @@ def carry_out(state: State, pending: Iterable[Pending], begin: Begin) -> None:
             continue
         if not _taken_up(state, task):
             continue
-        try:
-            left = _carry_out(state, task, begin)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the other tasks go on
-            task.firing.error = error
-            _log_failure(task, error)
-            continue
-        finally:
-            task.under_way = False
-        with state.lock:
-            if not any(each.firing is task.firing for each in state.outbox):
-                task.firing.error = None
-        queue.extend((each, (*trace, each.firing.rule), first) for each in left)
+        if task.is_call:
+            state.make_call(task.actions[0].target, partial(_try_to, state, task, _call))
+        else:
+            left = _try_to(state, task, partial(_change, begin))
+            queue.extend((each, (*trace, each.firing.rule), first) for each in left)
     if runaway is not None:
         raise runaway
+
+
+def _try_to(state: State, task: Pending, deed: Callable[[State, Pending], list[Pending]]) -> list[Pending]:
+    """Does a task that was taken up; the answer is what its own commit leaves to be done."""
+    try:
+        left = deed(state, task) if _waits(state, task) else []
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other tasks go on
+        task.firing.error = error
+        _log_failure(task, error)
+        return []
+    finally:
+        task.under_way = False
+    with state.lock:
+        if not any(each.firing is task.firing for each in state.outbox):
+            task.firing.error = None
+    return left
 
 
 def _taken_up(state: State, task: Pending) -> bool:
     """Whether the task is the caller's to do: it is not done yet, and nobody is at it, on another thread or further
     down on this one."""
     with state.lock:
-        if task.under_way or not any(each is task for each in state.outbox):
+        if task.under_way or not _waits(state, task):
             return False
         task.under_way = True
         return True
 
 
-def _carry_out(state: State, task: Pending, begin: Begin) -> list[Pending]:
-    """Does one task; the answer is what its own commit leaves to be done."""
-    if task.is_call:
-        (action,) = task.actions
-        if action.target not in state.actions:
-            raise RuleError(
-                f"`{action.target}`, called by rule `{task.firing.rule}`, is not registered",
-                code="unknown-action",
-                help=f'it is called as soon as db.action("{action.target}", function) registers it',
-            )
-        try:
-            firing = replace(task.firing, key=task.key, query=_querying(state))
-            state.actions.call(firing, action, task.per)
-        except Exception as error:
-            if isinstance(error, Error) and not isinstance(error, Veto):
-                raise
-            raise failed_call(task.firing.rule, action, error, committed=True) from error
-        settle_task(state, task)
-        return []
+def _waits(state: State, task: Pending) -> bool:
+    """Whether it is still to be done: somebody may have given it up."""
+    with state.lock:
+        return any(each is task for each in state.outbox)
+
+
+def _call(state: State, task: Pending) -> list[Pending]:
+    (action,) = task.actions
+    if action.target not in state.actions:
+        raise RuleError(
+            f"`{action.target}`, called by rule `{task.firing.rule}`, is not registered",
+            code="unknown-action",
+            help=f'it is called as soon as db.action("{action.target}", function) registers it',
+        )
+    try:
+        firing = replace(task.firing, key=task.key, query=_querying(state))
+        state.actions.call(firing, action, task.per)
+    except Exception as error:
+        if isinstance(error, Error) and not isinstance(error, Veto):
+            raise
+        raise failed_call(task.firing.rule, action, error, committed=True) from error
+    settle_task(state, task)
+    return []
+
+
+def _change(begin: Begin, state: State, task: Pending) -> list[Pending]:
     with begin(state, settles=task) as transaction:
         for action in task.actions:
             change = transaction.insert if action.kind == "insert" else transaction.delete
@@ -116,7 +133,7 @@ def _log_failure(task: Pending, error: Exception) -> None:
 def settle_task(state: State, task: Pending) -> None:
     """The task is done, if its own commit did not say so already."""
     with state.lock:
-        if not any(each is task for each in state.outbox):
+        if not _waits(state, task):
             return
         state.outbox = [each for each in state.outbox if each is not task]
         if state.journal is not None:

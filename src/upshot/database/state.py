@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
+from upshot.active.caller import MakeCall, at_once
 from upshot.active.tasks import Pending, as_task
 from upshot.core.errors import DataError, UsageError
 from upshot.core.schema import Role, Schema
@@ -106,6 +107,8 @@ class State:
     actions: Actions = field(default_factory=Actions)
     outbox: list[Pending] = field(default_factory=list)
     """What rules have still to do after their commits."""
+    make_call: MakeCall = at_once
+    """Makes the calls among them."""
     max_firings: int = MAX_FIRINGS
     identity: str = field(default_factory=lambda: uuid.uuid4().hex)
     memory_records: RecordAccess = field(default_factory=in_memory)

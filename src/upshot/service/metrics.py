@@ -25,6 +25,8 @@ class Metrics:
             "group_size", "Transactions made durable together.", buckets=(1, 2, 5, 10, 20, 50, 100), **make
         )
         self.queue = Gauge("queue_length", "Transactions that wait for the writer.", **make)
+        self.outbox = Gauge("outbox_length", "What rules have still to do after their commits.", **make)
+        self.late_calls = Counter("late_calls", "Functions called by rules that did not return in time.", **make)
         self.version = Gauge("version", "The last version.", **make)
         self.subscribers = Gauge("subscribers", "Clients that follow changes.", ["kind"], **make)
         self.sent = Counter("sent_bytes", "Bytes of answers and events.", ["kind"], **make)

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from starlette.requests import HTTPConnection
 
+from upshot.active.caller import PatientCaller
 from upshot.database.database import Database
 from upshot.engine.time_limit import time_limit
 from upshot.service import logs
@@ -26,6 +27,9 @@ from upshot.service.writer import ROWS_ON_THE_WAY, Writer
 
 T = TypeVar("T")
 
+_LAST_MOMENT = 1.0
+"""Seconds for what had to wait for a function that nobody waits for any more."""
+
 
 class Service:
     """What the routes of the application share. `start` and `stop` are called on the event loop. Without `tokens`
@@ -38,6 +42,7 @@ class Service:
         self.door = Door(self.settings, tokens)
         self.hub = Hub(self)
         self.writer = Writer(self)
+        self.caller = PatientCaller(self.settings.bounds.seconds, self.metrics.late_calls.inc)
         self.recent = RecentCommits(database, self.metrics.commits.inc)
         self.searches = Searches(self)
         self.pages = Pages()
@@ -49,6 +54,8 @@ class Service:
         self._reading = 0
 
     async def start(self) -> None:
+        self.database.call_with(self.caller)
+        self.metrics.outbox.set_function(lambda: self.database.tasks_left)
         self.writer.start()
         await self.hub.start()
         self.metrics.version.set(self.database.version)
@@ -57,7 +64,10 @@ class Service:
     async def stop(self) -> None:
         """Ends in order: no new transactions, those that wait are committed, followers are told, the store closes."""
         self.ready, self.stopping = False, True
-        if not await self.writer.stop(self.settings.grace):
+        has_ended = await self.writer.stop(self.settings.grace)
+        # A function that rules call after a commit is waited for no longer: its calls are in the outbox.
+        self.caller.close()
+        if not has_ended and not await self.writer.stop(_LAST_MOMENT):
             # It may hold what everything below needs. The store is as after a crash: nothing that was answered is lost.
             under_way = "what is under way, perhaps a function that a rule calls, does not end"
             logs.service.error("%s in %g seconds; the service ends without it", under_way, self.settings.grace)
