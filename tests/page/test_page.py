@@ -83,6 +83,63 @@ def test_a_click_or_enter_on_a_row_says_why_it_is_there(browser: Browser, served
     browser.shows("dialog h1", "Why")
 
 
+def test_all_derivations_of_a_row_and_its_picture_come_on_request(browser: Browser, served: Running) -> None:
+    commit(served, insert={"edge": [["app", "net"]]})
+    browser.go(at(served, "#/view/closure"))
+    browser.shows("#rows", "net")
+    browser.all("tr.row")[1].click()
+    browser.shows("#why", 'edge("app", "net")')
+    picture = browser.one("dialog a").get_attribute("href")
+    browser.click("all derivations")
+    browser.shows("dialog", "All 2 derivations, the smallest first")
+    assert len(browser.all("#why > li")) == 2
+    browser.picture("why-all")
+    browser.go(picture)
+    browser.shows("svg", 'closure("app", "net")')
+    browser.picture("why-svg")
+    # Of a picture alone the browser asks for an icon.
+    assert all("favicon" in each for each in browser.complaints())
+
+
+def test_a_row_that_has_just_come_or_gone_says_why_down_to_the_base_change(browser: Browser, served: Running) -> None:
+    browser.go(at(served, "#/view/open_path"))
+    browser.shows("#rows", "web")
+    commit(served, insert={"blocked": [["net"]], "edge": [["web", "sys"]]})
+    browser.wait(lambda: browser.all("tr.gone") and browser.all("tr.come"), "rows that came and went")
+    browser.all("tr.gone")[0].click()
+    browser.shows("#change", "It went with version 3")
+    browser.shows("#why", '+ blocked("net")\nbase fact, inserted with version 3')
+    browser.shows("#why", "is still there")
+    browser.picture("why-went")
+    browser.escape()
+    browser.all("tr.come")[0].click()
+    browser.shows("#why", 'open_path("app", "sys")')
+    browser.click("why did it come with version 3?")
+    browser.shows("#change", "It came with version 3")
+    browser.shows("#why", '+ edge("web", "sys")')
+    browser.picture("why-came")
+
+
+def test_a_derivation_thousands_deep_is_opened_part_by_part(browser: Browser) -> None:
+    database = upshot.connect()
+    database.define(".decl e(x: number, y: number) .decl r(x: number) r(1). r(Y) :- r(X), e(X, Y).")
+    with database.transaction() as tx:
+        tx.insert("e", [(i, i + 1) for i in range(1, 3000)])
+    with Running(database) as running:
+        browser.go(at(running, "#/options"))
+        browser.wait(lambda: browser.all("#wish input"), "fields")
+        browser.script("document.querySelector('#wish select').value = 'r'")
+        browser.script("document.querySelector('#wish select').dispatchEvent(new Event('change'))")
+        browser.one("#wish input").send_keys("2999")
+        browser.click("why, or why not?")
+        browser.shows("#why", "r(2990)")
+        shown = len(browser.all("#why li"))
+        assert shown < 100
+        browser.all("#why details:not([open]) > summary")[0].click()
+        browser.wait(lambda: len(browser.all("#why li")) > shown, "more of it")
+        browser.go("about:blank")
+
+
 def test_a_transaction_is_previewed_before_it_is_committed(browser: Browser, served: Running) -> None:
     browser.go(at(served, "#/change"))
     browser.shows("main", "Nothing to change yet")

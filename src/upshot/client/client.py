@@ -221,12 +221,22 @@ class Client:
         self._relations = program.relations
         return program
 
-    def explain(self, view: str, row: tuple[Any, ...] | None = None) -> dict[str, Any]:
-        """How a view is maintained and why so; with a `row`, how the row comes about (`derivation`), or, if it is not
-        there, how near each rule comes to it (`why_not`)."""
+    def explain(
+        self,
+        view: str,
+        row: tuple[Any, ...] | None = None,
+        *,
+        limit: int | None = None,
+        depth: int | None = None,
+        changed_in: int | None = None,
+    ) -> dict[str, Any]:
+        """How a view is maintained and why so; with a `row`, how the row comes about (`derivation`, with a `limit` so
+        many `derivations`), or, if it is not there, how near each rule comes to it (`why_not`, missing rows of views
+        looked into as deep as told); with `changed_in`, why it came or went with that version (`why_changed`)."""
         values = None if row is None else [json_value(value, "a value of the row") for value in row]
         asked = None if values is None else json.dumps(values, ensure_ascii=False, separators=(",", ":"))
-        return self._requests.get(f"/explanations/{segment(view)}", {"row": asked})
+        question = {"row": asked, "limit": limit, "depth": depth, "changed_in": changed_in}
+        return self._requests.get(f"/explanations/{segment(view)}", question)
 
     def commits(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The last commits, with counts by relation and how long they took."""

@@ -24,7 +24,7 @@ from upshot.reasons.concrete import (
     instances_question,
     row_rule,
 )
-from upshot.reasons.derivation import ABSENT, AGGREGATE, Derivation, Moment
+from upshot.reasons.derivation import ABSENT, AGGREGATE, Derivation, Moment, without_meta
 from upshot.reasons.near_misses import question
 from upshot.reasons.search import Instance, Key, World, one_nan, used
 from upshot.reasons.why import Reasons
@@ -58,9 +58,10 @@ class Changed:
             return self._told[key, change]
         here, there = self._states(change)
         if not here.is_derived(key):
-            made = replace(here.telling.base(key), change=change, remark=self._base_remark(change))
-            self._told[key, change] = made
-            return made
+            made = replace(here.telling.base(key), change=change)
+            told = replace(made, inserted=self.moment) if change == CAME else replace(made, deleted=self.moment)
+            self._told[key, change] = told
+            return told
         best = here.best(key)
         assert best is not None, "a row that is in a state has a derivation there"
         rows = list(used(best, key))
@@ -70,9 +71,6 @@ class Changed:
             if (each, change) not in self._told:
                 self._told[each, change] = self._step(best[each].instance, change, changed)
         return self._told[key, change]
-
-    def _base_remark(self, change: str) -> str:
-        return f"base fact, {'inserted' if change == CAME else 'deleted'} in {self.moment}"
 
     def _states(self, change: str) -> tuple[Reasons, Reasons]:
         """The state that the row is in, and the other one."""
@@ -242,6 +240,10 @@ class RowChange:
     def _repr_svg_(self) -> str:
         """Notebooks show the picture."""
         return self.svg()
+
+    def without_meta(self) -> RowChange:
+        """The same without what was noted with the transaction."""
+        return RowChange(self.change, replace(self.moment, meta={}), without_meta(self.derivation))
 
     def text(self, *, depth: int | None = None) -> str:
         """What happened, and the derivation as indented text; `+` and `-` stand before what came and went."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -54,9 +54,9 @@ class Moment:
 @dataclass(frozen=True, slots=True, eq=False)
 class Derivation:
     """One node and all below it. `kind` is `rule` (a row that `rule` derives from the `premises`), `base` (a base
-    fact, with the transaction that `inserted` it where that is known), `absent` (no row matches a negated literal),
-    `aggregate` (a group was folded: `count` solutions, the first ones in `group`) or `condition` (a comparison or
-    test).
+    fact, with the transaction that `inserted` it where that is known, or that `deleted` it), `absent` (no row matches a
+    negated literal), `aggregate` (a group was folded: `count` solutions, the first ones in `group`) or `condition` (a
+    comparison or test).
 
     `height` is the number of rules on the longest way down, `size` the number of nodes, a part that is used twice
     counted twice. In memory, and as text, such a part is there once."""
@@ -70,6 +70,7 @@ class Derivation:
     group: tuple[str, ...] = ()
     count: int = 0
     inserted: Moment | None = None
+    deleted: Moment | None = None
     height: int = 0
     size: int = 1
     change: str = ""
@@ -108,7 +109,8 @@ class Derivation:
             case "rule":
                 return str(self.rule)
             case "base":
-                return "base fact" + (f", inserted in {self.inserted}" if self.inserted else "")
+                came = f", inserted in {self.inserted}" if self.inserted else ""
+                return "base fact" + came + (f", deleted in {self.deleted}" if self.deleted else "")
             case "aggregate":
                 if not self.count:
                     return "over nothing"
@@ -152,10 +154,9 @@ class Derivation:
             found |= {"rule": self.rule.text, "place": self.rule.place or None}
         if self.kind == AGGREGATE:
             found |= {"count": self.count, "group": list(self.group)}
-        if self.inserted is not None:
-            found["inserted"] = self.inserted.as_dict()
-        if self.change:
-            found["change"] = self.change
+        moments = {"inserted": self.inserted, "deleted": self.deleted}
+        found |= {name: moment.as_dict() for name, moment in moments.items() if moment is not None}
+        found |= {name: text for name, text in (("change", self.change), ("remark", self.remark)) if text}
         return found
 
     def svg(self) -> str:
@@ -177,15 +178,34 @@ def _card(node: Derivation) -> Card:
 
 def with_moments(tree: Derivation, moments: Mapping[tuple[str, Row], Moment]) -> Derivation:
     """The tree with the transactions that its base facts came with."""
-    made: dict[int, Derivation] = {}
-    for node in reversed(list(_bottom_last(tree))):
-        changed = replace(node, premises=tuple(made[id(premise)] for premise in node.premises))
+
+    def dated(node: Derivation) -> Derivation:
         if node.kind == BASE and node.relation is not None and node.row is not None:
-            changed = replace(changed, inserted=moments.get((node.relation, node.row)))
-        made[id(node)] = changed
+            return replace(node, inserted=moments.get((node.relation, node.row)))
+        return node
+
+    return _rebuilt(tree, dated)
+
+
+def without_meta(tree: Derivation) -> Derivation:
+    """The tree with the versions and times of transactions, and nothing that was noted with them."""
+
+    def bare(node: Derivation) -> Derivation:
+        inserted, deleted = (each and replace(each, meta={}) for each in (node.inserted, node.deleted))
+        return replace(node, inserted=inserted, deleted=deleted)
+
+    return _rebuilt(tree, bare)
+
+
+def _rebuilt(tree: Derivation, change: Callable[[Derivation], Derivation]) -> Derivation:
+    """The tree with every node changed; a part that is used twice stays one."""
+    made: dict[int, Derivation] = {}
+    left = [tree]
+    while left:
+        node = left.pop()
+        waiting = [premise for premise in node.premises if id(premise) not in made]
+        if waiting:
+            left += [node, *waiting]
+        elif id(node) not in made:
+            made[id(node)] = replace(change(node), premises=tuple(made[id(each)] for each in node.premises))
     return made[id(tree)]
-
-
-def _bottom_last(tree: Derivation) -> Iterator[Derivation]:
-    """Every node once, each before all of its premises, however they are shared."""
-    return iter(sorted(tree.nodes, key=lambda node: -node.height))

@@ -61,7 +61,7 @@ class Failure:
 
     def json(self) -> str:
         """The tree as JSON."""
-        return written(self.as_dict(), "parts")
+        return written(self.as_dict(), "parts", "premises")
 
     def as_dict(self) -> dict[str, Any]:
         """The tree as what JSON can hold."""

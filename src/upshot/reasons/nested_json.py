@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 
-def written(tree: dict[str, Any], inside: str) -> str:
-    """The tree as JSON; the field `inside` of a node, if it has one, holds the list of those below it.
+def written(tree: dict[str, Any], *fields: str) -> str:
+    """The tree as JSON; the one of these fields that a node has, if it has one, holds the list of those below it.
 
     >>> written({"a": 1, "b": [{"a": 2}, {"a": 3, "b": [{"a": 4}]}]}, "b")
     '{"a": 1, "b": [{"a": 2}, {"a": 3, "b": [{"a": 4}]}]}'
@@ -19,8 +19,9 @@ def written(tree: dict[str, Any], inside: str) -> str:
         if isinstance(node, str):
             parts.append(node)
             continue
+        inside = next((each for each in fields if each in node), None)
         own = json.dumps({key: value for key, value in node.items() if key != inside}, ensure_ascii=False)
-        if inside not in node:
+        if inside is None:
             parts.append(own)
             continue
         parts.append(f"{own[:-1]}, {json.dumps(inside)}: [")

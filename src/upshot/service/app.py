@@ -17,6 +17,7 @@ from upshot.core.errors import Error
 from upshot.service import (
     routes_changes,
     routes_docs,
+    routes_explanations,
     routes_health,
     routes_insight,
     routes_page,
@@ -39,6 +40,7 @@ KNOWN_SENDERS = (
     routes_views.router,
     routes_changes.router,
     routes_subscriptions.router,
+    routes_explanations.router,
     routes_insight.router,
 )
 """Routes that answer nobody who is not known, before anything of the request is looked at."""

@@ -93,7 +93,7 @@ class Section {
   }
 
   explain() {
-    if (this.fits()) why(this.current(), this.row(), false, true);
+    if (this.fits()) why(this.current(), this.row(), { unsure: true });
   }
 
   drawList() {

@@ -90,7 +90,7 @@ class Section {
       const at = this.rows.findIndex((each) => before(row, each));
       this.rows.splice(at < 0 ? this.rows.length : at, 0, row);
     }
-    this.marks.set(key, { sign, until: now + STAYS });
+    this.marks.set(key, { sign, version, until: now + STAYS });
     this.latest.unshift({ row, sign, version });
   }
 
@@ -146,10 +146,11 @@ class Section {
 
   table() {
     const rows = this.rows.map((row) => {
-      const mark = this.marks.get(JSON.stringify(row))?.sign ?? "";
-      const open = () => why(this.relation, row, mark === "gone");
+      const marked = this.marks.get(JSON.stringify(row)) ?? null;
+      const mark = marked?.sign ?? "";
+      const open = () => why(this.relation, row, { mark: marked });
       const ways = () => { location.hash = wishAddress(mark === "gone" ? "insert" : "delete", this.relation.name, row); };
-      return h("tr", { class: `row ${mark}`, title: mark === "gone" ? "bring it back: how? (x)" : "why? (Enter) · remove it: how? (x)", ...opens(open, { x: ways }) },
+      return h("tr", { class: `row ${mark}`, title: mark === "gone" ? "why did it go? (Enter) · bring it back: how? (x)" : "why? (Enter) · remove it: how? (x)", ...opens(open, { x: ways }) },
         h("td", { class: "sign" }, mark === "come" ? "+" : mark === "gone" ? "−" : ""),
         row.map((cell) => h("td", { class: cell === null ? "null" : null }, value(cell))));
     });

@@ -1,24 +1,83 @@
-// Why a row is there: its derivation, as a tree that can be folded.
+// Why a row is there, is not, came or went: its derivation, as a tree that can be folded.
 
 import { ask, path } from "./api.js";
-import { h, show, fact, openDialog, problem, empty } from "./dom.js";
+import { h, show, fact, number, openDialog, plural, problem, empty } from "./dom.js";
 
-export async function why(relation, row, gone = false, unsure = false) {
+const MOST = 20;
+const OPEN_DEPTH = 12;
+
+// `mark` says what has just become of the row, and with which version; `unsure` that it may not be there.
+export async function why(relation, row, { mark = null, unsure = false } = {}) {
   const place = h("div", {}, h("p", { class: "faint" }, "asking…"));
   const dialog = openDialog(`Why ${fact(relation.name, row)}?`, place);
-  const ways = (sign, words) => h("p", {}, h("button", { class: "main", onclick: () => { dialog.close(); location.hash = wishAddress(sign, relation.name, row); } }, words));
-  if (gone) return show(place, empty("This row has just gone: nothing derives it any more."), ways("insert", "Bring it back: how?"));
-  if (relation.role === "base" && !unsure) return show(place, empty("A base fact: it is there because a transaction inserted it."), ways("delete", "Remove it: how?"));
-  try {
-    const found = await ask(`explanations/${path(relation.name)}?row=${encodeURIComponent(JSON.stringify(row))}`);
-    show(place, found.derivation ? [h("ul", { class: "tree", id: "why" }, node(found.derivation)), ways("delete", "Remove it: how?")] : [whyNot(found.why_not), ways("insert", "Make it true: how?")]);
-  } catch (error) {
-    show(place, problem(error));
+  const asked = new Dialog(relation, row, place, dialog);
+  if (mark?.sign === "gone") return asked.changed(mark.version);
+  if (relation.role === "base" && !unsure) return asked.base(mark);
+  return asked.reasons(mark);
+}
+
+class Dialog {
+  constructor(relation, row, place, dialog) {
+    Object.assign(this, { relation, row, place, dialog });
+  }
+
+  address(more = {}) {
+    return `explanations/${path(this.relation.name)}?${new URLSearchParams({ row: JSON.stringify(this.row), ...more })}`;
+  }
+
+  /* What the server says, or its refusal in its place. */
+  async told(more, shown) {
+    try {
+      show(this.place, ...shown(await ask(this.address(more))));
+    } catch (error) {
+      show(this.place, problem(error));
+    }
+  }
+
+  reasons(mark) {
+    return this.told({}, (found) => (found.derivation
+      ? [tree([found.derivation]), this.tools("delete", "Remove it: how?", this.others(found.derivation), this.came(mark), this.picture({}))]
+      : [whyNot(found.why_not), this.tools("insert", "Make it true: how?", this.picture({}))]));
+  }
+
+  base(mark) {
+    show(this.place, empty("A base fact: it is there because a transaction inserted it."), this.tools("delete", "Remove it: how?", this.came(mark)));
+  }
+
+  all() {
+    return this.told({ limit: MOST }, ({ derivations }) => [
+      h("p", { class: "faint" }, derivations.length === MOST ? `The first ${number(MOST)} derivations, the smallest first:` : derivations.length === 1 ? "This is the only derivation:" : `All ${plural(derivations.length, "derivation")}, the smallest first:`),
+      tree(derivations), this.tools("delete", "Remove it: how?")]);
+  }
+
+  async changed(version) {
+    const more = { changed_in: version };
+    await this.told(more, ({ why_changed: { change, time, derivation } }) => [
+      h("p", { id: "change" }, `It ${change} with version ${number(version)}${time ? `, ${new Date(time).toLocaleString()}` : ""}. What came with it is marked +, what went −.`),
+      tree([derivation]), change === "went" ? this.tools("insert", "Bring it back: how?", this.picture(more)) : this.tools("delete", "Remove it: how?", this.picture(more))]);
+  }
+
+  tools(sign, words, ...others) {
+    return h("div", { class: "tools" }, h("button", { class: "main", onclick: () => { this.dialog.close(); location.hash = wishAddress(sign, this.relation.name, this.row); } }, words), others);
+  }
+
+  others(derivation) {
+    return derivation.kind === "rule" ? h("button", { onclick: () => this.all() }, "all derivations") : null;
+  }
+
+  came(mark) {
+    return mark ? h("button", { onclick: () => this.changed(mark.version) }, `why did it come with version ${number(mark.version)}?`) : null;
+  }
+
+  picture(more) {
+    return h("a", { href: this.address({ ...more, format: "svg" }), target: "_blank", rel: "noopener" }, "as a picture");
   }
 }
 
 // The place of the page that tells what would make a row come or go.
 export const wishAddress = (sign, name, row) => `#/options/${[sign, name, ...(row ? [JSON.stringify(row)] : [])].map(encodeURIComponent).join("/")}`;
+
+const tree = (derivations) => h("ul", { class: "tree", id: "why" }, derivations.map((each) => node(each)));
 
 const MARKS = { holds: "✓", missing: "✗", "in the way": "✗", false: "✗", open: "?" };
 
@@ -37,17 +96,23 @@ function attempt(found) {
 }
 
 const NOTES = {
-  base: (found) => (found.inserted ? `base fact, inserted with version ${found.inserted.version}` : "base fact"),
-  absent: () => "no such row",
-  aggregate: (found) => `${found.count} rows of the group: ${found.group.join(", ")}${found.count > found.group.length ? ", …" : ""}`,
+  base: ({ inserted, deleted }) => `base fact${inserted ? `, inserted with version ${number(inserted.version)}` : ""}${deleted ? `, deleted with version ${number(deleted.version)}` : ""}`,
+  aggregate: (found) => `${plural(found.count, "row")} of the group${found.group.length ? `: ${found.group.join(", ")}` : ""}${found.count > found.group.length ? ", …" : ""}`,
   condition: () => "holds",
 };
+const SIGNS = { came: ["plus", "+ "], went: ["minus", "− "] };
 
-function node(found) {
+/* Every so many levels a part waits to be opened: browsers do not draw what is nested thousands deep. */
+function node(found, depth = 1) {
   const premises = found.premises ?? [];
-  const head = h("span", { class: "fact" }, found.statement);
-  const words = found.rule ?? NOTES[found.kind]?.(found);
+  const [tone, sign] = SIGNS[found.change] ?? [];
+  const head = [sign ? h("b", { class: tone }, sign) : null, h("span", { class: "fact" }, found.statement)];
+  const words = found.remark ?? found.rule ?? NOTES[found.kind]?.(found);
   const because = words ? h("div", { class: "because" }, words) : null;
   if (!premises.length) return h("li", {}, head, found.repeated ? h("span", { class: "faint" }, " (as above)") : because);
-  return h("li", {}, h("details", { open: true }, h("summary", {}, head), because, h("ul", {}, premises.map(node))));
+  const below = h("ul", {});
+  const fill = () => below.childElementCount || show(below, premises.map((each) => node(each, depth + 1)));
+  const closed = depth % OPEN_DEPTH === 0;
+  if (!closed) fill();
+  return h("li", {}, h("details", { open: !closed, ontoggle: fill }, h("summary", {}, head, closed ? h("span", { class: "faint" }, " …") : null), because, below));
 }

@@ -1,0 +1,160 @@
+"""`GET /explanations/{view}` about a row: why it is there, or not, came or went; as data, as text, as a picture."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+from xml.etree import ElementTree
+
+import pytest
+
+import upshot
+from tests.service.bank import bearer, write_tokens
+from tests.service.serving import Running
+from upshot.service.scopes import Scopes
+from upshot.service.service import Service
+from upshot.service.sessions import Door
+from upshot.service.tokens import Tokens
+
+PROGRAM = """
+.decl edge(x: number, y: number)
+.decl closed(x: number)
+.decl reach(x: number, y: number)
+reach(X, Y) :- edge(X, Y).
+reach(X, Z) :- reach(X, Y), edge(Y, Z).
+.decl open(x: number, y: number)
+open(X, Y) :- reach(X, Y), !closed(Y).
+.decl fan(x: number, n: number)
+fan(X, N) :- edge(X, _), N = count : { reach(X, _) }.
+"""
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    database = upshot.connect(tmp_path / "store")
+    database.define(PROGRAM)
+    with database.transaction(meta={"by": "ann"}) as tx:
+        tx.insert("edge", [(1, 2), (2, 3), (3, 1), (1, 3)])
+        tx.insert("closed", [(3,)])
+    with database.transaction(meta={"by": "secret bob"}) as tx:
+        tx.insert("edge", [(3, 4)])
+        tx.delete("closed", [(3,)])
+    with database.transaction() as tx:
+        tx.delete("edge", [(1, 3)])
+    with Running(database) as found:
+        yield found
+
+
+def get(running: Running, view: str, headers: dict[str, str] | None = None, **asked: Any) -> tuple[int, str, str]:
+    """Status, type and text of the answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=120)
+    try:
+        connection.request("GET", f"/explanations/{view}?{urlencode(asked)}", headers=headers or {})
+        answer = connection.getresponse()
+        return answer.status, answer.headers.get_content_type(), answer.read().decode()
+    finally:
+        connection.close()
+
+
+def told(running: Running, view: str, **asked: Any) -> dict[str, Any]:
+    status, kind, text = get(running, view, **asked)
+    assert (status, kind) == (200, "application/json"), text
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def code(running: Running, view: str, **asked: Any) -> tuple[int, str]:
+    status, _, text = get(running, view, **asked)
+    return status, json.loads(text)["error"]["code"]
+
+
+def test_all_derivations_come_on_request_the_smallest_first(running: Running) -> None:
+    smallest = told(running, "reach", row="[2,1]")["derivation"]
+    found = told(running, "reach", row="[2,1]", limit=100)
+    assert (found["view"], found["version"], found["row"]) == ("reach", 4, [2, 1])
+    assert found["derivations"][0] == smallest
+    assert [len(each["premises"]) for each in found["derivations"]] == [2]
+    assert len(told(running, "open", row="[1,3]", limit=1)["derivations"]) == 1
+
+
+def test_a_row_that_came_or_went_is_told_down_to_the_base_change_and_its_transaction(running: Running) -> None:
+    came = told(running, "open", row="[2,3]", changed_in=3)["why_changed"]
+    assert (came["change"], came["version"], came["meta"]) == ("came", 3, {"by": "secret bob"})
+    (absent,) = [each for each in came["derivation"]["premises"] if each["kind"] == "absent"]
+    assert absent["premises"][0]["statement"] == "closed(3)"
+    assert absent["premises"][0]["deleted"]["version"] == 3
+    group = told(running, "fan", row="[1,3]", changed_in=3)["why_changed"]
+    assert (group["change"], group["derivation"]["statement"]) == ("went", "fan(1, 3)")
+    assert code(running, "reach", row="[1,3]", changed_in=4) == (400, "row-not-changed")
+    assert code(running, "reach", row="[1,3]", changed_in=99)[0] in (400, 410)
+    assert code(running, "reach", row="[1,3]", changed_in=1)[0] in (400, 410)
+
+
+def test_the_database_stays_as_it_is_and_takes_commits_after_a_look_at_its_past(running: Running) -> None:
+    before = set(running.database.rows("reach"))
+    for _ in range(3):
+        told(running, "reach", row="[3,4]", changed_in=3)
+    assert (set(running.database.rows("reach")), running.database.version) == (before, 4)
+    assert running.request("POST", "/transactions", {"insert": {"edge": [[4, 5]]}})[0] == 200
+
+
+@pytest.mark.parametrize("asked", [{"row": "[2,1]"}, {"row": "[4,1]", "depth": 2}, {"row": "[3,4]", "changed_in": 3}])
+def test_the_same_as_text_and_as_a_picture(running: Running, asked: dict[str, Any]) -> None:
+    status, kind, text = get(running, "reach", **asked, format="text")
+    assert (status, kind) == (200, "text/plain")
+    assert text.startswith("reach(")
+    assert "edge(" in text
+    status, kind, picture = get(running, "reach", **asked, format="svg")
+    assert (status, kind) == (200, "image/svg+xml")
+    assert ElementTree.fromstring(picture).tag.endswith("svg")
+
+
+def test_what_does_not_fit_is_refused(running: Running) -> None:
+    for asked in (
+        {"limit": 0},
+        {"limit": 101},
+        {"depth": 0},
+        {"changed_in": 0},
+        {"changed_in": "x"},
+        {"format": "pdf"},
+    ):
+        assert get(running, "reach", row="[1,2]", **asked)[0] in (400, 422), asked
+    for asked in ({"limit": 2}, {"format": "svg"}, {"changed_in": 3}, {"depth": 2}):
+        assert code(running, "reach", **asked) == (400, "bad-request")
+
+
+def test_a_derivation_however_deep_is_told(tmp_path: Path) -> None:
+    database = upshot.connect()
+    database.define(".decl e(x: number, y: number) .decl r(x: number) r(1). r(Y) :- r(X), e(X, Y). .decl d(x: number) "
+                    "d(X) :- e(X, _), !r(X).")  # fmt: skip
+    with database.transaction() as tx:
+        tx.insert("e", [(i, i + 1) for i in range(1, 3000)])
+    with Running(database) as running:
+        for view, asked in (("r", {}), ("d", {"depth": 2}), ("r", {"limit": 2})):
+            status, _, text = get(running, view, row="[2999]", **asked)
+            assert status == 200
+            assert text.count('"statement"') > 2000
+        assert get(running, "r", row="[2999]", format="svg")[0] == 200
+
+
+def test_notes_of_commits_are_shown_to_nobody_but_an_admin_in_any_form(running: Running, tmp_path: Path) -> None:
+    everything = frozenset("*")
+    tokens = write_tokens(tmp_path / "tokens.toml", {
+        "low": Scopes("low", read=everything), "boss": Scopes("boss", read=everything, admin=True),
+    })  # fmt: skip
+
+    def prepare(service: Service) -> None:
+        service.door = Door(service.settings, Tokens(tokens))
+
+    running.stop()
+    with Running(upshot.connect(tmp_path / "store"), prepare=prepare) as again:
+        for asked in ({"row": "[3,4]"}, {"row": "[3,4]", "limit": 3}, {"row": "[3,4]", "changed_in": 3}):
+            for form in ("json", "text", "svg"):
+                shown = get(again, "reach", bearer("low"), **asked, format=form)
+                assert shown[0] == 200
+                assert "secret bob" not in shown[2]
+                assert "secret bob" in get(again, "reach", bearer("boss"), **asked, format=form)[2]
