@@ -14,7 +14,7 @@ from typing import Any
 
 from upshot.check.variables import variables
 from upshot.revise.branch import Branch, OpenInstance
-from upshot.revise.built_ins import UNKNOWN, Binding, determined, value_of
+from upshot.revise.built_ins import Binding, determined
 from upshot.revise.folds import COUNT, Fold, Groups, group_key
 from upshot.revise.group_steps import Steps, steps
 from upshot.revise.new_rows import NewRows, Wanted
@@ -22,6 +22,7 @@ from upshot.revise.open_instances import folded_atoms, group_of
 from upshot.revise.request import DELETE, Key, Row
 from upshot.revise.rules import ground
 from upshot.revise.spans import ANY, Spans, closed, common, is_among, point, without
+from upshot.revise.term_values import UNKNOWN, value_of
 from upshot.revise.tolerance import wished
 from upshot.revise.ways import Alternatives, Ways
 from upshot.syntax.ast import Variable

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from upshot.check.findings import Findings
-from upshot.check.ground import evaluate
 from upshot.check.program import Literal
 from upshot.check.variables import variables
 from upshot.core.errors import DataError
-from upshot.core.types import Kind, Type
+from upshot.core.types import Type
 from upshot.engine.local.patterns import pattern as compiled
 from upshot.engine.time_limit import check_time
-from upshot.rewrite.term_type import term_type
-from upshot.syntax.ast import Call, Comparison, Constant, Not, Term, Test, Variable
+from upshot.revise.inverses import roots
+from upshot.revise.term_values import UNKNOWN, value_of
+from upshot.syntax.ast import Call, Comparison, Not, Term, Test, Variable
 
 Binding = dict[str, Any]
+
+LINEAR = ("+", "-", "neg")
 
 _ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
-
-
-class _Unknown:
-    """No value is known, or there is none."""
-
-
-UNKNOWN = _Unknown()
 
 
 def determined(literals: Sequence[Literal], binding: Binding, types: Mapping[str, Type]) -> Binding | None:
@@ -45,8 +39,11 @@ def determined(literals: Sequence[Literal], binding: Binding, types: Mapping[str
                     return None
                 left.remove(literal)
                 moved = True
-            elif isinstance(literal, Comparison) and literal.op == "=" and _solve(literal, known, types):
+            elif solved := _solved(literal, known, types):
+                known |= solved
                 moved = True
+            elif solved is None:
+                return None
             elif isinstance(literal, Test) and literal.name == "is_null" and isinstance(literal.args[0], Variable):
                 known[literal.args[0].name] = None
                 moved = True
@@ -94,65 +91,63 @@ def _test(name: str, values: list[Any]) -> bool | None:
             raise AssertionError(f"no test {name} of {len(values)} values")
 
 
-def value_of(term: Term, binding: Mapping[str, Any], types: Mapping[str, Type]) -> Any:
-    """What a term comes to; `UNKNOWN` if a variable has no value or the term has none."""
-    match term:
-        case Constant(value):
-            return value
-        case Variable(name):
-            return binding.get(name, UNKNOWN)
-        case Call(function, args):
-            values = [value_of(arg, binding, types) for arg in args]
-            if UNKNOWN in values:
-                return UNKNOWN
-            if None in values:
-                return None
-            constants = tuple(Constant(v, term_type(arg, types)) for v, arg in zip(values, args, strict=True))
-            made = evaluate(Call(function, constants), term_type(term, types), Findings())
-            return UNKNOWN if made is None else made.value
-        case _:
-            return UNKNOWN
+def listed(
+    literals: Sequence[Literal], binding: Binding, names: Collection[str], types: Mapping[str, Type]
+) -> tuple[str, tuple[Any, ...]] | None:
+    """One of the variables that an equation leaves only a few values to, and those."""
+    for literal in literals:
+        for side, value in _sides(literal, binding, types):
+            for name in variables(side):
+                if value is not None and name in names and (found := roots(side, value, name, binding, types)).are_all:
+                    return name, found.values
+    return None
 
 
-def _solve(equation: Comparison, known: Binding, types: Mapping[str, Type]) -> bool:
-    """Whether the equation gives its only unknown variable a value, which is entered."""
-    for unknown, other in ((equation.left, equation.right), (equation.right, equation.left)):
-        value = value_of(other, known, types)
-        if value is UNKNOWN or value is None:
-            continue
-        match unknown:
-            case Variable(name) if name not in known:
-                known[name] = value
-                return True
-            case Call(function, args):
-                open_ = [place for place, arg in enumerate(args) if isinstance(arg, Variable) and arg.name not in known]
-                if len(open_) == 1 and term_type(unknown, types).kind in (Kind.NUMBER, Kind.UNSIGNED, Kind.DECIMAL):
-                    found = _inverse(function, [value_of(arg, known, types) for arg in args], open_[0], value)
-                    variable = args[open_[0]]
-                    if found is not UNKNOWN and isinstance(variable, Variable):
-                        known[variable.name] = found
-                        return True
-            case _:
-                pass
-    return False
+def suggested(
+    literals: Sequence[Literal], binding: Binding, name: str, types: Mapping[str, Type], number: int
+) -> Iterator[Any]:
+    """Some values for a variable that equations admit; for each number others."""
+    for literal in literals:
+        for side, value in _sides(literal, binding, types):
+            if value is not None and name in variables(side):
+                yield from roots(side, value, name, binding, types, number).values
 
 
-def _inverse(function: str, args: list[Any], place: int, value: Any) -> Any:
-    """The argument that makes a sum, a difference or a product this value, if there is just one."""
-    match function, args, place:
-        case "neg", [_], 0:
-            return -value
-        case "+", [_, other], 0:
-            return value - other
-        case "+", [other, _], 1:
-            return value - other
-        case "-", [_, other], 0:
-            return value + other
-        case "-", [other, _], 1:
-            return other - value
-        case "*", [first, second], _:
-            other = second if place == 0 else first
-            exact = isinstance(other, int) and isinstance(value, int) and other and value % other == 0
-            return value // other if exact else UNKNOWN
-        case _:
-            return UNKNOWN
+def _sides(literal: Literal, known: Binding, types: Mapping[str, Type]) -> Iterator[tuple[Term, Any]]:
+    """The sides of an equation that have variables without a value, where the other has all; and what that comes to,
+    which is None if it has no value, and equal to nothing."""
+    if isinstance(literal, Comparison) and literal.op == "=":
+        for side, other in ((literal.left, literal.right), (literal.right, literal.left)):
+            if any(name not in known for name in variables(side)):
+                value = value_of(other, known, types)
+                if value is not UNKNOWN:
+                    yield side, value
+                elif all(name in known for name in variables(other)):
+                    yield side, None
+
+
+def _solved(equation: Literal, known: Binding, types: Mapping[str, Type]) -> Binding | None:
+    """What an equation says about a variable if it is the only one without a value; None if nothing makes it true."""
+    for side, value in _sides(equation, known, types):
+        if value is None:
+            return None
+        names = {name for name in variables(side) if name not in known}
+        if len(names) == 1:
+            (name,) = names
+            found = roots(side, value, name, known, types)
+            if found.are_all and len(found.values) <= 1:
+                return {name: found.values[0]} if found.values else None
+    return {}
+
+
+def first_to_fill(literals: Sequence[Literal], free: Sequence[str]) -> str:
+    """The variable that is to get a value first: one that others are computed from rather than one of those, but for
+    sums and differences, which can be worked out either way."""
+    computed = set()
+    for literal in literals:
+        match literal:
+            case Comparison("=", Variable(name), Call(function, _) as call) | Comparison(
+                "=", Call(function, _) as call, Variable(name)
+            ) if function not in LINEAR and any(each in free for each in variables(call)):
+                computed.add(name)
+    return next((name for name in free if name not in computed), free[0])

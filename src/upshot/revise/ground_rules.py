@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from upshot.revise.branch import Branch
-from upshot.revise.built_ins import Binding, determined
+from upshot.revise.built_ins import Binding, determined, listed
 from upshot.revise.nulls import denied
 from upshot.revise.offered_values import OfferedValues
 from upshot.revise.placeholders import Placeholder
@@ -114,8 +114,12 @@ class GroundRules:
         """How many instances there are at most."""
         if any(atom.relation in self.rules.folds for atom in rule.positive):
             return MOST + 1
-        number = 1
-        for name in free_variables(rule, known):
+        number, free = 1, free_variables(rule, known)
+        few = listed(rule.built_ins, known, free, rule.types)
+        for name in free:
+            if few is not None and name == few[0]:
+                number *= len(few[1])
+                continue
             columns = self.sources(name, rule)
             if self.rules.is_made(name, rule) or sum(self.world.size(each) for each, _ in columns) > MOST:
                 return MOST + 1

@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from upshot.check.program import CheckedProgram, Clause, Literal
-from upshot.check.variables import all_names, fresh_name, variables
+from upshot.check.variables import variables
 from upshot.core.schema import Role
-from upshot.core.types import Kind, Type
+from upshot.core.types import Kind
 from upshot.engine.time_limit import check_time
-from upshot.revise.built_ins import UNKNOWN, Binding
+from upshot.revise.built_ins import Binding
 from upshot.revise.folds import Fold, fold_of
 from upshot.revise.implied_guards import without_implied_guards
 from upshot.revise.linear_rules import linear_clauses
 from upshot.revise.request import Key, Row
+from upshot.revise.term_values import UNKNOWN
 from upshot.revise.unfolded_rules import COMPUTED, folded_columns, folded_names, unfolded_clauses
+from upshot.rewrite.request_rules import RequestRule, request_rule
 from upshot.rewrite.shapes import aggregate_of
-from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Variable, Wildcard
+from upshot.syntax.ast import Atom, Call, Comparison, Constant, Term, Variable
 
 Column = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class RuleParts:
-    """One rule in normal form; in its atoms `_` has become a variable. A rule that folds rows `is_aggregate`."""
+@dataclass(frozen=True, eq=False)
+class RuleParts(RequestRule):
+    """A rule and what it asks of its body, as the search takes it. A rule that folds rows `is_aggregate`."""
 
-    number: int
-    clause: Clause
-    positive: tuple[Atom, ...]
-    negative: tuple[Atom, ...]
-    built_ins: tuple[Literal, ...]
-    types: Mapping[str, Type]
+    number: int = 0
     is_aggregate: bool = False
 
     def binding(self, row: Row) -> Binding | None:
@@ -73,25 +70,8 @@ def _value(term: Term, binding: Mapping[str, object]) -> object:
 
 def rule_parts(number: int, clause: Clause, program: CheckedProgram) -> RuleParts:
     check_time()
-    taken, types = set(all_names([clause.head, *clause.body])), dict(clause.types)
-
-    def named(atom: Atom) -> Atom:
-        args: list[Term] = []
-        for term, column in zip(atom.args, program.schemas[atom.relation].columns, strict=True):
-            if isinstance(term, Wildcard):
-                term = Variable(fresh_name("Any", taken))
-                taken.add(term.name)
-                types[term.name] = column.type
-            args.append(term)
-        return replace(atom, args=tuple(args))
-
-    positive = tuple(named(each) for each in clause.body if isinstance(each, Atom))
-    negative = tuple(each.body for each in clause.body if isinstance(each, Not) and isinstance(each.body, Atom))
-    rest = tuple(
-        each for each in clause.body
-        if not isinstance(each, Atom) and not (isinstance(each, Not) and isinstance(each.body, Atom))
-    )  # fmt: skip
-    return RuleParts(number, clause, positive, negative, rest, types, aggregate_of(clause) is not None)
+    made = request_rule(clause, program.schemas)
+    return RuleParts(clause, made.all_of, made.built_ins, made.types, number, aggregate_of(clause) is not None)
 
 
 @dataclass
@@ -131,7 +111,7 @@ class Rules:
             columns = self.program.schemas[fold.below].columns
             atom = Atom(fold.below, tuple(Variable(f"X{place}") for place in range(len(columns))))
             types = {f"X{place}": column.type for place, column in enumerate(columns)}
-            made.setdefault(fold.below, RuleParts(-1 - len(made), Clause(atom, (atom,), types), (atom,), (), (), types))
+            made.setdefault(fold.below, rule_parts(-1 - len(made), Clause(atom, (atom,), types), self.program))
         return made
 
     @cached_property

@@ -10,9 +10,9 @@ from upshot.check.program import Literal
 from upshot.check.variables import variables
 from upshot.core.types import Kind, Type
 from upshot.reasons.search import Instance
-from upshot.revise.built_ins import UNKNOWN, value_of
 from upshot.revise.request import Key
 from upshot.revise.spans import ANY, Span, Spans, around, common, compared, mirrored, point, shifted
+from upshot.revise.term_values import UNKNOWN, value_of
 from upshot.syntax.ast import Atom, Call, Comparison, Term, Variable
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}

@@ -15,7 +15,7 @@ from upshot.core.counted import counted
 from upshot.core.types import Kind, Type
 from upshot.reasons.wording import literal_text
 from upshot.revise.branch import Branch
-from upshot.revise.built_ins import UNKNOWN, Binding, determined, value_of
+from upshot.revise.built_ins import Binding, determined, first_to_fill, listed, suggested
 from upshot.revise.fitting_rows import fits
 from upshot.revise.folds import Fold
 from upshot.revise.ground_rules import GroundRules
@@ -27,6 +27,7 @@ from upshot.revise.open_instances import opened, waiting
 from upshot.revise.placeholders import Placeholder, further_witnesses, lies_in, regions, witnesses
 from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Row
 from upshot.revise.rules import Column, RuleParts, Rules, columns_of, free_variables, ground
+from upshot.revise.term_values import UNKNOWN, value_of
 from upshot.revise.text_witnesses import containing, matching
 from upshot.revise.world import World
 from upshot.syntax.ast import Atom, Comparison, Constant, Test, Variable
@@ -271,7 +272,15 @@ class Ways:
         if not free:
             yield binding, branch
             return
-        name, type = free[0], rule.types[free[0]].required()
+        new = {each.witness for each in branch.placeholders}
+        few = listed(rule.built_ins, {n: v for n, v in binding.items() if v not in new}, free, rule.types)
+        if few is not None:
+            for value in few[1]:
+                if (known := self._fitting(rule, binding, few[0], value)) is not None:
+                    yield from self.filled(branch, rule, known, above)
+            return
+        name = first_to_fill(rule.built_ins, free)
+        type = rule.types[name].required()
         made = self._made_at(name, rule, above)
         if made is not None:
             for value, continued in self._made_values(branch, binding, *made, above):
@@ -338,7 +347,9 @@ class Ways:
         landmarks = tuple(sorted({*self.rules.landmarks.get(type.kind, ()), *extremes}))
         near = [*landmarks, *self._compared(rule, binding, name)]
         taken = {*near, *binding.values(), *(each.witness for each in branch.placeholders)}
-        tried = dict.fromkeys(chain(witnesses(number, type, near), self._passing(rule, binding, name, number)))
+        solving = suggested(rule.built_ins, binding, name, rule.types, number)
+        passing = self._passing(rule, binding, name, number)
+        tried = dict.fromkeys(chain(witnesses(number, type, near), passing, solving))
         first = [value for value in tried if value not in taken]
         fitting = [(value, known) for value in first if (known := self._fitting(rule, binding, name, value))]
         if not fitting:
@@ -406,7 +417,7 @@ class Ways:
             if isinstance(each, Comparison) and name in variables(each):
                 for side in (each.left, each.right):
                     value = value_of(side, binding, rule.types)
-                    if value is not UNKNOWN and value is not None:
+                    if value is not UNKNOWN and value is not None and _fits(value, rule.types[name]):
                         yield value
 
     def candidates(self, branch: Branch, rule: RuleParts, name: str, binding: Binding) -> Iterator[Any]:

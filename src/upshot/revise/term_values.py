@@ -1,0 +1,39 @@
+"""What terms come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from upshot.check.findings import Findings
+from upshot.check.ground import evaluate
+from upshot.core.types import Type
+from upshot.rewrite.term_type import term_type
+from upshot.syntax.ast import Call, Constant, Term, Variable
+
+
+class _Unknown:
+    """No value is known, or there is none."""
+
+
+UNKNOWN = _Unknown()
+
+
+def value_of(term: Term, binding: Mapping[str, Any], types: Mapping[str, Type]) -> Any:
+    """What a term comes to; `UNKNOWN` if a variable has no value or the term has none."""
+    match term:
+        case Constant(value):
+            return value
+        case Variable(name):
+            return binding.get(name, UNKNOWN)
+        case Call(function, args):
+            values = [value_of(arg, binding, types) for arg in args]
+            if UNKNOWN in values:
+                return UNKNOWN
+            if None in values:
+                return None
+            constants = tuple(Constant(v, term_type(arg, types)) for v, arg in zip(values, args, strict=True))
+            made = evaluate(Call(function, constants), term_type(term, types), Findings())
+            return UNKNOWN if made is None else made.value
+        case _:
+            return UNKNOWN
