@@ -22,6 +22,7 @@ from upshot.database.drop import drop
 from upshot.database.engines import Engine, local_engine
 from upshot.database.explain import Explanation, explain
 from upshot.database.group import Group
+from upshot.database.held_version import held_version
 from upshot.database.history import PastCommit, history, past_events, refuse_forgotten
 from upshot.database.journal import Journal, meta_text
 from upshot.database.outbox import carry_out, log, settle_task
@@ -251,6 +252,15 @@ class Database(AsksWhy, Revises):
         """Several answers of one version, for a `with` block: `at.version`, `at.query(…)`, `at.rows(…)`."""
         self._state.open()
         return Reading(self._state)
+
+    def hold_version(self, most: int) -> Callable[[], Database] | None:
+        """The version there is, as a database of its own that is in memory and stays as it is; made, some time later
+        and on any thread, by calling what this returns. Nothing if there are more than `most` rows, if they are on
+        Spark, or if transactions call functions: those expect one thread."""
+        with self._state.reading():
+            self._state.refuse_group()
+            held = held_version(self._state, most)
+        return None if held is None else lambda: Database(state=held.opened(), max_firings=held.max_firings)
 
     def watch(self, view: str, callback: Callback, since: int | None = None) -> Subscription:
         """Calls back with all rows of the relation first, then with each commit's exact changes to it, in order, once.

@@ -68,9 +68,9 @@ async def realizations(request: Request) -> Response:
     _require_reach(body.relations(service.database), scopes)
     asked: list[Wish] = [body.wish]
 
-    def begin() -> Realizations:
-        asked[:] = [body.with_witnesses(service.database)]
-        return body.search(asked[0], service.database)
+    def begin(database: Database) -> Realizations:
+        asked[:] = [body.with_witnesses(database)]
+        return body.search(asked[0], database)
 
     def counted(way: Realization) -> int:
         changes = (change for name, change in way.effects.items() if scopes.may_read(name))
@@ -79,7 +79,8 @@ async def realizations(request: Request) -> Response:
     def hunt() -> Hunt:
         bounds = service.settings.bounds
         most = None if body.side_effect_free_first else body.limit
-        return Hunt(begin, min(bounds.seconds, body.bounds.seconds), most, bounds.rows, counted)
+        seconds = min(bounds.seconds, body.bounds.seconds)
+        return Hunt(service.database, begin, seconds, most, bounds.rows, counted)
 
     found = await service.searches.run(hunt, request.is_disconnected)
     return await service.run_read(lambda: json_response(_answer(found, asked[0], body, scopes)))

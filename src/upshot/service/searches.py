@@ -1,9 +1,10 @@
 """Searches for realisations, on the thread that commits, a moment at a time: whoever waits to commit goes first.
 
 search ─► moment ─► commits that wait ─► moment ─► …        a commit in between: from the beginning, in what is left
+          └─ in vain for the third time ─► the version there is, held in a copy ─► on a thread of its own, to the end
 
 A moment that gets long gives way as soon as somebody waits: the search looks at the clock wherever it can stop, and
-begins again.
+begins again. A database that is too large to be copied, or that is on Spark, is searched in moments to the end.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from upshot.core.counted import counted
 from upshot.core.errors import LimitError, UsageError
+from upshot.database.database import Database
 from upshot.database.realization import Realization
 from upshot.database.realize import BOUNDED, OPEN, Realizations
 from upshot.engine.time_limit import Interruption, giving_way, time_limit
 from upshot.service.errors import Refused
-from upshot.service.writer import shutting_down
+from upshot.service.writer import ROWS_ON_THE_WAY, shutting_down
 
 if TYPE_CHECKING:
     from upshot.service.service import Service
@@ -34,8 +37,13 @@ PATIENCE = 0.5
 """Seconds that commits wait for a moment at most: a step of the search that takes longer is given up. Between two looks
 at the clock there are some milliseconds, on Spark one job."""
 
-Begin = Callable[[], Realizations]
-"""The search, which is not to look at the time itself. Called where nothing is committed meanwhile."""
+VAIN = 3
+"""Beginnings that came to nothing because of commits before the search gets a copy for itself."""
+MOST_COPIED = 1_000_000
+"""Rows that are copied; while they are taken note of, which is a matter of milliseconds, commits wait."""
+
+Begin = Callable[[Database], Realizations]
+"""The search in a database, which is not to look at the time itself. Called where nothing is committed meanwhile."""
 
 
 @dataclass(slots=True)
@@ -43,6 +51,7 @@ class Hunt:
     """One search, through as many beginnings as it takes. `most` is how many realisations are wanted, `rows` how many
     rows they may change together, of those that `counted` counts."""
 
+    database: Database
     begin: Begin
     seconds: float
     most: int | None
@@ -52,9 +61,13 @@ class Hunt:
     version: int = 0
     status: str = OPEN
     reason: str = ""
+    is_alone: bool = False
+    """Whether it has a version for itself, which nobody changes: it keeps nobody waiting."""
+    _copy: Callable[[], Database] | None = None
     _search: Realizations | None = None
     _moment: float = MOMENT
     _interruptions: int = 0
+    _vain: int = 0
     _ends: float = 0.0
     _changed: int = 0
     _has_begun: bool = False
@@ -62,32 +75,47 @@ class Hunt:
     def __post_init__(self) -> None:
         self._ends = time.monotonic() + self.seconds
 
-    def go_on(self, version: int, is_wanted: Callable[[], bool]) -> bool:
+    def go_on(self, is_wanted: Callable[[], bool]) -> bool:
         """Looks further for a moment, in the version that there is now; whether that is the end. `is_wanted` says
-        whether others wait for their turn."""
+        whether others wait for their turn. On the thread that commits, unless it is alone."""
         left = self._ends - time.monotonic()
         try:
             with time_limit(max(left, 0.0)), giving_way(PATIENCE, is_wanted):
-                self._look(version)
+                if self._copy is not None:
+                    self.database, self._copy = self._copy(), None
+                self._look(self.database.version)
         except Interruption:
             self._search, self.status = None, OPEN
+            self._vain += 1
         except LimitError as error:
             self._cut_off(counted(self.seconds, "second") if error.code == "timeout" else error.message)
         except UsageError as error:
             if error.code != "state-changed":
                 raise
             self._search = None
+        if self._vain >= VAIN and not self.is_alone and self._search is None:
+            self._keep_to_itself()
         return self._has_ended()
+
+    def _keep_to_itself(self) -> None:
+        """Goes on in a copy from here on, if there can be one."""
+        version, self._copy = self.database.version, self.database.hold_version(MOST_COPIED)
+        self._vain = 0
+        if self._copy is not None:
+            self.is_alone, self.version, self._moment = True, version, LONGEST_MOMENT
 
     def _look(self, version: int) -> None:
         if self._has_begun and self.version != version:
             self._moment = min(2 * self._moment, LONGEST_MOMENT)
             self._interruptions += 1
+            self._vain += 1
             self._search = None
         if self._search is None:
             self.found.clear()
             self._changed, self._has_begun, self.version = 0, True, version
-            self._search = self.begin()
+            if self._vain >= VAIN:
+                return
+            self._search = self.begin(self.database)
         search, until = self._search, time.monotonic() + self._moment
         while search.status == OPEN and (left := until - time.monotonic()) > 0:
             if (found := search.advance(left)) is not None:
@@ -128,18 +156,33 @@ class Searches:
         self._service = service
         self._turns = asyncio.Semaphore(service.settings.bounds.searches)
         self._waiting = 0
+        self._threads = ThreadPoolExecutor(service.settings.bounds.searches, thread_name_prefix="upshot-search")
+
+    def close(self) -> None:
+        """Those that are alone end soon: they see that the service stops."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
 
     async def run(self, hunt: Callable[[], Hunt], is_given_up: Callable[[], Awaitable[bool]]) -> Hunt:
         """The hunt at its end. It begins when it is its turn; nobody goes on with one that is given up."""
-        writer, database = self._service.writer, self._service.database
         async with self._turn():
             hunting = hunt()
-            while not await writer.between_commits(lambda: hunting.go_on(database.version, lambda: writer.is_wanted)):
+            while not await self._moment(hunting):
                 if self._service.stopping:
                     raise shutting_down()
                 if await is_given_up():
                     break
         return hunting
+
+    async def _moment(self, hunt: Hunt) -> bool:
+        service = self._service
+        if not hunt.is_alone:
+            return await service.writer.between_commits(lambda: hunt.go_on(lambda: service.writer.is_wanted))
+
+        def alone() -> bool:
+            with time_limit(None, ROWS_ON_THE_WAY):
+                return hunt.go_on(lambda: service.stopping)
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, alone)
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:

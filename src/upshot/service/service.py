@@ -73,6 +73,7 @@ class Service:
             logs.service.error("%s in %g seconds; the service ends without it", under_way, self.settings.grace)
             self.is_stuck = True
             return
+        await asyncio.to_thread(self.searches.close)
         await self.hub.stop()
         await asyncio.to_thread(self._readers.shutdown, wait=True, cancel_futures=True)
         self.recent.close()
