@@ -4,10 +4,12 @@ answer says nothing."""
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 
+from tests.service.served_process import PATIENCE
 from upshot.service.searches import Hunt
 
 LONGEST = 1.5
@@ -46,3 +48,10 @@ def check_turns(turns: list[Turn]) -> None:
     assert max(turn.seconds for turn in turns if turn.on_writer) < LONGEST
     for hunt in {id(turn.hunt): turn.hunt for turn in turns}.values():
         assert sum(turn.is_late for turn in turns if turn.hunt is hunt) <= 1
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.005)
