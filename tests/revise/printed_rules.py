@@ -20,16 +20,8 @@ from upshot.engine.naive_values import compare
 from upshot.revise.model_state import minimal
 from upshot.rewrite import normal_form
 from upshot.rewrite.operators import operators
-from upshot.rewrite.view_updates import (
-    CHANGE,
-    DELETE,
-    INSERT,
-    REQUEST,
-    Signed,
-    ViewUpdateRule,
-    ViewUpdates,
-    view_updates,
-)
+from upshot.rewrite.request_rules import CHANGE, DELETE, INSERT, REQUEST, Signed
+from upshot.rewrite.view_updates import ViewUpdateRule, ViewUpdates, view_updates
 from upshot.syntax.ast import Atom, Comparison, Constant, Not, Term, Variable
 
 Binding = dict[str, Any]

@@ -6,14 +6,23 @@ UPSHOT_CASES sets how many cases run, UPSHOT_SEED which ones.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.properties.settings import case_count, seed_of
-from tests.revise.brute_force import Update
+from tests.revise.brute_force import Update, checked
 from tests.revise.printed_rules import PrintedRules, TooMany
 from tests.revise.random_requests import Case, random_case
 from tests.revise.test_brute_force import found, opened
 from upshot import Bounds, ProgramError
+from upshot.core.schema import Role
+from upshot.revise.rules import Rules
+from upshot.rewrite import normal_form
+from upshot.rewrite.operators import operators
+from upshot.rewrite.request_rules import INSERT
+from upshot.rewrite.view_updates import view_updates
+from upshot.syntax.printing import print_atom, print_formula
 
 DECLARED = ".decl a(x: number) .decl b(x: number) .decl e(x: number, y: number)"
 
@@ -49,6 +58,56 @@ def test_each_operator_is_asked_through_as_printed(rules: str, facts: str, inser
     declared = f"{DECLARED} .decl p(x: number) .decl q(x: number, y: number) .decl s()\n"
     listed = [tuple((each[0], tuple(map(int, each[1:]))) for each in text.split()) for text in (facts, insert, delete)]
     assert compare(Case(declared + rules, (1, 2), frozenset(listed[0]), listed[1], listed[2]), most=100_000)
+
+
+def one_operator_a_rule(text: str) -> str:
+    """The program as `rewrite` reads it before it prints: auxiliary views are views like others."""
+    normal = normal_form(checked(text))
+    single = operators(normal, [view for layer in normal.strata for view in layer])
+    lines = []
+    for name, schema in single.schemas.items():
+        if schema.role is not Role.CONSTRAINT:
+            columns = ", ".join(f"{column.name}: {column.type}" for column in schema.columns)
+            lines.append(f".decl {name}({columns})")
+    for clause in single.clauses:
+        body = ", ".join(map(print_formula, clause.body))
+        deny = ".deny " * (single.schemas[clause.head.relation].role is Role.CONSTRAINT)
+        lines.append(f"{deny}{print_atom(clause.head)}{' :- ' * bool(body)}{body}.")
+    return "\n".join(lines)
+
+
+def same_rules(text: str) -> None:
+    """Of a program with one operator a rule, what the search asks is, rule by rule, what is printed."""
+    program = normal_form(checked(text))
+    rules = Rules(program)
+    for printed in view_updates(program).requests:
+        (given,) = printed.given
+        own = [rule for rule in rules.by_view[given.atom.relation] if rule.clause == printed.source]
+        if len(printed.heads) > 1 and given.sign == INSERT:
+            wanted = [each.atom.relation for rule in rules.by_view[given.atom.relation] for each in rule.all_of]
+            assert [head.atom.relation for head in printed.heads] == wanted
+        elif printed.heads:
+            (rule,) = own
+            assert set(printed.heads) <= set(rule.all_of if given.sign == INSERT else rule.one_of)
+            assert given.sign == INSERT or len(rule.one_of) == len(printed.heads)
+
+
+@pytest.mark.slow
+def test_the_search_takes_its_alternatives_from_the_rules_that_are_printed() -> None:
+    """A program is brought to one operator a rule; the search then asks what is printed for it, and finds the same."""
+    seen = 0
+    for number in range(case_count(20, least=20)):
+        case = random_case(seed_of("printed operators", number))
+        try:
+            single = replace(case, text=one_operator_a_rule(case.text))
+            same_rules(single.text)
+        except ProgramError:
+            continue
+        bounds = Bounds(new_constants=0, constants=case.domain, rounds=1000, seconds=300)
+        with opened(case) as db, opened(single) as other:
+            assert set(found(db, case, bounds)) == set(found(other, single, bounds)), case
+            seen += 1
+    assert seen > 10
 
 
 @pytest.mark.slow

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.check.variables import all_names, fresh_name, variables
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.types import NUMBER, Type
+from upshot.rewrite.request_rules import RequestRule, request_rule
 from upshot.rewrite.shapes import conjunction, retyped
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Term, Test, Variable, Wildcard
 
@@ -31,7 +33,7 @@ class Premise:
         return tuple(value if place is None else binding[place] for place, value in self.picks)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ConcreteRule:
     """A clause whose positive literals name whole rows: `_` has become a variable, a computed argument an equation.
     `names` are its variables outside aggregates, in the order of a binding; `literals` its body as written, each
@@ -49,6 +51,11 @@ class ConcreteRule:
     def is_leaf(self) -> bool:
         """Whether it rests on no view."""
         return not self.derived
+
+    @cached_property
+    def request(self) -> RequestRule:
+        """What could be otherwise for an instance of it to fall."""
+        return request_rule(replace(self.clause, body=self.body, types=self.types), {})
 
     def values(self, binding: Row) -> dict[str, Any]:
         return dict(zip(self.names, binding, strict=True))

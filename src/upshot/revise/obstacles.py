@@ -12,7 +12,7 @@ from upshot.revise.request import Key
 from upshot.revise.rules import ground
 from upshot.revise.spans import Span
 from upshot.revise.tolerance import tolerated
-from upshot.syntax.ast import Atom, Not
+from upshot.rewrite.request_rules import INSERT
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +71,11 @@ def proof_of(key: Key, reasons: Reasons, folds: Container[str], kept: Container[
 
 def _leaves(instance: Instance, reasons: Reasons, kept: Container[Key], folds: Container[str]) -> Iterator[Leaf]:
     values = instance.rule.values(instance.binding)
-    for literal, premise in instance.rule.literals:
-        match literal:
-            case Not(Atom() as atom):
-                # NULL joins with nothing: no row could make a literal with it in false.
-                if None not in (key := ground(atom, values))[1]:
-                    yield Leaf(key, there=False)
-            case _ if premise is not None:
-                key = premise.relation, premise.row(instance.binding)
-                if not reasons.is_derived(key) or (key in kept and premise.relation not in folds):
-                    yield Leaf(key, there=True)
-            case _:
-                pass
+    for each in instance.rule.request.one_of:
+        key = ground(each.atom, values)
+        if each.sign == INSERT:
+            # NULL joins with nothing: no row could make a negated literal with it in false.
+            if None not in key[1]:
+                yield Leaf(key, there=False)
+        elif not reasons.is_derived(key) or (key in kept and key[0] not in folds):
+            yield Leaf(key, there=True)

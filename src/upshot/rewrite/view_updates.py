@@ -11,23 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from upshot.check.program import CheckedProgram, Clause, Literal
-from upshot.check.variables import fresh_name, variables
+from upshot.check.variables import variables
 from upshot.core.schema import Role, Schema
+from upshot.rewrite.request_rules import CHANGE, DELETE, INSERT, RequestRule, Signed, asked, request_rule
 from upshot.rewrite.row_variables import row_variables
 from upshot.rewrite.shapes import aggregate_of
-from upshot.syntax.ast import Atom, Comparison, Constant, Not, Term, Test, Variable, Wildcard
-
-INSERT, DELETE = "+", "-"
-REQUEST, CHANGE = "∇", "Δ"
-
-
-@dataclass(frozen=True, slots=True)
-class Signed:
-    """A request (`∇+p`) for a row, or its change (`Δ+p`)."""
-
-    kind: str
-    sign: str
-    atom: Atom
+from upshot.syntax.ast import Atom, Comparison, Constant, Not, Term, Test, Variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,78 +74,49 @@ def _reached(by_view: dict[str, list[Clause]], view: str) -> set[str]:
 
 def _rules_of(clauses: Sequence[Clause], program: CheckedProgram) -> list[ViewUpdateRule]:
     """The rules of one view: those of a union, or of the one operator that defines it."""
-    if len(clauses) == 1:
-        return _operator(clauses[0], program)
-    copies = [(clause, atom) for clause in clauses for atom in _named(clause, program)[0]]
+    rules = [request_rule(clause, program.schemas) for clause in clauses]
+    if len(rules) == 1:
+        return _operator(rules[0], program.schemas[clauses[0].head.relation])
     # What a fact of the program says is so, whatever is asked.
     made = [_rule(DELETE, clause.head, (), [], clause) for clause in clauses if not clause.body]
-    made += [_rule(DELETE, clause.head, (atom,), [_asked(DELETE, atom)], clause) for clause, atom in copies]
+    copies = [rule for rule in rules if rule.positive]
+    for rule in copies:
+        made.append(_rule(DELETE, rule.clause.head, rule.positive, rule.one_of, rule.clause))
     if copies:
-        row = copies[0][0].head
-        choices = [_asked(INSERT, replace(atom, args=row.args)) for _, atom in copies]
-        made.append(_rule(INSERT, row, (), choices, copies[0][0]))
+        row, first = copies[0].clause.head, copies[0].clause
+        choices = [replace(each, atom=replace(each.atom, args=row.args)) for rule in copies for each in rule.all_of]
+        made.append(_rule(INSERT, row, (), choices, first))
     return made
 
 
-def _operator(clause: Clause, program: CheckedProgram) -> list[ViewUpdateRule]:
-    atoms, tests = _named(clause, program)
-    negated = [each.body for each in clause.body if isinstance(each, Not) and isinstance(each.body, Atom)]
-    head, made = clause.head, _mismatch(clause, program.schemas[clause.head.relation])
-    if len(atoms) + len(negated) > 1:
-        for atom in atoms:
-            made.append(_rule(INSERT, head, (*tests, Not(atom)), [_asked(INSERT, atom)], clause))
-        for atom in negated:
-            made.append(_rule(INSERT, head, (*tests, atom), [_asked(DELETE, atom)], clause))
-        choices = [_asked(DELETE, atom) for atom in atoms] + [_asked(INSERT, atom) for atom in negated]
-        made.append(_rule(DELETE, head, tests, choices, clause))
-    elif atoms or negated:
-        made += _single(clause, atoms, negated, tests)
+def _operator(rule: RequestRule, schema: Schema) -> list[ViewUpdateRule]:
+    clause, tests = rule.clause, rule.built_ins
+    head, made = clause.head, _mismatch(clause, schema)
+    if len(rule.all_of) > 1:
+        for each in rule.all_of:
+            state = Not(each.atom) if each.sign == INSERT else each.atom
+            made.append(_rule(INSERT, head, (*tests, state), [each], clause))
+        made.append(_rule(DELETE, head, tests, rule.one_of, clause))
+    elif rule.all_of:
+        made += _single(rule)
     else:
         made.append(_rule(DELETE, head, tests, [], clause))
     return made + [_rule(INSERT, head, (_denied(test),), [], clause) for test in tests]
 
 
-def _single(clause: Clause, atoms: list[Atom], negated: list[Atom], tests: tuple[Literal, ...]) -> list[ViewUpdateRule]:
+def _single(rule: RequestRule) -> list[ViewUpdateRule]:
     """A permutation, a selection, a projection, or the negation of a relation without columns."""
-    head = clause.head
-    if negated:
-        return [
-            _rule(INSERT, head, tests, [_asked(DELETE, negated[0])], clause),
-            _rule(DELETE, head, tests, [_asked(INSERT, negated[0])], clause),
-        ]
-    (atom,) = atoms
+    head, tests = rule.clause.head, rule.built_ins
     kept = set(variables(head)) | {name for test in tests for name in variables(test)}
-    free = tuple(i for i, arg in enumerate(atom.args) if isinstance(arg, Variable) and arg.name not in kept)
-    insertion = ViewUpdateRule((_asked(INSERT, head),), tests, (_asked(INSERT, atom),), clause, free)
-    removal = _rule(DELETE, head, (*tests, atom) if free else tests, [_asked(DELETE, atom)], clause)
+    atoms = rule.positive
+    free = tuple(i for atom in atoms for i, arg in enumerate(atom.args) if {*variables(arg)}.difference(kept))
+    insertion = ViewUpdateRule((asked(INSERT, head),), tests, rule.all_of, rule.clause, free)
+    removal = _rule(DELETE, head, (*tests, *atoms) if free else tests, rule.one_of, rule.clause)
     return [insertion, removal] if not free else [removal, insertion]
 
 
 def _rule(sign: str, head: Atom, tests: tuple[Literal, ...], heads: Sequence[Signed], source: Clause) -> ViewUpdateRule:
-    return ViewUpdateRule((_asked(sign, head),), tests, tuple(heads), source)
-
-
-def _asked(sign: str, atom: Atom) -> Signed:
-    return Signed(REQUEST, sign, atom)
-
-
-def _named(clause: Clause, program: CheckedProgram) -> tuple[list[Atom], tuple[Literal, ...]]:
-    """The atoms of the body, `_` made variables, and its built-ins."""
-    taken = set(clause.types) | {name for each in (clause.head, *clause.body) for name in variables(each)}
-    atoms: list[Atom] = []
-    tests: list[Literal] = []
-    for literal in clause.body:
-        if isinstance(literal, Atom):
-            args: list[Term] = []
-            for arg, name in zip(literal.args, row_variables(program.schemas[literal.relation]), strict=True):
-                if isinstance(arg, Wildcard):
-                    arg = Variable(fresh_name(name, taken))
-                    taken.add(arg.name)
-                args.append(arg)
-            atoms.append(replace(literal, args=tuple(args)))
-        elif not (isinstance(literal, Not) and isinstance(literal.body, Atom)):
-            tests.append(literal)
-    return atoms, tuple(tests)
+    return ViewUpdateRule((asked(sign, head),), tests, tuple(heads), source)
 
 
 def _denied(test: Literal) -> Literal:
@@ -196,18 +156,18 @@ def _transitions(program: CheckedProgram, wanted: set[str], requests: Sequence[V
     schemas = [schema for name, schema in program.schemas.items() if name in wanted]
     for schema in schemas:
         atom = _row(schema)
-        made.append(ViewUpdateRule((_asked(INSERT, atom), _asked(DELETE, atom)), (), ()))
+        made.append(ViewUpdateRule((asked(INSERT, atom), asked(DELETE, atom)), (), ()))
     for schema in schemas:
         if schema.role is Role.CONSTRAINT:
             atom = _row(schema)
-            made.append(ViewUpdateRule((Signed(CHANGE, INSERT, atom),), (), (_asked(DELETE, atom),)))
+            made.append(ViewUpdateRule((Signed(CHANGE, INSERT, atom),), (), (asked(DELETE, atom),)))
     for rule in requests:
         made += _compensation(rule)
     for schema in schemas:
         if schema.role is Role.BASE:
             atom = _row(schema)
             for sign, test in ((INSERT, Not(atom)), (DELETE, atom)):
-                made.append(ViewUpdateRule((_asked(sign, atom),), (test,), (Signed(CHANGE, sign, atom),)))
+                made.append(ViewUpdateRule((asked(sign, atom),), (test,), (Signed(CHANGE, sign, atom),)))
     return made
 
 
