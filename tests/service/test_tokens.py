@@ -67,6 +67,12 @@ def test_a_file_of_tokens_that_is_wrong_says_what(tmp_path: Path, text: str, wor
     assert found.value.code == "bad-tokens"
 
 
+def leave_alone(file: Path) -> None:
+    """As though nobody had written to it for a while."""
+    written = time.time_ns() - 10 * 10**9
+    os.utime(file, ns=(written, written))
+
+
 def test_a_token_that_is_taken_out_of_the_file_is_good_no_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,7 +81,7 @@ def test_a_token_that_is_taken_out_of_the_file_is_good_no_longer(
     known = Tokens(file)
     assert known.find("secret-of-reader") == TOKENS["reader"]
     write_tokens(file, {"nothing": TOKENS["nothing"]})
-    os.utime(file, ns=(time.time_ns(), time.time_ns() + 1))
+    leave_alone(file)
     assert known.find("secret-of-reader") is None
     assert known.named("nothing") == TOKENS["nothing"]
     file.write_text("broken [")
@@ -96,9 +102,30 @@ def test_a_token_is_good_as_soon_as_it_is_made(tmp_path: Path, caplog: pytest.Lo
         assert found is not None
         assert found.name == name
     file.write_text("[token")
+    leave_alone(file)
     for _ in range(5):
         assert known.find("upshot_nobody") is None
     assert len(caplog.records) == 1
+
+
+def test_a_file_that_is_being_written_takes_nobody_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever part of it is there when it is read; and a change that leaves size and time as they were is seen."""
+    file = write_tokens(tmp_path / "tokens.toml")
+    whole = file.read_text()
+    leave_alone(file)
+    known = Tokens(file)
+    for end in range(0, len(whole), 7):
+        file.write_text(whole[:end])
+        assert known.find("upshot_nobody") is None
+        assert {name: known.named(name) for name in TOKENS} == TOKENS
+    assert caplog.records == []
+    now = time.time_ns()
+    for secret in ("secret-of-reader", "secret-of-another"):
+        file.write_text(whole.replace(hash_of("secret-of-reader"), hash_of(secret)))
+        os.utime(file, ns=(now, now))
+        assert known.find(secret) == TOKENS["reader"]
+    leave_alone(file)
+    assert known.find("secret-of-reader") is None
 
 
 @pytest.mark.parametrize(
@@ -168,6 +195,7 @@ def test_a_token_that_is_replaced_takes_its_sessions_along(tmp_path: Path, monke
         assert bank.request("GET", "/views/public_note", headers=held)[0] == 200
         file = tmp_path / "tokens.toml"
         file.write_text(file.read_text().replace(hash_of("secret-of-noter"), hash_of("another secret")))
+        leave_alone(file)
         assert bank.request("GET", "/views/public_note", headers=held)[0] == 401
         new = {"authorization": "Bearer another secret"}
         assert bank.request("GET", "/views/public_note", headers={"authorization": "Bearer secret-of-noter"})[0] == 401

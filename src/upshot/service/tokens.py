@@ -35,6 +35,13 @@ _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _KEYS = ("hash", "read", "write", "subscribe", "admin")
 _LOOK_AGAIN = 2.0
 """Seconds after which the file is looked at again: a token that was taken out of it is good for no longer."""
+_QUIET = 0.2
+"""Seconds that a file has to be left alone before what is missing from it counts as taken out: somebody may be writing
+it, and two writes that follow each other closely can leave the same time on it."""
+
+
+Stamp = tuple[int, int, int]
+"""When a file was changed, its size, and which file it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +66,9 @@ class Tokens:
         self._guard = threading.Lock()
         self._stamp = _stamp(path)
         self._entries = read_tokens(path)
-        self._bad: tuple[int, int, int] | None = None
+        self._bad: Stamp | None = None
+        self._is_written = self._stamp is not None and _is_fresh(self._stamp)
+        """Whether it was changed so lately that it may not be whole."""
         self._looked = time.monotonic()
 
     def find(self, token: str) -> Scopes | None:
@@ -83,14 +92,26 @@ class Tokens:
                 self._looked = time.monotonic()
                 self._bad = None
                 at_once = True
-            stamp = _stamp(self._path) if at_once else self._stamp
-            if stamp not in (self._stamp, self._bad):
-                try:
-                    self._entries, self._stamp = read_tokens(self._path), stamp
-                except UsageError as error:
-                    self._bad = stamp
-                    log.error("the tokens stay as they were: %s", error.message)
+            stamp = _stamp(self._path) if at_once or self._is_written else self._stamp
+            if stamp not in (self._stamp, self._bad) or self._is_written:
+                self._read(stamp)
             return self._entries
+
+    def _read(self, stamp: Stamp | None) -> None:
+        self._is_written = stamp is not None and _is_fresh(stamp)
+        try:
+            entries = read_tokens(self._path)
+        except UsageError as error:
+            if not self._is_written:
+                self._bad = stamp
+                log.error("the tokens stay as they were: %s", error.message)
+            return
+        if self._is_written:
+            # What is there may be half of an entry.
+            known = self._entries
+            new = {name: each for name, each in entries.items() if name not in known or each.hash != known[name].hash}
+            entries = {**known, **new}
+        self._entries, self._stamp = entries, stamp
 
 
 def _scopes_of(hash: str, entries: Mapping[str, Token]) -> Scopes | None:
@@ -102,7 +123,11 @@ def _scopes_of(hash: str, entries: Mapping[str, Token]) -> Scopes | None:
     return found
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
+def _is_fresh(stamp: Stamp) -> bool:
+    return abs(time.time_ns() - stamp[0]) < _QUIET * 1e9
+
+
+def _stamp(path: Path) -> Stamp | None:
     try:
         found = path.stat()
     except OSError:

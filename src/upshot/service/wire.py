@@ -16,6 +16,9 @@ LARGEST_HEAD = 64 << 10
 """Bytes of the lines before a body."""
 PATIENCE = 30.0
 """Seconds in which they have to arrive."""
+LINGER = 2.0
+"""Seconds for which what a refused client still sends is taken, and thrown away: a connection that is closed before
+that is reset, and the answer may be lost with it."""
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -23,6 +26,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     _head = 0
     _is_in_head = True
+    _is_refused = False
     _alarm: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -34,13 +38,13 @@ class BoundedHttp(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if self._is_refused or self.transport.is_closing():
             return
         super().data_received(data)
         if self._is_in_head:
             # A line that does not end is not told of by the parser, which keeps it.
             self._head += len(data)
-            if self._head > LARGEST_HEAD and not self.transport.is_closing():
+            if self._head > LARGEST_HEAD and not self._is_refused and not self.transport.is_closing():
                 self._refuse(_too_large())
 
     def on_message_begin(self) -> None:
@@ -82,8 +86,13 @@ class BoundedHttp(HttpToolsProtocol):
     def _refuse(self, refused: Refused) -> None:
         """The last thing that is sent on this connection."""
         self._stop_waiting()
+        self._is_refused = True
         self.transport.write(_written(refused))
-        self.transport.close()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+            self._alarm = self.loop.call_later(LINGER, self.transport.close)
+        else:
+            self.transport.close()
 
 
 def _too_large() -> Refused:
