@@ -115,3 +115,18 @@ def test_the_time_to_look_is_bounded() -> None:
     assert time.monotonic() - begun < 10
     assert "no base changes were found" in text
     assert "within" in text.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("function", "row"), [("sum", ("ops", 65)), ("min", ("ops", 7)), ("max", ("ops", 70)), ("count", ("ops", 4))]
+)
+def test_a_group_with_null_among_its_values_is_asked_what_would_change_it(function: str, row: tuple[str, int]) -> None:
+    folded = "count" if function == "count" else f"{function} P"
+    db = upshot.connect()
+    db.define(
+        ".decl emp(name: symbol, dept: symbol, pay: number?) .decl v(dept: symbol, n: number) "
+        f"v(D, N) :- emp(_, D, _), N = {folded} : {{ emp(_, D, P) }}."
+    )
+    with db.transaction() as tx:
+        tx.insert("emp", [("ann", "ops", 60), ("eve", "ops", 4), ("cid", "ops", None), ("dee", "web", None)])
+    assert "would be there with" in db.why_not("v", row).text(fixes=1)

@@ -13,7 +13,8 @@ from upshot.syntax.printing import print_term
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """All values from `low` to `high`, None being no bound; an open bound is not itself among them."""
+    """All values from `low` to `high`, None being no bound; an open bound is not itself among them. NULL is only where
+    there is no bound at all."""
 
     low: Any = None
     high: Any = None
@@ -21,6 +22,8 @@ class Span:
     high_open: bool = False
 
     def __contains__(self, value: Any) -> bool:
+        if value is None:
+            return self.low is None and self.high is None
         return _above(value, self.low, self.low_open) and _below(value, self.high, self.high_open)
 
     @property
