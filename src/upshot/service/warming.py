@@ -6,7 +6,6 @@ commit that waits for it, for a second or more; a service that stays loads it be
 
 from __future__ import annotations
 
-import importlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,7 +32,7 @@ def warming(database: Database, after: float = AFTER) -> Iterator[None]:
 
 def _warm(database: Database) -> None:
     # The slow part needs nothing of the database; the switch happens while nothing runs.
-    importlib.import_module("upshot.engine.local.compiled")
+    MACHINE.load()
     try:
         with database.reading():
             MACHINE.compile()

@@ -13,6 +13,12 @@ from upshot.engine.local import changes, kernel, sets, sharing
 
 PATIENCE = 25_000
 """How many steps the uncompiled kernel may take in a process, over all, before machine code is loaded."""
+LENIENCE = 40
+"""How many times that, if another thread is loading it: a matter of seconds, or of a minute where it has to be made
+first."""
+WORTH_WAITING = 1_000_000
+"""Steps of one piece of work that is not begun without machine code."""
+_COMPILED = "upshot.engine.local.compiled"
 
 
 class Machine:
@@ -21,6 +27,7 @@ class Machine:
     def __init__(self) -> None:
         self.patience = PATIENCE
         self.is_compiled = False
+        self._lenience = 0
         self._bind(
             {
                 function.__name__: function
@@ -28,10 +35,22 @@ class Machine:
             }
         )
 
+    def load(self) -> None:
+        """Loads machine code without switching to it; other threads go on without it while they have little to do."""
+        self._lenience = LENIENCE
+        try:
+            importlib.import_module(_COMPILED)
+        finally:
+            self._lenience = 0
+
     def compile(self) -> None:
-        """Switch to machine code; what runs half-way goes on from the same state words."""
-        if not self.is_compiled:
-            self._bind(importlib.import_module("upshot.engine.local.compiled").ENTRIES)
+        """Switch to machine code; what runs half-way goes on from the same state words. Not yet, if it is being loaded
+        and the work at hand can be done without."""
+        if not self.is_compiled and self._lenience > 0 and self.patience > -WORTH_WAITING:
+            self._lenience -= 1
+            self.patience = PATIENCE
+        elif not self.is_compiled:
+            self._bind(importlib.import_module(_COMPILED).ENTRIES)
             self.is_compiled = True
 
     def expect(self, steps: int) -> None:

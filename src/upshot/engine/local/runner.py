@@ -126,7 +126,8 @@ class Runner:
         elif result == op.SPENT:
             if not MACHINE.is_compiled:
                 MACHINE.compile()
-            self._set(op.S_BUDGET, _SHORT_SLICE if is_limited() else _SLICE)
+            slice_ = _SHORT_SLICE if is_limited() else _SLICE
+            self._set(op.S_BUDGET, slice_ if MACHINE.is_compiled else MACHINE.patience)
             if self.progress is not None:
                 for name, table in component:
                     self.progress(name, table.size)
