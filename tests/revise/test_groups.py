@@ -103,3 +103,63 @@ def test_a_condition_on_the_total_of_sql_is_met_by_one_row() -> None:
     answer = db.realize({"s": [("x", 12)]})
     assert shown(answer)[0] == {'+emp(?1, "x", 12)'}
     assert ENDLESS.format("sum") in answer.reason
+
+
+# ---- other literals of the rule, and bounds on one row ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(("function", "value"), [("sum", 12), ("mean", 12.0)])
+def test_a_row_that_another_literal_asks_for_makes_up_the_total(function: str, value: float) -> None:
+    program = by_department(function, guard="emp(I, D, _), boss(I)")
+    answer = database(program, boss=[(7,)]).realize({"s": [("x", value)]}, frozen=["boss"])
+    assert shown(answer)[0] == {'+emp(7, "x", 12)'}
+
+
+@pytest.mark.parametrize(("function", "value", "amount"), [("sum", 12, 7), ("mean", 12.0, 19)])
+def test_a_row_that_another_literal_asks_for_makes_up_what_is_lacking(function: str, value: float, amount: int) -> None:
+    program = by_department(function, guard="emp(I, D, _), boss(I)")
+    answer = database(program, boss=[(7,)], emp=[(1, "x", 5)]).realize({"s": [("x", value)]}, frozen=["boss"])
+    assert shown(answer)[0] == {f'+emp(7, "x", {amount})'}
+
+
+def test_a_row_beyond_a_bound_makes_up_a_sum_by_itself_or_with_the_rest() -> None:
+    program = by_department("sum", guard="emp(_, D, Q), Q > 5")
+    assert shown(database(program).realize({"s": [("x", 12)]}))[0] == {'+emp(?1, "x", 12)'}
+    below = shown(database(program).realize({"s": [("x", 3)]}))
+    assert {'+emp(?1, "x", 6)', '+emp(?1, "x", -3)'} in below
+
+
+def test_a_row_that_is_compared_with_the_sum_leaves_a_rest() -> None:
+    program = f"{EMP}.decl s(d: symbol, s: number) s(D, S) :- emp(_, D, Q), S = sum P : {{ emp(_, D, P) }}, Q < S."
+    assert {'+emp(?1, "x", 11)', '+emp(?1, "x", 1)'} in shown(database(program).realize({"s": [("x", 12)]}))
+
+
+def test_a_group_that_is_compared_with_something_else_does_not_exist() -> None:
+    program = f"{EMP}.decl s(d: symbol, s: number) "
+    program += 's(D, S) :- emp(_, D, _), S = sum P : { emp(_, D, P) }, D != "x".'
+    answer = database(program).realize({"s": [("x", 3)]})
+    assert asked(answer) == ([], "none exists")
+
+
+BOUNDED = {
+    "by a constraint": " .deny big(I) :- emp(I, _, P), P > 100.",
+    "by a rule": "",
+}
+
+
+@pytest.mark.parametrize("way", BOUNDED)
+def test_a_sum_beyond_what_one_row_may_add_is_split_at_the_bound(way: str) -> None:
+    small = f"{EMP}.decl small(i: number, d: symbol, p: number) small(I, D, P) :- emp(I, D, P), P <= 100. "
+    folded = "small" if way == "by a rule" else "emp"
+    program = f"{small}.decl s(d: symbol, s: number) s(D, S) :- {folded}(_, D, _), S = sum P : {{ {folded}(_, D, P) }}."
+    answer = database(program + BOUNDED[way]).realize({"s": [("x", 250)]}, bounds=Bounds(new_constants=3))
+    assert {'+emp(?1, "x", 100)', '+emp(?2, "x", 100)', '+emp(?3, "x", 50)'} in shown(answer)
+    assert ENDLESS.format("sum") in answer.reason
+
+
+def test_a_mean_beyond_what_one_row_may_add_takes_several() -> None:
+    program = by_department("mean") + " .deny big(I) :- emp(I, _, P), P > 100."
+    answer = database(program, emp=[(1, "x", 0), (2, "x", 0)]).realize(
+        {"s": [("x", 50.0)]}, frozen=["-emp"], bounds=Bounds(new_constants=2, size=2)
+    )
+    assert {'+emp(1, "x", 100)', '+emp(2, "x", 100)'} in shown(answer)

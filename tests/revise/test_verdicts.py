@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+import upshot
 from tests.revise.test_goldens import database, shown
 from upshot.core.errors import UsageError
 
 VIEW = ".decl a(x: number) .decl b(x: number) .decl v(x: number) v(X) :- a(X)."
+SUMMED = """
+    .decl p(i: symbol, v: {0}) .decl q(i: symbol, v: {0}) .decl s(i: symbol, v: {0})
+    q(I, V) :- p(I, V){1}.
+    s(I, S) :- q(I, _), S = sum V : {{ q(I, V) }}.
+"""
+COUNTED = ".decl a(x: number) .decl n(c: number) n(C) :- C = count : { a(_) }."
 DENIED = VIEW + " .deny lost(X) :- b(X), !a(X)."
 
 
@@ -44,3 +51,116 @@ def test_prices_add_up_to_the_same_in_every_order() -> None:
     assert way.cost == 0.6
     (plain,) = db.realize({"t": [()]})
     assert repr(plain.cost) == "3"
+
+
+# ---- what no rows can bring about -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("program", "wanted", "reason"),
+    [
+        (COUNTED, ("n", (-1,)), "nothing brings `n(-1)` about: a count is at least 0"),
+        (
+            SUMMED.format("unsigned", "") + ".decl low(i: symbol) low(I) :- s(I, S), S < 0.",
+            ("low", ("x",)),
+            'nothing brings `low("x")` about: a sum of `p.v` is >= 0u',
+        ),
+        (
+            SUMMED.format("number", ", V > 2"),
+            ("s", ("x", 2)),
+            'nothing brings `s("x", 2)` about: a sum of `p.v` is >= 3',
+        ),
+        (
+            SUMMED.format("number", ", V < 0"),
+            ("s", ("x", 5)),
+            'nothing brings `s("x", 5)` about: a sum of `p.v` is <= -1',
+        ),
+        (
+            ".decl p(i: symbol, v: number) .decl s(i: symbol, v: number) s(I, V) :- p(I, _), V = sum 2 : { p(I, _) }.",
+            ("s", ("x", 5)),
+            'nothing brings `s("x", 5)` about: every row adds 2 to the sum',
+        ),
+        (
+            COUNTED + " .deny many(N) :- n(N), N > 3.",
+            ("n", (5,)),
+            "the constraint `many` would be violated beyond repair",
+        ),
+        (
+            ".decl p(i: symbol, v: number) .decl m(v: number) m(S) :- S = sum V : { p(_, V) }. "
+            ".deny much(S) :- m(S), S > 10.",
+            ("m", (20,)),
+            "the constraint `much` would be violated beyond repair",
+        ),
+        (
+            ".decl p(i: symbol, v: number) .decl m(i: symbol, v: number) m(I, V) :- p(I, _), V = min X : { p(I, X) }. "
+            ".deny dear(I, V) :- p(I, V), V > 10.",
+            ("m", ("x", 20)),
+            "the constraint `dear` would be violated beyond repair",
+        ),
+        (
+            ".decl e(g: symbol, x: number) key(g) .decl n(g: symbol, c: number) "
+            "n(G, C) :- e(G, _), C = count : { e(G, _) }.",
+            ("n", ("x", 2)),
+            'nothing brings `n("x", 2)` about',
+        ),
+        (
+            ".decl e(g: symbol, x: boolean) .decl n(g: symbol, c: number) n(G, C) :- e(G, _), C = count : { e(G, _) }.",
+            ("n", ("x", 3)),
+            'nothing brings `n("x", 3)` about',
+        ),
+    ],
+)
+def test_what_no_number_of_rows_brings_about_does_not_exist(
+    program: str, wanted: tuple[str, tuple[object, ...]], reason: str
+) -> None:
+    answer = database(program).realize({wanted[0]: [wanted[1]]})
+    assert list(answer) == []
+    assert (answer.status, answer.reason) == ("none exists", f"none exists: {reason}")
+
+
+@pytest.mark.parametrize("frozen", ["p", "+p"])
+def test_a_mean_of_a_group_that_stays_empty_is_only_through_frozen(frozen: str) -> None:
+    program = ".decl g(i: symbol) .decl p(i: symbol, v: number) .decl m(i: symbol, v: float)"
+    program += " m(I, V) :- g(I), V = mean X : { p(I, X) }."
+    answer = database(program, g=[("x",)]).realize({"m": [("x", 3.0)]}, frozen=[frozen])
+    assert list(answer) == []
+    assert answer.status == "only through frozen"
+
+
+# ---- what was left out, and what was not ------------------------------------------------------------------------
+
+
+def test_a_sum_of_unsigned_numbers_that_is_to_be_0_has_one_way() -> None:
+    answer = database(SUMMED.format("unsigned", ""), p=[("x", 3)]).realize({"s": [("x", 0)]})
+    assert shown(answer) == [{'-p("x", 3u)', '+p("x", 0u)'}]
+    assert (answer.status, answer.reason) == ("all", "this is the only one")
+
+
+def test_the_values_of_a_sum_that_were_tried_are_said_once() -> None:
+    answer = database(SUMMED.format("number", "")).realize({"s": [("x", 7)]})
+    assert shown(answer) == [{'+p("x", 7)'}]
+    assert answer.reason == "1 found within the values of `p.v` that were tried: a sum can be made up of any others"
+
+
+def test_a_sum_that_is_not_asked_about_leaves_nothing_out() -> None:
+    program = SUMMED.format("number", "") + " .decl e(x: number, y: number) .decl w(x: number) .decl z(x: number)"
+    program += " w(X) :- e(X, _). z(X) :- e(_, X)."
+    answer = database(program).realize({"w": [(1,)], "z": [(2,)]})
+    assert {"+e(1, 2)"} in shown(answer)
+    assert answer.status == "all"
+
+
+def test_a_change_beyond_a_limit_of_the_engine_is_left_out() -> None:
+    db = upshot.connect(max_rounds=50)
+    db.define(".decl a(x: number) .decl b(x: number) .decl n(x: number) .decl v(x: number)")
+    db.define("n(X) :- a(X). n(X + 1) :- n(X), X < 1000. v(X) :- a(X). v(X) :- b(X).")
+    answer = db.realize({"v": [(1,)]})
+    assert shown(answer) == [{"+b(1)"}]
+    assert answer.status == "bounds reached"
+    assert "`n` was still growing after 50 rounds" in answer.reason
+
+
+def test_the_time_that_is_given_still_ends_a_search() -> None:
+    answer = database(VIEW).realize({"v": [(1,)]}, bounds=upshot.Bounds(seconds=0))
+    assert list(answer) == []
+    assert answer.reason == "none found within 0 seconds"

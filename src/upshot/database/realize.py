@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from upshot.core.diagnostic import did_you_mean
-from upshot.core.errors import ConstraintError, DataError, RuleError, UsageError
+from upshot.core.errors import ConstraintError, DataError, LimitError, RuleError, UsageError
 from upshot.database.constraints import fact
 from upshot.database.expectations import NOT_AS_EXPECTED, require
 from upshot.database.realization import Realization
@@ -188,7 +188,9 @@ class Realizations(Iterator[Realization]):
         state = self._state
         try:
             effects = what_if(state, insert, delete, lambda deltas: require(state, deltas, self._request))
-        except (DataError, RuleError) as error:
+        except (DataError, RuleError, LimitError) as error:
+            if error.code == "timeout":
+                raise
             # Whatever stops a change, or its rules, would stop the transaction that makes it.
             self._unproven.append(error.message)
             return None
@@ -243,7 +245,9 @@ class Realizations(Iterator[Realization]):
                 keys = " or ".join(f"({', '.join(schema.columns[place].name for place in key)})" for key in schema.keys)
                 return f"rows that are needed beside `{shown}` share its key {keys}"
             there = (name, row) in self._request.insert
-            return f"nothing brings `{shown}` about" if there else f"`{shown}` stands in the way, and cannot be changed"
+            if not there:
+                return f"`{shown}` stands in the way, and cannot be changed"
+            return ": ".join((f"nothing brings `{shown}` about", *list(self._search.limits.excluded)[:1]))
         return "what is asked for contradicts itself"
 
 

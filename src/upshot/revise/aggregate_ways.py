@@ -9,26 +9,30 @@ is decided about the rows of its group is so already; what lies lowest always ca
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from upshot.check.variables import variables
+from upshot.revise.amounts import Amounts
 from upshot.revise.branch import Branch, OpenInstance
 from upshot.revise.built_ins import Binding, determined
 from upshot.revise.folds import COUNT, Fold, Groups, group_key
 from upshot.revise.group_steps import Steps, steps
-from upshot.revise.new_rows import NewRows, Wanted
+from upshot.revise.new_rows import NewRows, Wanted, ends_of, most_of
 from upshot.revise.open_instances import folded_atoms, group_of
 from upshot.revise.request import DELETE, Key, Row
-from upshot.revise.rules import ground
+from upshot.revise.rules import Column, RuleParts, ground
 from upshot.revise.spans import ANY, Spans, closed, common, is_among, point, without
 from upshot.revise.term_values import UNKNOWN, value_of
 from upshot.revise.tolerance import wished
 from upshot.revise.ways import Alternatives, Ways
-from upshot.syntax.ast import Variable
+from upshot.syntax.ast import Atom, Variable
 
 Group = tuple[str, Row]
 """A view of aggregates and a group of it."""
+
+TOTALS = ("sum", "mean")
 
 Unmet = tuple[Key, list[Alternatives] | None]
 """What is not as it should be, and the ways on; None while something below it has to be seen to first."""
@@ -71,12 +75,21 @@ class AggregateWays:
     ways: Ways
     given: Collection[Key] = ()
     """The rows that were asked for by name."""
+    constraints: Collection[str] = ()
     _groups: Groups = field(init=False)
     _new: NewRows = field(init=False)
+    _amounts: Amounts = field(init=False)
 
     def __post_init__(self) -> None:
         self._groups = Groups(self.ways.rules.program.schemas)
         self._new = NewRows(self.ways)
+        self._amounts = Amounts(self.ways.rules, self.constraints)
+        self.ways.completing = self._completing
+
+    @property
+    def endless(self) -> AbstractSet[Column]:
+        """The columns whose values make up totals in endlessly many ways, of which some were tried."""
+        return self._new.endless
 
     def unmet(self, branch: Branch) -> Iterator[Unmet]:
         """What the staged state of the branch leaves unmet of aggregates, each when it is asked for."""
@@ -88,7 +101,8 @@ class AggregateWays:
             fold = folds[view]
             value = self._groups.value(self.ways.world, fold, group)
             if not wish.is_met(value):
-                yield group_key(fold, group, value), self._changes(branch, fold, group, value, wish)
+                about = group_key(fold, group, min(wish.exact, default=value))
+                yield about, self._changes(branch, fold, group, value, wish)
             elif wish.must_be and (view, group) not in branch.brought and self._has_new_rows(branch, fold):
                 # They came for another reason: others would make up a value that is wished as well.
                 self._new.note_endless(fold)
@@ -146,10 +160,14 @@ class AggregateWays:
         if not kept <= {*rows} or gone & {*rows} or self._awaits(branch, fold, group):
             return None
         allowed = closed(wish.allowed, fold.type)
-        if not allowed and wish.must_be:
+        possible = closed(common(allowed, self._amounts.totals(fold)), fold.type)
+        if wish.must_be and (not possible or self._amounts.are_apart(fold, possible)):
+            if allowed:
+                self.ways.limits.excluded[self._amounts.bounds(fold)] = None
             return []
-        todo = steps(fold, rows, value, allowed, absent=not wish.must_be)
-        about = group_key(fold, group, value)
+        allowed = possible
+        todo = self._amounts.within(fold, allowed, steps(fold, rows, value, allowed, absent=not wish.must_be))
+        about = group_key(fold, group, min(wish.exact, default=value))
         branch = replace(branch, depth=wish.depth)
         found = list(self._leaving(branch, about, fold, todo, kept))
         if todo.new:
@@ -157,8 +175,47 @@ class AggregateWays:
             is_first = (fold.view, group) not in branch.brought
             if there is not None:
                 there = replace(there, brought=there.brought | {(fold.view, group)})
-                found += self._new.alternatives(there, about, Wanted(fold, group, frozenset(rows), todo, is_first))
+                most = most_of(todo, self._amounts.of_new_rows(fold)) if is_first and fold.function in TOTALS else None
+                wanted = Wanted(fold, group, frozenset(rows), todo, is_first, most)
+                found += self._new.alternatives(there, about, wanted)
         return found
+
+    def _completing(self, branch: Branch, rule: RuleParts, binding: Binding, name: str) -> Iterator[Any]:
+        """What a variable of a literal of a rule has to be for totals of the same rows, in the rule, to come to what it
+        asks for; and the bounds that the rule sets to the variable, with which other rows make up the rest."""
+        folds = self.ways.rules.folds
+        for atom in rule.positive:
+            fold = folds.get(atom.relation)
+            if fold is None or fold.function not in TOTALS or (group := group_of(atom, binding)) is None:
+                continue
+            if not any(self._is_folded(each, name, fold, group, binding) for each in rule.positive):
+                continue
+            term, type = atom.args[-1], rule.types[name].required()
+            known = value_of(term, binding, rule.types)
+            asked = (point(known),) if known is not UNKNOWN else ANY
+            if isinstance(term, Variable) and known is UNKNOWN:
+                asked = wished(term.name, rule.built_ins, binding, rule.types)
+            self.ways.world.stage(branch.insert, branch.delete)
+            rows = self._groups.rows(self.ways.world, fold, group)
+            value = self._groups.value(self.ways.world, fold, group)
+            todo = steps(fold, rows, value, closed(asked, fold.type), absent=False)
+            yield from ends_of(todo, type)
+            own = wished(name, rule.built_ins, binding, rule.types)
+            yield from ends_of(Steps(new=ANY, decisive=closed(own, type)), type)
+
+    def _is_folded(self, atom: Atom, name: str, fold: Fold, group: Row, binding: Binding) -> bool:
+        """Whether a row that the literal stands for would be one of the group, with the variable as what it adds."""
+        rules = self.ways.rules
+        for rule in rules.by_view.get(fold.below, [rules.identities[fold.below]]):
+            given = rule.binding(group)
+            for each in rule.positive if given is not None else ():
+                if each.relation == atom.relation and fold.target is not None:
+                    pairs = [*zip(each.args, atom.args, strict=True)]
+                    ours = {term for folded, term in pairs if folded == rule.clause.head.args[fold.target]}
+                    values = [(value_of(a, given or {}, rule.types), value_of(b, binding, {})) for a, b in pairs]
+                    if Variable(name) in ours and all(a in (b, UNKNOWN) or b is UNKNOWN for a, b in values):
+                        return True
+        return False
 
     def _awaits(self, branch: Branch, fold: Fold, group: Row) -> bool:
         """Whether a row that is not known yet is to come to the group."""

@@ -38,6 +38,7 @@ class Disjunctions:
 
     _proofs: dict[Rows, dict[Proof, None]] = field(default_factory=dict)
     _learned: list[tuple[int, Key]] = field(default_factory=list)
+    _of_aggregates: list[tuple[int, Key]] = field(default_factory=list)
     _bits: dict[Key, int] = field(default_factory=dict)
     """By row, the bit of the leaf that it is there; the next one is that of the leaf that it is not."""
     _leaves: list[Leaf] = field(default_factory=list)
@@ -46,22 +47,29 @@ class Disjunctions:
         """The derivations that are known of rows."""
         yield from self._proofs.get(rows, ())
 
-    def learn(self, rows: Rows, proof: Proof, *, always: bool) -> None:
-        """Notes a derivation of rows that must not be there, in any branch (`always`) or in those that say so."""
-        if len(self._learned) >= MOST:
+    def learn(self, rows: Rows, proof: Proof, *, always: bool, of_aggregates: bool = False) -> None:
+        """Notes a derivation of rows that must not be there, in any branch (`always`) or in those that say so. Those
+        with aggregates among their leaves are kept apart: what becomes of them is better known from all their values
+        that would do."""
+        learned = self._of_aggregates if of_aggregates else self._learned
+        if len(learned) >= MOST:
             return
-        leaves = {*proof.leaves} if always else {*proof.leaves, Leaf(rows[0], there=False)}
-        self._proofs.setdefault(rows, {})[proof] = None
-        self._learned.append((sum(map(self._bit, leaves)), rows[0]))
+        leaves = {Leaf(each.key, each.there) for each in proof.leaves}
+        if not always:
+            leaves.add(Leaf(rows[0], there=False))
+        if not of_aggregates:
+            self._proofs.setdefault(rows, {})[proof] = None
+        learned.append((sum(map(self._bit, leaves)), rows[0]))
 
-    def forced(self, branch: Branch) -> list[Forced]:
+    def forced(self, branch: Branch, *, of_aggregates: bool = False) -> list[Forced]:
         """What follows from what is decided on."""
-        if not self._learned:
+        learned = [*self._learned, *self._of_aggregates] if of_aggregates else self._learned
+        if not learned:
             return []
         decided, otherwise = self._decided(branch)
         found: dict[int, tuple[Key, int]] = {}
         check_time()
-        for leaves, about in self._learned:
+        for leaves, about in learned:
             if not leaves & otherwise:
                 left = leaves & ~decided
                 if not left:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 from upshot.check.variables import variables
@@ -21,7 +21,7 @@ from upshot.revise.matches import Places
 from upshot.revise.open_instances import waiting
 from upshot.revise.placeholders import Placeholder, regions, witnesses
 from upshot.revise.request import INSERT, Key, Row
-from upshot.revise.rules import RuleParts, columns_of, ground
+from upshot.revise.rules import Column, RuleParts, columns_of, ground
 from upshot.revise.spans import Span, common, is_among, point, words
 from upshot.revise.ways import Alternatives, Ways
 from upshot.syntax.ast import Variable
@@ -40,6 +40,8 @@ class Wanted:
     rows: frozenset[Row]
     steps: Steps
     is_first: bool
+    most: Any = None
+    """What a row adds if none may add enough: as much as it may."""
 
     def fits(self, row: Row) -> bool:
         if row in self.rows:
@@ -53,6 +55,8 @@ class NewRows:
     """Continues branches by bringing rows to groups."""
 
     ways: Ways
+    endless: set[Column] = field(default_factory=set)
+    """The columns of which it was said that not all values were tried."""
 
     def alternatives(self, branch: Branch, about: Key, wanted: Wanted) -> Iterator[Alternatives]:
         """The ways to one more row; those of which most holds already come first."""
@@ -96,6 +100,8 @@ class NewRows:
         key = ground(head, binding)
         if not wanted.fits(key[1]) or key in branch.false:
             return None
+        if wanted.most is not None and wanted.fold.folded(key[1]) == wanted.most:
+            branch = replace(branch, brought=branch.brought - {(wanted.fold.view, wanted.group)})
         if self.ways.rules.is_base(head.relation):
             return self.ways.decided(branch, [key], [])
         made = self.ways.decided(branch, [key], [])
@@ -114,12 +120,14 @@ class NewRows:
             yield from self.ways.filled(branch, rule, binding)
             return
         assert isinstance(term, Variable)
-        self.note_endless(fold)
+        left = [each.low for each in wanted.steps.new if each.low is not None and each.low == each.high]
+        if len(left) < len(wanted.steps.new):
+            self.note_endless(fold)
         name, type = term.name, rule.types[term.name].required()
         taken = {each.witness for each in branch.placeholders}
         works_out = fold.function in ("min", "max") or (wanted.is_first and not self._rests_on_new(branch, wanted))
-        ends = _ends(wanted.steps, type) if works_out else ()
-        tried: dict[Any, None] = dict.fromkeys(each for each in ends if each not in taken)
+        ends = chain(ends_of(wanted.steps, type), () if wanted.most is None else (wanted.most,)) if works_out else ()
+        tried: dict[Any, None] = dict.fromkeys(each for each in (*ends, *left) if each not in taken)
         is_column = any(columns_of(name, rule))
         if is_column:
             if works_out:
@@ -173,24 +181,24 @@ class NewRows:
 
     def _rests_on_new(self, branch: Branch, wanted: Wanted) -> bool:
         """Whether the fold may have new values in it already: what it lacks would say nothing."""
-        new, below, target = {each.witness for each in branch.placeholders}, wanted.fold.below, wanted.fold.target
-        if not new:
-            return False
-        if self.ways.rules.is_base(below) and target is not None:
-            return any(row[target] in new for row in wanted.rows)
-        under = self.ways.rules.below(below)
-        return any(value in new for relation, row in branch.insert if relation in under for value in row)
+        new, columns = {each.witness for each in branch.placeholders}, self._folded_columns(wanted.fold)
+        return any(row[place] in new for name, row in branch.insert for relation, place in columns if relation == name)
+
+    def _folded_columns(self, fold: Fold) -> set[Column]:
+        """The base columns whose values are folded, or are what is folded is computed from."""
+        rules, found = self.ways.rules, set[Column]()
+        for rule in rules.by_view.get(fold.below, [rules.identities[fold.below]]):
+            term = rule.clause.head.args[fold.target or 0]
+            parts = _computed(term.name, rule) if isinstance(term, Variable) and fold.target is not None else ()
+            found.update(each for part in parts for column in columns_of(part, rule) for each in rules.sources(column))
+        return found
 
     def note_endless(self, fold: Fold) -> None:
         """Says of a sum or a mean of columns that endlessly many values can make it up, of which some were tried."""
         if fold.function not in ("sum", "mean") or fold.target is None:
             return
-        schemas, rules = self.ways.rules.program.schemas, self.ways.rules
-        found = set[tuple[str, int]]()
-        for rule in rules.by_view.get(fold.below, [rules.identities[fold.below]]):
-            term = rule.clause.head.args[fold.target]
-            parts = _computed(term.name, rule) if isinstance(term, Variable) else ()
-            found.update(each for part in parts for column in columns_of(part, rule) for each in rules.sources(column))
+        schemas, found = self.ways.rules.program.schemas, self._folded_columns(fold)
+        self.endless |= found
         names = ", ".join(f"`{relation}.{schemas[relation].columns[at].name}`" for relation, at in sorted(found))
         of = f"the values of {names}" if names else "the values"
         self.ways.limits.note(f"{of} that were tried: a {fold.function} can be made up of any others")
@@ -223,7 +231,16 @@ def _computed(name: str, rule: RuleParts) -> set[str]:
     return found
 
 
-def _ends(steps: Steps, type: Type) -> Iterator[Any]:
+def most_of(steps: Steps, admitted: Span) -> Any:
+    """The bound of what a new row may add that is nearest to what would be enough, if nothing within it is."""
+    if not steps.decisive or common(steps.decisive, (admitted,)):
+        return None
+    bounds = (admitted.low, admitted.low_open), (admitted.high, admitted.high_open)
+    return next((value for value, is_open in bounds if value is not None and not is_open
+                 and is_among(value, steps.new)), None)  # fmt: skip
+
+
+def ends_of(steps: Steps, type: Type) -> Iterator[Any]:
     """The bounds of what makes one row enough, which belong to it and are values of the type."""
     for span in steps.decisive:
         for value, is_open in ((span.low, span.low_open), (span.high, span.high_open)):

@@ -95,6 +95,11 @@ class OfferedValues:
         """Whether anything was noted that is not offered yet."""
         return bool(self._late or self._connected)
 
+    @property
+    def news(self) -> Columns:
+        """The columns that it was noted of."""
+        return frozenset(column for column, _ in self._late).union(*self._connected)
+
     def take_in(self) -> bool:
         """Whether anything was noted; from now on it is offered."""
         is_new = self.has_news

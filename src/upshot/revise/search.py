@@ -32,6 +32,7 @@ from upshot.engine.time_limit import check_time, time_limit
 from upshot.reasons.why import reasons_in
 from upshot.revise.aggregate_ways import AggregateWays
 from upshot.revise.branch import Avoided, Branch, Update
+from upshot.revise.contradictions import contradiction
 from upshot.revise.disjunctions import Disjunctions, Forced, Rows
 from upshot.revise.likeness import TooAlikeError, contains_update
 from upshot.revise.lower_bound import LowerBound, Priority
@@ -89,7 +90,7 @@ class Search:
 
     def __post_init__(self) -> None:
         self._ways = Ways(self.world, self.rules, self.preferences, self.bounds, self.within, counts=self.counts)
-        self._aggregates = AggregateWays(self._ways, self.request.insert)
+        self._aggregates = AggregateWays(self._ways, self.request.insert, self.constraints)
         self._bound = LowerBound(self.world, self.rules, self.preferences, self._disjunctions)
         self._ways.offered.bring(self.request.insert | self.request.delete)
         self._start = self._ways.decided(Branch(), sorted(self.request.insert, key=repr), self.request.delete)
@@ -115,6 +116,7 @@ class Search:
                     found = self._step()
                     if not self._heap:
                         self._begin_again()
+                        self._forget_bounds()
                     if found is not None or time.monotonic() - begun > min(slice, left):
                         return found
             return None
@@ -129,6 +131,17 @@ class Search:
             if self._spent > self.bounds.seconds and self._heap:
                 self._end(counted(self.bounds.seconds, "second"))
 
+    def _forget_bounds(self) -> None:
+        """Where the search has come to its end with nothing, it does not matter what it left out if the request
+        contradicts itself."""
+        if self._heap or self._start is None or self.found or not self.limits.reached:
+            return
+        free = Ways(self.world, self.rules, self.preferences, replace(self.bounds, size=None))
+        about = contradiction(free, self._start, self._disjunctions, self.constraints)
+        if about is not None:
+            self.limits.reached.clear()
+            self._note_end(about)
+
     def _end(self, bound: str) -> None:
         """Ends the search at a bound."""
         self.limits.note(bound)
@@ -137,15 +150,17 @@ class Search:
 
     @property
     def _most_passes(self) -> int:
-        """One if sums can be made up of whatever values are offered: then every pass would bring more of them."""
-        return 1 if any(each.function in ("sum", "mean") for each in self.rules.folds.values()) else MOST_PASSES
+        """One if sums were made up of whatever values were offered: then every pass would bring more of them."""
+        return 1 if self._aggregates.endless else MOST_PASSES
 
     def _begin_again(self) -> None:
         """Starts anew if branches have brought values that variables should have been offered before."""
+        news = self._ways.offered.news
         if self._start is None or not self._ways.take_in_values():
             return
-        if self._passes == self._most_passes:
-            self.limits.note("the values that were tried")
+        if self._passes >= self._most_passes:
+            if not news <= self._aggregates.endless:
+                self.limits.note("the values that were tried")
             return
         self._passes += 1
         self._heap.clear()
@@ -160,7 +175,9 @@ class Search:
             if isinstance(item, Branch):
                 return self._examined(item, floor)
             self._continued(item, floor)
-        except DataError as error:
+        except (DataError, LimitError) as error:
+            if error.code == "timeout":
+                raise
             self.limits.note(f"changes whose consequences can be computed: {error.message}")
             self.world.undo()
         return None
@@ -369,9 +386,9 @@ class Search:
             proof = next((each for each in self._disjunctions.about(rows) if self._is_so(each)), None)
             if proof is None:
                 proof = self._proof(rows, branch)
-                if not any(leaf.key[0] in self.rules.folds for leaf in proof.leaves):
-                    always = len(rows) > 1 or rows[0] not in branch.false
-                    self._disjunctions.learn(rows, proof, always=always)
+                of_aggregates = any(leaf.key[0] in self.rules.folds for leaf in proof.leaves)
+                always = len(rows) > 1 or rows[0] not in branch.false
+                self._disjunctions.learn(rows, proof, always=always, of_aggregates=of_aggregates)
             self._ways.offered.note_meeting(branch, (leaf.key for leaf in proof.leaves))
             found.append((rows[0], proof))
             ready += not is_to_change(proof, branch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import chain, combinations
@@ -40,6 +40,8 @@ class Limits:
 
     reached: dict[str, None] = field(default_factory=dict)
     frozen: dict[str, None] = field(default_factory=dict)
+    excluded: dict[str, None] = field(default_factory=dict)
+    """Why no rows at all would do for an aggregate."""
 
     def note(self, words: str) -> None:
         self.reached[words] = None
@@ -70,6 +72,8 @@ class Ways:
     """The only base rows that may be changed, if not all may."""
     limits: Limits = field(default_factory=Limits)
     counts: dict[str, int] = field(default_factory=dict)
+    completing: Callable[[Branch, RuleParts, Binding, str], Iterable[Any]] = lambda *_: ()
+    """Values for a variable of a rule with which aggregates in it come to what they are to come to."""
     matches: Matches = field(init=False)
     offered: OfferedValues = field(init=False)
     ground_rules: GroundRules = field(init=False)
@@ -431,7 +435,8 @@ class Ways:
                 seen.add(value)
                 yield value
         named = (value for column in columns_of(name, rule) for value in self.rules.constants(column))
-        for value in chain(named, self._listed(branch, columns, type)):
+        completing = self.completing(branch, rule, binding, name)
+        for value in chain(completing, named, self._listed(branch, columns, type)):
             if value not in seen:
                 seen.add(value)
                 yield value
