@@ -353,6 +353,7 @@ def test_what_if_runs_the_rules_and_commits_nothing() -> None:
         answer = db.what_if(insert={"fact": [(1,)]})
         assert answer["both"].inserted == [(1,)]
         assert [firing.rule for firing in answer.firings] == ["copy"]
+        assert repr(answer).endswith("; would fire: copy 1>")
         assert db.rows("fact") == []
 
 

@@ -108,6 +108,7 @@ def test_what_if_reports_violations_instead_of_raising(stock: upshot.Database) -
     answer = stock.what_if(insert={"quantity": [("a", 2), ("b", -1)]})
     assert sorted(answer.violations["quantity"]) == [("a", 1), ("a", 2)]
     assert answer.violations["oversold"] == [("b", -1)]
+    assert repr(answer).endswith("; would violate: quantity 2, oversold 1>")
     assert stock.rows("quantity") == {("a", 1)}
 
 

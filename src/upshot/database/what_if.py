@@ -40,6 +40,12 @@ class WhatIf(ChangeSet):
         self.stats = stats
         self.firings = firings
 
+    def __repr__(self) -> str:
+        violated = ", ".join(f"{name} {len(rows)}" for name, rows in self.violations.items())
+        fired = ", ".join(f"{each.rule} {len(each.rows)}" for each in self.firings)
+        more = f"; would violate: {violated}" * bool(violated) + f"; would fire: {fired}" * bool(fired)
+        return f"{super().__repr__()[:-1]}{more}>"
+
 
 def what_if(state: State, insert: Given, delete: Given, examine: Callable[[Deltas], None] | None = None) -> WhatIf:
     """The consequences of these insertions and deletions; the database stays as it is. `examine` is called while they

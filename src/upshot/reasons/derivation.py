@@ -161,7 +161,7 @@ class Derivation:
 
     def svg(self) -> str:
         """The tree as an SVG document."""
-        return picture(self, _card, lambda node: node.premises)
+        return picture(self, card, lambda node: node.premises)
 
 
 _SIGNS = {"came": "+ ", "went": "- "}
@@ -171,7 +171,8 @@ def _line(node: Derivation) -> Line:
     return Line(_SIGNS.get(node.change, "") + node.statement, node.note)
 
 
-def _card(node: Derivation) -> Card:
+def card(node: Derivation) -> Card:
+    """The node as a box of a picture."""
     kinds = {RULE: "view", BASE: "base", ABSENT: "constraint"}
     return Card(_line(node).statement, node.note, kinds.get(node.kind, "rule"), negated=node.kind == ABSENT)
 

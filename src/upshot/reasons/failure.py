@@ -8,7 +8,7 @@ from typing import Any
 
 from upshot.core.counted import counted
 from upshot.core.json_values import to_json
-from upshot.reasons.derivation import Derivation, RuleText
+from upshot.reasons.derivation import Derivation, RuleText, card
 from upshot.reasons.nested_json import written
 from upshot.reasons.picture import Card, picture
 from upshot.reasons.text_tree import Line, text_tree
@@ -96,7 +96,7 @@ def _line(node: Failure | Derivation) -> Line:
 
 def _card(node: Failure | Derivation) -> Card:
     if isinstance(node, Derivation):
-        return Card(node.statement, node.note, "view" if node.premises else "base")
+        return card(node)
     kinds = {ROW: "constraint", ATTEMPT: "rule", HOLDS: "view", OPEN: "base", FIXES: "rule", FIX: "base"}
     line = _line(node)
     return Card(line.statement, line.note, kinds.get(node.kind, "constraint"), negated=node.kind == BLOCKED)
