@@ -61,7 +61,10 @@ def test_every_short_form_rejects_with_the_whole_row(db: upshot.Database) -> Non
 def test_what_null_leaves_undecided_passes(db: upshot.Database) -> None:
     db.define(STOCK)
     insert(db, "quantity", [("nail", 1)])
-    insert(db, "order", [(None, 5, None, "a"), (None, 5, None, "b"), ("nail", 5, None, None), ("nail", 5, None, "a")])
+    undecided = [(None, 5, None, "a"), (None, 5, None, "b"), ("nail", 5, None, None), ("nail", 5, None, "a")]
+    insert(db, "order", undecided)
+    assert set(db.rows("order")) == set(undecided)
+    assert all(not len(db.rows(name)) for name in db.policies)
 
 
 def _foreign(order: set[Row], quantity: set[Row]) -> set[Row]:

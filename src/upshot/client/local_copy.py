@@ -6,7 +6,6 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 
 from upshot.client.change_feed import ChangeFeed
 from upshot.client.events import Change, Progress, Snapshot
@@ -156,8 +155,11 @@ class Copy:
             raise
         finally:
             if self._saved is not None:
-                with suppress(Error):
+                try:
                     self._saved.close()
+                except Error as error:
+                    # All that was told is in it already.
+                    log.warning("the file of the copy of `%s` could not be closed: %s", self.view, error.message)
             with self._changed:
                 self._failure, self._ended = failure, True
                 for each in self._feeds:

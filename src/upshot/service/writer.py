@@ -80,6 +80,7 @@ class Errand:
             self._tell(found, None)
 
     def _tell(self, found: Any, error: Exception | None) -> None:
+        # A loop that was closed has nobody left who waits.
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(_settled, self.outcome, found, error)
 
