@@ -22,6 +22,11 @@ def busy_jobs(spark: Any) -> set[int]:
     return found
 
 
+def newest_job(spark: Any) -> int:
+    """The number of the last job so far, of those that belong to no group; they are numbered as they begin."""
+    return max(spark.sparkContext.statusTracker().getJobIdsForGroup(None), default=-1)
+
+
 class Retried(logging.Handler):
     """Hears of every attempt that failed and is made again: in the engine, in a batch, at a sink."""
 

@@ -13,7 +13,7 @@ import pytest
 
 import upshot
 from tests.cluster.cluster import Cluster
-from tests.cluster.strikes import busy_jobs
+from tests.cluster.strikes import busy_jobs, newest_job
 
 pytestmark = pytest.mark.slow
 """A cluster is started, and parts of it are killed."""
@@ -64,17 +64,15 @@ class Retried(logging.Handler):
 def killing(spark: Any, kill: Callable[[], None], *, after: int) -> Iterator[None]:
     """Inside, `kill` is called while a task runs, from the job number `after` of the block on, until an attempt has
     failed of it: an executor that dies between two tasks is replaced without anybody noticing."""
-    ended, retried = threading.Event(), Retried()
+    ended, retried, before = threading.Event(), Retried(), newest_job(spark)
 
     def watch() -> None:
-        seen: set[int] = set()
         killed: set[int] = set()
         while not ended.is_set() and not retried.heard.is_set():
-            busy = busy_jobs(spark)
-            seen |= busy
-            if busy - killed and len(seen) >= after:
+            due = {job for job in busy_jobs(spark) if job - before >= after}
+            if due - killed:
                 kill()
-                killed |= busy
+                killed |= due
             time.sleep(0.005)
 
     watcher = threading.Thread(target=watch)

@@ -14,6 +14,7 @@ from upshot.core.schema import Schema
 from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
 from upshot.engine.spark.exact_sums import float_sums, whole_means
 from upshot.engine.spark.failures import marked, place
+from upshot.engine.spark.one_task import in_one_part
 from upshot.engine.spark.spark_types import DECIMAL_DIGITS, column_names, literal, spark_type
 from upshot.rewrite.shapes import conjunction
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Variable
@@ -26,7 +27,7 @@ def groups(rows: DataFrame, width: int) -> DataFrame:
     """The groups that the rows belong to, each once; the group of no columns is a row of one true column."""
     if width == 0:
         return rows.select(F.lit(True).alias("c0")).limit(1)
-    return rows.select(*column_names(width)).distinct()
+    return in_one_part(rows).select(*column_names(width)).distinct()
 
 
 def group_values(clause: Clause, schemas: Mapping[str, Schema], rows: DataFrame) -> DataFrame:
@@ -60,7 +61,7 @@ def group_values(clause: Clause, schemas: Mapping[str, Schema], rows: DataFrame)
 
 
 def _grouped(rows: DataFrame, names: list[str], *folds: Column) -> DataFrame:
-    return rows.groupBy(*names).agg(F.count(F.lit(1)).alias("rows"), *folds)
+    return in_one_part(rows).groupBy(*names).agg(F.count(F.lit(1)).alias("rows"), *folds)
 
 
 @dataclass(frozen=True, slots=True)

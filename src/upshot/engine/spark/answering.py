@@ -10,6 +10,7 @@ from upshot.core.schema import Schema
 from upshot.engine.spark.asks import Answers, Steps
 from upshot.engine.spark.given import Given
 from upshot.engine.spark.installed import Installed
+from upshot.engine.spark.one_task import one_task
 from upshot.engine.spark.pieces import Piece
 from upshot.engine.spark.queries import Query
 
@@ -37,7 +38,9 @@ def answered(
         return query.answer(schema, tuple(clauses), helpers)
 
     def run(numbers: Sequence[int]) -> dict[int, Piece]:
-        found = sending(lambda: answers.run_all([steps(number) for number in numbers]))
+        given_rows = sum(rows.count for number in numbers for _, rows in pieces[number].values())
+        with one_task(installed.tables.values(), given_rows):
+            found = sending(lambda: answers.run_all([steps(number) for number in numbers]))
         return dict(zip(numbers, found, strict=True))
 
     # A worker that keeps what views on demand rest on is asked one question after the other.

@@ -11,6 +11,7 @@ from upshot.engine.spark.asks import Answers, Steps
 from upshot.engine.spark.backward_forward import BackwardForwardPropagation
 from upshot.engine.spark.component import Propagation
 from upshot.engine.spark.on_demand import OnDemandTask
+from upshot.engine.spark.one_task import one_task
 from upshot.engine.spark.pieces import LocalPiece
 from upshot.engine.spark.production import ProductionPropagation
 from upshot.engine.spark.recursion import Recursion
@@ -65,10 +66,11 @@ class Attempt:
             tasks.append(Task(_ON_DEMAND, self._on_demand.begin, frozenset(named)))
         here = all(isinstance(s.rows, LocalPiece) for statements in staged.values() for s in statements)
         self._answers.compile(not here or not all(table.committed.is_local for table in self._tables.values()))
-        run_together(tasks, self._answers, self._took_part)
-        # Written now, so that what is lost meanwhile is found in an attempt, and accepting cannot fail.
-        compact = [Task(name, t.compact) for name, t in self._tables.items() if t.pending is not None]
-        run_together(compact, self._answers, self._took_part)
+        with one_task(self._tables.values(), sum(s.rows.count for statements in staged.values() for s in statements)):
+            run_together(tasks, self._answers, self._took_part)
+            # Written now, so that what is lost meanwhile is found in an attempt, and accepting cannot fail.
+            compact = [Task(name, t.compact) for name, t in self._tables.items() if t.pending is not None]
+            run_together(compact, self._answers, self._took_part)
         return self._summed(staged)
 
     def _settle(self, table: Table, statements: Sequence[Statement]) -> Steps[None]:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from upshot.core.rows import Row
 from upshot.core.types import Type
+from upshot.engine.spark.one_task import reads_files
 from upshot.engine.spark.pieces import FilePiece, LocalPiece, MixedPiece, Piece, Types, nothing, united
 from upshot.engine.spark.set_frames import within, without
 from upshot.engine.spark.spark_types import column_names
@@ -116,6 +117,8 @@ class Contents:
 
     def frame(self, session: SparkSession, types: Sequence[Type] | None = None) -> DataFrame:
         """All rows; `types`: only the first columns, so many."""
+        if not self.is_local:
+            reads_files()
         if self._frame is None or self._frame[0] is not session:
             self._frame = session, self._whole(session)
         frame = self._frame[1]
@@ -134,6 +137,7 @@ class Contents:
     def stored(self, session: SparkSession) -> DataFrame:
         """The rows in files, before what came and went in the driver."""
         assert not self.is_local
+        reads_files()
         if self._stored is not None and self._stored[0] is session:
             return self._stored[1]
         frames = []

@@ -13,6 +13,7 @@ from upshot.core.types import NUMBER
 from upshot.engine.spark.asks import BRANCHES, Ask, Steps
 from upshot.engine.spark.contents import Contents
 from upshot.engine.spark.differences import settle_whole
+from upshot.engine.spark.one_task import in_one_part
 from upshot.engine.spark.pieces import LocalPiece, Piece, united
 from upshot.engine.spark.set_frames import within
 from upshot.engine.spark.spark_types import column_names
@@ -91,7 +92,7 @@ class _Counting:
 
     def _added(self, frame: DataFrame) -> DataFrame:
         total = F.sum(self._number).alias(self._number)
-        return frame.groupBy(*self._names).agg(total).filter(F.col(self._number) != 0)
+        return in_one_part(frame).groupBy(*self._names).agg(total).filter(F.col(self._number) != 0)
 
     # ---- in the driver -----------------------------------------------------------------------------------------
 

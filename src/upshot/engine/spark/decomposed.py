@@ -15,9 +15,10 @@ from upshot.core.schema import Column, Schema
 from upshot.core.span import Span
 from upshot.core.types import Type
 from upshot.engine.limits import Limits, in_bytes
-from upshot.engine.spark.asks import Ask, Steps
+from upshot.engine.spark.asks import BRANCHES, Ask, Steps
 from upshot.engine.spark.failures import place
-from upshot.engine.spark.part_work import add_counters
+from upshot.engine.spark.one_task import in_one_part
+from upshot.engine.spark.part_work import add_counters, received_by
 from upshot.engine.spark.pieces import SMALL, LocalPiece, Piece, nothing, united
 from upshot.engine.spark.rule_frames import heads
 from upshot.engine.spark.scratch import Scratch
@@ -42,6 +43,12 @@ from upshot.plan.weakened import reads_any, weakened
 FEW = 200
 """So few rows going in are expected to come out as few that the driver can take them."""
 
+A_PART = 1 << 14
+"""So many rows are worth a part of their own."""
+
+ONE_JOB = 1 << 20
+"""With so many rows expected in the parts, what is touched is found in the job that goes on with it."""
+
 _PIVOT = "touched pivots"
 """What the heads that are looked for are called; no relation is called so."""
 
@@ -64,6 +71,10 @@ class Decomposed:
         self._session, self._scratch, self._small, self._most_shared = session, scratch, small, most_shared
         self._outgrown = False
         """Whether a part was more than a worker may hold."""
+        self._received: float | None = None
+        """Rows that parts were given for each row that drove the change before."""
+        self._given = 0
+        """Rows that the parts of the last job were given."""
         self._parts = max(1, int(session.conf.get("spark.sql.shuffle.partitions") or 2))
         self._sharing = Sharing(scratch)
         places = {span: place(span) for span in _spans(found.program)}
@@ -125,7 +136,8 @@ class Decomposed:
         members += [self._read(tables, name, State.NEW) for name in self.found.split]
         few = sum(tables[name].new.count for name in self.component.reads) <= FEW
         parts = 1 if few else 2 * self._parts
-        return (yield from self._run(task, members, parts, ViewWork(), here=self._is_local(tables)))
+        here = self._is_local(tables)
+        return (yield from self._run(task, members, parts, ViewWork(), here=here, branches=len(members)))
 
     def _is_local(self, tables: Mapping[str, Table]) -> bool:
         names = (*self.component.reads, *self.found.views)
@@ -141,25 +153,48 @@ class Decomposed:
         deletion, or in the new one. The views' new state is not known yet, but where it differs from the old one by
         a deletion the first kind of head has told already. A head too many does no harm.
         """
-        types = self._pivot_types()
-        frames = [self._touched(plan, rows, tables) for plan, rows in self._driven(tables)]
-        unchanged: dict[str, tuple[Piece, Piece]] = {
-            view: (nothing(tables[view].types), nothing(tables[view].types)) for view in self.found.views
-        }
-        if not frames:
-            return unchanged
-        (touched,) = yield [Ask(united(frames).distinct(), types, branches=len(frames))]
-        if not touched.count:
-            return unchanged
+        driven = self._driven(tables)
+        if not driven:
+            return self._unchanged(tables)
+        frames = [self._touched(plan, rows, tables) for plan, rows in driven]
+        here, driving = self._is_local(tables), sum(rows.count for _, rows in driven)
         task = self._change_task(tables)
-        members = self._members(task, tables, touched, types)
-        parts = max(1, min(self._parts, touched.count // FEW))
-        pieces = yield from self._run(task, members, parts, work, here=self._is_local(tables))
+        branches = len(task.given_names)
+        if self._in_one_job(task, driven, here=here):
+            branches *= len(frames)
+            touched = _Driving(united(frames), small=True, count=driving)
+            parts = 1 if here else min(self._parts, 1 + int(self._expected(driving)) // A_PART)
+        else:
+            found = in_one_part(united(frames)).distinct()
+            (piece,) = yield [Ask(found, self._pivot_types(), branches=len(frames))]
+            if not piece.count:
+                return self._unchanged(tables)
+            touched = _Driving(piece.frame(self._session), isinstance(piece, LocalPiece), piece.count)
+            parts = max(1, min(self._parts, piece.count // FEW))
+        members = self._members(task, tables, touched)
+        pieces = yield from self._run(task, members, parts, work, here=here, branches=branches)
+        self._received = self._given / driving
         self._outgrown = pieces is None
         if pieces is None:
             return None
         count = len(self.found.views)
         return {view: (pieces[i], pieces[i + count]) for i, view in enumerate(self.found.views)}
+
+    def _unchanged(self, tables: Mapping[str, Table]) -> dict[str, tuple[Piece, Piece]]:
+        return {view: (nothing(tables[view].types), nothing(tables[view].types)) for view in self.found.views}
+
+    def _in_one_job(self, task: ChangeTask, driven: Sequence[tuple[RulePlan, _Driving]], *, here: bool) -> bool:
+        """Whether what is touched need not be known before the parts are made: it is expected to be few, and the rules
+        that find it are, once for each relation that a part is given, few enough to plan in one job."""
+        if len(driven) * len(task.given_names) > BRANCHES or not all(rows.small for _, rows in driven):
+            return False
+        if self._received is None:
+            return here
+        return self._expected(sum(rows.count for _, rows in driven)) <= ONE_JOB
+
+    def _expected(self, driving: int) -> float:
+        """Rows that parts will be given, going by the change before."""
+        return (self._received or 0.0) * driving
 
     def _pivot_types(self) -> tuple[Type, ...]:
         """The types of the pivot: a column of it can be NULL if it can be so in some view."""
@@ -197,7 +232,8 @@ class Decomposed:
         if not driven:
             return None
         frames = [self._heads(plan, rows, tables) for plan, rows in driven]
-        return _Driving(united(frames), small=all(rows.small for _, rows in driven))
+        count = sum(rows.count for _, rows in driven)
+        return _Driving(united(frames), small=all(rows.small for _, rows in driven), count=count)
 
     def _touched(self, plan: RulePlan, rows: _Driving, tables: Mapping[str, Table]) -> DataFrame:
         """The pivots of the heads of a plan. The views' old state beside the new one of other relations may hold what
@@ -239,26 +275,25 @@ class Decomposed:
         """Where parts write what they make; whoever has an open change removes what a failed one leaves."""
         return tuple(self._scratch.folder() for _ in range(count))
 
-    def _members(
-        self, task: ChangeTask, tables: Mapping[str, Table], touched: Piece, types: Sequence[Type]
-    ) -> list[DataFrame]:
+    def _members(self, task: ChangeTask, tables: Mapping[str, Table], touched: _Driving) -> list[DataFrame]:
         """What the task is given: the rows that have one of the touched pivots."""
         views = {seed: view for view, seed in self.found.seeds.items()}
-        pivots, small = touched.frame(self._session), isinstance(touched, LocalPiece)
+        types = self._pivot_types()
         members = []
         states = [State.OLD] * len(task.names) + [State.NEW] * len(task.moved)
         for name, state in zip(task.given_names, states, strict=True):
             frame = self._exits(views[name], tables, state) if name in views else self._read(tables, name, state)
-            members.append(within(frame, pivots, types, self._plan.pivots[name], small=small))
+            members.append(within(frame, touched.frame, types, self._plan.pivots[name], small=touched.small))
         return members
 
     # ---- jobs ----------------------------------------------------------------------------------------------------
 
     def _run(
-        self, task: LoadTask | ChangeTask, members: Sequence[DataFrame], parts: int, work: ViewWork, *, here: bool
-    ) -> Steps[list[Piece] | None]:
+        self, task: LoadTask | ChangeTask, members: Sequence[DataFrame], parts: int, work: ViewWork, *, here: bool,
+        branches: int,
+    ) -> Steps[list[Piece] | None]:  # fmt: skip
         """The sets of rows that the task makes, over so many parts; None if one of them gave up. `here`: all that is
-        read is in the driver."""
+        read is in the driver; `branches`: rules that find what the task is given."""
         given = task.given
         frames = []
         for member, (frame, name) in enumerate(zip(members, task.given_names, strict=True)):
@@ -277,11 +312,12 @@ class Decomposed:
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return task(batches)
 
-        (listed,) = yield [Ask(whole.mapInArrow(run, spark_schema(LISTED)), LISTED, here=True, branches=len(frames))]
+        (listed,) = yield [Ask(whole.mapInArrow(run, spark_schema(LISTED)), LISTED, here=True, branches=branches)]
         assert isinstance(listed, LocalPiece)
         pieces = gathered(task.folders, task.made, listed.rows, self._small)
         if pieces is not None:
             add_counters(listed.rows, work)
+        self._given = received_by(listed.rows)
         return pieces
 
     # ---- frames --------------------------------------------------------------------------------------------------
@@ -309,14 +345,15 @@ class Decomposed:
 
 @dataclass(frozen=True, slots=True)
 class _Driving:
-    """The rows that drive a plan."""
+    """The rows that drive a plan; `count` is how many of them, or of those they come from, there are."""
 
     frame: DataFrame
     small: bool
+    count: int
 
 
 def _driving(piece: Piece, session: SparkSession) -> _Driving | None:
-    return _Driving(piece.frame(session), isinstance(piece, LocalPiece)) if piece.count else None
+    return _Driving(piece.frame(session), isinstance(piece, LocalPiece), piece.count) if piece.count else None
 
 
 def _change(tables: Mapping[str, Table], plan: RulePlan) -> Piece:

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from upshot.engine.spark.asks import BRANCHES, Ask, Steps
 from upshot.engine.spark.contents import Contents
+from upshot.engine.spark.one_task import in_one_part
 from upshot.engine.spark.pieces import LocalPiece, Piece, nothing, united
 from upshot.engine.spark.set_frames import within, without
 from upshot.engine.work import ViewWork
@@ -33,14 +34,14 @@ class Derivations:
         if self._present and not self._known.count:
             return []
         if self._large:
-            return [Ask(self._sifted(united(self._frames).distinct()), types, large=True)]
+            return [Ask(self._sifted(in_one_part(united(self._frames)).distinct()), types, large=True)]
         asks = []
         looks_up = not self._known.is_local
         room = BRANCHES // 2 if looks_up else BRANCHES
         for first in range(0, len(self._frames), room):
             some = self._frames[first : first + room]
             if not looks_up:
-                asks.append(Ask(united(some), types, repeats=True, branches=len(some)))
+                asks.append(Ask(in_one_part(united(some)), types, repeats=True, branches=len(some)))
             else:
                 derived = united(some).distinct()
                 asks.append(Ask(derived, types, branches=len(some)))

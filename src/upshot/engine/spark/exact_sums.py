@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from upshot.engine.spark.functor_udfs import arrow_function
+from upshot.engine.spark.one_task import in_one_part
 from upshot.engine.spark.spark_types import canonical_float
 
 _DIGITS = 53
@@ -33,7 +34,7 @@ def float_sums(rows: DataFrame, groups: list[str], value: Column, *, mean: bool)
     to the exact sum of the values, or to their mean; 0.0 where there is none."""
     taken_apart = arrow_function(take_apart, "exponent int, high long, low long")
     put_together = arrow_function(_means if mean else _sums, "double")
-    taken = rows.select(*groups, taken_apart(value).alias("part"))
+    taken = in_one_part(rows).select(*groups, taken_apart(value).alias("part"))
     per_exponent = taken.groupBy(*groups, F.col("part.exponent").alias("exponent")).agg(
         F.count(F.lit(1)).alias("count"),
         F.sum("part.high").alias("high"),

@@ -11,6 +11,9 @@ from upshot.engine.work import ViewWork
 COUNTER = -2
 """In place of a set of rows: the name and the value of a work counter."""
 
+RECEIVED = -3
+"""In place of a set of rows: how many rows the part was given."""
+
 
 def counters(work: ViewWork, without: Collection[str] = ()) -> list[tuple[int, str, int]]:
     """The counters as rows of the list, but for those that the driver counts itself."""
@@ -25,3 +28,8 @@ def add_counters(listed: Iterable[Row], work: ViewWork) -> None:
     for member, name, value in listed:
         if member == COUNTER:
             setattr(work, name, getattr(work, name) + value)
+
+
+def received_by(listed: Iterable[Row]) -> int:
+    """How many rows all parts were given."""
+    return sum(count for member, _, count in listed if member == RECEIVED)

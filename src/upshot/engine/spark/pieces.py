@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from upshot.core.rows import Row
 from upshot.core.types import Kind, Type
+from upshot.engine.spark.one_task import reads_files
 from upshot.engine.spark.spark_paths import exact_path
 from upshot.engine.spark.spark_types import (
     column_names,
@@ -128,6 +129,7 @@ class FilePiece:
         self._frame: tuple[Any, DataFrame] | None = None
 
     def frame(self, session: SparkSession, types: Sequence[Type] | None = None) -> DataFrame:
+        reads_files()
         if self._frame is None or self._frame[0] is not session:
             schema = spark_schema(self.types, self.names)
             frame = session.read.schema(schema).parquet(*map(exact_path, self.paths))
@@ -165,6 +167,7 @@ class MixedPiece:
         self._frame: tuple[Any, DataFrame] | None = None
 
     def frame(self, session: SparkSession, types: Sequence[Type] | None = None) -> DataFrame:
+        reads_files()
         if self._frame is None or self._frame[0] is not session:
             self._frame = session, united([part.frame(session) for part in self.parts])
         return _narrowed(self._frame[1], self.types, types)

@@ -12,6 +12,7 @@ from upshot.check.program import CheckedProgram, Clause
 from upshot.core.schema import Role, Schema
 from upshot.engine.spark.aggregates import group_values
 from upshot.engine.spark.asks import Answers, Ask, Steps
+from upshot.engine.spark.one_task import in_one_part
 from upshot.engine.spark.pieces import Piece, nothing, united
 from upshot.engine.spark.rule_frames import heads
 from upshot.engine.spark.tables import Table, TableStatistics
@@ -77,7 +78,7 @@ class Query:
                 continue
             plan = load_plan(clause, Action.INSERT, statistics, name="query", resolve=self._resolve, by_constants=True)
             frames.append(self._heads(plan))
-        return united(frames).distinct() if frames else None
+        return in_one_part(united(frames)).distinct() if frames else None
 
     def _size_of(self, name: str) -> int | None:
         """The rows of what is not a table."""

@@ -26,6 +26,7 @@ from upshot.engine.spark.expressions import (
     reserved_checked,
     same,
 )
+from upshot.engine.spark.one_task import beside, in_one_part, is_alone, sent
 from upshot.engine.spark.spark_types import literal
 from upshot.plan.rule_plan import (
     Absent,
@@ -287,11 +288,11 @@ class _Body:
         if self.few:
             # A row with all its columns given occurs once, so that an inner join is a membership test. The bindings
             # are what is sent around: Spark cannot send the left side of a semi-join.
-            frame = F.broadcast(left).join(right, condition, "inner")
+            frame = sent(left).join(in_one_part(right), condition, "inner")
         elif not self.counts and not any(name in self.needed for _, name in match.binds):
-            frame = left.join(right, condition, "left_semi")
+            frame = in_one_part(left).join(beside(right), condition, "left_semi")
         else:
-            frame = left.join(right, condition, "inner")
+            frame = in_one_part(left).join(beside(right), condition, "inner")
         self.few = self.small
         self._project(frame)
 
@@ -335,13 +336,13 @@ class _Body:
             equal = (F.col(a).eqNullSafe(F.col(b)) if b in nullable else F.col(a) == F.col(b) for a, b in sides)
             return functools.reduce(operator.and_, equal)
 
-        if self.few:
+        if self.few and not is_alone():
             # Spark cannot send the left side of an anti-join around either: the rows asked for are looked up first.
             asked = {held: self.fresh() for held, _ in pairs}
             few = base.select(*(F.col(held).alias(alias) for held, alias in asked.items()))
             found = same_row((asked[held], key) for held, key in pairs)
             rows = F.broadcast(rows.join(F.broadcast(few), found, "left_semi"))
-        return frame.join(rows, same_row(pairs), "left_anti")
+        return in_one_part(frame).join(beside(rows), same_row(pairs), "left_anti")
 
     # ---- the end -------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from upshot.core.types import Type
+from upshot.engine.spark.one_task import beside, in_one_part, sent
 from upshot.engine.spark.spark_types import framed
 
 
@@ -37,7 +38,7 @@ def _joined(
     renamed = keys.toDF(*names)
     pairs = [_equal(f"c{place}", name, type) for place, name, type in zip(places, names, kinds, strict=True)]
     condition = functools.reduce(operator.and_, pairs)
-    return frame.join(F.broadcast(renamed) if small else renamed, condition, how)
+    return in_one_part(frame).join(sent(renamed) if small else beside(renamed), condition, how)
 
 
 def _equal(column: str, key: str, type: Type) -> Column:

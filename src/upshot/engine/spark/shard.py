@@ -27,7 +27,7 @@ from upshot.engine.local.codec import null_code
 from upshot.engine.local.layout import NEW, T_DEL, T_INS
 from upshot.engine.local.restore import read_rows
 from upshot.engine.spark.failures import CarriedError, marked
-from upshot.engine.spark.part_work import counters
+from upshot.engine.spark.part_work import RECEIVED, counters
 from upshot.engine.spark.shard_files import LISTED, PartFiles, listing
 from upshot.engine.spark.shard_plan import ShardPlan, SharedRelation
 from upshot.engine.spark.shared_file import NO_ROWS, SharedRows
@@ -129,6 +129,7 @@ def _listed(task: LoadTask | ChangeTask, batches: Iterable[pa.RecordBatch]) -> I
     rows = [received(batches)]
     if rows[0] is None:
         return
+    given = rows[0].num_rows
     work = ViewWork()
 
     def write(files: PartFiles) -> None:
@@ -139,7 +140,8 @@ def _listed(task: LoadTask | ChangeTask, batches: Iterable[pa.RecordBatch]) -> I
 
     yield listing(PartFiles(task.folders, task.made), write)
     # Steps inside a part take no job each: in the driver's count all parts together are one round.
-    yield from rows_for_spark(counters(work, without=("rounds", "jobs")), LISTED).to_batches()
+    told = [*counters(work, without=("rounds", "jobs")), (RECEIVED, "", given)]
+    yield from rows_for_spark(told, LISTED).to_batches()
 
 
 def received(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
