@@ -11,6 +11,7 @@ import pytest
 import upshot
 from tests.cli.test_tutorial import FENCE
 from tests.docs.markdown import ROOT
+from tests.service.served_process import PATIENCE
 from tests.service.serving import Running
 from tests.service.test_webhooks import SECRET, SETTINGS, Receiver
 
@@ -27,7 +28,7 @@ def test_every_example_prints_what_the_page_shows(tmp_path: Path, monkeypatch: p
     receiver.before_answer = lambda: deliveries.put(receiver.attempts[-1])
 
     def received() -> tuple[dict[str, str], bytes]:
-        headers, body = deliveries.get(timeout=20)
+        headers, body = deliveries.get(timeout=PATIENCE)
         return {"-".join(part.capitalize() for part in name.split("-")): each for name, each in headers.items()}, body
 
     try:
