@@ -125,9 +125,9 @@ def test_another_thread_sees_nothing_of_a_transaction_that_rules_follow(db: Any)
         tx.insert("fact", [(2,)])
         between = Thread(target=ask)
         between.start()
-        between.join(timeout=30)
+        between.join(timeout=120)
         assert answers == [[(1,)]]
-    waiting.join(timeout=30)
+    waiting.join(timeout=120)
     assert answers[1] in ([(1,)], [(1,), (2,)])
 
 

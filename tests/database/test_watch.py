@@ -267,6 +267,6 @@ def test_readers_do_not_wait_for_an_open_transaction(paths: upshot.Database) -> 
         tx.insert("edge", [(2, 3)])
         reader = threading.Thread(target=lambda: answers.append(paths.query("path(X, Y)")))
         reader.start()
-        reader.join(timeout=10)
+        reader.join(timeout=120)
         assert not reader.is_alive()
     assert answers[0] == {(1, 2)}

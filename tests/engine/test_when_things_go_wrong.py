@@ -91,10 +91,12 @@ def test_an_interrupted_shared_load_is_undone_and_can_be_done_again() -> None:
         side = 40
         edges = [(x * side + y, x * side + y + 1) for x in range(side) for y in range(side - 1)]
         edges += [(x * side + y, (x + 1) * side + y) for x in range(side - 1) for y in range(side)]
-        threading.Timer(0.03, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        interrupting = threading.Timer(0.03, lambda: os.kill(os.getpid(), signal.SIGINT))
+        interrupting.start()
         try:
             with db.transaction() as tx:
                 tx.insert("edge", edges)
+            interrupting.join()
             time.sleep(0.1)
         except KeyboardInterrupt:
             assert len(db.rows("edge")) in (0, len(edges))
@@ -143,5 +145,5 @@ def test_a_forked_child_has_threads_of_its_own() -> None:
     assert pool().submit(lambda: 1).result() == 1
     child = os.fork()
     if child == 0:
-        os._exit(0 if pool().submit(lambda: 7).result(timeout=10) == 7 else 1)
+        os._exit(0 if pool().submit(lambda: 7).result(timeout=60) == 7 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
