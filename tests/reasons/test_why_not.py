@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -12,7 +14,11 @@ from tests.properties.random_programs import Features, random_case
 from tests.properties.settings import case_count, seed_of
 from tests.reasons.test_random_derivations import SPARE, prepared
 from tests.reasons.test_why import CLOSURE, database
+from upshot.check.program import Clause
+from upshot.core.errors import DataError
+from upshot.engine.naive import World, names
 from upshot.engine.naive_values import canonical
+from upshot.syntax.ast import Call, Comparison, Constant
 
 
 def statuses(attempt: Any) -> list[tuple[str, str]]:
@@ -94,7 +100,8 @@ def test_a_row_that_is_there_is_refused_with_a_hint(view: str, row: Any) -> None
 
 @pytest.mark.parametrize("focus", [Features(), Features(nullable=0.6, negation=0.5), Features(aggregates=0.7)])
 def test_what_random_programs_lack_is_true(focus: Features) -> None:
-    """What is told to hold is in the oracle's state, what is missing is not, what is in the way is."""
+    """What is told to hold is in the oracle's state, what is missing is not, what is in the way is; and no attempt of a
+    rule could fail by fewer literals."""
     seen = 0
     for number in range(case_count(100, least=3) + SPARE):
         if seen and number >= case_count(100, least=3):
@@ -110,6 +117,12 @@ def test_what_random_programs_lack_is_true(focus: Features) -> None:
                 for row in absent_rows(program.schemas[view], state, view):
                     failure = db.why_not(view, row, depth=2)
                     failure.json(fixes=0)
+                    fewest = [
+                        fewest_failing(each, row, state) for each in program.clauses if each.head.relation == view
+                    ]
+                    assert {each.failing for each in failure.parts if each.kind == "attempt"} == {*fewest} - {None}, (
+                        f"seed {case.seed}\n{failure}"
+                    )
                     left = list(failure.parts)
                     while left:
                         part = left.pop()
@@ -127,6 +140,26 @@ def test_what_random_programs_lack_is_true(focus: Features) -> None:
                                 f"seed {case.seed}\n{failure}"
                             )
     assert seen
+
+
+def fewest_failing(clause: Clause, row: Any, state: Any) -> int | None:
+    """By brute force: how many literals have to be left out for the rest to hold with this head, of which a computed
+    column is one more; None if the rule has no such head."""
+    world = World(state, clause.types)
+    scope = names(clause.head).union(*map(names, clause.body))
+    columns = list(zip(clause.head.args, row, strict=True))
+    computed = [Comparison("=", Constant(value), term) for term, value in columns if isinstance(term, Call)]
+    plain = [(term, value) for term, value in columns if not isinstance(term, Call)]
+    body = [*clause.body, *computed]
+    for binding in world.unify([term for term, _ in plain], [value for _, value in plain], {}):
+        for number in range(len(body) + 1):
+            for dropped in combinations(range(len(body)), number):
+                kept = [literal for place, literal in enumerate(body) if place not in dropped]
+                # Where something that is kept hangs on a variable that nothing binds, nothing is found.
+                with suppress(StopIteration, DataError):
+                    if world.solve(kept, binding, scope):
+                        return number
+    return None
 
 
 def absent_rows(schema: Any, state: Any, view: str) -> list[Any]:
