@@ -150,6 +150,30 @@ def test_a_sum_that_is_not_asked_about_leaves_nothing_out() -> None:
     assert answer.status == "all"
 
 
+EITHER = ".decl a(x: number) .decl b(x: number) .decl t() t() :- a(1). "
+
+
+def test_changes_that_contain_a_smaller_way_are_not_left_out() -> None:
+    answer = database(EITHER + "t() :- a(1), b(1).").realize({"t": [()]}, bounds=upshot.Bounds(size=1))
+    assert (shown(answer), answer.status) == ([{"+a(1)"}], "all")
+
+
+def test_changes_that_are_too_many_are_left_out() -> None:
+    answer = database(EITHER + "t() :- a(2), b(1).").realize({"t": [()]}, bounds=upshot.Bounds(size=1))
+    assert (shown(answer), answer.reason) == ([{"+a(1)"}], "1 found within 1 change")
+    none = database(EITHER).realize({"t": [()], "b": [(7,)]}, bounds=upshot.Bounds(size=1))
+    assert (shown(none), none.reason) == ([], "none found within 1 change")
+    rows = database(EITHER).realize({"b": [(7,), (8,)]}, bounds=upshot.Bounds(size=1))
+    assert (shown(rows), rows.reason) == ([], "none found within 1 change")
+
+
+@pytest.mark.parametrize("test", ["X > 5, X < 4", "X > 5, X < 6", "X = 5, X > 7"])
+def test_comparisons_that_no_value_meets_are_no_bound(test: str) -> None:
+    answer = database(f".decl a(x: number) .decl t() t() :- a(X), {test}.").realize({"t": [()]})
+    assert list(answer) == []
+    assert (answer.status, answer.reason) == ("none exists", "none exists: nothing brings `t()` about")
+
+
 def test_a_change_beyond_a_limit_of_the_engine_is_left_out() -> None:
     db = upshot.connect(max_rounds=50)
     db.define(".decl a(x: number) .decl b(x: number) .decl n(x: number) .decl v(x: number)")

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from upshot.check.variables import variables
+from upshot.revise.alternatives import Alternatives
 from upshot.revise.amounts import Amounts
 from upshot.revise.branch import Branch, OpenInstance
 from upshot.revise.built_ins import Binding, determined
@@ -26,7 +27,7 @@ from upshot.revise.rules import Column, RuleParts, ground
 from upshot.revise.spans import ANY, Spans, closed, common, is_among, point, without
 from upshot.revise.term_values import UNKNOWN, value_of
 from upshot.revise.tolerance import wished
-from upshot.revise.ways import Alternatives, Ways
+from upshot.revise.ways import Ways
 from upshot.syntax.ast import Atom, Variable
 
 Group = tuple[str, Row]

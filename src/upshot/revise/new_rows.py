@@ -7,27 +7,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
-from itertools import chain, combinations
+from functools import partial
+from itertools import chain
 from typing import Any
 
 from upshot.check.variables import variables
 from upshot.core.counted import counted
 from upshot.core.types import Kind, Type
+from upshot.revise.alternatives import Alternatives
 from upshot.revise.branch import Branch
 from upshot.revise.built_ins import Binding, determined
 from upshot.revise.folds import COUNT, Fold
 from upshot.revise.group_steps import Steps
-from upshot.revise.matches import Places
 from upshot.revise.open_instances import waiting
 from upshot.revise.placeholders import Placeholder, regions, witnesses
 from upshot.revise.request import INSERT, Key, Row
 from upshot.revise.rules import Column, RuleParts, columns_of, ground
 from upshot.revise.spans import Span, common, is_among, point, words
-from upshot.revise.ways import Alternatives, Ways
+from upshot.revise.ways import Ways
 from upshot.syntax.ast import Variable
-
-SMALL = 1000
-"""Rows of a relation among which a new value is looked for, to be sure that it is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,37 +61,22 @@ class NewRows:
         below = wanted.fold.below
         if not self.ways.can_grow(below):
             return
-        rules = self.ways.rules
+        rules, fill = self.ways.rules, partial(self._with_target, wanted)
         if rules.is_base(below) or below in rules.folds:
             number = wanted.steps.coming if rules.is_base(below) else 1
             price = self.ways.preferences.price(below, INSERT) * number if rules.is_base(below) else 0
-            made = self._instances(branch, wanted, rules.identities[below], ())
-            yield Alternatives(branch, about, number, price, made)
+            rule = rules.identities[below]
+            known, make = rule.binding(wanted.group) or {}, partial(self._made, wanted, rule)
+            yield Alternatives(branch, about, number, price, self.ways.instances(branch, rule, (), known, fill, make))
             return
         for rule in rules.by_view.get(below, ()):
-            if rule.binding(wanted.group) is None:
-                continue
-            count = len(rule.positive)
-            for missing in range(count + 1):
-                for places in combinations(range(count), count - missing):
-                    lacking = [rule.positive[each].relation for each in range(count) if each not in places]
-                    if (missing or rule.negative) and all(map(self.ways.can_grow, lacking)):
-                        yield Alternatives(branch, about, 1, 0, self._instances(branch, wanted, rule, places))
+            if (head := rule.binding(wanted.group)) is not None:
+                make = partial(self._made, wanted, rule)
+                yield from self.ways.alternatives(branch, about, rule, head, fill, make)
 
     # ---- one rule -----------------------------------------------------------------------------------------------
 
-    def _instances(self, branch: Branch, wanted: Wanted, rule: RuleParts, places: Places) -> Iterator[Branch]:
-        known = rule.binding(wanted.group)
-        assert known is not None, "the head is one of the group"
-        if places:
-            self.ways.world.stage(branch.insert, branch.delete)
-        for binding in self.ways.matches.find(self.ways.world, rule, places, known):
-            for filled, continued in self._with_target(branch, wanted, rule, binding):
-                made = self._made(continued, wanted, rule, filled)
-                if made is not None:
-                    yield made
-
-    def _made(self, branch: Branch, wanted: Wanted, rule: RuleParts, binding: Binding) -> Branch | None:
+    def _made(self, wanted: Wanted, rule: RuleParts, branch: Branch, binding: Binding) -> Branch | None:
         head = rule.clause.head
         if any(name not in binding for name in variables(head)):
             return self.ways.open_instance(branch, rule, binding, None, wanted.rows)
@@ -110,7 +93,7 @@ class NewRows:
     # ---- what is folded -----------------------------------------------------------------------------------------
 
     def _with_target(
-        self, branch: Branch, wanted: Wanted, rule: RuleParts, binding: Binding
+        self, wanted: Wanted, branch: Branch, rule: RuleParts, binding: Binding
     ) -> Iterator[tuple[Binding, Branch]]:
         """The binding with values for all variables, first of all for the one that is folded."""
         fold = wanted.fold
@@ -161,8 +144,10 @@ class NewRows:
                 return
             near = [each for each in (span.low, span.high) if each is not None]
             taken = {*near, *(each.witness for each in branch.placeholders)}
-            taken.update(binding.values(), self._occurring(name, rule))
-            found = (v for v in _witnesses(number, type, span) if v in span and v not in taken)
+            taken.update(binding.values())
+            meets = ways.meets(rule, name, type)
+            fitting = (v for v in _witnesses(number, type, span) if v in span and v not in taken)
+            found = (v for v in fitting if not ways.world.occurs(v, meets))
             witness = next(found, None)
             known = determined(rule.built_ins, {**binding, name: witness}, rule.types) if witness is not None else None
             if known is None:
@@ -172,12 +157,6 @@ class NewRows:
             conditions = dict.fromkeys((*branch.conditions, *words(label, span, type)))
             made = replace(branch, placeholders=(*branch.placeholders, placeholder), conditions=tuple(conditions))
             yield from ways.filled(made, rule, known)
-
-    def _occurring(self, name: str, rule: RuleParts) -> Iterator[Any]:
-        """The values that occur in the columns of a variable, as far as it takes little to know them."""
-        for relation, place in {each for column in columns_of(name, rule) for each in self.ways.rules.sources(column)}:
-            if self.ways.world.size(relation) <= SMALL:
-                yield from self.ways.world.column(relation, place)
 
     def _rests_on_new(self, branch: Branch, wanted: Wanted) -> bool:
         """Whether the fold may have new values in it already: what it lacks would say nothing."""

@@ -31,6 +31,7 @@ from upshot.core.errors import DataError, LimitError
 from upshot.engine.time_limit import check_time, time_limit
 from upshot.reasons.why import reasons_in
 from upshot.revise.aggregate_ways import AggregateWays
+from upshot.revise.alternatives import Alternatives, Limits
 from upshot.revise.branch import Avoided, Branch, Update
 from upshot.revise.contradictions import contradiction
 from upshot.revise.disjunctions import Disjunctions, Forced, Rows
@@ -41,7 +42,7 @@ from upshot.revise.placeholders import Placeholder, telling
 from upshot.revise.request import Bounds, Key, Preferences, Request
 from upshot.revise.rules import Rules
 from upshot.revise.spans import around, point, without
-from upshot.revise.ways import Alternatives, Limits, Ways
+from upshot.revise.ways import Ways
 from upshot.revise.world import World
 
 SLICE = 0.05
@@ -97,6 +98,8 @@ class Search:
         if self._start is not None:
             self._start = replace(self._start, depths={})
             self._push((0.0, 0), self._start)
+        else:
+            self._note_size(self.limits.too_large)
 
     @property
     def limits(self) -> Limits:
@@ -116,7 +119,7 @@ class Search:
                     found = self._step()
                     if not self._heap:
                         self._begin_again()
-                        self._forget_bounds()
+                        self._judge_bounds()
                     if found is not None or time.monotonic() - begun > min(slice, left):
                         return found
             return None
@@ -131,10 +134,13 @@ class Search:
             if self._spent > self.bounds.seconds and self._heap:
                 self._end(counted(self.bounds.seconds, "second"))
 
-    def _forget_bounds(self) -> None:
-        """Where the search has come to its end with nothing, it does not matter what it left out if the request
-        contradicts itself."""
-        if self._heap or self._start is None or self.found or not self.limits.reached:
+    def _judge_bounds(self) -> None:
+        """Finds out, at the end, what was really left out: no branch that contains what was found; and if nothing was,
+        nothing at all if the request contradicts itself."""
+        if self._heap or self._start is None:
+            return
+        self._note_size(each for each in self.limits.too_large if not self._is_covered(each))
+        if self.found or not self.limits.reached:
             return
         free = Ways(self.world, self.rules, self.preferences, replace(self.bounds, size=None))
         about = contradiction(free, self._start, self._disjunctions, self.constraints)
@@ -142,9 +148,14 @@ class Search:
             self.limits.reached.clear()
             self._note_end(about)
 
+    def _note_size(self, branches: Iterable[Branch]) -> None:
+        if self.bounds.size is not None and any(True for _ in branches):
+            self.limits.note(counted(self.bounds.size, "change"))
+
     def _end(self, bound: str) -> None:
         """Ends the search at a bound."""
         self.limits.note(bound)
+        self._note_size(self.limits.too_large)
         self._heap.clear()
         self._start = None
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import partial
 from itertools import chain, combinations
 from typing import Any
 
@@ -14,11 +15,12 @@ from upshot.check.variables import variables
 from upshot.core.counted import counted
 from upshot.core.types import Kind, Type
 from upshot.reasons.wording import literal_text
+from upshot.revise.alternatives import Alternatives, Limits
 from upshot.revise.branch import Branch
 from upshot.revise.built_ins import Binding, determined, first_to_fill, listed, suggested
 from upshot.revise.fitting_rows import fits
 from upshot.revise.folds import Fold
-from upshot.revise.ground_rules import GroundRules
+from upshot.revise.ground_rules import Fill, GroundRules
 from upshot.revise.linked_columns import linked_columns, named_constants
 from upshot.revise.matches import Matches, Places
 from upshot.revise.nulls import denied, joins_null
@@ -27,37 +29,16 @@ from upshot.revise.open_instances import opened, waiting
 from upshot.revise.placeholders import Placeholder, further_witnesses, lies_in, regions, witnesses
 from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Row
 from upshot.revise.rules import Column, RuleParts, Rules, columns_of, free_variables, ground
+from upshot.revise.spans import closed
 from upshot.revise.term_values import UNKNOWN, value_of
 from upshot.revise.text_witnesses import containing, matching
+from upshot.revise.tolerance import wished
 from upshot.revise.world import World
 from upshot.syntax.ast import Atom, Comparison, Constant, Test, Variable
 from upshot.syntax.printing import print_term
 
-
-@dataclass(slots=True)
-class Limits:
-    """What kept the search from looking further: bounds that were reached, frozen relations that were in the way."""
-
-    reached: dict[str, None] = field(default_factory=dict)
-    frozen: dict[str, None] = field(default_factory=dict)
-    excluded: dict[str, None] = field(default_factory=dict)
-    """Why no rows at all would do for an aggregate."""
-
-    def note(self, words: str) -> None:
-        self.reached[words] = None
-
-
-@dataclass(slots=True)
-class Alternatives:
-    """Branches that are made from another when they are asked for, to make a row true or false; each has at least so
-    many more changes."""
-
-    source: Branch
-    about: Key
-    changes: int
-    price: float
-    branches: Iterator[Branch]
-    is_empty: bool = True
+Make = Callable[[Branch, Binding], Branch | None]
+"""Makes a branch of an instance of a rule."""
 
 
 @dataclass(slots=True)
@@ -118,7 +99,8 @@ class Ways:
                 return None
             (insert if there else delete).add(key)
         if self.bounds.size is not None and len(insert) + len(delete) > self.bounds.size:
-            self.limits.note(counted(self.bounds.size, "change"))
+            large = replace(branch, insert=frozenset(insert), delete=frozenset(delete))
+            self.limits.note_size(large, self.bounds.size)
             return None
         depths = {key: branch.depth + there for key, there in wanted.items()}
         return replace(
@@ -137,22 +119,26 @@ class Ways:
 
     def derivations(self, branch: Branch, key: Key) -> Iterator[Alternatives]:
         """The alternatives for a row of a view that is not there; rules of which most holds already come first."""
-        relation, row = key
-        for rule in self.rules.by_view.get(relation, ()):
-            if rule.binding(row) is None:
-                continue
-            count = len(rule.positive)
-            for missing in range(count + 1):
-                for places in combinations(range(count), count - missing):
-                    lacking = [rule.positive[each].relation for each in range(count) if each not in places]
-                    if missing == 0 and not rule.negative:
-                        continue
-                    if not all(map(self.can_grow, lacking)):
-                        continue
+        for rule in self.rules.by_view.get(key[0], ()):
+            known = rule.binding(key[1])
+            if known is not None:
+                makes = partial(self._made, key, rule)
+                yield from self.alternatives(branch, key, rule, known, self.filled, makes)
+
+    def alternatives(
+        self, branch: Branch, about: Key, rule: RuleParts, known: Binding, fill: Fill, make: Make
+    ) -> Iterator[Alternatives]:
+        """The alternatives in which a rule has an instance with these values that it has not yet: some of its literals
+        hold already, `fill` gives values to the other variables, and `make` makes a branch of that."""
+        count = len(rule.positive)
+        for missing in range(0 if rule.negative else 1, count + 1):
+            for places in combinations(range(count), count - missing):
+                lacking = [rule.positive[each].relation for each in range(count) if each not in places]
+                if all(map(self.can_grow, lacking)):
                     relations = {name for name in lacking if self.rules.is_base(name)}
                     price = sum(self.preferences.price(name, INSERT) for name in relations)
-                    changes = max(len(relations), min(missing, 1))
-                    yield Alternatives(branch, key, changes, price, self._instances(branch, key, rule, places))
+                    made = self.instances(branch, rule, places, known, fill, make)
+                    yield Alternatives(branch, about, max(len(relations), min(missing, 1)), price, made)
 
     def listed(self, branch: Branch, key: Key) -> list[Branch] | None:
         """The branches in which a rule derives a row of a view, those with the fewest changes first; None where there
@@ -197,19 +183,22 @@ class Ways:
             self.limits.frozen |= dict.fromkeys(sorted(below))
         return free
 
-    def _instances(self, branch: Branch, key: Key, rule: RuleParts, places: Places) -> Iterator[Branch]:
-        """The branches in which the rule derives the row and the literals at these places hold already. Nothing is
-        asked before the first one is wanted."""
-        known = rule.binding(key[1])
-        assert known is not None, "the head is that of the row"
+    def instances(
+        self, branch: Branch, rule: RuleParts, places: Places, known: Binding, fill: Fill, make: Make
+    ) -> Iterator[Branch]:
+        """The branches with instances of the rule of which the literals at these places hold already. Nothing is asked
+        before the first one is wanted."""
         if places:
             self.world.stage(branch.insert, branch.delete)
         for binding in self.matches.find(self.world, rule, places, known):
             self._count("matches", 1)
-            for filled, continued in self.filled(branch, rule, binding):
-                made = self.instance(continued, key, rule, filled)
+            for filled, continued in fill(branch, rule, binding):
+                made = make(continued, filled)
                 if made is not None:
                     yield made
+
+    def _made(self, key: Key, rule: RuleParts, branch: Branch, binding: Binding) -> Branch | None:
+        return self.instance(branch, key, rule, binding)
 
     def instance(self, branch: Branch, key: Key, rule: RuleParts, binding: Binding) -> Branch | None:
         """The branch in which this instance of the rule derives the row; open while its aggregates have no value."""
@@ -357,7 +346,7 @@ class Ways:
         first = [value for value in tried if value not in taken]
         fitting = [(value, known) for value in first if (known := self._fitting(rule, binding, name, value))]
         if not fitting:
-            if type.kind is not Kind.BOOLEAN:
+            if type.kind is not Kind.BOOLEAN and closed(wished(name, rule.built_ins, binding, rule.types), type):
                 head = self.rules.shown(rule.clause.head.relation)
                 self.limits.note(f"the conditions of a rule of `{head}`, for which no value was found")
             return
@@ -367,7 +356,7 @@ class Ways:
         if self.rules.compares_values:
             self.limits.note("the new values that were tried")
         further = [value for value in further_witnesses(number, type, near) if value not in taken]
-        meets = self._meets(rule, name, type)
+        meets = self.meets(rule, name, type)
         for place, region in enumerate(regions(type, landmarks)):
             here = [each for each in fitting if lies_in(each[0], region)]
             if not here:
@@ -383,7 +372,7 @@ class Ways:
             value, known = found
             yield known, Placeholder(label, type, value), _bounds_of(label, type, region) if place or extremes else ()
 
-    def _meets(self, rule: RuleParts, name: str, type: Type) -> frozenset[Column]:
+    def meets(self, rule: RuleParts, name: str, type: Type) -> frozenset[Column]:
         """The base columns whose values may be compared with those of a variable."""
         schemas = self.rules.program.schemas
         linked = (each for column in columns_of(name, rule) for each in self._linked.get(column, ()))
