@@ -49,7 +49,7 @@ def process() -> Callable[..., Ended]:
             capture_output=True,
             cwd=cwd,
             env=environment_with(**environment),
-            timeout=60,
+            timeout=300,
         )
         return Ended(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
 

@@ -79,7 +79,7 @@ def test_the_orders_are_firings_of_the_rules(upshot: Run) -> None:
 def test_stock_that_falls_is_ordered_once() -> None:
     """What `run.py` prints is what the README of the example shows."""
     ended = subprocess.run(
-        [sys.executable, EXAMPLES / "inventory" / "run.py"], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, EXAMPLES / "inventory" / "run.py"], capture_output=True, text=True, timeout=300, check=True
     )
     shown = next(block.text for block in blocks(EXAMPLES / "inventory" / "README.md") if block.language == "text")
     assert ended.stdout == shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import io
 import json
@@ -246,6 +247,8 @@ class Terminal:
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
         os.close(child)
+        # What is read may end in the middle of a character.
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
         self.seen = ""
 
     def type(self, text: str) -> None:
@@ -253,17 +256,17 @@ class Terminal:
 
     def interrupt_until(self, words: str) -> None:
         """Presses Ctrl-C until the words appear: pressed while readline is still setting up, it waits for a key."""
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while words not in self.seen and time.monotonic() < end:
             self.type("\x03")
-            pause = time.monotonic() + 2
+            pause = time.monotonic() + 10
             while words not in self.seen and time.monotonic() < pause:
                 self._read(max(0.0, pause - time.monotonic()))
         self.expect(words)
 
     def expect(self, words: str) -> None:
         """Reads until the words appear, and forgets everything up to them."""
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while words not in self.seen:
             assert self._read(max(0.0, end - time.monotonic())), f"no {words!r} in {self.seen!r}"
         self.seen = self.seen.split(words, 1)[1]
@@ -272,13 +275,13 @@ class Terminal:
         ready, _, _ = select.select([self._parent], [], [], patience)
         if ready:
             try:
-                self.seen += os.read(self._parent, 65536).decode()
+                self.seen += self._decoder.decode(os.read(self._parent, 65536))
             except OSError:
                 raise AssertionError(f"the session ended: {self.seen!r}") from None
         return bool(ready)
 
     def close(self) -> int:
-        code = self.running.wait(30)
+        code = self.running.wait(120)
         os.close(self._parent)
         return code
 

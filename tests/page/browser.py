@@ -30,7 +30,7 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--window-size=1280,900",
 )
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 
 class Browser:
