@@ -6,13 +6,20 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.properties.settings import base_seed, case_count
 from tests.spark_jvm import jvm_options
 
-# Deadlines measure the machine, not the code; a failing example is printed as a call that can be pasted into a test.
-settings.register_profile("upshot", deadline=None, max_examples=case_count(10, least=20), print_blob=True)
+# Deadlines, and how soon an example is drawn, measure the machine, not the code; a failing example is printed as a call
+# that can be pasted into a test.
+settings.register_profile(
+    "upshot",
+    deadline=None,
+    max_examples=case_count(10, least=20),
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("upshot")
 
 # Read by every driver that a test starts, in this process or below it, and by the script that starts the driver.
