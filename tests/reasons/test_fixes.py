@@ -110,9 +110,9 @@ def test_the_time_to_look_is_bounded() -> None:
     """)
     with db.transaction() as tx:
         tx.insert("e", [(x, x + 1) for x in range(30)])
-    begun = time.monotonic()
+    begun = time.process_time()
     text = db.why_not("h", ()).text(seconds=0.5)
-    assert time.monotonic() - begun < 10
+    assert time.process_time() - begun < 10
     assert "no base changes were found" in text
     assert "within" in text.splitlines()[-1]
 

@@ -61,10 +61,10 @@ def path(length: int, first: int) -> list[Key]:
 
 
 def test_long_paths_are_told_apart_at_once() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     assert contains(path(60, 1_000), path(60, 5_000))
     assert not contains(path(60, 1_000), path(59, 5_000))
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_new_values_that_are_alike_in_all_respects_are_left_open_in_bounded_time() -> None:
@@ -73,7 +73,7 @@ def test_new_values_that_are_alike_in_all_respects_are_left_open_in_bounded_time
     nodes = range(NEW + 1, NEW + 31)
     large = [("e", (a, b)) for a in nodes for b in nodes if a < b and chance.random() < 0.7]
     clique = [("e", (a, b)) for a in nodes[:15] for b in nodes[:15] if a < b]
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(TooAlikeError):
         contains(large, clique)
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1

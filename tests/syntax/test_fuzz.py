@@ -121,9 +121,9 @@ FEW = 15_000
     ids=lambda text: text[8:24],
 )
 def test_endless_nesting_is_too_deep_and_nothing_worse(text: str) -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert outcome(text) == "too-deep"
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 MEGA = 10_000_000
@@ -148,9 +148,9 @@ MEGA = 10_000_000
 )
 def test_ten_megabytes_of_nonsense_are_answered_in_linear_time(unit: str, slug: str) -> None:
     text = unit * (MEGA // len(unit))
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert outcome(text) == slug
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 @pytest.mark.parametrize(
@@ -175,9 +175,9 @@ def test_ten_megabytes_of_nonsense_are_answered_in_linear_time(unit: str, slug: 
     ids=lambda value: value[:12] if isinstance(value, str) else None,
 )
 def test_long_tokens_and_long_lists_take_linear_time(text: str, slug: str) -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert outcome(text) == slug
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 def test_a_thousand_rules_parse_in_well_under_half_a_second() -> None:
@@ -187,9 +187,9 @@ def test_a_thousand_rules_parse_in_well_under_half_a_second() -> None:
 
 
 def _seconds(text: str) -> float:
-    begin = time.perf_counter()
+    begin = time.process_time()
     parse(text)
-    return time.perf_counter() - begin
+    return time.process_time() - begin
 
 
 def test_a_caller_whose_stack_is_nearly_full_gets_a_diagnostic() -> None:
