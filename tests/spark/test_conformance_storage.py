@@ -26,7 +26,7 @@ odd(Y) :- edge(0, Y). odd(Y) :- even(X), edge(X, Y).
 even(Y) :- odd(X), edge(X, Y).
 far(X, N) :- edge(X, _), N = count : { closure(X, _) }.
 """
-COMMITS = 1_000 if is_soak() else 24
+COMMITS = 1_000 if is_soak() else 16
 WARM = 6
 """Commits before the first look: caches of Spark and of ours that are made once."""
 

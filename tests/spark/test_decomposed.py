@@ -13,7 +13,7 @@ import pytest
 from tests.engine.driver import plain
 from tests.properties.cases import Case, after
 from tests.properties.random_programs import Features, random_case
-from tests.properties.settings import case_count, seed_of
+from tests.properties.settings import case_count, is_soak, seed_of
 from tests.rewrites.pairs import random_states
 from tests.rewrites.test_linearize import DECLARATIONS, REWRITTEN
 from tests.spark.parts import State, everything
@@ -43,7 +43,7 @@ FOCUSES = [
     Features(recursion=1, nonlinear=0.2, mutual=0.4, nullable=0.5, aggregates=0, constants=0.02, views=2),
     Features(recursion=1, exotic=0.5, nullable=0.3, aggregates=0, columns=(2, 2, 3), views=2),
 ]
-PACK = 8
+PACK = 8 if is_soak() else 5
 """Components that run together, each round one job for all."""
 
 

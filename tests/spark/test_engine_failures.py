@@ -107,7 +107,7 @@ def test_views_that_do_not_depend_on_each_other_share_their_jobs(spark: Any) -> 
 
 def test_scratch_is_after_many_commits_what_it_was_before(spark: Any, tmp_path: Path) -> None:
     """Also when large changes are handed out and thrown away, undone, or written anew."""
-    commits = case_count(100, least=20)
+    commits = case_count(100, least=12)
     with SparkDriver(spark, CLOSURE, small=30, scratch=tmp_path) as it:
         it.insert("edge", *[(i, i + 1) for i in range(12)])
         sizes = []

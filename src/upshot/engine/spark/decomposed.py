@@ -15,9 +15,8 @@ from upshot.core.schema import Column, Schema
 from upshot.core.span import Span
 from upshot.core.types import Type
 from upshot.engine.limits import Limits, in_bytes
-from upshot.engine.spark.asks import BRANCHES, Ask, Steps
+from upshot.engine.spark.asks import Ask, Steps
 from upshot.engine.spark.failures import place
-from upshot.engine.spark.one_task import in_one_part
 from upshot.engine.spark.part_work import add_counters, received_by
 from upshot.engine.spark.pieces import SMALL, LocalPiece, Piece, nothing, united
 from upshot.engine.spark.rule_frames import heads
@@ -42,6 +41,12 @@ from upshot.plan.weakened import reads_any, weakened
 
 FEW = 200
 """So few rows going in are expected to come out as few that the driver can take them."""
+
+FEW_ROWS = 10_000
+"""So many rows in the driver go to one part as they are."""
+
+PLANNED = 12
+"""So many rules are planned in less time than a job over rows in files takes."""
 
 A_PART = 1 << 14
 """So many rows are worth a part of their own."""
@@ -156,24 +161,25 @@ class Decomposed:
         driven = self._driven(tables)
         if not driven:
             return self._unchanged(tables)
-        frames = [self._touched(plan, rows, tables) for plan, rows in driven]
         here, driving = self._is_local(tables), sum(rows.count for _, rows in driven)
-        task = self._change_task(tables)
+        task, touched, parts = self._change_task(tables), None, 1
         branches = len(task.given_names)
-        if self._in_one_job(task, driven, here=here):
-            branches *= len(frames)
-            touched = _Driving(united(frames), small=True, count=driving)
-            parts = 1 if here else min(self._parts, 1 + int(self._expected(driving)) // A_PART)
-        else:
-            found = in_one_part(united(frames)).distinct()
-            (piece,) = yield [Ask(found, self._pivot_types(), branches=len(frames))]
-            if not piece.count:
-                return self._unchanged(tables)
-            touched = _Driving(piece.frame(self._session), isinstance(piece, LocalPiece), piece.count)
-            parts = max(1, min(self._parts, piece.count // FEW))
+        if not (here and self._are_few(tables)):
+            frames = [self._touched(plan, rows, tables) for plan, rows in driven]
+            if self._in_one_job(task, driven):
+                branches *= len(frames)
+                touched = _Driving(united(frames), small=True, count=driving)
+                parts = 1 if here else min(self._parts, 1 + int(self._expected(driving)) // A_PART)
+            else:
+                (piece,) = yield [Ask(united(frames).distinct(), self._pivot_types(), branches=len(frames))]
+                if not piece.count:
+                    return self._unchanged(tables)
+                touched = _Driving(piece.frame(self._session), isinstance(piece, LocalPiece), piece.count)
+                parts = max(1, min(self._parts, piece.count // FEW))
         members = self._members(task, tables, touched)
         pieces = yield from self._run(task, members, parts, work, here=here, branches=branches)
-        self._received = self._given / driving
+        if touched is not None:
+            self._received = self._given / driving
         self._outgrown = pieces is None
         if pieces is None:
             return None
@@ -183,14 +189,16 @@ class Decomposed:
     def _unchanged(self, tables: Mapping[str, Table]) -> dict[str, tuple[Piece, Piece]]:
         return {view: (nothing(tables[view].types), nothing(tables[view].types)) for view in self.found.views}
 
-    def _in_one_job(self, task: ChangeTask, driven: Sequence[tuple[RulePlan, _Driving]], *, here: bool) -> bool:
+    def _are_few(self, tables: Mapping[str, Table]) -> bool:
+        """Whether a part takes all rows faster than Spark finds those that a change touches."""
+        return sum(tables[name].size for name in (*self.component.reads, *self.found.views)) <= FEW_ROWS
+
+    def _in_one_job(self, task: ChangeTask, driven: Sequence[tuple[RulePlan, _Driving]]) -> bool:
         """Whether what is touched need not be known before the parts are made: it is expected to be few, and the rules
         that find it are, once for each relation that a part is given, few enough to plan in one job."""
-        if len(driven) * len(task.given_names) > BRANCHES or not all(rows.small for _, rows in driven):
+        if len(driven) * len(task.given_names) > PLANNED or not all(rows.small for _, rows in driven):
             return False
-        if self._received is None:
-            return here
-        return self._expected(sum(rows.count for _, rows in driven)) <= ONE_JOB
+        return self._received is not None and self._expected(sum(rows.count for _, rows in driven)) <= ONE_JOB
 
     def _expected(self, driving: int) -> float:
         """Rows that parts will be given, going by the change before."""
@@ -275,15 +283,17 @@ class Decomposed:
         """Where parts write what they make; whoever has an open change removes what a failed one leaves."""
         return tuple(self._scratch.folder() for _ in range(count))
 
-    def _members(self, task: ChangeTask, tables: Mapping[str, Table], touched: _Driving) -> list[DataFrame]:
-        """What the task is given: the rows that have one of the touched pivots."""
+    def _members(self, task: ChangeTask, tables: Mapping[str, Table], touched: _Driving | None) -> list[DataFrame]:
+        """What the task is given: the rows that have one of the touched pivots, or all."""
         views = {seed: view for view, seed in self.found.seeds.items()}
         types = self._pivot_types()
         members = []
         states = [State.OLD] * len(task.names) + [State.NEW] * len(task.moved)
         for name, state in zip(task.given_names, states, strict=True):
             frame = self._exits(views[name], tables, state) if name in views else self._read(tables, name, state)
-            members.append(within(frame, touched.frame, types, self._plan.pivots[name], small=touched.small))
+            if touched is not None:
+                frame = within(frame, touched.frame, types, self._plan.pivots[name], small=touched.small)
+            members.append(frame)
         return members
 
     # ---- jobs ----------------------------------------------------------------------------------------------------
