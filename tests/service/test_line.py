@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -47,19 +48,25 @@ def test_at_the_end_what_waits_is_taken_and_then_nothing() -> None:
 def test_whoever_takes_waits_for_something_to_come() -> None:
     line: Line[int, str] = Line(10)
     assert not line.is_urgent
-    threading.Timer(0.1, lambda: line.put_job(7)).start()
-    began = time.monotonic()
+    put: list[float] = []
+
+    def put_later() -> None:
+        put.append(time.monotonic())
+        line.put_job(7)
+
+    threading.Timer(0.1, put_later).start()
     assert line.take(1) == ([7], None)
-    assert time.monotonic() - began >= 0.05
+    assert time.monotonic() >= put[0]
 
 
-def test_work_gives_way_only_after_its_time_and_only_if_others_wait() -> None:
-    waiting = [False]
-    with giving_way(0.05, lambda: waiting[0]), time_limit(10):
+def test_work_gives_way_only_after_its_time_and_only_if_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting, now = [False], [100.0]
+    monkeypatch.setattr("upshot.engine.time_limit.time", SimpleNamespace(monotonic=lambda: now[0]))
+    with giving_way(0.5, lambda: waiting[0]), time_limit(10):
         waiting[0] = True
         check_time()
         waiting[0] = False
-        time.sleep(0.06)
+        now[0] += 0.6
         check_time()
         waiting[0] = True
         with pytest.raises(Interruption):
