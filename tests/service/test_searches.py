@@ -103,7 +103,7 @@ def test_a_search_with_long_steps_ends_on_a_database_that_is_changed_all_the_tim
 
 
 def test_too_many_searches_are_told_to_come_again() -> None:
-    settings = Settings(bounds=Bounds(seconds=0.5, searches=1))
+    settings = Settings(bounds=Bounds(seconds=2.0, searches=1))
     with serving(ACCESS, settings, **TEAMS) as running:
         go_on = threading.Event()
         holding = threading.Thread(

@@ -230,3 +230,24 @@ def test_views_made_for_selections_go_when_nobody_follows_them(monkeypatch: pyte
         while set(database.schemas) != names:
             assert time.monotonic() < until, "it is dropped"
             time.sleep(0.05)
+
+
+def test_a_view_made_for_a_selection_stays_however_long_it_took_to_make(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("upshot.service.hub.STANDING", 0.3)
+    database = upshot.connect()
+    database.define(QUIET)
+    define = database.define
+
+    def slowly(program: str) -> object:
+        time.sleep(1.0)
+        return define(program)
+
+    monkeypatch.setattr(database, "define", slowly)
+    with (
+        Running(database) as server,
+        EventReader(server.port, changes_path("closure", where='closure("a",Y)')) as reader,
+    ):
+        reader.expect("snapshot")
+        with database.transaction() as tx:
+            tx.insert("edge", [("a", "b")])
+        assert reader.expect("change")["insert"] == [["a", "b"]]

@@ -46,13 +46,14 @@ class StandingSelections:
         async with self._defining:
             schema = self._database.schemas[selection.view]
             name = standing_name(selection, schema)
-            self._used[name] = asyncio.get_running_loop().time()
             if name not in self._database.schemas:
                 standing = [each for each in self._database.schemas if STANDING.fullmatch(each)]
                 if len(standing) >= MOST:
                     hint = "follow the view as a whole, defined with `events=all`, or fewer parts of it"
                     raise Refused(409, "too-many-selections", f"{MOST} selections are followed already", help=hint)
                 await asyncio.to_thread(self._database.define, standing_text(name, selection, schema))
+            # From here on, however long that took: who asked for it has not begun to follow it yet.
+            self._used[name] = asyncio.get_running_loop().time()
         return Selection(name)
 
     async def drop_unused(self, followed: set[str], after: float) -> None:
