@@ -233,7 +233,7 @@ def test_views_made_for_selections_go_when_nobody_follows_them(monkeypatch: pyte
 
 
 def test_a_view_made_for_a_selection_stays_however_long_it_took_to_make(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("upshot.service.hub.STANDING", 0.3)
+    monkeypatch.setattr("upshot.service.hub.STANDING", 0.0)
     database = upshot.connect()
     database.define(QUIET)
     define = database.define
