@@ -22,13 +22,14 @@ from tests.client.scripted_service import (
     snapshot,
     stream_head,
 )
+from tests.service.served_process import free_port
 from upshot.client import Change, Client
 from upshot.core.errors import EngineError, Error, LimitError, UsageError
 
 WAIT = 120.0
 
 
-def service_of(*connections: Callable[[Request], Iterable[bytes]] | Iterable[bytes]) -> ScriptedService:
+def service_of(*connections: Callable[[Request], Iterable[bytes]] | Iterable[bytes], port: int = 0) -> ScriptedService:
     """Each connection to the stream gets the next of these; the last one is for all that follow."""
     left = list(connections)
 
@@ -39,7 +40,7 @@ def service_of(*connections: Callable[[Request], Iterable[bytes]] | Iterable[byt
         chosen = left.pop(0) if len(left) > 1 else left[0]
         return chosen(request) if callable(chosen) else chosen
 
-    return ScriptedService(script)
+    return ScriptedService(script, port)
 
 
 def forever(*pieces: bytes, hold: float = 60.0) -> Callable[[Request], Iterator[bytes]]:
@@ -239,7 +240,7 @@ def test_heartbeats_keep_a_quiet_connection() -> None:
 
 
 def test_a_copy_outlives_the_service() -> None:
-    first = service_of(forever(snapshot(3, [[1, 2]])))
+    first = service_of(forever(snapshot(3, [[1, 2]])), port=free_port())
     copy, _ = followed(first)
     with copy:
         first.stop()
