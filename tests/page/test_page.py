@@ -11,6 +11,7 @@ from selenium.webdriver.common.keys import Keys
 import upshot
 from tests.page.browser import Browser
 from tests.page.conftest import PROGRAM
+from tests.service.served_process import free_port
 from tests.service.serving import Running
 from upshot.service.service import Service
 from upshot.service.sessions import Door
@@ -323,7 +324,7 @@ def test_a_server_that_comes_back_is_followed_again(browser: Browser, tmp_path: 
     store = tmp_path / "store"
     database = upshot.connect(store)
     database.define(PROGRAM)
-    first = Running(database)
+    first = Running(database, port=free_port())
     browser.go(at(first, "#/view/edge"))
     browser.shows("main", "No rows")
     first.stop()
