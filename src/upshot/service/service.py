@@ -27,7 +27,7 @@ from upshot.service.writer import ROWS_ON_THE_WAY, Writer
 
 T = TypeVar("T")
 
-_LAST_MOMENT = 1.0
+_LAST_MOMENT = 3.0
 """Seconds for what had to wait for a function that nobody waits for any more."""
 
 
