@@ -130,3 +130,13 @@ def test_a_group_with_null_among_its_values_is_asked_what_would_change_it(functi
     with db.transaction() as tx:
         tx.insert("emp", [("ann", "ops", 60), ("eve", "ops", 4), ("cid", "ops", None), ("dee", "web", None)])
     assert "would be there with" in db.why_not("v", row).text(fixes=1)
+
+
+def test_a_constant_that_a_rule_with_new_values_brings_is_no_new_value() -> None:
+    db = upshot.connect()
+    db.define(
+        ".decl b(x: number, y: number) .decl c(x: number) .decl w(k: number) .decl p(x: number) "
+        "w(7) :- b(_, Z), Z > 1. p(Y) :- w(K), c(Y), K > 1."
+    )
+    (first,) = db.why_not("p", (1,)).fixes(limit=1)
+    assert set(first.lines()) == {"+b(?1, ?1)", "+c(1)"}

@@ -127,6 +127,9 @@ class WhyNot:
             row = whole_row(literal) if isinstance(literal, Atom) else None
             return Failure(HOLDS, told, literal.relation if isinstance(literal, Atom) else None, row)
         if isinstance(literal, Atom):
+            if any(name in values and values[name] is None for name in variables(ground.literals[place])):
+                # The value is that of another literal: the row itself may well be there.
+                return Failure(MISSING, told, literal.relation, note="NULL joins with nothing")
             return self._missing(ground, literal, told, depth, above)
         if place in choice.open or any(variables(literal, inside_aggregates=False)):
             return Failure(OPEN, told, note="not looked at: a variable has no value")

@@ -325,8 +325,8 @@ class Ways:
                 if value is not UNKNOWN and (value, continued.placeholders) not in seen:
                     seen.add((value, continued.placeholders))
                     new = {each.witness for each in continued.placeholders}
-                    if value not in new and new.intersection(given.values()):
-                        solved = _placeholder(continued, rule.types[getattr(term, "name", "")], value)
+                    if isinstance(term, Variable) and value not in new and new.intersection(given.values()):
+                        solved = _placeholder(continued, rule.types[term.name], value)
                         continued = replace(continued, placeholders=(*continued.placeholders, solved))
                     yield value, continued
 
