@@ -10,7 +10,17 @@ from tests.revise.random_requests import Fact
 ROWS = {"emp": 3, "boss": 1}
 """The base relations and their columns: `emp` has an id, a group and what is folded."""
 
-GUARDS = ("emp(_, D, _)", "emp(I, D, _), boss(I)", "boss(D)", "emp(D, _, _)", "boss(D), emp(_, D, P0), P0 > 1")
+GUARDS = (
+    "emp(_, D, _)",
+    "emp(I, D, _), boss(I)",
+    "boss(D)",
+    "emp(D, _, _)",
+    "boss(D), emp(_, D, P0), P0 > 1",
+    "emp(_, D, P0), P0 != 2",
+    "emp(I, D, P0), P0 < I",
+)
+TESTS = ("", "", ", S > 1", ", S % 2 = 1", ", S * S > 3", ", D < S")
+DENIED = " .deny big(I, D, P) :- emp(I, D, P), P > 1."
 TABLES = """
     CREATE TABLE emp(id INTEGER NOT NULL, dept INTEGER NOT NULL, pay INTEGER NOT NULL);
     CREATE TABLE boss(id INTEGER NOT NULL);
@@ -34,9 +44,12 @@ def random_groups(seed: int, *, in_sql: bool) -> tuple[str, frozenset[Fact], Fac
         fold = "count : { emp(_, D, _) }" if function == "count" else f"{function} P : {{ emp(_, D, P) }}"
         program = (
             ".decl emp(id: number, dept: number, pay: number) .decl boss(id: number) .decl s(d: number, s: number) "
-            f"s(D, S) :- {random_.choice(GUARDS)}, S = {fold}{random_.choice(['', ', S > 1'])}."
+            f"s(D, S) :- {random_.choice(GUARDS)}, S = {fold}{random_.choice(TESTS)}."
         )
     facts = frozenset(fact for fact in base_rows() if random_.random() < random_.choice([0.0, 0.2]))
+    if not in_sql and random_.random() < 0.3:
+        program += DENIED
+        facts = frozenset(fact for fact in facts if fact[0] != "emp" or fact[1][2] <= 1)
     return program, facts, ("s", (random_.choice([1, 2]), random_.choice([1, 2, 3]))), random_.random() < 0.8
 
 

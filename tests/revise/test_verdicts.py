@@ -76,6 +76,11 @@ def test_prices_add_up_to_the_same_in_every_order() -> None:
             'nothing brings `s("x", 5)` about: a sum of `p.v` is <= -1',
         ),
         (
+            SUMMED.format("number", ", V <= 10").replace("sum", "max"),
+            ("s", ("x", 12)),
+            'nothing brings `s("x", 12)` about: a max of `p.v` is <= 10',
+        ),
+        (
             ".decl p(i: symbol, v: number) .decl s(i: symbol, v: number) s(I, V) :- p(I, _), V = sum 2 : { p(I, _) }.",
             ("s", ("x", 5)),
             'nothing brings `s("x", 5)` about: every row adds 2 to the sum',

@@ -182,27 +182,34 @@ class AggregateWays:
         return found
 
     def _completing(self, branch: Branch, rule: RuleParts, binding: Binding, name: str) -> Iterator[Any]:
-        """What a variable of a literal of a rule has to be for totals of the same rows, in the rule, to come to what it
-        asks for; and the bounds that the rule sets to the variable, with which other rows make up the rest."""
-        folds = self.ways.rules.folds
-        for atom in rule.positive:
-            fold = folds.get(atom.relation)
-            if fold is None or fold.function not in TOTALS or (group := group_of(atom, binding)) is None:
+        """What a variable of a literal of a rule has to be for totals of the same rows to come to what the rule, or the
+        branch, asks for; and the bounds that the rule sets to the variable, with which other rows make up the rest."""
+        type = rule.types[name].required()
+        for fold, group, asked in self._totals(branch, rule, binding):
+            if (fold.view, group) in branch.brought or self._new.rests_on_new(branch, fold):
                 continue
-            if not any(self._is_folded(each, name, fold, group, binding) for each in rule.positive):
-                continue
-            term, type = atom.args[-1], rule.types[name].required()
-            known = value_of(term, binding, rule.types)
-            asked = (point(known),) if known is not UNKNOWN else ANY
-            if isinstance(term, Variable) and known is UNKNOWN:
-                asked = wished(term.name, rule.built_ins, binding, rule.types)
-            self.ways.world.stage(branch.insert, branch.delete)
-            rows = self._groups.rows(self.ways.world, fold, group)
-            value = self._groups.value(self.ways.world, fold, group)
-            todo = steps(fold, rows, value, closed(asked, fold.type), absent=False)
-            yield from ends_of(todo, type)
-            own = wished(name, rule.built_ins, binding, rule.types)
-            yield from ends_of(Steps(new=ANY, decisive=closed(own, type)), type)
+            if any(self._is_folded(each, name, fold, group, binding) for each in rule.positive):
+                self.ways.world.stage(branch.insert, branch.delete)
+                rows = self._groups.rows(self.ways.world, fold, group)
+                value = self._groups.value(self.ways.world, fold, group)
+                yield from ends_of(steps(fold, rows, value, closed(asked, fold.type), absent=False), type)
+                own = wished(name, rule.built_ins, binding, rule.types)
+                yield from ends_of(Steps(new=ANY, decisive=closed(own, type)), type)
+
+    def _totals(self, branch: Branch, rule: RuleParts, binding: Binding) -> Iterator[tuple[Fold, Row, Spans]]:
+        """The groups that are to come to a sum or a mean, for the sake of the rule or of the branch, and to which."""
+        folds = {name: fold for name, fold in self.ways.rules.folds.items() if fold.function in TOTALS}
+        for atom in rule.positive if folds else ():
+            group = group_of(atom, binding) if atom.relation in folds else None
+            if group is not None:
+                term = atom.args[-1]
+                spans: Spans = (point(value_of(term, binding, rule.types)),)
+                if isinstance(term, Variable) and term.name not in binding:
+                    spans = wished(term.name, rule.built_ins, binding, rule.types)
+                yield folds[atom.relation], group, spans
+        for (view, group), wish in self._wishes(branch).items() if folds else ():
+            if view in folds and wish.must_be:
+                yield folds[view], group, wish.allowed
 
     def _is_folded(self, atom: Atom, name: str, fold: Fold, group: Row, binding: Binding) -> bool:
         """Whether a row that the literal stands for would be one of the group, with the variable as what it adds."""

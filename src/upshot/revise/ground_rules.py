@@ -67,11 +67,11 @@ class GroundRules:
             self._are_few[shape] = self._number(rule, known) <= MOST
         if not self._are_few[shape]:
             return None
-        place = rule.number, tuple(head.values()), branch.placeholders, self._brought(branch, rule, known)
+        bare = self._bare(branch)
+        place = rule.number, tuple(head.values()), bare.placeholders, self._brought(branch, rule, known), bare.state
         if place not in self._listed:
             if len(self._listed) >= REMEMBERED:
                 self._listed.clear()
-            bare = Branch(insert=branch.insert, placeholders=branch.placeholders)
             found = self.fill(bare, rule, known)
             self._listed[place] = [_ground(rule, each, made) for each, made in found]
         return self._listed[place]
@@ -87,6 +87,15 @@ class GroundRules:
                 return None
             number += sum(branch.false.isdisjoint(each.there) and branch.true.isdisjoint(each.away) for each in found)
         return number
+
+    def _bare(self, branch: Branch) -> Branch:
+        """What of a branch decides on the values that variables are offered: its new values, and what is to become of
+        aggregates, to which rows may bring what they lack."""
+        wishes = frozenset(key for key in branch.true if key[0] in self.rules.folds)
+        if not wishes and not branch.open:
+            return Branch(placeholders=branch.placeholders)
+        return Branch(branch.insert, branch.delete, wishes, placeholders=branch.placeholders, open=branch.open,
+                      brought=branch.brought)  # fmt: skip
 
     def forget(self) -> None:
         """Makes ready for variables that are offered more values."""
