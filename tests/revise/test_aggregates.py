@@ -184,7 +184,7 @@ def test_a_sum_over_no_rows_is_0() -> None:
 def test_a_sum_beyond_a_bound_is_a_condition_on_a_new_value() -> None:
     answer = balance((1, 1, 7)).realize({"overdrawn": [(1,)]}, bounds=patient(new_constants=1, size=1))
     ways = {each.text().splitlines()[0]: each.conditions for each in answer}
-    assert ways["+entry(1, 1, ?1)"] == ("?1 < -8",)
+    assert ways["+entry(1, 1, ?1)"] == ("?1 < -7",)
     assert ways["+entry(1, 1, -8)"] == ()
 
 
@@ -261,7 +261,7 @@ def test_a_row_that_is_least_takes_deletions_and_an_insertion() -> None:
 def test_a_bound_on_a_least_value_is_a_condition_on_a_new_one() -> None:
     answer = prices(nut=[("x", 12)]).realize({"cheap": [("nut",)]}, bounds=patient(new_constants=1), limit=1)
     (only,) = answer
-    assert only.conditions == ("?1 < 9", "?1 < 10"), "9 itself is a way of its own"
+    assert only.conditions == ("?1 < 10",)
     dear = prices(nut=[("x", 2), ("y", 5), ("z", 12)]).realize(delete={"cheap": [("nut",)]})
     assert shown(dear) == [{'-price("nut", "x", 2)', '-price("nut", "y", 5)'}]
     assert dear.status == "all"

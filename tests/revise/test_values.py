@@ -137,3 +137,54 @@ def test_a_test_for_which_no_text_was_found_is_not_called_impossible() -> None:
 def test_null_is_taken_where_a_rule_asks_for_it() -> None:
     program = ".decl f(x: number, y: symbol?) .decl p(x: number) p(X) :- f(X, Y), is_null(Y)."
     assert shown(database(program).realize({"p": [(1,)]})) == [{"+f(1, null)"}]
+
+
+def stated(found: object) -> list[tuple[list[str], tuple[str, ...]]]:
+    return [(way.lines(), way.conditions) for way in found]  # type: ignore[attr-defined]
+
+
+def test_the_bounds_of_new_values_are_those_that_rules_set_for_every_type_with_an_order() -> None:
+    for type, bound in (("number", "10"), ("float", "0.5"), ("decimal(6, 2)", 'decimal("1.25")'), ("symbol", '"b"')):
+        for test, condition in ((f"X <= {bound}", f"?1 <= {bound}"), (f"X > {bound}", f"?1 > {bound}")):
+            found = database(f".decl e(x: {type}) .decl p() p() :- e(X), {test}.").realize({"p": [()]})
+            assert stated(found) == [(["+e(?1)"], (condition,))]
+            assert found.status == "all"
+
+
+LIMITS = """
+    .decl limit(who: symbol, most: number)  .decl spent(who: symbol, n: number)  .decl has(who: symbol)
+    has(W) :- limit(W, _).  .deny beyond(W) :- limit(W, L), spent(W, N), N > L.
+"""
+
+
+def test_what_a_constraint_compares_a_new_value_with_is_stated_and_other_values_are_ways_of_their_own() -> None:
+    db = database(LIMITS, spent=[("bob", 1), ("ann", 7)])  # type: ignore[list-item]
+    found = db.realize({"has": [("bob",)]})
+    assert stated(found) == [
+        (['+limit("bob", ?1)'], ("?1 >= 1",)),
+        (['-spent("bob", 1)', '+limit("bob", ?1)'], ("?1 < 1",)),
+    ]
+    assert found.status == "all"
+
+
+def test_a_change_that_is_enough_for_some_values_does_not_hide_what_others_need() -> None:
+    program = ".decl p(x: number) .decl q(x: number) .decl t() t() :- p(X). .deny d(X) :- p(X), !q(X), X > 10."
+    found = database(program).realize({"t": [()]})
+    assert stated(found) == [(["+p(?1)"], ("?1 <= 10",)), (["+p(?1)", "+q(?1)"], ("?1 > 10",))]
+    assert found.reason == "these are all 2"
+
+
+def test_new_values_that_are_compared_with_each_other_say_so_and_have_no_bounds_of_their_own() -> None:
+    program = ".decl e(x: number) .decl f(x: number) .decl t() t() :- e(X), f(Y). .deny d(X) :- e(X), f(Y), X > Y."
+    assert stated(database(program).realize({"t": [()]})) == [(["+e(?1)", "+f(?2)"], ("?1 <= ?2",))]
+
+
+def test_values_that_nothing_compares_have_no_conditions_whatever_others_of_their_type_have() -> None:
+    program = ".decl e(id: number, n: number) .decl p() p() :- e(_, N), N > 6, N > 5."
+    (only,) = database(program).realize({"p": [()]})
+    assert (only.lines(), only.conditions) == (["+e(?1, ?2)"], ("?2 > 6",))
+
+
+def test_a_value_that_is_left_no_choice_is_named() -> None:
+    program = ".decl e(x: number) .decl p() p() :- e(X), X >= 10, X <= 10."
+    assert stated(database(program).realize({"p": [()]})) == [(["+e(10)"], ())]

@@ -12,6 +12,7 @@ from upshot.core.schema import Role, Schema
 from upshot.database.changes import Changes
 from upshot.database.constraints import fact
 from upshot.database.what_if import WhatIf
+from upshot.revise.likeness import named
 from upshot.revise.placeholders import Placeholder
 from upshot.revise.request import Request, Row
 
@@ -79,7 +80,7 @@ class Realization:
             "placeholders": json.dumps({each.name: str(each.type) for each in self.placeholders}),
             "conditions": json.dumps(self.conditions),
             "changes": _object({
-                name: _object({"insert": self._list(change.inserted), "delete": self._list(change.deleted)})
+                name: _object({"insert": self._list(name, change.inserted), "delete": self._list(name, change.deleted)})
                 for name, change in self._views()
             }),
             "violations": self._rows({name: tuple(rows) for name, rows in self.effects.violations.items()}),
@@ -98,14 +99,13 @@ class Realization:
     def _views(self) -> list[tuple[str, Changes]]:
         return [(name, change) for name, change in self.effects.items() if self.schemas[name].role is not Role.BASE]
 
-    def _named(self, row: Row) -> Row:
-        """The row with the names of placeholders for their witnesses."""
-        names = {each.witness: each for each in self.placeholders}
-        return tuple(names.get(value, value) for value in row)
+    def named(self, name: str, row: Row) -> Row:
+        """A row of a relation with placeholders for their witnesses."""
+        return named((name, row), self.placeholders)
 
     def fact(self, name: str, row: Row) -> str:
         """A row as programs write it, with placeholders for new values."""
-        shown = self._named(row)
+        shown = self.named(name, row)
         if not any(isinstance(value, Placeholder) for value in shown):
             return fact(self.schemas[name], row)
         parts = [
@@ -115,12 +115,12 @@ class Realization:
         return f"{name}({', '.join(parts)})"
 
     def _rows(self, rows: Mapping[str, tuple[Row, ...]]) -> str:
-        return _object({name: self._list(each) for name, each in rows.items()})
+        return _object({name: self._list(name, each) for name, each in rows.items()})
 
-    def _list(self, rows: Any) -> str:
+    def _list(self, name: str, rows: Any) -> str:
         listed = rows.sorted() if hasattr(rows, "sorted") else rows
         return rows_to_json(
-            [tuple(v.name if isinstance(v, Placeholder) else v for v in self._named(r)) for r in listed]
+            [tuple(v.name if isinstance(v, Placeholder) else v for v in self.named(name, r)) for r in listed]
         )
 
     def __str__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from upshot.core.diagnostic import did_you_mean
@@ -26,7 +27,9 @@ from upshot.database.transaction import Transaction
 from upshot.database.tried_changes import TriedChanges, by_relation
 from upshot.database.what_if import WhatIf, what_if
 from upshot.revise.branch import Branch
+from upshot.revise.likeness import named
 from upshot.revise.model_state import minimal_choices
+from upshot.revise.placeholders import Placeholder
 from upshot.revise.request import Bounds, Key, Preferences, Request, Row
 from upshot.revise.rules import Rules
 from upshot.revise.search import SLICE, Search
@@ -85,8 +88,9 @@ class Realizations(Iterator[Realization]):
         of changes every realisation makes at least one, and no smaller set will do."""
         ways = [
             frozenset([f"+{self._fact(key)}" for key in insert] + [f"-{self._fact(key)}" for key in delete])
-            for (insert, delete), placeholders in self._search.found
-            if not placeholders
+            for known in self._search.found
+            for insert, delete in [known.update]
+            if not known.placeholders
         ]
         return sorted(tuple(sorted(each)) for each in minimal_choices(ways)) if ways else []
 
@@ -168,19 +172,29 @@ class Realizations(Iterator[Realization]):
             if effects is None:
                 return None
         cost = self._preferences.total(branch.insert, branch.delete)
-        names = {each.witness: each for each in branch.placeholders}
-        used = {value for _, row in branch.insert for value in row}
+        placeholders = tuple(self._placed(each, effects) for each in branch.placeholders)
         return Realization(
-            {name: tuple(tuple(names.get(v, v) for v in row) for row in rows) for name, rows in insert.items()},
+            {name: tuple(named((name, row), placeholders) for row in rows) for name, rows in insert.items()},
             {name: tuple(rows) for name, rows in delete.items()},
             effects,
             cost,
             branch.conditions,
-            tuple(each for each in branch.placeholders if each.witness in used),
+            placeholders,
             self._request,
             self._state.schemas,
             self._version,
         )
+
+    def _placed(self, placeholder: Placeholder, effects: WhatIf) -> Placeholder:
+        """The placeholder in the columns that users know, those of views included that the search has not looked at."""
+        schemas, rules = self._state.schemas, self._search.rules
+        beside = [name for name in effects if name not in rules.by_view and not rules.is_base(name)]
+        columns = {(self._public(name), place) for name, place in placeholder.columns or ()}
+        columns.update(
+            (name, place) for name in beside for place, column in enumerate(schemas[name].columns)
+            if column.type.required() == placeholder.type
+        )  # fmt: skip
+        return replace(placeholder, columns=frozenset(columns))
 
     def _tried_with_rules(self, insert: dict[str, list[Row]], delete: dict[str, list[Row]]) -> WhatIf | None:
         """What the change comes to when the rules of the database have had their turns; None if that is no realisation
@@ -248,7 +262,7 @@ class Realizations(Iterator[Realization]):
             if not there:
                 return f"`{shown}` stands in the way, and cannot be changed"
             return ": ".join((f"nothing brings `{shown}` about", *list(self._search.limits.excluded)[:1]))
-        return next(iter(self._search.limits.excluded), "what is asked for contradicts itself")
+        return "what is asked for contradicts itself"
 
 
 class Revises:

@@ -141,6 +141,9 @@ class TriedChanges:
     def added(self, relation: str) -> Collection[Row]:
         return self._changed(relation, 0)
 
+    def removed(self, relation: str) -> Collection[Row]:
+        return self._changed(relation, 1)
+
     def _changed(self, relation: str, which: int) -> frozenset[Row]:
         if relation not in self._deltas:
             return frozenset()

@@ -1,78 +1,112 @@
 """Whether an update is part of another, whatever their new values are called.
 
 The rows of the update are given places one by one, always the row that has the fewest: a place agrees with the row in
-all that is no new value, and in the new values that have names already. That is quick unless many new values are alike
-in all respects, which is hard for anyone: after `MOST` places it is left open.
+all that is no new value, and in the new values that have names already. In the end all new values have to lie where the
+update was found to be one. That is quick unless many new values are alike in all respects, which is hard for anyone:
+after `MOST` places it is left open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from upshot.engine.time_limit import check_time
 from upshot.revise.branch import Branch, Update
 from upshot.revise.placeholders import Placeholder
+from upshot.revise.regions import EVERYWHERE, Region
 from upshot.revise.request import Key, Row
+from upshot.revise.rules import Column
 
 MOST = 5_000
 """Places that are tried for the rows of one update."""
 MOST_ROWS = 300
 """Rows with new values that an update may have."""
+FEW = 4
+"""Values of a row each of which may be new or not."""
+
+IsNew = Callable[[Column, Any], bool]
 
 
 class TooAlikeError(Exception):
     """So many places were tried that it was left open."""
 
 
-def contains_update(branch: Branch, update: Update, names: tuple[Placeholder, ...]) -> bool:
-    """Whether an update with these new values is part of what the branch has decided on; `TooAlikeError` if that takes
-    too long to tell."""
-    insert, delete = update
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A realisation that was found: its update, the new values in it, and where they may lie."""
+
+    update: Update
+    placeholders: tuple[Placeholder, ...] = ()
+    region: Region = EVERYWHERE
+
+
+def contains_update(branch: Branch, known: Known, is_new: IsNew = lambda _, __: False) -> bool:
+    """Whether what is known is part of what the branch has decided on; `TooAlikeError` if that takes too long to tell.
+    Values of the branch that are no placeholders stand for new ones where they are new."""
+    insert, delete = known.update
     if len(insert) > len(branch.insert) or not delete <= branch.delete:
         return False
-    new = {each.witness for each in names}
-    fixed = [key for key in insert if new.isdisjoint(key[1])]
-    if not branch.insert.issuperset(fixed):
+    rows = {key: named(key, known.placeholders) for key in insert}
+    open_ = [key for key, row in rows.items() if row != key[1]]
+    if not branch.insert.issuperset(key for key in insert if rows[key] == key[1]):
         return False
-    open_ = [key for key in insert if not new.isdisjoint(key[1])]
     if not open_:
         return True
     if len(open_) > MOST_ROWS:
         raise TooAlikeError
-    places = _Places(frozenset(each.witness for each in branch.placeholders), new)
+    places = _Places(known.region, {each.name: each for each in known.placeholders})
     for key in branch.insert:
-        places.add(key)
-    return places.have(open_)
+        places.add(key, branch.placeholders, is_new)
+    return places.have({key: rows[key] for key in open_})
+
+
+def named(key: Key, placeholders: Sequence[Placeholder]) -> Row:
+    """The row with placeholders for the values that they stand for."""
+    relation, row = key
+    if {each.witness for each in placeholders}.isdisjoint(row):
+        return row
+    return tuple(
+        next((each for each in placeholders if each.stands_at((relation, place), value)), value)
+        for place, value in enumerate(row)
+    )
 
 
 @dataclass(slots=True)
 class _Places:
     """The rows of a branch, by what they have in common with rows that have other new values."""
 
-    values: frozenset[Any]
-    new: set[Any]
+    region: Region
+    names: Mapping[str, Placeholder]
     _rows: dict[tuple[object, ...], list[Row]] = field(default_factory=dict)
     _left: int = MOST
 
-    def add(self, key: Key) -> None:
+    def add(self, key: Key, placeholders: Sequence[Placeholder], is_new: IsNew) -> None:
         relation, row = key
-        if not self.values.isdisjoint(row):
-            shape = _shape(row, self.values)
-            self._rows.setdefault((relation, shape), []).append(row)
-            for place, value in enumerate(row):
-                if value in self.values:
-                    self._rows.setdefault((relation, shape, place, value), []).append(row)
+        given = named(key, placeholders)
+        marks = [
+            (_NEW,) if isinstance(each, Placeholder) else (each, _NEW) if is_new((relation, place), each) else (each,)
+            for place, each in enumerate(given)
+        ]
+        if sum(len(each) > 1 for each in marks) > FEW:
+            marks = [each[-1:] for each in marks]
+        for shape in product(*marks):
+            if _NEW in shape:
+                self._rows.setdefault((relation, shape), []).append(row)
+                for place, mark in enumerate(shape):
+                    if mark is _NEW:
+                        self._rows.setdefault((relation, shape, place, row[place]), []).append(row)
 
-    def have(self, rows: Iterable[Key]) -> bool:
+    def have(self, rows: Mapping[Key, Row]) -> bool:
         """Whether all of the rows have a place at once."""
-        return self._placed({key: _shape(key[1], self.new) for key in rows}, {})
+        return self._placed({(key[0], row): _shape(row) for key, row in rows.items()}, {})
 
-    def _placed(self, left: Mapping[Key, Row], named: Mapping[Any, Any]) -> bool:
+    def _placed(self, left: Mapping[Key, Row], named: Mapping[str, Any]) -> bool:
         check_time()
         if not left:
-            return True
+            return named in self.region
         self._left -= 1
         chosen, rows = self._narrowest(left, named)
         rest = {key: shape for key, shape in left.items() if key != chosen}
@@ -86,7 +120,7 @@ class _Places:
                 raise TooAlikeError
         return False
 
-    def _narrowest(self, left: Mapping[Key, Row], named: Mapping[Any, Any]) -> tuple[Key, list[Row]]:
+    def _narrowest(self, left: Mapping[Key, Row], named: Mapping[str, Any]) -> tuple[Key, list[Row]]:
         """The row that has the fewest places to be tried, and those."""
         best: tuple[Key, list[Row]] | None = None
         for key, shape in left.items():
@@ -98,32 +132,35 @@ class _Places:
         assert best is not None, "a row is left"
         return best
 
-    def _near(self, key: Key, shape: Row, named: Mapping[Any, Any]) -> Iterator[list[Row]]:
+    def _near(self, key: Key, shape: Row, named: Mapping[str, Any]) -> Iterator[list[Row]]:
         relation, row = key
         yield self._rows.get((relation, shape), [])
         for place, value in enumerate(row):
-            if value in named:
-                yield self._rows.get((relation, shape, place, named[value]), [])
+            if isinstance(value, Placeholder) and value.name in named:
+                yield self._rows.get((relation, shape, place, named[value.name]), [])
 
-    def _matched(self, row: Row, other: Row, named: Mapping[Any, Any], taken: frozenset[Any]) -> dict[Any, Any] | None:
-        """The names that make one row the other, beside those there are; no two values get the same."""
-        made: dict[Any, Any] = {}
-        for value, name in zip(row, other, strict=True):
-            if value not in self.new:
+    def _matched(self, row: Row, other: Row, named: Mapping[str, Any], taken: frozenset[Any]) -> dict[str, Any] | None:
+        """The names that make one row the other, beside those there are; no two that are linked get the same."""
+        made: dict[str, Any] = {}
+        for each, value in zip(row, other, strict=True):
+            if not isinstance(each, Placeholder):
                 continue
-            if value in named or value in made:
-                if named.get(value, made.get(value)) != name:
+            name = each.name
+            if name in named or name in made:
+                if named.get(name, made.get(name)) != value:
                     return None
-            elif name in taken or name in made.values():
+            elif (value in taken or value in made.values()) and any(
+                was == value and each.is_linked(self.names[one]) for one, was in (*named.items(), *made.items())
+            ):
                 return None
             else:
-                made[value] = name
+                made[name] = value
         return made
 
 
-def _shape(row: Row, new: frozenset[Any] | set[Any]) -> Row:
+def _shape(row: Iterable[Any]) -> Row:
     """The row with the same mark for every new value."""
-    return tuple(_NEW if value in new else value for value in row)
+    return tuple(_NEW if isinstance(value, Placeholder) else value for value in row)
 
 
 class _New:

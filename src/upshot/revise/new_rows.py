@@ -20,10 +20,10 @@ from upshot.revise.built_ins import Binding, determined
 from upshot.revise.folds import COUNT, Fold
 from upshot.revise.group_steps import Steps
 from upshot.revise.open_instances import waiting
-from upshot.revise.placeholders import Placeholder, regions, witnesses
+from upshot.revise.placeholders import regions, witnesses
 from upshot.revise.request import INSERT, Key, Row
 from upshot.revise.rules import Column, RuleParts, columns_of, ground
-from upshot.revise.spans import Span, common, is_among, point, words
+from upshot.revise.spans import Span, common, is_among, point
 from upshot.revise.ways import Ways
 from upshot.syntax.ast import Variable
 
@@ -108,7 +108,7 @@ class NewRows:
             self.note_endless(fold)
         name, type = term.name, rule.types[term.name].required()
         taken = {each.witness for each in branch.placeholders}
-        works_out = fold.function in ("min", "max") or (wanted.is_first and not self.rests_on_new(branch, wanted.fold))
+        works_out = fold.function in ("min", "max") or (wanted.is_first and not self._rests_on_new(branch, wanted))
         ends = chain(ends_of(wanted.steps, type), () if wanted.most is None else (wanted.most,)) if works_out else ()
         tried: dict[Any, None] = dict.fromkeys(each for each in (*ends, *left) if each not in taken)
         is_column = any(columns_of(name, rule))
@@ -129,12 +129,12 @@ class NewRows:
     def _placed(
         self, branch: Branch, wanted: Wanted, rule: RuleParts, binding: Binding, name: str
     ) -> Iterator[tuple[Binding, Branch]]:
-        """A new value for what is folded, between the bounds that make one row enough; they are conditions of it."""
+        """A new value for what is folded, between the bounds that make one row enough."""
         type, ways = rule.types[name].required(), self.ways
-        number, label = len(branch.placeholders) + 1, f"?{len(branch.placeholders) + 1}"
+        number = len(branch.placeholders) + 1
         if type.kind is Kind.BOOLEAN:
             return
-        landmarks = ways.rules.landmarks.get(type.kind, ())
+        landmarks = sorted(ways.new_values.landmarks(rule, name))
         around = [Span(low, high, True, True) for low, high in regions(type, landmarks)]
         for span in common(tuple(_inside(each, type) for each in wanted.steps.decisive), tuple(around)):
             if span.low is not None and span.low == span.high:
@@ -145,22 +145,19 @@ class NewRows:
             near = [each for each in (span.low, span.high) if each is not None]
             taken = {*near, *(each.witness for each in branch.placeholders)}
             taken.update(binding.values())
-            meets = ways.meets(rule, name, type)
+            placeholder = ways.new_values.placeholder(branch, rule, name, None)
             fitting = (v for v in _witnesses(number, type, span) if v in span and v not in taken)
-            found = (v for v in fitting if not ways.world.occurs(v, meets))
-            witness = next(found, None)
+            witness = next((v for v in fitting if ways.new_values.is_new(v, placeholder)), None)
             known = determined(rule.built_ins, {**binding, name: witness}, rule.types) if witness is not None else None
             if known is None:
                 ways.limits.note("the new values that were tried")
                 continue
-            placeholder = Placeholder(label, type, witness)
-            conditions = dict.fromkeys((*branch.conditions, *words(label, span, type)))
-            made = replace(branch, placeholders=(*branch.placeholders, placeholder), conditions=tuple(conditions))
+            made = replace(branch, placeholders=(*branch.placeholders, replace(placeholder, witness=witness)))
             yield from ways.filled(made, rule, known)
 
-    def rests_on_new(self, branch: Branch, fold: Fold) -> bool:
+    def _rests_on_new(self, branch: Branch, wanted: Wanted) -> bool:
         """Whether the fold may have new values in it already: what it lacks would say nothing."""
-        new, columns = {each.witness for each in branch.placeholders}, self._folded_columns(fold)
+        new, columns = {each.witness for each in branch.placeholders}, self._folded_columns(wanted.fold)
         return any(row[place] in new for name, row in branch.insert for relation, place in columns if relation == name)
 
     def _folded_columns(self, fold: Fold) -> set[Column]:

@@ -90,6 +90,10 @@ class OfferedValues:
         named = ((column, other) for column, value in values if value in new for other in self.named.get(column, ()))
         self._late |= {each: None for each in named if self._is_late(*each)}
 
+    def note_value(self, columns: Iterable[Column], value: Any) -> None:
+        """Notes that a value should be offered for these base columns."""
+        self._late |= {(each, value): None for each in columns if self._is_late(each, value)}
+
     @property
     def has_news(self) -> bool:
         """Whether anything was noted that is not offered yet."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
@@ -20,11 +20,21 @@ _DISTANCES = (1, 2, 3, 5, 10, 20, 30, 50, 100, 1_000, 10_000, 100_000)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Placeholder:
-    """Some new value of a type, which the user fills in. `witness` is the value it was proven with."""
+    """Some new value of a type, which the user fills in. `witness` is the value it was proven with; it stands for the
+    new value in `columns`, or in all if those are not known."""
 
     name: str
     type: Type
     witness: Any
+    columns: frozenset[tuple[str, int]] | None = field(default=None, compare=False)
+
+    def stands_at(self, column: tuple[str, int], value: Any) -> bool:
+        """Whether a value in a column is this one."""
+        return bool(value == self.witness and (self.columns is None or column in self.columns))
+
+    def is_linked(self, other: Placeholder) -> bool:
+        """Whether rules may take the values of two for each other: then they are different."""
+        return self.columns is None or other.columns is None or not self.columns.isdisjoint(other.columns)
 
     def __repr__(self) -> str:
         """As it stands in rows: `?1`."""

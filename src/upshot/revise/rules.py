@@ -10,7 +10,6 @@ from typing import Any
 from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.check.variables import variables
 from upshot.core.schema import Role
-from upshot.core.types import Kind
 from upshot.engine.time_limit import check_time
 from upshot.revise.built_ins import Binding
 from upshot.revise.folds import Fold, fold_of
@@ -18,10 +17,10 @@ from upshot.revise.implied_guards import without_implied_guards
 from upshot.revise.linear_rules import linear_clauses
 from upshot.revise.request import Key, Row
 from upshot.revise.term_values import UNKNOWN
-from upshot.revise.unfolded_rules import COMPUTED, folded_columns, folded_names, unfolded_clauses
+from upshot.revise.unfolded_rules import unfolded_clauses
 from upshot.rewrite.request_rules import RequestRule, request_rule
 from upshot.rewrite.shapes import aggregate_of
-from upshot.syntax.ast import Atom, Call, Comparison, Constant, Term, Variable
+from upshot.syntax.ast import Atom, Constant, Term, Variable
 
 Column = tuple[str, int]
 
@@ -114,38 +113,6 @@ class Rules:
             made.setdefault(fold.below, rule_parts(-1 - len(made), Clause(atom, (atom,), types), self.program))
         return made
 
-    @cached_property
-    def landmarks(self) -> Mapping[Kind, tuple[Any, ...]]:
-        """The constants that rules compare values with, in order: between two of them, all new values are alike."""
-        found: dict[Kind, set[Any]] = {}
-        for term in (side for each in self._comparisons_of_rows() for side in (each.left, each.right)):
-            if isinstance(term, Constant) and term.type is not None and term.value is not None:
-                found.setdefault(term.type.kind, set()).add(term.value)
-        return {kind: tuple(sorted(values)) for kind, values in found.items()}
-
-    @cached_property
-    def compares_values(self) -> bool:
-        """Whether rules compare the order of values that come from relations, or of computed ones: then new values that
-        lie between two landmarks need not be alike."""
-        return any(
-            each.op not in ("=", "!=") and not any(isinstance(side, Constant) for side in (each.left, each.right))
-            for each in self._comparisons()
-        ) or any(isinstance(side, Call) for each in self._comparisons() for side in (each.left, each.right))
-
-    def _comparisons(self) -> Iterator[Comparison]:
-        for rules in self.by_view.values():
-            for rule in rules:
-                yield from (each for each in rule.built_ins if isinstance(each, Comparison))
-
-    def _comparisons_of_rows(self) -> Iterator[Comparison]:
-        """The comparisons of all rules but those of totals with something."""
-        totals = folded_columns(self.program.clauses, COMPUTED)
-        for clause in self.program.clauses:
-            names = folded_names(clause, totals)
-            for each in clause.body:
-                if isinstance(each, Comparison) and not names.intersection(variables(each)):
-                    yield each
-
     def shown(self, relation: str) -> str:
         """What users call a relation, or the view that it serves."""
         return self.serves.get(relation, relation)
@@ -223,8 +190,12 @@ class Rules:
 
     def is_made(self, variable: str, rule: RuleParts) -> bool:
         """Whether rows of views may have values for a variable that no base column has."""
-        columns = [*_columns_in(variable, rule.positive)]
+        columns = [*columns_in(variable, rule.positive)]
         return bool(columns) and self._made_columns.issuperset(columns)
+
+    def is_made_column(self, column: Column) -> bool:
+        """Whether rules bring values of their own to a column."""
+        return column in self._made_columns
 
     @cached_property
     def _made_columns(self) -> frozenset[Column]:
@@ -235,7 +206,7 @@ class Rules:
             size = len(found)
             for rule in (each for rules in self.by_view.values() for each in rules):
                 for place, term in enumerate(rule.clause.head.args):
-                    columns = [*_columns_in(term.name, rule.positive)] if isinstance(term, Variable) else []
+                    columns = [*columns_in(term.name, rule.positive)] if isinstance(term, Variable) else []
                     if found.issuperset(columns):
                         found.add((rule.clause.head.relation, place))
         return frozenset(found)
@@ -247,10 +218,11 @@ def _atoms(rule: RuleParts) -> Iterator[Atom]:
 
 def columns_of(variable: str, rule: RuleParts) -> Iterator[Column]:
     """The columns in which a variable occurs."""
-    yield from _columns_in(variable, _atoms(rule))
+    yield from columns_in(variable, _atoms(rule))
 
 
-def _columns_in(variable: str, atoms: Iterable[Atom]) -> Iterator[Column]:
+def columns_in(variable: str, atoms: Iterable[Atom]) -> Iterator[Column]:
+    """The columns of these atoms in which a variable occurs."""
     for atom in atoms:
         for place, term in enumerate(atom.args):
             if isinstance(term, Variable) and term.name == variable:

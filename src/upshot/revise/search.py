@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from upshot.core.counted import counted
@@ -35,10 +35,12 @@ from upshot.revise.alternatives import Alternatives, Limits
 from upshot.revise.branch import Avoided, Branch, Update
 from upshot.revise.contradictions import contradiction
 from upshot.revise.disjunctions import Disjunctions, Forced, Rows
-from upshot.revise.likeness import TooAlikeError, contains_update
+from upshot.revise.likeness import Known, TooAlikeError, contains_update
 from upshot.revise.lower_bound import LowerBound, Priority
 from upshot.revise.obstacles import Leaf, Proof, is_to_change, proof_of, undecided
 from upshot.revise.placeholders import Placeholder, telling
+from upshot.revise.ranges import Ranges, used_placeholders
+from upshot.revise.regions import without_pinned, words
 from upshot.revise.request import Bounds, Key, Preferences, Request
 from upshot.revise.rules import Rules
 from upshot.revise.spans import around, point, without
@@ -75,7 +77,7 @@ class Search:
     within: frozenset[Key] | None = None
     """The only base rows that may be changed, if not all may."""
     counts: dict[str, int] = field(default_factory=dict)
-    found: list[tuple[Update, tuple[Placeholder, ...]]] = field(default_factory=list)
+    found: list[Known] = field(default_factory=list)
     dead_ends: dict[Key, None] = field(default_factory=dict)
     """Rows at which branches ended: nothing makes them true, or false, that does not contradict the branch."""
     _heap: list[tuple[Priority, int, Branch | Alternatives]] = field(default_factory=list)
@@ -88,12 +90,17 @@ class Search:
     _aggregates: AggregateWays = field(init=False)
     _disjunctions: Disjunctions = field(default_factory=Disjunctions)
     _bound: LowerBound = field(init=False)
+    _ranges: Ranges = field(init=False)
 
     def __post_init__(self) -> None:
-        self._ways = Ways(self.world, self.rules, self.preferences, self.bounds, self.within, counts=self.counts)
+        asked = self.request.insert | self.request.delete
+        self._ways = Ways(self.world, self.rules, self.preferences, self.bounds, self.within, asked, counts=self.counts)
+        self._ranges = Ranges(
+            self.world, self.rules, self.constraints, self.request, self._ways.new_values, self.counts
+        )
         self._aggregates = AggregateWays(self._ways, self.request.insert, self.constraints)
         self._bound = LowerBound(self.world, self.rules, self.preferences, self._disjunctions)
-        self._ways.offered.bring(self.request.insert | self.request.delete)
+        self._ways.offered.bring(asked)
         self._start = self._ways.decided(Branch(), sorted(self.request.insert, key=repr), self.request.delete)
         if self._start is not None:
             self._start = replace(self._start, depths={})
@@ -231,7 +238,7 @@ class Search:
         """Whether all that could come of the branch contains a realisation that was found."""
         check_time()
         try:
-            return any(contains_update(branch, update, names) for update, names in self.found)
+            return any(contains_update(branch, known, self._ways.new_values.is_new_at) for known in self.found)
         except TooAlikeError:
             # It may well be: what may not be minimal is not given, and that is said.
             self.limits.note("changes whose new values can be told apart")
@@ -246,6 +253,7 @@ class Search:
         self.world.stage(branch.insert, branch.delete)
         self._ways.offered.note(branch)
         obstacles = self._obstacles(branch)
+        self._ranges.look_around(branch, is_stuck=bool(obstacles))
         if self._is_unsettled(branch, floor) or self._continues_with_a_rule(branch, floor):
             return None
         is_met = not obstacles
@@ -267,16 +275,33 @@ class Search:
         """The branch, which is a realisation; a smaller one if it brings values in time for that; None if the search
         begins again."""
         offered = self._ways.offered
-        if branch.size > 1 and offered.has_news and self._passes < min(EARLY_PASSES, self._most_passes):
-            self._begin_again()
+        if self._begins_early(branch):
             return None
         if branch.size > 1 and offered.note(branch):
             branch = self._smallest_within(branch)
-        values = {value for _, row in branch.insert for value in row}
-        used = (each.name for each in branch.placeholders if each.witness in values)
-        branch = replace(branch, conditions=telling(branch.conditions, used))
-        self.found.append(((branch.insert, branch.delete), branch.placeholders))
-        return branch
+            self.world.stage(branch.insert, branch.delete)
+        found, used = self._ranges.of(branch, self.found, self._is_known), used_placeholders(branch)
+        if branch.size > 1 or found.region.borders:
+            self._ways.new_values.note_borders(found.borders, used)
+            if self._begins_early(branch):
+                return None
+        for each in found.missing:
+            self.limits.note(f"the new values that were tried: {each} was not followed")
+        region, used = without_pinned(found.region, used)
+        stated = (*words(region, used), *telling(branch.conditions, [each.name for each in used]))
+        self.found.append(Known((branch.insert, branch.delete), used, region))
+        return replace(branch, placeholders=used, conditions=tuple(dict.fromkeys(stated)))
+
+    def _begins_early(self, branch: Branch) -> bool:
+        """Whether the search begins again, so that smaller realisations than the branch are found before it."""
+        passes = min(EARLY_PASSES, self._most_passes)
+        if branch.size > 1 and self._ways.has_news and self._passes < passes:
+            self._begin_again()
+            return True
+        return False
+
+    def _is_known(self, update: Update, placeholders: Sequence[Placeholder]) -> bool:
+        return self._is_covered(Branch(*update, placeholders=tuple(placeholders)))
 
     def _smallest_within(self, branch: Branch) -> Branch:
         """The smallest realisation that is part of one, found with all its values offered from the start."""

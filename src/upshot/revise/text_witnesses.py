@@ -36,3 +36,15 @@ def just_below(text: str, number: int) -> Iterator[str]:
         yield f"{start}{chr(last - 1)} {number}"
     elif start:
         yield start
+
+
+def between(low: str | None, high: str | None) -> Iterator[str]:
+    """Texts after one and before another, if there are any that are easy to find."""
+    start = low or ""
+    longer = chain((f"{start} {number}" for number in range(1, 9)), (f"{start}!", f"{start}\0", f"{start}\0\0"))
+    shorter = chain.from_iterable(just_below(high, number) for number in range(1, 9)) if high else ()
+    named = (f"{start}new value {number}" for number in range(1, 9))
+    prefixes = (high[:size] for size in range(len(high))) if high else ()
+    for text in dict.fromkeys(chain(named, longer, shorter, prefixes)):
+        if (low is None or text > low) and (high is None or text < high):
+            yield text

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from functools import partial
 from itertools import chain, combinations
 from typing import Any
 
+from upshot.check.program import Literal
 from upshot.check.variables import variables
-from upshot.core.counted import counted
 from upshot.core.types import Kind, Type
 from upshot.reasons.wording import literal_text
 from upshot.revise.alternatives import Alternatives, Limits
 from upshot.revise.branch import Branch
-from upshot.revise.built_ins import Binding, determined, first_to_fill, listed, suggested
+from upshot.revise.built_ins import Binding, determined, first_to_fill, listed
 from upshot.revise.fitting_rows import fits
-from upshot.revise.folds import Fold
 from upshot.revise.ground_rules import Fill, GroundRules
+from upshot.revise.linear import NotLinearError, new_value, symbolic
 from upshot.revise.linked_columns import linked_columns, named_constants
 from upshot.revise.matches import Matches, Places
+from upshot.revise.new_values import NewValues, fits_type, fitting
 from upshot.revise.nulls import denied, joins_null
 from upshot.revise.offered_values import OfferedValues
 from upshot.revise.open_instances import opened, waiting
-from upshot.revise.placeholders import Placeholder, further_witnesses, lies_in, regions, witnesses
+from upshot.revise.placeholders import Placeholder
 from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Row
 from upshot.revise.rules import Column, RuleParts, Rules, columns_of, free_variables, ground
-from upshot.revise.spans import closed
 from upshot.revise.term_values import UNKNOWN, value_of
-from upshot.revise.text_witnesses import containing, matching
-from upshot.revise.tolerance import wished
 from upshot.revise.world import World
-from upshot.syntax.ast import Atom, Comparison, Constant, Test, Variable
-from upshot.syntax.printing import print_term
+from upshot.syntax.ast import Atom, Comparison, Constant, Not, Test, Variable
 
 Make = Callable[[Branch, Binding], Branch | None]
 """Makes a branch of an instance of a rule."""
@@ -51,24 +46,25 @@ class Ways:
     bounds: Bounds
     within: frozenset[Key] | None = None
     """The only base rows that may be changed, if not all may."""
+    asked: frozenset[Key] = frozenset()
+    """The rows of the request."""
     limits: Limits = field(default_factory=Limits)
     counts: dict[str, int] = field(default_factory=dict)
     completing: Callable[[Branch, RuleParts, Binding, str], Iterable[Any]] = lambda *_: ()
     """Values for a variable of a rule with which aggregates in it come to what they are to come to."""
     matches: Matches = field(init=False)
     offered: OfferedValues = field(init=False)
+    new_values: NewValues = field(init=False)
     ground_rules: GroundRules = field(init=False)
-    _linked: Mapping[Column, frozenset[Column]] = field(init=False)
     _determined: dict[Key, bool] = field(default_factory=dict)
     _rests_on: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.matches = Matches(self.rules.program.schemas)
-        self._linked = linked_columns(self.rules)
-        self.offered = OfferedValues(
-            self.world, self.bounds.constants, self._linked, named_constants(self.rules), self.rules.sources
-        )
+        linked, named = linked_columns(self.rules), named_constants(self.rules)
+        self.offered = OfferedValues(self.world, self.bounds.constants, linked, named, self.rules.sources)
         self.offered.bring(self.within or ())
+        self.new_values = NewValues(self.world, self.rules, self.bounds, self.limits, self.offered, self.asked)
         self.ground_rules = GroundRules(self.world, self.rules, self.bounds, self.offered, self._sources, self.filled)
 
     # ---- decisions ----------------------------------------------------------------------------------------------
@@ -168,7 +164,13 @@ class Ways:
     def take_in_values(self) -> bool:
         """Whether there are values that variables were not offered; from now on they are."""
         self.ground_rules.forget()
-        return self.offered.take_in()
+        are_offered, are_tried = self.offered.take_in(), self.new_values.take_in()
+        return are_offered or are_tried
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there are any."""
+        return self.offered.has_news or self.new_values.has_news
 
     def can_grow(self, relation: str) -> bool:
         """Whether what is not frozen could bring a row to the relation."""
@@ -213,7 +215,7 @@ class Ways:
         )
         if made is None:
             return None
-        conditions = [text for each in rule.built_ins if (text := self._condition(each, binding, rule, branch))]
+        conditions = self._conditions(rule, binding, branch)
         made = replace(made, conditions=tuple(dict.fromkeys((*made.conditions, *conditions))))
         return self.decided(made, positive, denied(rule, binding))
 
@@ -227,8 +229,9 @@ class Ways:
                 names = [*variables(each)]
                 if new.intersection(binding[name] for name in names):
                     for name in (name for name in names if binding[name] not in given):
-                        solved = _placeholder(branch, rule.types[name], binding[name])
-                        branch = replace(branch, placeholders=(*branch.placeholders, solved))
+                        solved = self.new_values.placeholder(branch, rule, name, binding[name])
+                        if self.new_values.is_new(solved.witness, solved):
+                            branch = replace(branch, placeholders=(*branch.placeholders, solved))
                         given.add(binding[name])
         return branch
 
@@ -239,18 +242,43 @@ class Ways:
         made = opened(branch if head is None else branch.seeing_to(head), self.rules, rule, binding, head, unlike)
         return None if made is None else self.decided(*made)
 
-    def _condition(self, literal: Any, binding: Binding, rule: RuleParts, branch: Branch) -> str:
-        """The built-in in words, if a placeholder is one of its values."""
+    def _conditions(self, rule: RuleParts, binding: Binding, branch: Branch) -> list[str]:
+        """What built-ins demand of new values, in words, where that is not found out by trying other values: of those
+        that cannot be followed, and of what they compute."""
         names = {each.witness: each for each in branch.placeholders}
-        used = {name: binding[name] for name in variables(literal)}
-        if not any(value in names for value in used.values()):
-            return ""
-        shown = {name: names.get(value, value) for name, value in used.items()}
+        if names.keys().isdisjoint(binding.values()):
+            return []
+        asking = [each for each in rule.built_ins if any(binding[name] in names for name in variables(each))]
+        left = {
+            name for each in asking if not self._is_followed(each, binding, names, rule) for name in variables(each)
+        }
+        stated = [each for each in asking if left.intersection(variables(each))]
+        return [self._condition(each, binding, rule, names) for each in stated]
+
+    def _condition(self, literal: Literal, binding: Binding, rule: RuleParts, names: Mapping[Any, Placeholder]) -> str:
+        """The built-in with its values."""
+        shown = {name: names.get(binding[name], binding[name]) for name in variables(literal)}
         text = literal_text(literal, {n: v for n, v in shown.items() if not isinstance(v, Placeholder)}, rule.types)
         for name, value in shown.items():
             if isinstance(value, Placeholder):
                 text = _renamed(text, name, value.name)
         return text
+
+    def _is_followed(
+        self, literal: Literal, binding: Binding, names: Mapping[Any, Placeholder], rule: RuleParts
+    ) -> bool:
+        """Whether what a built-in says about new values is found out by trying others."""
+        if isinstance(literal, Comparison):
+            used = {name: binding[name] for name in variables(literal)}
+            moving = {name: new_value(names[v].name) if v in names else v for name, v in used.items()}
+            try:
+                for side in (literal.left, literal.right):
+                    symbolic(side, moving, rule.types, lambda term: value_of(term, used, rule.types))
+            except NotLinearError:
+                return False
+            return True
+        test = literal.body if isinstance(literal, Not) else literal
+        return isinstance(test, Test) and isinstance(test.args[0], Constant) and isinstance(test.args[-1], Variable)
 
     # ---- values for free variables ------------------------------------------------------------------------------
 
@@ -269,7 +297,7 @@ class Ways:
         few = listed(rule.built_ins, {n: v for n, v in binding.items() if v not in new}, free, rule.types)
         if few is not None:
             for value in few[1]:
-                if (known := self._fitting(rule, binding, few[0], value)) is not None:
+                if (known := fitting(rule, binding, few[0], value)) is not None:
                     yield from self.filled(branch, rule, known, above)
             return
         name = first_to_fill(rule.built_ins, free)
@@ -277,16 +305,12 @@ class Ways:
         made = self._made_at(name, rule, above)
         if made is not None:
             for value, continued in self._made_values(branch, binding, *made, above):
-                known = self._fitting(rule, binding, name, value)
+                known = fitting(rule, binding, name, value)
                 if known is not None:
                     yield from self.filled(continued, rule, known, above)
             return
-        for longer, placeholder, condition in self._new(branch, rule, binding, name, type):
-            placed = replace(
-                branch,
-                placeholders=(*branch.placeholders, placeholder),
-                conditions=(*branch.conditions, *condition),
-            )
+        for longer, placeholder in self.new_values.values(branch, rule, binding, name, type):
+            placed = replace(branch, placeholders=(*branch.placeholders, placeholder))
             yield from self.filled(placed, rule, longer, above)
         for value in self.candidates(branch, rule, name, binding):
             known = determined(rule.built_ins, {**binding, name: value}, rule.types)
@@ -325,99 +349,17 @@ class Ways:
                 if value is not UNKNOWN and (value, continued.placeholders) not in seen:
                     seen.add((value, continued.placeholders))
                     new = {each.witness for each in continued.placeholders}
-                    if isinstance(term, Variable) and value not in new and new.intersection(given.values()):
-                        solved = _placeholder(continued, rule.types[term.name], value)
-                        continued = replace(continued, placeholders=(*continued.placeholders, solved))
+                    if value not in new and new.intersection(given.values()):
+                        solved = self.new_values.placeholder(continued, rule, getattr(term, "name", ""), value)
+                        if self.new_values.is_new(value, solved):
+                            continued = replace(continued, placeholders=(*continued.placeholders, solved))
                     yield value, continued
-
-    def _new(
-        self, branch: Branch, rule: RuleParts, binding: Binding, name: str, type: Type
-    ) -> Iterator[tuple[Binding, Placeholder, tuple[str, ...]]]:
-        """Values that do not occur yet and that no built-in excludes: one above all constants that rules compare with,
-        and one in each region between them, which is then a condition."""
-        number, label = len(branch.placeholders) + 1, f"?{len(branch.placeholders) + 1}"
-        extremes = self._extremes(rule, binding, name)
-        landmarks = tuple(sorted({*self.rules.landmarks.get(type.kind, ()), *extremes}))
-        near = [*landmarks, *self._compared(rule, binding, name)]
-        taken = {*near, *binding.values(), *(each.witness for each in branch.placeholders)}
-        solving = suggested(rule.built_ins, binding, name, rule.types, number)
-        passing = self._passing(rule, binding, name, number)
-        tried = dict.fromkeys(chain(witnesses(number, type, near), passing, solving))
-        first = [value for value in tried if value not in taken]
-        fitting = [(value, known) for value in first if (known := self._fitting(rule, binding, name, value))]
-        if not fitting:
-            if type.kind is not Kind.BOOLEAN and closed(wished(name, rule.built_ins, binding, rule.types), type):
-                head = self.rules.shown(rule.clause.head.relation)
-                self.limits.note(f"the conditions of a rule of `{head}`, for which no value was found")
-            return
-        if number > self.bounds.new_constants:
-            self.limits.note(counted(self.bounds.new_constants, "new value"))
-            return
-        if self.rules.compares_values:
-            self.limits.note("the new values that were tried")
-        further = [value for value in further_witnesses(number, type, near) if value not in taken]
-        meets = self.meets(rule, name, type)
-        for place, region in enumerate(regions(type, landmarks)):
-            here = [each for each in fitting if lies_in(each[0], region)]
-            if not here:
-                continue
-            others = (
-                (value, known) for value in further
-                if lies_in(value, region) and (known := self._fitting(rule, binding, name, value))
-            )  # fmt: skip
-            found = next((each for each in chain(here, others) if not self.world.occurs(each[0], meets)), None)
-            if found is None:
-                self.limits.note("the new values that were tried")
-                continue
-            value, known = found
-            yield known, Placeholder(label, type, value), _bounds_of(label, type, region) if place or extremes else ()
-
-    def meets(self, rule: RuleParts, name: str, type: Type) -> frozenset[Column]:
-        """The base columns whose values may be compared with those of a variable."""
-        schemas = self.rules.program.schemas
-        linked = (each for column in columns_of(name, rule) for each in self._linked.get(column, ()))
-        return frozenset(each for each in linked if schemas[each[0]].columns[each[1]].type.required() == type)
-
-    def _fitting(self, rule: RuleParts, binding: Binding, name: str, value: Any) -> Binding | None:
-        """The binding with a value for a variable, and what follows; None if a built-in excludes it."""
-        return determined(rule.built_ins, {**binding, name: value}, rule.types)
-
-    def _extremes(self, rule: RuleParts, binding: Binding, name: str) -> set[Any]:
-        """The least and greatest values that the rule asks for of columns of a variable: what is new there has to lie
-        on one side of them."""
-        columns, found = self._sources(name, rule), set[Any]()
-        for atom in rule.positive:
-            fold = self.rules.folds.get(atom.relation)
-            if fold is not None and fold.function in ("min", "max") and columns & self._of(fold):
-                found.add(value_of(atom.args[-1], binding, rule.types))
-        return found - {UNKNOWN, None}
-
-    def _of(self, fold: Fold) -> frozenset[Column]:
-        return self.rules.sources((fold.view, fold.width))
-
-    def _passing(self, rule: RuleParts, binding: Binding, name: str, number: int) -> Iterator[str]:
-        """Texts for a variable that pass the tests of a rule."""
-        for each in rule.built_ins:
-            match each:
-                case Test(test, (first, Variable(tested))) if tested == name:
-                    given = value_of(first, binding, rule.types)
-                    if isinstance(given, str):
-                        yield from (matching if test == "match" else containing)(given, number)
-
-    def _compared(self, rule: RuleParts, binding: Binding, name: str) -> Iterator[Any]:
-        """The values that the rule compares a variable with."""
-        for each in rule.built_ins:
-            if isinstance(each, Comparison) and name in variables(each):
-                for side in (each.left, each.right):
-                    value = value_of(side, binding, rule.types)
-                    if value is not UNKNOWN and value is not None and _fits(value, rule.types[name]):
-                        yield value
 
     def candidates(self, branch: Branch, rule: RuleParts, name: str, binding: Binding) -> Iterator[Any]:
         """The values that a variable may take: those of other variables of the same columns, new ones of this branch,
         those of its columns, those the caller gave, NULL."""
         type = rule.types[name].required()
-        seen, columns = {None}, self._sources(name, rule)
+        seen, columns, related = {None}, self._sources(name, rule), self.new_values.related_to(name, rule)
         self.offered.ask(columns)
         for other, value in binding.items():
             if value not in seen and columns & self._sources(other, rule):
@@ -425,7 +367,8 @@ class Ways:
                 yield value
         named = (value for column in columns_of(name, rule) for value in self.rules.constants(column))
         completing = self.completing(branch, rule, binding, name)
-        for value in chain(completing, named, self._listed(branch, columns, type)):
+        new = (each.witness for each in branch.placeholders if each.type.kind is type.kind and related(each))
+        for value in chain(completing, named, new, self._listed(branch, columns, type)):
             if value not in seen:
                 seen.add(value)
                 yield value
@@ -438,11 +381,10 @@ class Ways:
         return self.offered.columns(columns)
 
     def _listed(self, branch: Branch, columns: frozenset[Column], type: Type) -> Iterator[Any]:
-        yield from (each.witness for each in branch.placeholders if each.type.kind is type.kind)
         yield from (row[place] for relation, row in sorted(branch.insert, key=repr) for r, place in columns
                     if r == relation)  # fmt: skip
         yield from self.offered.values(columns)
-        yield from (value for value in self.bounds.constants if _fits(value, type))
+        yield from (value for value in self.bounds.constants if fits_type(value, type))
         yield from (False, True) if type.kind is Kind.BOOLEAN else ()
         for relation, place in sorted(columns):
             self._count("columns read", 1)
@@ -452,36 +394,12 @@ class Ways:
         self.counts[what] = self.counts.get(what, 0) + number
 
 
-def _placeholder(branch: Branch, type: Type, witness: Any) -> Placeholder:
-    """One more for a branch."""
-    return Placeholder(f"?{len(branch.placeholders) + 1}", type.required(), witness)
-
-
 def _head_values(rule: RuleParts, atom: Atom, binding: Binding) -> Binding | None:
     """What a literal says about the variables of a rule for it; None if the rule derives nothing that it asks for."""
     return rule.binding(tuple(value_of(wanted, binding, rule.types) for wanted in atom.args))
-
-
-def _bounds_of(label: str, type: Type, region: tuple[Any, Any]) -> tuple[str, ...]:
-    """The region in words."""
-    low, high = (None if each is None else print_term(Constant(each, type)) for each in region)
-    return (*((f"{label} > {low}",) if low else ()), *((f"{label} < {high}",) if high else ()))
 
 
 def _renamed(text: str, variable: str, placeholder: str) -> str:
     """The text with the placeholder for the variable, but not in what is quoted."""
     quoted_or_named = rf'"(?:[^"\\]|\\.)*"|\b{re.escape(variable)}\b'
     return re.sub(quoted_or_named, lambda found: found[0] if found[0][0] == '"' else placeholder, text)
-
-
-def _fits(value: Any, type: Type) -> bool:
-    """Whether a constant that the caller gave can be in a column of the type."""
-    if type.kind is Kind.UNSIGNED and value.__class__ is int:
-        return bool(value >= 0)
-    return _PYTHON[type.kind] is value.__class__
-
-
-_PYTHON = {
-    Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: float, Kind.SYMBOL: str, Kind.BOOLEAN: bool,
-    Kind.DATE: datetime.date, Kind.TIMESTAMP: datetime.datetime, Kind.DECIMAL: Decimal,
-}  # fmt: skip

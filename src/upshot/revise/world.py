@@ -24,6 +24,9 @@ class World(Protocol):
     def added(self, relation: str) -> Collection[Row]:
         """The rows that the staged change brings to a relation."""
 
+    def removed(self, relation: str) -> Collection[Row]:
+        """The rows that the staged change takes from a relation."""
+
     def key_conflicts(self) -> Sequence[tuple[Key, Key]]:
         """Pairs of rows that share a key in the staged state."""
 

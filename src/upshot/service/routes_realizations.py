@@ -264,25 +264,25 @@ def _facts(facts: Mapping[str, Iterable[Row]]) -> dict[str, list[list[Any]]]:
 
 
 def _way(way: Realization, scopes: Scopes) -> dict[str, Any]:
-    names = {each.witness: each for each in way.placeholders}
-
-    def shown(rows: Iterable[Row]) -> list[list[Any]]:
-        return [[_value(names.get(value, value)) for value in row] for row in rows]
+    def shown(name: str, rows: Iterable[Row]) -> list[list[Any]]:
+        return [[_value(value) for value in way.named(name, row)] for row in rows]
 
     readable = [(name, change) for name, change in way.effects.items() if scopes.may_read(name)]
     beside = sum(1 for _, name, _, is_asked in way.view_changes() if not is_asked and scopes.may_read(name))
     return {
-        "insert": {name: shown(rows) for name, rows in way.insert.items()},
-        "delete": {name: shown(rows) for name, rows in way.delete.items()},
+        "insert": {name: shown(name, rows) for name, rows in way.insert.items()},
+        "delete": {name: shown(name, rows) for name, rows in way.delete.items()},
         "cost": way.cost,
         "side_effects": beside,
         "placeholders": {each.name: type_to_json(each.type) for each in way.placeholders},
         "conditions": list(way.conditions),
         "changes": {
-            name: {"insert": shown(change.inserted.sorted()), "delete": shown(change.deleted.sorted())}
+            name: {"insert": shown(name, change.inserted.sorted()), "delete": shown(name, change.deleted.sorted())}
             for name, change in readable
         },
-        "violations": {name: shown(rows) for name, rows in way.effects.violations.items() if scopes.may_read(name)},
+        "violations": {
+            name: shown(name, rows) for name, rows in way.effects.violations.items() if scopes.may_read(name)
+        },
         "firings": readable_firings(way.effects.firings, scopes),
     }
 

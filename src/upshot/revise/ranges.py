@@ -1,0 +1,302 @@
+"""For which new values a realisation is one: with all of them, and with no others, it does what it was proven to do.
+
+The borders of its new values (`borders.py`) cut them into cells in which all are alike. One point of each cell is tried
+(`cells.py`), outward from the values that the realisation was proven with, and what holds of all the cells that were
+found good is what is stated.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from upshot.core.errors import DataError
+from upshot.engine.time_limit import check_time
+from upshot.revise.borders import Found
+from upshot.revise.branch import Branch, Update
+from upshot.revise.cells import Point, TooManyBordersError, points
+from upshot.revise.likeness import Known
+from upshot.revise.linear import Linear, new_value, number_of
+from upshot.revise.moving_columns import moving_columns
+from upshot.revise.new_values import NewValues
+from upshot.revise.placeholders import Placeholder
+from upshot.revise.regions import ANY, EVERYWHERE, Region, Signs, moved, passes, side
+from upshot.revise.request import Key, Request, Row
+from upshot.revise.rules import Column, Rules
+from upshot.revise.text_witnesses import containing, matching
+from upshot.revise.world import World
+
+MOST_TRIALS = 60
+"""Points that are tried for one realisation."""
+
+IsCovered = Callable[[Update, Sequence[Placeholder]], bool]
+"""Whether a change with these new values contains a realisation that was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Where a realisation is one; all borders that were met; what may have been missed."""
+
+    region: Region
+    borders: tuple[Linear, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Ranges:
+    """Finds the ranges of realisations."""
+
+    world: World
+    rules: Rules
+    constraints: Collection[str]
+    request: Request
+    new_values: NewValues
+    counts: dict[str, int]
+    _looked_around: set[object] = field(default_factory=set)
+
+    def of(self, branch: Branch, others: Iterable[Known], is_covered: IsCovered) -> Range:
+        """The range of a branch that is a realisation, and is staged. What `is_covered` by another, for the borders of
+        `others`, is not part of it."""
+        used = used_placeholders(branch)
+        if not any(self.new_values.borders.are_watched(each.columns or ()) for each in used):
+            return Range(EVERYWHERE)
+        trials = _Trials(self, branch, used, is_covered)
+        for known in (Known((branch.insert, branch.delete), used), *others):
+            for border in (*moved(known.region, known.placeholders, used), *self._named_in(known, used)):
+                trials.found.add(border)
+        found = trials.range()
+        self.world.stage(branch.insert, branch.delete)
+        return found
+
+    def _named_in(self, known: Known, used: Sequence[Placeholder]) -> Iterable[Linear]:
+        """The values of another realisation that new ones could be."""
+        for name, row in known.update[0]:
+            for column, value in _cells(name, row):
+                for each in used:
+                    number, is_open = number_of(value), any(p.stands_at(column, value) for p in known.placeholders)
+                    if (
+                        column in (each.columns or ())
+                        and number is not None
+                        and not is_open
+                        and self.new_values.is_new(value, each)
+                    ):
+                        yield new_value(each.name).plus(Linear((), -number))
+
+    def look_around(self, branch: Branch, *, is_stuck: bool) -> None:
+        """Notes other new values for a branch, which is staged: those that rules for the rows it lacks would compare,
+        and, if something is in its way, those that its own rows meet."""
+        used = tuple(each for each in branch.placeholders if self.new_values.borders.are_watched(each.columns or ()))
+        new = {each.witness for each in used}
+        views = (key for key in branch.true if key not in branch.support and key[0] in self.rules.by_view)
+        wanted = frozenset(key for key in views if not new.isdisjoint(key[1]) and key[0] not in self.rules.folds)
+        place = branch.insert, branch.placeholders, wanted, is_stuck
+        if not used or not (wanted or is_stuck) or place in self._looked_around:
+            return
+        self._looked_around.add(place)
+        template, first = Template(branch, used), {each.name: each.witness for each in used}
+        borders = self.new_values.borders.reached(template.insert, first).borders if is_stuck else {}
+        for key in wanted:
+            row = template.symbolic(key)
+            if any(isinstance(value, Linear) for value in row):
+                borders |= self.new_values.borders.asked(key[0], row, first).borders
+        self.new_values.note_borders(borders, used)
+
+    def points(self, found: Found, used: Sequence[Placeholder], first: Point) -> list[Point]:
+        try:
+            types = {each.name: each.type for each in used}
+            made = points(found.borders, types, self._usable(used), self._is_new(used), first)
+        except TooManyBordersError:
+            found.missing["what they are compared with"] = None
+            return [first]
+        for test, argument, name in found.tests:
+            texts = list((matching if test == "match" else containing)(argument, 1))[:2]
+            made += [{**first, name: text} for text in (*texts, "new value", "?")]
+        return made
+
+    def are_new(self, used: Sequence[Placeholder], point: Point) -> bool:
+        return all(self.new_values.is_new(point[each.name], each) for each in used)
+
+    def _is_new(self, used: Sequence[Placeholder]) -> Callable[[str, Any], bool]:
+        by_name = {each.name: each for each in used}
+        return lambda name, value: self.new_values.is_new(value, by_name[name])
+
+    def _usable(self, used: Sequence[Placeholder]) -> Callable[[str, Any, Point], bool]:
+        by_name = {each.name: each for each in used}
+
+        def usable(name: str, value: Any, known: Point) -> bool:
+            here = by_name[name]
+            return not any(value == other and here.is_linked(by_name[each]) for each, other in known.items())
+
+        return usable
+
+
+def used_placeholders(branch: Branch) -> tuple[Placeholder, ...]:
+    """The new values that are in rows of the change."""
+    places = {(column, value) for name, row in branch.insert for column, value in _cells(name, row)}
+    return tuple(each for each in branch.placeholders if any(each.stands_at(*place) for place in places))
+
+
+def _cells(name: str, row: Row) -> Iterable[tuple[Column, Any]]:
+    return (((name, place), value) for place, value in enumerate(row))
+
+
+class Template:
+    """The changes of a branch with names for its new values."""
+
+    def __init__(self, branch: Branch, used: Sequence[Placeholder]) -> None:
+        self._used, self._delete = used, branch.delete
+        self.insert = [(key[0], self.symbolic(key)) for key in branch.insert]
+
+    def symbolic(self, key: Key) -> Row:
+        """A row with what stands for its new values."""
+        return tuple(
+            next((new_value(each.name) for each in self._used if each.stands_at(column, value)), value)
+            for column, value in _cells(*key)
+        )
+
+    def filled(self, point: Point) -> Update:
+        def value_of(value: Any) -> Any:
+            return point[value.parts[0][0]] if isinstance(value, Linear) else value
+
+        return frozenset((name, tuple(map(value_of, row))) for name, row in self.insert), self._delete
+
+
+@dataclass(slots=True)
+class _Trials:
+    """The points that are tried for one realisation."""
+
+    ranges: Ranges
+    branch: Branch
+    used: Sequence[Placeholder]
+    is_covered: IsCovered
+    found: Found = field(default_factory=Found)
+    _template: Template = field(init=False)
+    _moving: frozenset[Column] = field(init=False)
+    _seen: list[str] = field(init=False)
+    """The relations that users know."""
+    _good: dict[Update, bool] = field(default_factory=dict)
+    _expected: object = None
+
+    def __post_init__(self) -> None:
+        self._template = Template(self.branch, self.used)
+        self._moving = moving_columns(self.ranges.rules, frozenset().union(*(each.columns or () for each in self.used)))
+        rules = self.ranges.rules
+        views = [name for name in rules.by_view if name not in rules.serves]
+        self._seen = [*views, *{name for name, _ in self.branch.insert | self.branch.delete}]
+
+    def range(self) -> Range:
+        first = {each.name: each.witness for each in self.used}
+        self._collect(first)
+        self._expected = self._effects()
+        self._good[self._template.filled(first)] = True
+        while True:
+            tried = self.ranges.points(self.found, self.used, first)
+            size = len(self.found.borders), len(self.found.tests)
+            region = self._widest(first, tried)
+            if (len(self.found.borders), len(self.found.tests)) == size:
+                self._note_unsure()
+                return Range(region, tuple(self.found.borders), tuple(self.found.missing))
+
+    def _note_unsure(self) -> None:
+        if self.found.tests and len(self.found.tests) + len(self.found.borders) > 1:
+            self.found.missing["the texts that they are tested for"] = None
+        joint = [each for each in self.found.borders if len(each.parts) > 1]
+        if any(abs(factor) != 1 for each in joint for _, factor in each.parts) or (joint and len(self.used) > 2):
+            self.found.missing["how they are compared with each other"] = None
+
+    def _widest(self, first: Point, tried: Sequence[Point]) -> Region:
+        """The cell of the first point, widened border by border, the nearest first, as long as all points in it are
+        good."""
+        sides = {border: Signs((side(border, first),)) for border in self.found.borders}
+        tests = {test: passes(test, first) for test in self.found.tests}
+        order = sorted(sides, key=lambda border: abs(_distance(border, first)))
+        moved = True
+        while moved:
+            moved = False
+            for border in order:
+                check_time()
+                for wider in _wider(sides.get(border, ANY)):
+                    new = {**sides, border: wider}
+                    if wider == ANY:
+                        new.pop(border)
+                    if self._is_good(Region(sides, tests), Region(new, tests), tried, may_be_empty=wider == ANY):
+                        sides, moved = new, True
+                        break
+        for test in list(tests):
+            new_tests = {each: so for each, so in tests.items() if each != test}
+            if self._is_good(Region(sides, tests), Region(sides, new_tests), tried, may_be_empty=False):
+                tests = new_tests
+        return Region(sides, tests)
+
+    def _is_good(self, inner: Region, outer: Region, tried: Sequence[Point], *, may_be_empty: bool) -> bool:
+        """Whether all points are good that a region has beyond another."""
+        beyond = [point for point in tried if point in outer and point not in inner]
+        new = [point for point in beyond if self.ranges.are_new(self.used, point)]
+        # Of values that are not new nothing is said, unless they are all that a border has.
+        return all(map(self._holds, new)) and (
+            may_be_empty or bool(new) or (bool(beyond) and all(map(self._holds, beyond)))
+        )
+
+    # ---- one point ----------------------------------------------------------------------------------------------
+
+    def _holds(self, point: Point) -> bool:
+        update = self._template.filled(point)
+        if update not in self._good:
+            if len(self._good) > MOST_TRIALS:
+                self.found.missing["those that were tried"] = None
+                return False
+            self._good[update] = self._is_one(update, point)
+        return self._good[update]
+
+    def _is_one(self, update: Update, point: Point) -> bool:
+        """Whether the change is a realisation with these values, and does the same."""
+        placeholders = [Placeholder(e.name, e.type, point[e.name], e.columns) for e in self.used]
+        if self.is_covered(update, placeholders):
+            return False
+        self.ranges.counts["trials"] = self.ranges.counts.get("trials", 0) + 1
+        world, request = self.ranges.world, self.ranges.request
+        try:
+            world.stage(*update)
+            self._collect(point)
+            return (
+                all(map(world.holds, request.insert))
+                and not any(map(world.holds, request.delete))
+                and not any(world.added(each) for each in self.ranges.constraints)
+                and not world.key_conflicts()
+                and self._effects() == self._expected
+            )
+        except DataError:
+            world.undo()
+            return False
+
+    def _collect(self, point: Point) -> None:
+        found = self.ranges.new_values.borders.reached(self._template.insert, point)
+        self.found.borders |= found.borders
+        self.found.tests |= found.tests
+        self.found.missing |= found.missing
+
+    def _effects(self) -> object:
+        """The rows that come and go, but for values that move with new ones."""
+        world, found = self.ranges.world, dict[str, object]()
+        for name in self._seen:
+            came, went = world.added(name), world.removed(name)
+            if came or went:
+                found[name] = Counter(self._still(name, row) for row in came), Counter(went)
+        return found
+
+    def _still(self, name: str, row: Row) -> Row:
+        return tuple(None if column in self._moving else value for column, value in _cells(name, row))
+
+
+def _distance(border: Linear, point: Point) -> Fraction:
+    return border.at({name: number_of(point[name]) or Fraction(0) for name, _ in border.parts})
+
+
+def _wider(signs: Signs) -> list[Signs]:
+    """What may be allowed beyond these sides, the most first."""
+    if signs == ANY:
+        return []
+    return [ANY, *(each for each in (signs | {0}, signs | {1}, signs | {-1}) if len(signs) < len(each) < 3)]

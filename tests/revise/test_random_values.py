@@ -1,0 +1,133 @@
+"""The conditions on new values say exactly for which of them a realisation is one, and none is missing.
+
+UPSHOT_CASES sets how many cases run, UPSHOT_SEED which ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+
+import upshot
+from tests.properties.settings import case_count, seed_of
+from tests.revise.random_values import (
+    Case,
+    Update,
+    effects,
+    is_minimal,
+    is_realization,
+    linked_columns,
+    minimal_realizations,
+    random_case,
+)
+from upshot import Bounds, Placeholder, ProgramError, Realization
+
+MOST = 2
+BOUNDS = Bounds(new_constants=2, size=MOST + 1, rounds=200, seconds=20)
+
+
+def answered(case: Case, bounds: Bounds = BOUNDS) -> tuple[list[Realization], str]:
+    """The realisations, and what cut the search short beside the number of changes."""
+    with upshot.connect() as db:
+        db.define(case.text)
+        with db.transaction() as tx:
+            for name, row in sorted(case.facts):
+                tx.insert(name, [row])
+        if case.constraint:
+            db.define(case.constraint)
+        asked: tuple[dict[str, list[tuple[int, ...]]], ...] = ({}, {})
+        for given, facts in zip(asked, (case.insert, case.delete), strict=True):
+            for name, row in facts:
+                given.setdefault(name, []).append(row)
+        found = db.realize(*asked, bounds=bounds)
+        ways = list(found)
+        _, _, cut = found.reason.partition(" within ") if found.status == "bounds reached" else ("", "", "")
+        return ways, "; ".join(
+            each for each in cut.split("; ") if each and each not in (f"{MOST + 1} changes", "2 new values")
+        )
+
+
+def meets(conditions: tuple[str, ...], values: dict[str, int]) -> bool:
+    for condition in conditions:
+        text = re.sub(r"(?<![<>!])=", "==", condition)
+        text = re.sub(r"\?\d+", lambda name: str(values[name[0]]), text)
+        if not eval(text, {}, {}):
+            return False
+    return True
+
+
+def instances(case: Case, way: Realization) -> Iterator[tuple[Update, bool]]:
+    """The realisation with every choice of values that meet what is stated, and whether they are new to it."""
+    linked = linked_columns(case)
+    rows = [(name, row) for name, each in way.insert.items() for row in each]
+    columns = {
+        each.name: {c for n, r in rows for at, v in enumerate(r) if v == each for c in linked[n, at]}
+        for each in way.placeholders
+    }
+    there = [*case.facts, *case.insert, *case.delete]
+    known = {each: {r[at] for n, r in there for at in range(len(r)) if (n, at) in cs} for each, cs in columns.items()}
+    gone = frozenset((name, row) for name, each in way.delete.items() for row in each)
+    for chosen in product(case.domain, repeat=len(way.placeholders)):
+        values = {each.name: value for each, value in zip(way.placeholders, chosen, strict=True)}
+        if meets(way.conditions, values):
+            met = any(values[a] == values[b] and columns[a] & columns[b] for a in values for b in values if a < b)
+            is_new = not met and not any(values[each] in known[each] for each in values)
+            came = frozenset(
+                (n, tuple(values[v.name] if isinstance(v, Placeholder) else v for v in r)) for n, r in rows
+            )
+            yield (came - case.facts, gone), is_new
+
+
+def check(case: Case) -> str:
+    """Fails if what is stated is not exactly right; otherwise what cut the search short."""
+    ways, cut = answered(case)
+    shown = "\n".join([case.text, case.constraint, str((case.facts, case.insert, case.delete)),
+                       *(f"{way.lines()} {way.conditions}" for way in ways), cut])  # fmt: skip
+    covered: set[Update] = set()
+    for way in ways:
+        counts = {name: (len(change.inserted), len(change.deleted)) for name, change in way.effects.items()}
+        for update, is_new in instances(case, way):
+            covered.add(update)
+            if is_new:
+                assert is_realization(case, update), ("no realisation", update, shown)
+                assert is_minimal(case, update), ("not minimal", update, shown)
+                assert reached(case, effects(case, update)) == reached(case, counts), ("other effects", update, shown)
+    if not cut:
+        missing = {each for each in minimal_realizations(case, MOST) - covered if are_offered(case, each)}
+        assert not missing, ("missing", missing, shown)
+    return cut
+
+
+def are_offered(case: Case, update: Update) -> bool:
+    """Whether all values that the update brings are in their columns already, or new to them: one that rules would take
+    for a value elsewhere is tried only where it is called for."""
+    linked, there = linked_columns(case), [*case.facts, *case.insert, *case.delete]
+    for name, row in update[0]:
+        for at, value in enumerate(row):
+            met = {(n, place) for n, r in there for place in range(len(r)) if r[place] == value} & linked[name, at]
+            if met and (name, at) not in met:
+                return False
+    return True
+
+
+def reached(case: Case, counts: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+    """The counts of relations that the request hangs on."""
+    below, size = {name for name, _ in (*case.insert, *case.delete)} | {"d"}, -1
+    while len(below) != size:
+        size = len(below)
+        below |= {each.relation for rule in case.every_rule if rule.head.relation in below for each in rule.body}
+    return {name: each for name, each in counts.items() if name in below and name != "d" and any(each)}
+
+
+@pytest.mark.slow
+def test_stated_conditions_are_exactly_right_and_nothing_is_missing() -> None:
+    cuts, number = 0, case_count(8, least=40)
+    for each in range(number):
+        try:
+            cuts += bool(check(random_case(seed_of("conditions on new values", each))))
+        except ProgramError:
+            continue
+    assert cuts < number // 4
