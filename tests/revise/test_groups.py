@@ -163,3 +163,12 @@ def test_a_mean_beyond_what_one_row_may_add_takes_several() -> None:
         {"s": [("x", 50.0)]}, frozen=["-emp"], bounds=Bounds(new_constants=2, size=2)
     )
     assert {'+emp(1, "x", 100)', '+emp(2, "x", 100)'} in shown(answer)
+
+
+@pytest.mark.parametrize(("rows", "amount"), [([], 5), ([(1, None)], 5), ([(1, None), (1, 3)], 2)])
+def test_a_total_of_sql_over_null_is_made_up_by_one_row(rows: list[tuple[int, int | None]], amount: int) -> None:
+    db = database("CREATE TABLE e(x INTEGER NOT NULL, y INTEGER);", e=rows)
+    db.define("CREATE VIEW s AS SELECT x, sum(y) AS t FROM e GROUP BY x;")
+    answer = db.realize({"s": [(1, 5)]})
+    assert shown(answer) == [{f"+e(1, {amount})"}]
+    assert ENDLESS.format("sum") in answer.reason

@@ -262,7 +262,7 @@ class Realizations(Iterator[Realization]):
             if not there:
                 return f"`{shown}` stands in the way, and cannot be changed"
             return ": ".join((f"nothing brings `{shown}` about", *list(self._search.limits.excluded)[:1]))
-        return "what is asked for contradicts itself"
+        return next(iter(self._search.limits.excluded), "what is asked for contradicts itself")
 
 
 class Revises:

@@ -108,7 +108,7 @@ class NewRows:
             self.note_endless(fold)
         name, type = term.name, rule.types[term.name].required()
         taken = {each.witness for each in branch.placeholders}
-        works_out = fold.function in ("min", "max") or (wanted.is_first and not self._rests_on_new(branch, wanted))
+        works_out = fold.function in ("min", "max") or (wanted.is_first and not self.rests_on_new(branch, wanted.fold))
         ends = chain(ends_of(wanted.steps, type), () if wanted.most is None else (wanted.most,)) if works_out else ()
         tried: dict[Any, None] = dict.fromkeys(each for each in (*ends, *left) if each not in taken)
         is_column = any(columns_of(name, rule))
@@ -155,9 +155,9 @@ class NewRows:
             made = replace(branch, placeholders=(*branch.placeholders, replace(placeholder, witness=witness)))
             yield from ways.filled(made, rule, known)
 
-    def _rests_on_new(self, branch: Branch, wanted: Wanted) -> bool:
+    def rests_on_new(self, branch: Branch, fold: Fold) -> bool:
         """Whether the fold may have new values in it already: what it lacks would say nothing."""
-        new, columns = {each.witness for each in branch.placeholders}, self._folded_columns(wanted.fold)
+        new, columns = {each.witness for each in branch.placeholders}, self._folded_columns(fold)
         return any(row[place] in new for name, row in branch.insert for relation, place in columns if relation == name)
 
     def _folded_columns(self, fold: Fold) -> set[Column]:

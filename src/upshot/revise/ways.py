@@ -349,8 +349,8 @@ class Ways:
                 if value is not UNKNOWN and (value, continued.placeholders) not in seen:
                     seen.add((value, continued.placeholders))
                     new = {each.witness for each in continued.placeholders}
-                    if value not in new and new.intersection(given.values()):
-                        solved = self.new_values.placeholder(continued, rule, getattr(term, "name", ""), value)
+                    if isinstance(term, Variable) and value not in new and new.intersection(given.values()):
+                        solved = self.new_values.placeholder(continued, rule, term.name, value)
                         if self.new_values.is_new(value, solved):
                             continued = replace(continued, placeholders=(*continued.placeholders, solved))
                     yield value, continued
