@@ -139,4 +139,4 @@ def test_a_constant_that_a_rule_with_new_values_brings_is_no_new_value() -> None
         "w(7) :- b(_, Z), Z > 1. p(Y) :- w(K), c(Y), K > 1."
     )
     (first,) = db.why_not("p", (1,)).fixes(limit=1)
-    assert set(first.lines()) == {"+b(?1, ?1)", "+c(1)"}
+    assert set(first.lines()) == {"+b(?1, ?2)", "+c(1)"}
