@@ -91,6 +91,16 @@ def test_a_literal_that_null_keeps_from_joining_says_so_and_not_that_its_row_is_
         assert {part.note for each in (first, second) for part in each.parts} == {"", "NULL joins with nothing"}
 
 
+def test_null_stays_null_where_the_equation_that_excludes_it_is_left_out() -> None:
+    program = """
+        .decl b(x: number?)  .decl c(x: number)  .decl p(n: number)
+        p(N) :- c(_), b(X), N = count : { c(_) }, N - X = 0.
+    """
+    with database(program, b=[(None,)]) as db:
+        shown = {part.statement for attempt in db.why_not("p", (0,)).parts for part in attempt.parts}
+        assert "b(null)" in shown
+
+
 def test_many_equally_near_attempts_are_counted() -> None:
     with database(edge=[(1, i) for i in range(2, 50)]) as db:
         found = db.why_not("closure", (1, 100))

@@ -57,12 +57,15 @@ def conjunction(body: Formula) -> tuple[Literal, ...]:
 
 
 def retyped(clause: Clause, schemas: Mapping[str, Schema]) -> Clause:
-    """The clause with types for the variables that it has, nullable where NULL can reach them."""
-    used = {name for literal in (clause.head, *clause.body) for name in variables(literal)}
+    """The clause with types for the variables that it has, nullable where NULL can reach them; those that only an
+    aggregate has stay as they are."""
+    literals = (clause.head, *clause.body)
+    used = {name for literal in literals for name in variables(literal)}
+    outside = {name for literal in literals for name in variables(literal, inside_aggregates=False)}
+    nullable = nullable_variables(clause.body, schemas, ())
     types = {name: type for name, type in clause.types.items() if name in used}
-    if not aggregates(clause):
-        nullable = nullable_variables(clause.body, schemas, ())
-        types = {name: type.optional() if name in nullable else type.required() for name, type in types.items()}
+    for name in outside & types.keys():
+        types[name] = types[name].optional() if name in nullable else types[name].required()
     return replace(clause, types=types)
 
 
