@@ -185,7 +185,7 @@ def test_a_sum_beyond_a_bound_is_a_condition_on_a_new_value() -> None:
     answer = balance((1, 1, 7)).realize({"overdrawn": [(1,)]}, bounds=patient(new_constants=1, size=1))
     ways = {each.text().splitlines()[0]: each.conditions for each in answer}
     assert ways["+entry(1, 1, ?1)"] == ("?1 < -7",)
-    assert ways["+entry(1, 1, -8)"] == ()
+    assert "+entry(1, 1, -8)" not in ways, "it is one of those"
 
 
 def test_a_constraint_on_a_sum_is_kept() -> None:

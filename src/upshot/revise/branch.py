@@ -61,9 +61,10 @@ class Branch:
 
     @property
     def state(self) -> object:
-        """What tells branches apart that would be continued alike."""
+        """What tells branches apart that would be continued differently. A new value that is tried as 6 is not 6."""
         decided = self.insert, self.delete, self.true, self.false
-        return *decided, frozenset(self.support.items()), self.open, self.avoided, self.brought
+        new = frozenset(each.witness for each in self.placeholders)
+        return *decided, frozenset(self.support.items()), self.open, self.avoided, self.brought, new
 
     def seeing_to(self, about: Key, because: Iterable[Key] = ()) -> Branch:
         """The branch in which what is decided next is for the sake of a row, or of rows that were changed before."""
