@@ -79,6 +79,9 @@ def test_the_price_of_a_change_decides_what_comes_first() -> None:
 def test_fewest_side_effects_first() -> None:
     found = access().realize(delete=ANN, side_effect_free_first=True, cost={"member": 3})
     assert [each.side_effects for each in found] == [0, 1]
+    first = access().realize(delete=ANN, side_effect_free_first=True, limit=1)
+    assert len(list(first)) == 1
+    assert first.reason == "there are 2, of which these have the fewest side effects"
 
 
 def test_what_a_realization_does_is_told_in_full() -> None:

@@ -233,6 +233,8 @@ class Realizations(Iterator[Realization]):
             return BOUNDED, f"{found} within {bounds}"
         if self._proven_so_far:
             number = self._proven_so_far
+            if self._by_side_effects and self._limit is not None and self._limit < number:
+                return ALL, f"there are {number}, of which these have the fewest side effects"
             return ALL, f"these are all {number}" if number > 1 else "this is the only one"
         if self._unfrozen is not None:
             names = ", ".join(f"`{self._public(name)}`" for name in limits.frozen)
