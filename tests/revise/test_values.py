@@ -144,7 +144,8 @@ def stated(found: object) -> list[tuple[list[str], tuple[str, ...]]]:
 
 
 def test_the_bounds_of_new_values_are_those_that_rules_set_for_every_type_with_an_order() -> None:
-    for type, bound in (("number", "10"), ("float", "0.5"), ("decimal(6, 2)", 'decimal("1.25")'), ("symbol", '"b"')):
+    for type, bound in (("number", "10"), ("float", "0.5"), ("decimal(6, 2)", 'decimal("1.25")'), ("symbol", '"b"'),
+                        ("date", 'date("2024-02-29")')):  # fmt: skip
         for test, condition in ((f"X <= {bound}", f"?1 <= {bound}"), (f"X > {bound}", f"?1 > {bound}")):
             found = database(f".decl e(x: {type}) .decl p() p() :- e(X), {test}.").realize({"p": [()]})
             assert stated(found) == [(["+e(?1)"], (condition,))]

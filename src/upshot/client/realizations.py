@@ -39,8 +39,9 @@ class RowChange:
 @dataclass(frozen=True, slots=True)
 class Realization:
     """`insert` and `delete` are rows by base relation, in which a `Placeholder` stands for some new value; `conditions`
-    are what built-ins demand of those. `changes` and `violations` are what it would do to all that the token may read,
-    `side_effects` how many rows of views would change that were not asked for. `expect` is what was asked for."""
+    are on those: all new values that meet them will do, and no others. `changes` and `violations` are what it would do
+    to all that the token may read, `side_effects` how many rows of views would change that were not asked for.
+    `expect` is what was asked for."""
 
     insert: Mapping[str, tuple[Row, ...]]
     delete: Mapping[str, tuple[Row, ...]]
