@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.revise.test_goldens import database, shown
+from upshot import Bounds
 
 
 def ways(found: object) -> set[frozenset[str]]:
@@ -189,3 +190,16 @@ def test_values_that_nothing_compares_have_no_conditions_whatever_others_of_thei
 def test_a_value_that_is_left_no_choice_is_named() -> None:
     program = ".decl e(x: number) .decl p() p() :- e(X), X >= 10, X <= 10."
     assert stated(database(program).realize({"p": [()]})) == [(["+e(10)"], ())]
+
+
+def test_what_was_tried_for_new_values_is_shown_as_such_wherever_it_is() -> None:
+    program = """
+        .decl a(x: number)  .decl b(x: number)  .decl e(x: number)  .decl v(x: number)  .decl w(x: number)  .decl r()
+        v(X) :- b(X), X > 9.  v(X) :- e(X), a(X), X > 4.  w(Z) :- a(X), v(Y), Z = X - 1.  r() :- e(X), w(Y), X < Y + 1.
+    """
+    found = list(database(program, a=[(5,)], b=[(9,)]).realize({"r": [()]}, bounds=Bounds(new_constants=2, size=3)))
+    assert len(found) == 15
+    for way in found:
+        text = "".join((*way.lines(), *way.conditions))
+        assert "0000" not in text
+        assert all(each.name in text for each in way.placeholders)

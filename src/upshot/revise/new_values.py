@@ -80,6 +80,7 @@ class NewValues:
         passing = self._passing(rule, binding, name, number)
         tried = dict.fromkeys(chain(witnesses(number, type, near), passing, solving))
         around, is_certain = self._around(branch, rule, binding, name, landmarks)
+        around = [tuple(value for value in each if value not in taken) for each in around]
         tried |= dict.fromkeys(value for each in around for value in each[:2])
         fit = {v: known for v in tried if v not in taken and (known := fitting(rule, binding, name, v))}
         if not fit:
@@ -140,6 +141,18 @@ class NewValues:
         """One more for a branch."""
         label, type = f"?{len(branch.placeholders) + 1}", rule.types[name].required()
         return Placeholder(label, type, witness, frozenset(self.columns(rule, name)))
+
+    def taken_again(self, branch: Branch, rule: RuleParts, name: str, value: Any) -> Branch | None:
+        """The branch in which a variable has a value: where that stands for a new one of other columns, a new value of
+        its own, as large; None if those are too many."""
+        same = [each for each in branch.placeholders if each.witness == value]
+        made = self.placeholder(branch, rule, name, value)
+        if not same or any(made.is_linked(each) for each in same) or not self.is_new(value, made):
+            return branch
+        if len(branch.placeholders) >= self.bounds.new_constants:
+            self.limits.note(counted(self.bounds.new_constants, "new value"))
+            return None
+        return replace(branch, placeholders=(*branch.placeholders, made))
 
     def columns(self, rule: RuleParts, name: str) -> Iterator[Column]:
         """The columns of a variable, and those whose values may be taken for theirs."""

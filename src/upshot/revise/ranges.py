@@ -104,13 +104,14 @@ class Ranges:
                 borders |= self.new_values.borders.asked(key[0], row, first).borders
         self.new_values.note_borders(borders, used)
 
-    def points(self, found: Found, used: Sequence[Placeholder], first: Point) -> list[Point]:
+    def points(self, found: Found, used: Sequence[Placeholder], first: Point) -> list[Point] | None:
+        """The points to be tried; None if they are too many."""
         try:
             types = {each.name: each.type for each in used}
             made = points(found.borders, types, self._usable(used), self._is_new(used), first)
         except TooManyBordersError:
             found.missing["what they are compared with"] = None
-            return [first]
+            return None
         for test, argument, name in found.tests:
             texts = list((matching if test == "match" else containing)(argument, 1))[:2]
             made += [{**first, name: text} for text in (*texts, "new value", "?")]
@@ -194,11 +195,18 @@ class _Trials:
         self._good[self._template.filled(first)] = True
         while True:
             tried = self.ranges.points(self.found, self.used, first)
+            if tried is None:
+                return Range(self._cell(first), tuple(self.found.borders), tuple(self.found.missing))
             size = len(self.found.borders), len(self.found.tests)
             region = self._widest(first, tried)
             if (len(self.found.borders), len(self.found.tests)) == size:
                 self._note_unsure()
                 return Range(region, tuple(self.found.borders), tuple(self.found.missing))
+
+    def _cell(self, first: Point) -> Region:
+        """The values that are on the same side of all borders as the first ones."""
+        sides = {border: Signs((side(border, first),)) for border in self.found.borders}
+        return Region(sides, {test: passes(test, first) for test in self.found.tests})
 
     def _note_unsure(self) -> None:
         if self.found.tests and len(self.found.tests) + len(self.found.borders) > 1:
@@ -210,8 +218,8 @@ class _Trials:
     def _widest(self, first: Point, tried: Sequence[Point]) -> Region:
         """The cell of the first point, widened border by border, the nearest first, as long as all points in it are
         good."""
-        sides = {border: Signs((side(border, first),)) for border in self.found.borders}
-        tests = {test: passes(test, first) for test in self.found.tests}
+        cell = self._cell(first)
+        sides, tests = {**cell.borders}, {**cell.tests}
         order = sorted(sides, key=lambda border: abs(_distance(border, first)))
         moved = True
         while moved:

@@ -314,8 +314,9 @@ class Ways:
             yield from self.filled(placed, rule, longer, above)
         for value in self.candidates(branch, rule, name, binding):
             known = determined(rule.built_ins, {**binding, name: value}, rule.types)
-            if known is not None:
-                yield from self.filled(branch, rule, known, above)
+            again = None if known is None else self.new_values.taken_again(branch, rule, name, value)
+            if known is not None and again is not None:
+                yield from self.filled(again, rule, known, above)
 
     def _made_at(self, name: str, rule: RuleParts, above: frozenset[str]) -> tuple[Atom, int] | None:
         """The literal and place where a variable has values that rules make; None if it has others, or if they are made
