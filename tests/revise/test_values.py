@@ -203,3 +203,22 @@ def test_what_was_tried_for_new_values_is_shown_as_such_wherever_it_is() -> None
         text = "".join((*way.lines(), *way.conditions))
         assert "0000" not in text
         assert all(each.name in text for each in way.placeholders)
+
+
+def test_values_that_follow_from_new_ones_leave_room_for_others() -> None:
+    program = """
+        .decl a(x: number)  .decl b(x: number)  .decl e(x: number)  .decl v(x: number)  .decl w(x: number)  .decl p()
+        v(Z) :- e(X), b(_), Z = X - 1.  w(X) :- a(X), v(_).  p() :- a(X), w(Y), X <= Y + 1, X != Y - 2.
+    """
+    found = database(program, e=[(4,)]).realize({"p": [()]}, bounds=Bounds(new_constants=2, size=2))
+    assert [(sorted(way.insert), way.conditions) for way in found] == [(["a", "b"], ())]
+
+
+def test_what_is_computed_from_a_new_value_and_keeps_a_rule_from_deriving_rows_is_a_border() -> None:
+    program = """
+        .decl e(k: number, x: number)  .decl v(x: number)  .decl r(k: number)
+        v(Z) :- e(1, X), Z = X + 1.  r(K) :- e(K, X), !v(X), X > 2.
+    """
+    found = list(database(program, e=[(2, 4)]).realize({"r": [(1,)]}))
+    assert stated(found) == [(["+e(1, ?1)"], ("?1 > 3",)), (["+e(1, 3)"], ()), (["+e(1, 4)"], ())]
+    assert [way.effects["r"].deleted.sorted() for way in found] == [[], [(2,)], []]

@@ -210,15 +210,24 @@ class _Following:
     # ---- rules --------------------------------------------------------------------------------------------------
 
     def _derived(self, rule: RuleParts) -> Iterator[SymbolicRow]:
-        """What the rule derives from rows that move."""
+        """What the rule derives from rows that move; where such rows keep it from deriving others is noted."""
         for place, atom in enumerate(rule.positive):
-            for row in list(self.rows.get(atom.relation, ())):
-                if self.borders.are_watched(
-                    (atom.relation, at) for at, value in enumerate(row) if isinstance(value, Linear)
-                ):
-                    binding = self._unified(atom, row)
-                    if binding is not None:
-                        yield from self._heads(rule, place, binding)
+            for binding in self._moving(atom):
+                yield from self._heads(rule, place, binding)
+        for atom in rule.negative:
+            for binding in self._moving(atom):
+                for _ in self._matched(rule, [*range(len(rule.positive))], binding):
+                    pass
+
+    def _moving(self, atom: Atom) -> Iterator[SymbolicBinding]:
+        """The values that rows which move give to the variables of a literal."""
+        for row in list(self.rows.get(atom.relation, ())):
+            if self.borders.are_watched(
+                (atom.relation, at) for at, value in enumerate(row) if isinstance(value, Linear)
+            ):
+                binding = self._unified(atom, row)
+                if binding is not None:
+                    yield binding
 
     def _unified(self, atom: Atom, row: SymbolicRow) -> SymbolicBinding | None:
         """The values that a row gives to the variables of a literal; None if it is no row of it."""

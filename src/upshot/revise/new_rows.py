@@ -12,7 +12,6 @@ from itertools import chain
 from typing import Any
 
 from upshot.check.variables import variables
-from upshot.core.counted import counted
 from upshot.core.types import Kind, Type
 from upshot.revise.alternatives import Alternatives
 from upshot.revise.branch import Branch
@@ -139,8 +138,7 @@ class NewRows:
         for span in common(tuple(_inside(each, type) for each in wanted.steps.decisive), tuple(around)):
             if span.low is not None and span.low == span.high:
                 continue
-            if number > ways.bounds.new_constants:
-                ways.limits.note(counted(ways.bounds.new_constants, "new value"))
+            if not ways.new_values.leaves_room(branch):
                 return
             near = [each for each in (span.low, span.high) if each is not None]
             taken = {*near, *(each.witness for each in branch.placeholders)}

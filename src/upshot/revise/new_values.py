@@ -88,8 +88,7 @@ class NewValues:
                 head = self.rules.shown(rule.clause.head.relation)
                 self.limits.note(f"the conditions of a rule of `{head}`, for which no value was found")
             return
-        if number > self.bounds.new_constants:
-            self.limits.note(counted(self.bounds.new_constants, "new value"))
+        if not self.leaves_room(branch):
             return
         further = [value for value in further_witnesses(number, type, near) if value not in taken]
         given: set[Any] = set()
@@ -149,10 +148,14 @@ class NewValues:
         made = self.placeholder(branch, rule, name, value)
         if not same or any(made.is_linked(each) for each in same) or not self.is_new(value, made):
             return branch
-        if len(branch.placeholders) >= self.bounds.new_constants:
-            self.limits.note(counted(self.bounds.new_constants, "new value"))
-            return None
-        return replace(branch, placeholders=(*branch.placeholders, made))
+        return replace(branch, placeholders=(*branch.placeholders, made)) if self.leaves_room(branch) else None
+
+    def leaves_room(self, branch: Branch) -> bool:
+        """Whether there may be one more new value, beside those that follow from others."""
+        if sum(not each.is_computed for each in branch.placeholders) < self.bounds.new_constants:
+            return True
+        self.limits.note(counted(self.bounds.new_constants, "new value"))
+        return False
 
     def columns(self, rule: RuleParts, name: str) -> Iterator[Column]:
         """The columns of a variable, and those whose values may be taken for theirs."""

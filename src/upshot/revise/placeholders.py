@@ -21,12 +21,13 @@ _DISTANCES = (1, 2, 3, 5, 10, 20, 30, 50, 100, 1_000, 10_000, 100_000)
 @dataclass(frozen=True, slots=True, repr=False)
 class Placeholder:
     """Some new value of a type, which the user fills in. `witness` is the value it was proven with; it stands for the
-    new value in `columns`, or in all if those are not known."""
+    new value in `columns`, or in all if those are not known. One that `is_computed` follows from others."""
 
     name: str
     type: Type
     witness: Any
     columns: frozenset[tuple[str, int]] | None = field(default=None, compare=False)
+    is_computed: bool = field(default=False, compare=False)
 
     def stands_at(self, column: tuple[str, int], value: Any) -> bool:
         """Whether a value in a column is this one."""

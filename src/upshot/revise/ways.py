@@ -231,7 +231,9 @@ class Ways:
                     for name in (name for name in names if binding[name] not in given):
                         solved = self.new_values.placeholder(branch, rule, name, binding[name])
                         if self.new_values.is_new(solved.witness, solved):
-                            branch = replace(branch, placeholders=(*branch.placeholders, solved))
+                            branch = replace(
+                                branch, placeholders=(*branch.placeholders, replace(solved, is_computed=True))
+                            )
                         given.add(binding[name])
         return branch
 
@@ -353,6 +355,7 @@ class Ways:
                     if isinstance(term, Variable) and value not in new and new.intersection(given.values()):
                         solved = self.new_values.placeholder(continued, rule, term.name, value)
                         if self.new_values.is_new(value, solved):
+                            solved = replace(solved, is_computed=True)
                             continued = replace(continued, placeholders=(*continued.placeholders, solved))
                     yield value, continued
 
