@@ -276,10 +276,16 @@ def test_explain_gives_data(upshot: Run, closure: Path) -> None:
     assert json.loads(ended.out)["relations"]["closure"]["strategy"] == "maintenance"
 
 
+def test_relations_without_a_file_of_facts_are_named(upshot: Run) -> None:
+    ended = upshot("why-not", EXAMPLES / "dependencies.dl", 'vulnerable("tls")')
+    assert "warning[missing-facts]: there are no fact files for `.input` of `depends`, `runs`" in ended.err
+
+
 def test_explain_draws(upshot: Run, tmp_path: Path) -> None:
     picture = tmp_path / "network.svg"
     ended = upshot("explain", EXAMPLES / "dependencies.dl", "--svg", picture)
-    assert ended == Ended(0, "", f"drew {picture}\n")
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err.endswith(f"drew {picture}\n")
     drawn = ET.fromstring(picture.read_text())
     assert drawn.tag.endswith("svg")
     text = "".join(drawn.itertext())

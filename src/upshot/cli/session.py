@@ -39,7 +39,7 @@ def opened(
     on for what is new.
 
     Without `-F` the current directory is looked at as Soufflé does; a missing fact file is then an error only where
-    `facts_required`, and an empty relation otherwise.
+    `facts_required`, and otherwise a warning and an empty relation.
     """
     if fact_dir is not None:
         existing_directory(fact_dir, "-F")
@@ -79,6 +79,8 @@ def load_facts(
     schemas = database.schemas
     with terminal.progress("reading facts", len(inputs)) as bar:
         tables = {each.relation: _read(schemas[each.relation], each, bar, optional=optional) for each in inputs}
+        terminal.report(_missing([relation for relation, rows in tables.items() if rows is None]))
+        tables = {relation: rows for relation, rows in tables.items() if rows is not None}
         if not any(map(len, tables.values())):
             return
         bar.say("computing views")
@@ -105,10 +107,19 @@ def _read(schema: Schema, options: FileOptions, bar: Bar, *, optional: bool) -> 
         return read_facts(schema, options)
     except DataError as error:
         if optional and error.code == "missing-facts":
-            return []
+            return None
         raise
     finally:
         bar.advance()
+
+
+def _missing(relations: Sequence[str]) -> list[Diagnostic]:
+    """A warning that these have no file of facts."""
+    if not relations:
+        return []
+    names = ", ".join(f"`{name}`" for name in relations)
+    message = f"there are no fact files for `.input` of {names}: without facts they are empty"
+    return [Diagnostic("missing-facts", message, help="name their folder with `-F`", severity=Severity.WARNING)]
 
 
 def _unread(database: Database, folder: Path) -> list[Diagnostic]:
