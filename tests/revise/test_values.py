@@ -222,3 +222,40 @@ def test_what_is_computed_from_a_new_value_and_keeps_a_rule_from_deriving_rows_i
     found = list(database(program, e=[(2, 4)]).realize({"r": [(1,)]}))
     assert stated(found) == [(["+e(1, ?1)"], ("?1 > 3",)), (["+e(1, 3)"], ()), (["+e(1, 4)"], ())]
     assert [way.effects["r"].deleted.sorted() for way in found] == [[], [(2,)], []]
+
+
+def test_new_values_of_types_that_have_a_first_and_a_last_stay_between() -> None:
+    for type, value in (("date", 'date("2026-01-31")'), ("timestamp", 'timestamp("2026-01-31T00:00:00Z")')):
+        program = f"""
+            .decl cap(k: number, l: {type}) key(k)  .decl x(n: symbol, c: {type})  .decl fine(n: symbol)
+            fine(N) :- x(N, C), cap(_, L), C <= L.
+            .deny one(K) :- cap(K, L), L != {value}.
+            cap(1, {value}).
+        """
+        (only,) = database(program).realize({"fine": [("a",)]})
+        assert only.conditions == (f"?1 <= {value}",)
+
+
+def test_new_values_lie_beside_stored_ones_that_they_are_compared_with() -> None:
+    for type, bound in (("unsigned", "10u"), ("number", "10"), ("date", 'date("2026-01-31")'), ("symbol", '"k"')):
+        program = f"""
+            .decl lim(p: symbol, l: {type}) key(p)  .decl spend(p: symbol, s: {type}) key(p)  .decl fine(p: symbol)
+            fine(P) :- spend(P, S), lim(P, L), S <= L.
+            lim("a", {bound}).
+        """
+        found = database(program).realize({"fine": [("a",)]}, frozen=["lim"])
+        assert [each.conditions for each in found] == [(f"?1 <= {bound}",)]
+        assert found.status == "all"
+    between = """
+        .decl r(n: symbol, l: number, h: number) key(n)  .decl x(n: symbol, c: number)  .decl fine(n: symbol)
+        fine(N) :- x(N, C), r(N, L, H), L < C, C < H.
+        r("a", 3, 10).
+    """
+    (only,) = database(between).realize({"fine": [("a",)]}, frozen=["r"])
+    assert only.conditions == ("?1 > 3", "?1 < 10")
+
+
+def test_sums_of_new_values_are_said_in_whole_numbers() -> None:
+    program = ".decl x(n: symbol, c: number, d: number) .decl fine(n: symbol) fine(N) :- x(N, C, D), 7*C + 3*D <= 24."
+    found = database(program).realize({"fine": [("a",)]})
+    assert {each.conditions for each in found} == {("7 * ?1 + 3 * ?2 < 24",), ("7 * ?1 + 3 * ?2 = 24",)}

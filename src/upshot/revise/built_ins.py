@@ -140,6 +140,13 @@ def _solved(equation: Literal, known: Binding, types: Mapping[str, Type]) -> Bin
     return {}
 
 
+def ordered_with(name: str, literals: Sequence[Literal], free: Sequence[str]) -> list[str]:
+    """The other free variables that a variable is compared with by order."""
+    ordered = (each for each in literals if isinstance(each, Comparison) and each.op in ("<", "<=", ">", ">="))
+    found = dict.fromkeys(other for each in ordered if name in variables(each) for other in variables(each))
+    return [other for other in found if other != name and other in free]
+
+
 def first_to_fill(literals: Sequence[Literal], free: Sequence[str]) -> str:
     """The variable that is to get a value first: one that others are computed from rather than one of those, but for
     sums and differences, which can be worked out either way."""

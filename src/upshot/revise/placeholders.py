@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -124,6 +125,7 @@ def _beside(value: Any, number: int, type: Type) -> Iterator[Any]:
             return
         case Kind.BOOLEAN:
             return
-    yield value + step
-    if type.kind is not Kind.UNSIGNED or value >= step:
-        yield value - step
+    for direction in (1, -1):
+        if direction > 0 or type.kind is not Kind.UNSIGNED or value >= step:
+            with contextlib.suppress(OverflowError):  # Dates have a first and a last.
+                yield value + direction * step

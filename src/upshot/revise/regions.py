@@ -134,6 +134,8 @@ def _border_words(border: Linear, signs: Signs, types: Mapping[str, Type]) -> st
         more = -border.more
         shift = f" {'+' if more > 0 else '-'} {_number(abs(more))}" if more else ""
         return f"{name} {op} {rest[0][0]}{shift}"
+    numbers = border.more, *(factor for _, factor in border.parts)
+    border = border.times(Fraction(math.lcm(*(each.denominator for each in numbers))))
     left = " + ".join(_part(*each) for each in border.parts if each[1] > 0)
     right = [_part(each, -factor) for each, factor in border.parts if factor < 0]
     more = -border.more

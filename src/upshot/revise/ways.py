@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, combinations
@@ -15,7 +15,7 @@ from upshot.core.types import Kind, Type
 from upshot.reasons.wording import literal_text
 from upshot.revise.alternatives import Alternatives, Limits
 from upshot.revise.branch import Branch
-from upshot.revise.built_ins import Binding, determined, first_to_fill, listed
+from upshot.revise.built_ins import Binding, determined, first_to_fill, listed, ordered_with
 from upshot.revise.fitting_rows import fits
 from upshot.revise.ground_rules import Fill, GroundRules
 from upshot.revise.linear import NotLinearError, new_value, symbolic
@@ -319,6 +319,23 @@ class Ways:
             again = None if known is None else self.new_values.taken_again(branch, rule, name, value)
             if known is not None and again is not None:
                 yield from self.filled(again, rule, known, above)
+        for known, continued in self._beside_others(branch, rule, binding, name, free):
+            yield from self.filled(continued, rule, known, above)
+
+    def _beside_others(
+        self, branch: Branch, rule: RuleParts, binding: Binding, name: str, free: Sequence[str]
+    ) -> Iterator[tuple[Binding, Branch]]:
+        """New values for a variable beside those that others have which the rule compares it with."""
+        for other in ordered_with(name, rule.built_ins, free):
+            for value in self.candidates(branch, rule, other, binding):
+                known = determined(rule.built_ins, {**binding, other: value}, rule.types)
+                again = None if known is None else self.new_values.taken_again(branch, rule, other, value)
+                if known is None or again is None or name in known:
+                    continue
+                for longer, placeholder in self.new_values.values(
+                    again, rule, known, name, rule.types[name].required()
+                ):
+                    yield longer, replace(again, placeholders=(*again.placeholders, placeholder))
 
     def _made_at(self, name: str, rule: RuleParts, above: frozenset[str]) -> tuple[Atom, int] | None:
         """The literal and place where a variable has values that rules make; None if it has others, or if they are made
