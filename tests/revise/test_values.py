@@ -259,3 +259,18 @@ def test_sums_of_new_values_are_said_in_whole_numbers() -> None:
     program = ".decl x(n: symbol, c: number, d: number) .decl fine(n: symbol) fine(N) :- x(N, C, D), 7*C + 3*D <= 24."
     found = database(program).realize({"fine": [("a",)]})
     assert {each.conditions for each in found} == {("7 * ?1 + 3 * ?2 < 24",), ("7 * ?1 + 3 * ?2 = 24",)}
+
+
+def test_a_new_value_that_has_no_choice_does_not_make_another_realization() -> None:
+    program = """
+        .decl shift(w: symbol, s: number, e: number) key(w, s)  .decl works(w: symbol, h: number)  .decl day(h: number)
+        .deny bad(W, S) :- shift(W, S, E), E <= S.
+        .deny overlap(W) :- shift(W, S, E), shift(W, T, _), S < T, T < E.
+        works(W, H) :- shift(W, S, E), day(H), S <= H, H < E.
+        day(9). day(12). shift("ann", 8, 10). shift("ann", 13, 15).
+    """
+    found = list(database(program).realize({"works": [("ann", 12)]}))
+    told = [(each.text(), each.conditions) for each in found]
+    assert len(told) == len(set(told))
+    assert found[0].text().splitlines()[0] == '+shift("ann", ?1, 13)'
+    assert found[0].conditions == ("?1 > 9", "?1 < 13")

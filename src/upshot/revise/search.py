@@ -273,7 +273,7 @@ class Search:
 
     def _confirmed(self, branch: Branch) -> Branch | None:
         """The branch, which is a realisation; a smaller one if it brings values in time for that; None if the search
-        begins again."""
+        begins again, or if it is one that was found once values that have no choice are named."""
         offered = self._ways.offered
         if self._begins_early(branch):
             return None
@@ -287,7 +287,10 @@ class Search:
                 return None
         for each in found.missing:
             self.limits.note(f"the new values that were tried: {each} was not followed")
-        region, used = without_pinned(found.region, used)
+        region, left = without_pinned(found.region, used)
+        if left != used and self._is_known((branch.insert, branch.delete), left):
+            return None
+        used = left
         stated = (*words(region, used), *telling(branch.conditions, [each.name for each in used]))
         self.found.append(Known((branch.insert, branch.delete), used, region))
         return replace(branch, placeholders=used, conditions=tuple(dict.fromkeys(stated)))
