@@ -45,6 +45,20 @@ def test_facts_that_violate_a_constraint_are_loaded_and_repaired(upshot: Run, fi
     ]
 
 
+def test_the_repair_that_changes_least_else_comes_first(upshot: Run, tmp_path: Path) -> None:
+    path = tmp_path / "teams.dl"
+    users = ".decl user(u: symbol) user(U) :- member(U, _)."
+    path.write_text(PROGRAM.replace(".input member", 'member("bob", "web").') + users)
+    ended = upshot("repairs", path, "--least-side-effects", "--limit", 1)
+    assert '+team("web")' in ended.out
+    assert "// there are 2, of which these have the fewest side effects" in ended.out
+    for constraint in ("unknown", None):
+        with library.connect() as db:
+            db.define(path.read_text() + ".deny unknown on_violation=warn existing=keep")
+            first = next(db.repairs(constraint, side_effect_free_first=True))
+            assert first.insert == {"team": (("web",),)}
+
+
 def test_a_change_that_would_be_rejected_is_completed(upshot: Run, file: Path) -> None:
     ended = upshot("repairs", file, "-F", file.parent, '+member("cid", "new")', "--format", "json")
     violated, way, status = map(json.loads, ended.out.splitlines())

@@ -28,6 +28,9 @@ Size = Annotated[int | None, typer.Option("--size", metavar="N", min=0, help="Ho
 Constants = Annotated[
     list[str] | None, typer.Option("--constant", metavar="VALUE", help="To be tried where any value would do.")
 ]
+LeastSideEffects = Annotated[
+    bool, typer.Option("--least-side-effects", help="Look for all, and show those first that change least else.")
+]
 Values = Annotated[
     list[str] | None, typer.Option("--value", metavar="?N=VALUE", help="With --apply: the value of a placeholder.")
 ]
@@ -138,9 +141,7 @@ def update(
     rounds: Rounds = 40,
     size: Size = None,
     constants: Constants = None,
-    least: Annotated[
-        bool, typer.Option("--least-side-effects", help="Look for all, and show those first that change least else.")
-    ] = False,
+    least: LeastSideEffects = False,
     apply: Apply = False,
     values: Values = None,
     actions: ActionFile = None,
@@ -181,6 +182,7 @@ def repairs(
     rounds: Rounds = 40,
     size: Size = None,
     constants: Constants = None,
+    least: LeastSideEffects = False,
     apply: Apply = False,
     values: Values = None,
     actions: ActionFile = None,
@@ -194,7 +196,7 @@ def repairs(
         from upshot.cli.realizations import Wishes
 
         bounds = new_values, seconds, rounds, size, constants or ()
-        wishes = Wishes(limit, frozen or (), cost or (), *bounds, False, apply, values or ())
+        wishes = Wishes(limit, frozen or (), cost or (), *bounds, least, apply, values or ())
         return repairs(terminal, file, attempted or (), changes, constraint, fact_dir, wishes, actions, engine)
 
     finish(body, format)

@@ -55,6 +55,7 @@ class Wishes:
                 seconds=self.seconds,
                 constants=tuple(map(constant, self.constants)),
             ),
+            "side_effect_free_first": self.side_effect_free_first,
         }
 
     def refuse_to_apply(self, file: Path) -> None:

@@ -350,9 +350,11 @@ class Revises:
         frozen: Iterable[str] = (),
         cost: Mapping[str, float] | None = None,
         bounds: Bounds | None = None,
+        side_effect_free_first: bool = False,
     ) -> Realizations:
         """The ways to do away with the violations there are, of one constraint or of all; or, for insertions and
-        deletions of base rows that would be rejected, the ways to make them together with what they need."""
+        deletions of base rows that would be rejected, the ways to make them together with what they need. The rest is
+        as for `realize`."""
         state = self._state
         state.open()
         require_name(constraint)
@@ -366,12 +368,22 @@ class Revises:
             raise UsageError(message, code="wrong-argument", help=help)
         if insert or delete:
             require_base_rows(state, insert, delete)
-            return self.realize(insert, delete, limit=limit, frozen=frozen, cost=cost, bounds=bounds)
+            return self.realize(
+                insert, delete, limit=limit, frozen=frozen, cost=cost, bounds=bounds,
+                side_effect_free_first=side_effect_free_first,
+            )  # fmt: skip
         with state.reading() as engine:
             asked = {name: list(engine.rows(name)) for name in known if constraint in (None, name)}
         # Where nothing is violated, nothing is to be done, which is an answer too.
         preferences, request = preferences_of(state, frozen, cost), request_of(state, None, asked)
-        return Realizations(state, request, preferences, bounds_of(bounds), limit=limit_of(limit))
+        return Realizations(
+            state,
+            request,
+            preferences,
+            bounds_of(bounds),
+            limit=limit_of(limit),
+            by_side_effects=side_effect_free_first,
+        )
 
 
 def _rejection(state: State, effects: WhatIf) -> str:

@@ -25,7 +25,6 @@ def update(
         found = database.realize(
             signed_rows(request, "+", database),
             signed_rows(request, "-", database),
-            side_effect_free_first=wishes.side_effect_free_first,
             **wishes.options(),
         )
         return tell(terminal, database, found, wishes)
