@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -68,6 +69,15 @@ def test_single_insertions_do_not_move_the_whole_table_each_time(monkeypatch: py
     assert len(grown) < 12
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A process that was started in the background may have been told to ignore interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_waits_for_the_end_of_a_section() -> None:
     reached = []
 
@@ -82,6 +92,7 @@ def test_an_interrupt_waits_for_the_end_of_a_section() -> None:
     assert reached == ["the end"]
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_shared_load_is_undone_and_can_be_done_again() -> None:
     with kernel("compiled"):
         db = upshot.connect()
