@@ -39,7 +39,7 @@ class RowChange:
 @dataclass(frozen=True, slots=True)
 class Realization:
     """`insert` and `delete` are rows by base relation, in which a `Placeholder` stands for some new value; `conditions`
-    are on those: all new values that meet them will do, and no others. `changes` and `violations` are what it would do
+    are on those: new values that meet them will do. `changes` and `violations` are what it would do
     to all that the token may read, `side_effects` how many rows of views would change that were not asked for.
     `expect` is what was asked for."""
 

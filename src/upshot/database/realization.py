@@ -20,7 +20,7 @@ from upshot.revise.request import Request, Row
 @dataclass(frozen=True, slots=True)
 class Realization:
     """`insert` and `delete` are rows by base relation, in which a `Placeholder` stands for some new value; `conditions`
-    are on those: all new values that meet them will do, and no others. `effects` is what propagation found, with the
+    are on those: new values that meet them will do. `effects` is what propagation found, with the
     placeholders' witnesses: the change of every relation, the constraints it would violate (only such that warn), the
     rules it would fire."""
 

@@ -24,7 +24,7 @@ class RealizationEntry(BaseModel):
     cost: float
     side_effects: int = Field(description="rows of views that change and were not asked for, of those that may be read")
     placeholders: dict[str, str] = Field(description="the types of new values, by placeholder")
-    conditions: list[str] = Field(description="on those: all new values that meet them will do, and no others")
+    conditions: list[str] = Field(description="on those: new values that meet them will do")
     changes: dict[str, RelationChange] = Field(description="of every relation that the token may read")
     violations: dict[str, list[Values]] = Field(description="witnesses that would come, of constraints that only warn")
     firings: list[Firing]
