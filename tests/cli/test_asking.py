@@ -183,3 +183,29 @@ def test_repairs_of_rows_of_views_point_to_update(upshot: Run, file: Path) -> No
 def test_the_help_of_rewrite_lists_every_strategy(upshot: Run) -> None:
     printed = "".join(upshot("rewrite", "--help").out.split())
     assert [name for name in _HERE if name not in printed] == []
+
+
+def test_advice_is_about_commands_and_options_and_not_about_python(upshot: Run, store: Path, tmp_path: Path) -> None:
+    with library.connect(store) as db, db.transaction() as tx:
+        tx.insert("seat", [("ops", 1)])
+    sql = tmp_path / "ordered.sql"
+    said = {
+        ("why", store, 'seated("ops", 2)'): "`upshot why-not` says what it is missing",
+        ("why-not", store, 'seated("ops", 1)'): "`upshot why` shows how it is derived",
+        ("why-changed", store, 'leads("eve")'): "`upshot why` and `upshot why-not` tell how it stands",
+        ("update", store, '+leads("eve")', "--cost", "lead=-1"): "as in `--cost -granted=5`",
+        ("repairs", store, '+leads("eve")'): "`upshot update` finds the base changes for rows of views",
+        ("check", sql, "CREATE TABLE t (a INT); CREATE VIEW v AS SELECT a FROM t ORDER BY a;"): "leave it out",
+        ("check", sql, "CREATE TABLE t (a INT); SELECT a FROM t;"): "write CREATE VIEW name AS …",
+        (
+            "check",
+            sql,
+            "CREATE TABLE t (a INT); INSERT INTO t VALUES (1);",
+        ): "rows come by transactions: a change file, with `--changes`",
+    }
+    for (command, file, row, *options), cure in said.items():
+        if command == "check":
+            file.write_text(row)
+        ended = upshot(command, file, *([] if command == "check" else [row]), *options)
+        assert (ended.code in (1, 2), cure in ended.err) == (True, True), ended.err
+        assert not [word for word in ("db.", "why_not", "upshot.Bounds", "cost={") if word in ended.err], ended.err

@@ -199,7 +199,7 @@ def explain(
 app.command()(why)
 app.command("why-not")(why_not)
 app.command("why-changed")(why_changed)
-app.command("what-if")(what_if)
+app.command("what-if", cls=RequestCommand)(what_if)
 app.command(cls=RequestCommand)(update)
 app.command(cls=RequestCommand)(repairs)
 

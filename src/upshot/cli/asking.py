@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from upshot.cli.options import ActionFile, ChangeFile, DatabaseFile, EngineOption, FactDir, FormatOption
+from upshot.cli.options import ActionFile, DatabaseFile, EngineOption, FactDir, FormatOption
 from upshot.cli.outcome import finish
 from upshot.cli.settings import Engine, Format
 from upshot.cli.terminal import Terminal
@@ -110,18 +110,29 @@ def why_changed(
 
 def what_if(
     file: DatabaseFile,
-    changes: ChangeFile,
+    rows: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="+ROW|-ROW...", show_default=False, help="One transaction: '+p(2)' comes, '-q(3)' goes."
+        ),
+    ] = None,
+    changes: Annotated[
+        Path | None,
+        typer.Option(
+            "--changes", "-c", metavar="FILE", help="Transactions, one JSON object a line; - reads standard input."
+        ),
+    ] = None,
     fact_dir: FactDir = None,
     actions: ActionFile = None,
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Print what each transaction would change, and commit nothing."""
+    """Print what a transaction would change, violate and set off, and commit nothing."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.what_if import what_if
 
-        return what_if(terminal, file, fact_dir, changes, actions, engine)
+        return what_if(terminal, file, rows or (), fact_dir, changes, actions, engine)
 
     finish(body, format)
 

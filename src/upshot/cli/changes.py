@@ -69,7 +69,7 @@ def parse_change(line: ChangeLine, schemas: Mapping[str, Schema]) -> Change:
         raise DataError(
             f"{line.place}: {wrong.words}", code=wrong.slug, span=_where(line, text, wrong), help=wrong.help
         ) from None
-    return _cancelled(insert, delete)
+    return cancelled(insert, delete)
 
 
 class _Wrong(Exception):
@@ -185,7 +185,8 @@ def _by_name(row: dict[str, Any], place: str, schema: Schema) -> list[Any]:
     return [row.get(name) for name in names]
 
 
-def _cancelled(insert: Facts, delete: Facts) -> Change:
+def cancelled(insert: Facts, delete: Facts) -> Change:
+    """The change without what is in both: the two have no order."""
     both = {name: set(insert[name]) & set(delete[name]) for name in insert.keys() & delete.keys()}
     return Change(_without(insert, both), _without(delete, both))
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+from upshot.cli.cures import on_the_command_line
 from upshot.core.diagnostic import Diagnostic, Severity, render
 from upshot.core.errors import Error, ProgramError
 
@@ -18,7 +20,7 @@ def of_error(error: Error) -> tuple[Diagnostic, ...]:
 
 def as_text(diagnostic: Diagnostic, *, colour: bool) -> str:
     """The diagnostic as `render` lays it out, its first words in the colour of its severity."""
-    text = render(diagnostic)
+    text = render(replace(diagnostic, help=on_the_command_line(diagnostic.help)))
     if not colour:
         return text
     title, _, rest = text.partition(": ")
@@ -37,7 +39,7 @@ def as_fields(diagnostic: Diagnostic) -> dict[str, object]:
         "column": span.column if span else None,
     }
     if diagnostic.help:
-        fields["help"] = diagnostic.help
+        fields["help"] = on_the_command_line(diagnostic.help)
     if diagnostic.label:
         fields["label"] = diagnostic.label
     if diagnostic.notes:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from upshot.active.firing import Firing
-from upshot.core.errors import DataError
+from upshot.core.errors import DataError, UsageError
 from upshot.core.row_sets import row_set
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
@@ -86,7 +86,10 @@ def what_if(state: State, insert: Given, delete: Given, examine: Callable[[Delta
     return answer
 
 
-def _statements(state: State, given: Given) -> dict[str, list[tuple[Any, ...]]]:
+def _statements(state: State, given: Any) -> dict[str, list[tuple[Any, ...]]]:
+    if not isinstance(given, Mapping):
+        message = f"rows are given by relation, in a dict, not in a {type(given).__name__}"
+        raise UsageError(message, code="wrong-argument", help='as in {"edge": [(1, 2)]}')
     statements = {}
     for name, rows in given.items():
         target = state.base(name)

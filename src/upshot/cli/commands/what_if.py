@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from upshot.cli.changes import Change, ChangeLine, parse_change, read_change_lines
+from upshot.cli.changes import Change, cancelled, parse_change, read_change_lines
 from upshot.cli.deltas import changes_to_json, signed_lines, view_changes
 from upshot.cli.files import STDIN
 from upshot.cli.firings import firing_lines, firings_field
 from upshot.cli.outcome import code_of
-from upshot.cli.realizations import database_of
+from upshot.cli.realizations import database_of, signed_rows
 from upshot.cli.settings import OK, Engine
 from upshot.cli.terminal import Terminal
 from upshot.cli.transactions import at_change
@@ -28,13 +28,27 @@ from upshot.database.what_if import WhatIf
 
 
 def what_if(
-    terminal: Terminal, file: Path, fact_dir: Path | None, changes: Path, actions: Path | None, engine: Engine
+    terminal: Terminal,
+    file: Path,
+    rows: Sequence[str],
+    fact_dir: Path | None,
+    changes: Path | None,
+    actions: Path | None,
+    engine: Engine,
 ) -> int:
-    """Each line of the change file is asked about on its own, against the loaded facts."""
-    if file == STDIN and changes == STDIN:
+    """The rows are one transaction. Each line of a change file is one, asked about on its own."""
+    if (changes is None) != bool(rows):
+        words = "rows and `--changes` say two different things" if rows else "no transaction is given"
+        hint = "give rows that come and go, as in '+edge(1, 2)' '-edge(3, 4)', or a file with `--changes`"
+        raise UsageError(words, code="options-conflict" if rows else "empty-request", help=hint)
+    if file == STDIN == changes:
         raise UsageError("program and changes cannot both come from standard input", code="stdin-twice")
     with database_of(terminal, file, fact_dir, actions, engine) as database:
-        return _answers(terminal, database, changes)
+        if changes is not None:
+            return _answers(terminal, database, changes)
+        change = cancelled(signed_rows(rows, "+", database), signed_rows(rows, "-", database))
+        _tell(terminal, database, "", change, database.what_if(insert=change.insert, delete=change.delete))
+        return OK
 
 
 def _answers(terminal: Terminal, database: Database, changes: Path) -> int:
@@ -46,12 +60,13 @@ def _answers(terminal: Terminal, database: Database, changes: Path) -> int:
             terminal.out.flush()
             terminal.report(at_change(error, line))
             return code_of(error)
-        _tell(terminal, database, line, change, answer)
+        _tell(terminal, database, line.place, change, answer)
         terminal.out.flush()
     return OK
 
 
-def _tell(terminal: Terminal, database: Database, line: ChangeLine, change: Change, answer: WhatIf) -> None:
+def _tell(terminal: Terminal, database: Database, place: str, change: Change, answer: WhatIf) -> None:
+    """`place` is where the transaction stands in a file."""
     views = view_changes(answer, database.schemas)
     changed = [*_made_by_rules(answer, change, database.schemas), *views]
     if terminal.json:
@@ -59,14 +74,15 @@ def _tell(terminal: Terminal, database: Database, line: ChangeLine, change: Chan
         violations = ", ".join(f"{json.dumps(name)}: {rows_to_json(rows)}" for name, rows in answer.violations.items())
         terminal.data(f'{{"changes": {changes_to_json(changed)}, "violations": {{{violations}}}{fired}}}')
         return
-    terminal.data(f"// {line.place}")
+    if place:
+        terminal.data(f"// {place}")
     for text in signed_lines(changed):
         terminal.data(text)
     if not views:
         terminal.data("// no view changes")
     for text in firing_lines(answer.firings):
         terminal.data(f"// {text}")
-    terminal.report(_violation(database, line, name, list(rows)) for name, rows in answer.violations.items())
+    terminal.report(_violation(database, place, name, list(rows)) for name, rows in answer.violations.items())
 
 
 def _made_by_rules(answer: WhatIf, change: Change, schemas: Mapping[str, Schema]) -> Iterator[tuple[str, Changes]]:
@@ -79,9 +95,8 @@ def _made_by_rules(answer: WhatIf, change: Change, schemas: Mapping[str, Schema]
                 yield name, Changes(*(Rows.of(made.inserted.schema, list(rows)) for rows in (came, went)))
 
 
-def _violation(database: Database, line: ChangeLine, name: str, rows: list[tuple[object, ...]]) -> Diagnostic:
+def _violation(database: Database, place: str, name: str, rows: list[tuple[object, ...]]) -> Diagnostic:
     shown = ", ".join(fact(database.schemas[name], row) for row in rows[:5])
     more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
-    return Diagnostic(
-        "would-violate", f"{line.place}: would violate `{name}`: {shown}{more}", severity=Severity.WARNING
-    )
+    before = f"{place}: " * bool(place)
+    return Diagnostic("would-violate", f"{before}would violate `{name}`: {shown}{more}", severity=Severity.WARNING)
