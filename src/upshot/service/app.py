@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, get_args
 
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -28,6 +30,7 @@ from upshot.service import (
     routes_views,
 )
 from upshot.service.answers import json_response
+from upshot.service.bodies import require_keys, require_parameters
 from upshot.service.disclosure import NOBODY, disclosed
 from upshot.service.errors import Refused, error_body, status_of
 from upshot.service.gate import Gate
@@ -86,6 +89,8 @@ def create_app(service: Service) -> FastAPI:
 
 async def _known(request: Request) -> None:
     request.app.state.service.scopes(request)
+    route: APIRoute = request.scope["route"]
+    require_parameters(request.query_params.keys(), [each.alias for each in route.dependant.query_params])
 
 
 def _version() -> str:
@@ -112,12 +117,25 @@ async def _unrouted(_: Request, error: Exception) -> Response:
     return json_response(error_body(refused), error.status_code, error.headers)
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
+async def _invalid(request: Request, error: Exception) -> Response:
     """What was sent is not repeated: it may be a secret in the wrong place."""
     assert isinstance(error, RequestValidationError)
+    if isinstance(error.body, dict) and any(each["type"] == "extra_forbidden" for each in error.errors()):
+        try:
+            require_keys(error.body, _keys(request.scope["route"]), "the body")
+        except Refused as unknown:
+            return json_response(error_body(unknown), 400)
     found: list[dict[str, Any]] = [
         {"place": ".".join(str(part) for part in each["loc"]), "problem": each["msg"]} for each in error.errors()
     ]
     words = "; ".join(f"`{each['place']}`: {each['problem'].lower()}" for each in found[:5])
     refused = Refused(400, "bad-request", words, help="`GET /docs` shows what is taken", details={"problems": found})
     return json_response(error_body(refused), 400)
+
+
+def _keys(route: APIRoute) -> list[str]:
+    """The keys of the body that a route takes."""
+    (body,) = route.dependant.body_params
+    taken = (body.field_info.annotation, *get_args(body.field_info.annotation))
+    models = [each for each in taken if isinstance(each, type) and issubclass(each, BaseModel)]
+    return [key for model in models for key in model.model_fields]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 from starlette.requests import Request
 
+from upshot.core.diagnostic import did_you_mean
 from upshot.core.json_values import Misfit, row_reader
 from upshot.core.schema import Schema
 from upshot.database.transaction import Transaction
@@ -27,6 +28,8 @@ _EXAMPLE = 'as in {"insert": {"edge": [[1, 2]]}, "delete": {"edge": [[3, 4]]}}'
 _PATIENCE = 30.0
 """Seconds in which a body has to arrive."""
 _LONGEST_NOTES = 16_384
+_LONGEST_NAME = 40
+"""Characters of a key or parameter that an answer repeats."""
 MOST_WISHED = 1_000
 """Rows that may be asked to be there, or not to be there, at a time."""
 
@@ -46,10 +49,33 @@ async def read_object(request: Request, keys: tuple[str, ...], *, exact: bool = 
     content = parse_json(raw, exact=exact)
     if not isinstance(content, dict):
         raise _bad("the body is a JSON object", _EXAMPLE)
+    require_keys(content, keys, "the body")
+    return content
+
+
+def require_keys(content: Mapping[str, Any], keys: Collection[str], place: str) -> None:
+    """`bad-request` for a key that is none of these, with the place, the key and those that could be meant."""
     for key in content:
         if key not in keys:
-            raise _bad("the body has a key that is not known here", f"the keys are {', '.join(keys)}")
-    return content
+            raise _bad(f"{place} has no key {key_in_words(key)}", _instead(key, keys, "keys"))
+
+
+def key_in_words(key: str) -> str:
+    """The name that was sent, unless it is too long to be one: it may be a secret in the wrong place."""
+    return f"`{key}`" if len(key) <= _LONGEST_NAME else f"of {len(key)} characters"
+
+
+def _instead(name: str, known: Collection[str], kind: str) -> str:
+    listed = f"the {kind} are {', '.join(known)}" if known else f"it takes no {kind}"
+    return f"{did_you_mean(name[:_LONGEST_NAME], known)} {listed}".strip()
+
+
+def require_parameters(given: Collection[str], known: Collection[str]) -> None:
+    """`bad-request` for a parameter of the address that is none of these: it would be passed over in silence."""
+    for name in given:
+        if name not in known:
+            words = f"there is no parameter {key_in_words(name)} at this address"
+            raise _bad(words, _instead(name, known, "parameters"))
 
 
 def parse_json(raw: bytes | str, *, exact: bool = False) -> Any:
@@ -87,7 +113,9 @@ def _no_constant(name: str) -> None:
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise _bad("a key occurs twice in an object", "put all rows into one list")
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise _bad(f"the key {key_in_words(twice)} occurs twice in an object", "put all rows into one list")
     return found
 
 
@@ -155,22 +183,23 @@ def transaction_body(content: Mapping[str, Any], schemas: Mapping[str, Schema], 
         both = set(insert[name]) & set(delete[name])
         insert[name] = [row for row in insert[name] if row not in both]
         delete[name] = [row for row in delete[name] if row not in both]
-    expected = None if expect is None else wish(expect, "expect", schemas, scopes)
+    expected = None if expect is None else wish(expect, "`expect`", schemas, scopes)
     return TransactionBody(insert, delete, parts["upsert"], parts["replace"], meta, expected)
 
 
 def wish(content: Any, word: str, schemas: Mapping[str, Schema], scopes: Scopes) -> Wish:
     """What is to be so, by the parts `insert` and `delete` of an object. What may not be read is `not-found`, as is
     what is not there."""
-    if not isinstance(content, dict) or not content.keys() <= {"insert", "delete"}:
-        raise _bad(f"`{word}` is an object with `insert` and `delete`", 'as in {"delete": {"path": [[1, 3]]}}')
+    if not isinstance(content, dict):
+        raise _bad(f"{word} is an object with `insert` and `delete`", 'as in {"delete": {"path": [[1, 3]]}}')
+    require_keys(content, ("insert", "delete"), word)
 
     def may_read(name: str) -> None:
         scopes.require_read(name, schemas)
 
     found = Wish(*(_facts(content.get(part, {}), part, schemas, may_read) for part in ("insert", "delete")))
     if found.size > MOST_WISHED:
-        raise Refused(413, "too-large", f"`{word}` may have {MOST_WISHED:,} rows", help="ask for less at a time")
+        raise Refused(413, "too-large", f"{word} may have {MOST_WISHED:,} rows", help="ask for less at a time")
     return found
 
 
@@ -203,7 +232,11 @@ def _facts(part: Any, word: str, schemas: Mapping[str, Schema], require: Callabl
         raise _bad(f"`{word}` holds an object: rows by relation", _EXAMPLE)
     found: Facts = {}
     for name, rows in part.items():
-        require(name)
+        try:
+            require(name)
+        except Refused as refused:
+            refused.message = f"`{word}`: {refused.message}"
+            raise
         if not isinstance(rows, list):
             raise _bad(f"`{word}` holds a list of rows for each relation", _EXAMPLE)
         found[name] = _rows(rows, word, schemas[name])
@@ -214,21 +247,21 @@ def _rows(rows: list[Any], word: str, schema: Schema) -> list[tuple[Any, ...]]:
     read, found = row_reader(schema), []
     for number, row in enumerate(rows, start=1):
         try:
-            found.append(read(_by_name(row, schema) if isinstance(row, dict) else row))
+            found.append(read(by_place(row, schema)))
         except Misfit as misfit:
             place = f"{word} row {number} of `{schema.name}`"
             raise Refused(400, misfit.code, f"{place}: {misfit}", help=f"columns: {schema}") from None
     return found
 
 
-def _by_name(row: dict[str, Any], schema: Schema) -> list[Any]:
+def by_place(row: Any, schema: Schema) -> Any:
+    """The row as a list, if it is an object of values by column."""
+    if not isinstance(row, dict):
+        return row
     names = [column.name for column in schema.columns]
     if unknown := [key for key in row if key not in names]:
-        raise Misfit(f"there is no column `{unknown[0][:60]}`", "unknown-column")
+        raise Misfit(f"there is no column {key_in_words(unknown[0])}", "unknown-column")
     for column in schema.columns:
         if column.name not in row and not column.type.nullable:
             raise Misfit(f"column `{column.name}` is missing", "wrong-arity")
     return [row.get(name) for name in names]
-
-
-Statements = Callable[[Transaction], None]

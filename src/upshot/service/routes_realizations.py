@@ -23,7 +23,7 @@ from upshot.database.realize import ALL, OPEN, Realizations
 from upshot.revise.placeholders import Placeholder
 from upshot.revise.request import Bounds
 from upshot.service.answers import json_response, listed, readable_firings
-from upshot.service.bodies import MOST_WISHED, Facts, Wish, read_object, wish
+from upshot.service.bodies import MOST_WISHED, Facts, Wish, read_object, require_keys, wish
 from upshot.service.errors import Refused
 from upshot.service.openapi import ERRORS, body_of
 from upshot.service.openapi_realizations import (
@@ -187,8 +187,7 @@ def _bounds(given: Any) -> Bounds:
     listed = f"its keys are {', '.join(keys)}"
     if not isinstance(given, dict):
         raise _bad("`bounds` is an object", listed)
-    if unknown := next((key for key in given if key not in keys), None):
-        raise _bad(f"`bounds` has no key `{unknown[:60]}`", listed)
+    require_keys(given, keys, "`bounds`")
     plain, seconds = Bounds(), given.get("seconds", _LONGEST)
     if isinstance(seconds, bool) or not isinstance(seconds, int | Decimal) or not 0 < seconds <= _LONGEST:
         raise _bad(f"`seconds` is a positive number of at most {_LONGEST:,}", 'as in {"bounds": {"seconds": 5}}')

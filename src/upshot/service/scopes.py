@@ -6,9 +6,12 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from upshot.core.diagnostic import did_you_mean
 from upshot.service.errors import Refused, not_found
 
 EVERYTHING = "*"
+_LONGEST_NAME = 60
+"""Characters of a name that an answer repeats."""
 
 STANDING = re.compile(r".+_where_[0-9a-f]{12}")
 """Names of the views that are kept for those who follow a part of another one: nobody is shown them."""
@@ -40,9 +43,12 @@ class Scopes:
         return EVERYTHING in self.read
 
     def require_read(self, relation: str, known: Collection[str] | None = None) -> None:
-        """`not-found` if it may not be read, and, in the same words, if it is not among the `known`."""
-        if not self.may_read(relation) or (known is not None and relation not in known):
+        """`not-found` if it may not be read, and, in the same words, if it is not among the `known`; whoever reads
+        everything is told which names are near."""
+        if not self.may_read(relation):
             raise not_found()
+        if known is not None and relation not in known:
+            raise self._unknown(404, "not-found", relation, known) if self.reads_everything else not_found()
 
     def require_write(self, relation: str, known: Collection[str] | None = None) -> None:
         """`forbidden` if it may not be changed, and, in the same words unless all may be, if it is not `known`."""
@@ -51,8 +57,13 @@ class Scopes:
         if known is not None and relation not in known:
             if EVERYTHING not in self.write:
                 raise _forbidden("change this relation, if there is one")
-            hint = "`GET /program` lists the relations that this token may read"
-            raise Refused(400, "unknown-relation", "there is no relation of this name", help=hint)
+            raise self._unknown(400, "unknown-relation", relation, known)
+
+    def _unknown(self, status: int, code: str, relation: str, known: Collection[str]) -> Refused:
+        """The answer for a name that is not there, with those near it that may be read."""
+        near = did_you_mean(relation[:_LONGEST_NAME], filter(self.may_read, known))
+        words = f"there is no relation `{relation}`" if len(relation) <= _LONGEST_NAME else "there is no such relation"
+        return Refused(status, code, words, help=near or "`GET /program` lists what this token may read")
 
     def require_subscribe(self) -> None:
         if not self.subscribe:
