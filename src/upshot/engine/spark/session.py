@@ -68,7 +68,13 @@ def own_session(**config: Any) -> Any:
 def private_session(session: Any) -> Any:
     """A session beside the user's, on the same cluster, with our settings; the user's own are not touched."""
     workers_use_this_python(session)
-    private = session.cloneSession() if is_connect(session) else session.newSession()
+    if is_connect(session):
+        private = session.cloneSession()
+    else:
+        from upshot.engine.spark.java_classes import remember_classes  # noqa: PLC0415 - Spark Connect has no Java
+
+        remember_classes(session.sparkContext._jvm)
+        private = session.newSession()
     for name, value in _SETTINGS.items():
         private.conf.set(name, value)
     if told := session.conf.get(WORKER_MEMORY, None):

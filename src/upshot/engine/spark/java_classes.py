@@ -1,0 +1,39 @@
+"""Classes of Java that PySpark asks for by name with every column and frame: asked for once. Importing this imports
+pyspark.
+
+To find a class, Java looks through some hundred archives, and PySpark forgets the answer: so a third of what the driver
+does for a small round would be looking for the same four classes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from py4j.java_gateway import JavaClass, JavaMember
+
+_NAMES = (
+    "org.apache.spark.sql.functions",
+    "functions",
+    "PythonUtils",
+    "PythonSQLUtils",
+    "org.apache.spark.sql.classic.SparkSession",
+)
+
+
+class KnownClass(JavaClass):  # type: ignore[misc]
+    """A class whose methods, too, are asked for once."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        if isinstance(found, JavaMember):
+            setattr(self, name, found)
+        return found
+
+
+def remember_classes(java: Any) -> None:
+    """From now on PySpark finds these classes without asking; one that is not there is asked for as before."""
+    for name in _NAMES:
+        if name not in vars(java):
+            found = getattr(java, name)
+            if type(found) is JavaClass:
+                setattr(java, name, KnownClass(found._fqn, found._gateway_client))
