@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 from upshot.core.errors import Error, UsageError
-from upshot.database.placement import placement_of
+from upshot.database.placement import Placement, placement_of
 from upshot.database.realization import Realization
 from upshot.database.realize import ALL, BOUNDED, NONE, OPEN, Realizations
 from upshot.database.search_arguments import bounds_of, limit_of, preferences_of
@@ -19,9 +19,13 @@ from upshot.revise.request import Bounds, Key, Request
 SHOWN = 3
 """Realisations that are shown with the rules."""
 SECONDS, SECONDS_ON_SPARK = 2.0, 30.0
-"""How long they are looked for."""
 NAMED = 2
 """Changes of views beside the one asked about that are named; of more only their number is told."""
+
+
+def usual_seconds(placement: Placement) -> float:
+    """How long they are looked for, unless told."""
+    return SECONDS if placement.engine == "local" else SECONDS_ON_SPARK
 
 
 class Fixing:
@@ -36,12 +40,12 @@ class Fixing:
     ) -> Realizations:
         state = self._state
         state.open()
-        if state.is_read_here:
-            message = "cannot look for realisations inside a `with db.reading()` block"
-            raise UsageError(message, code="transaction-open", help="end the block first")
         if self._key[0] not in state.schemas:
             message = "this is the condition of a rule, and no row is asked for there"
             raise UsageError(message, code="wrong-argument", help="ask about the relations that it reads")
+        if state.is_read_here:
+            message = "cannot look for realisations inside a `with db.reading()` block"
+            raise UsageError(message, code="transaction-open", help="end the block first")
         if state.version != self._version:
             message = "the database has changed since this was asked"
             raise UsageError(message, code="state-changed", help="ask `why_not` again")
@@ -56,29 +60,18 @@ class Fixing:
                 self._told[count, seconds] = self._found(count, seconds)
             except Error as error:
                 # Whoever only prints an answer is told why there is nothing more to it, and not stopped.
-                return Failure(FIXES, "would be there with", note=f"not looked for: {error.message}")
+                return not_looked_for(error.message)
         return self._told[count, seconds]
 
     def _found(self, count: int, seconds: float | None) -> Failure:
-        if seconds is None:
-            seconds = SECONDS if placement_of(self._state.engine).engine == "local" else SECONDS_ON_SPARK
         constraint = self._state.compiled.checked.constraints.get(self._key[0])
         if constraint is not None and constraint.on_violation == "reject":
             note = f"`{self._key[0]}` is a constraint: a transaction that makes this row true is rejected"
             return Failure(FIXES, "would be rejected", note=note, details={"status": NONE, "reason": note})
+        if seconds is None:
+            seconds = usual_seconds(placement_of(self._state.engine))
         ways = self.ways(count, (), {}, Bounds(seconds=seconds))
-        found = tuple(map(_fix, ways))
-        details = {"status": ways.status, "reason": ways.reason}
-        if not found:
-            words = "no base changes were found" if ways.status == BOUNDED else "no base changes would bring it about"
-            reason = ways.reason.removeprefix("none found ").removeprefix("none exists: ")
-            return Failure(FIXES, words, note=reason, details=details)
-        words = ways.reason
-        if ways.status == ALL:
-            words = "the only way" if len(found) == 1 else f"all {len(found)} ways"
-        elif ways.status == OPEN:
-            words = f"the first {len(found)}; there may be more" if len(found) > 1 else "the first; there may be more"
-        return Failure(FIXES, "would be there with", parts=found, note=words, details=details)
+        return told_fixes(tuple(map(told_fix, ways)), ways.status, ways.reason)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,10 +108,12 @@ class Absence(Failure):
         ):
             message = "`seconds` is how long they are looked for, a number from 0 on"
             raise UsageError(message, code="wrong-argument", help="as in seconds=10")
-        plain = Failure(**{each.name: getattr(self, each.name) for each in fields(Failure)})
-        if not fixes or self.fixing is None:
-            return plain
-        return replace(plain, parts=(*self.parts, self.fixing.told(fixes, seconds)))
+        return self.with_last(*([self.fixing.told(fixes, seconds)] if fixes and self.fixing is not None else []))
+
+    def with_last(self, *parts: Failure) -> Failure:
+        """The answer with these as its last parts."""
+        plain = {each.name: getattr(self, each.name) for each in fields(Failure)}
+        return Failure(**{**plain, "parts": (*self.parts, *parts)})
 
     def text(self, *, depth: int | None = None, fixes: int = SHOWN, seconds: float | None = None) -> str:
         """The tree as indented text, to a depth if told."""
@@ -143,14 +138,41 @@ def absence(failure: Failure, state: State, key: Key) -> Absence:
     return Absence(**kept, fixing=Fixing(state, key))
 
 
-def _fix(way: Realization) -> Failure:
-    """One realisation on a line: its base changes, and what there is to say about them."""
+def told_fixes(found: Sequence[Failure], status: str, reason: str) -> Failure:
+    """What a search came to, as the last part of an answer."""
+    details = {"status": status, "reason": reason}
+    if not found:
+        words = "no base changes were found" if status == BOUNDED else "no base changes would bring it about"
+        note = reason.removeprefix("none found ").removeprefix("none exists: ")
+        return Failure(FIXES, words, note=note, details=details)
+    words = reason
+    if status == ALL:
+        words = "the only way" if len(found) == 1 else f"all {len(found)} ways"
+    elif status == OPEN:
+        words = f"the first {len(found)}; there may be more" if len(found) > 1 else "the first; there may be more"
+    return Failure(FIXES, _WOULD, parts=tuple(found), note=words, details=details)
+
+
+def not_looked_for(reason: str) -> Failure:
+    """The last part of an answer that says why there is nothing more to it."""
+    return Failure(FIXES, _WOULD, note=f"not looked for: {reason}")
+
+
+_WOULD = "would be there with"
+
+
+def told_fix(
+    way: Realization, shows: Callable[[str], bool] = lambda name: True, details: Mapping[str, Any] | None = None
+) -> Failure:
+    """One realisation on a line: its base changes, and what there is to say about them. `shows` says of which views and
+    rules more is told; `details` is what JSON has of it."""
     notes = [f"{each.name} is some new {each.type}" for each in way.placeholders]
     notes += [f"where {condition}" for condition in way.conditions]
-    others = [f"{sign}{way.fact(name, row)}" for sign, name, row, asked in way.view_changes() if not asked]
-    if others:
-        left = len(others) - NAMED
-        more = f" and {left} more row{'s' * (left > 1)} of views" * (left > 0)
-        notes.append(f"also {', '.join(others[:NAMED])}{more}")
-    notes += [f"fires {name}" for name in dict.fromkeys(firing.rule for firing in way.effects.firings)]
-    return Failure(FIX, ", ".join(way.lines()), note="; ".join(notes), details=json.loads(way.json()))
+    beside = [(sign, name, row) for sign, name, row, asked in way.view_changes() if not asked and shows(name)]
+    if beside:
+        left = len(beside) - NAMED
+        named = ", ".join(f"{sign}{way.fact(name, row)}" for sign, name, row in beside[:NAMED])
+        notes.append(f"also {named}" + f" and {left} more row{'s' * (left > 1)} of views" * (left > 0))
+    notes += [f"fires {name}" for name in dict.fromkeys(each.rule for each in way.effects.firings) if shows(name)]
+    data = json.loads(way.json()) if details is None else details
+    return Failure(FIX, ", ".join(way.lines()), note="; ".join(notes), details=data)

@@ -131,6 +131,10 @@ class AsksWhy:
             finally:
                 states.close()
 
+    def explained_schema(self, view: str) -> Schema:
+        """The columns of the rows that `view` is asked about: a relation, or a rule whose condition is kept."""
+        return explained_schema(self._state, view)
+
     def _each(self, others: Iterator[Derivation], version: int) -> Iterator[Derivation]:
         """The derivations, each found when it is asked for, as long as the database stays as it is."""
         while True:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Literal
 
@@ -14,13 +15,15 @@ from upshot.core.errors import DataError
 from upshot.core.json_values import Misfit, row_reader
 from upshot.core.rows import Row
 from upshot.core.schema import Role
+from upshot.database.absence import Absence
 from upshot.database.database import Database
 from upshot.reasons.changed import RowChange
 from upshot.reasons.derivation import Derivation, without_meta
 from upshot.reasons.failure import Failure
 from upshot.service.answers import JSON, json_response, listed
-from upshot.service.bodies import parse_json
+from upshot.service.bodies import by_place, parse_json
 from upshot.service.errors import Refused, not_found
+from upshot.service.fixes import Fixes, with_fixes
 from upshot.service.openapi import ERRORS, ExplanationAnswer
 from upshot.service.routes_insight import all_names
 from upshot.service.scopes import Scopes
@@ -34,6 +37,9 @@ _WHY_BOUND = 200_000
 """Rule instances that are looked at for one derivation."""
 _MOST_TREES, _DEEPEST = 100, 10
 _LARGEST_VERSION = 2**62
+_MOST_FIXES, _LONGEST_SEARCH = 100, 10**6
+_ATTEMPTS = 3
+"""A row that comes and goes all the while is asked about so often."""
 
 Told = Derivation | Failure | RowChange
 
@@ -48,6 +54,18 @@ class Question:
     depth: int
     changed_in: int | None
     format: str
+    fixes: Fixes
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is said of a row, under which name, at which version; nothing yet if what would bring it about is to be
+    looked for first."""
+
+    part: str
+    version: int
+    row: Row
+    told: tuple[Told, ...]
 
 
 @router.get(
@@ -82,22 +100,32 @@ async def explanation(
     format: Annotated[
         Literal["json", "text", "svg"], Query(description="what is said of a row as data, text or a picture")
     ] = "json",
+    fixes: Annotated[
+        int | None,
+        Query(ge=0, le=_MOST_FIXES, description="of a row that is not there: how many realisations; 3 unless told"),
+    ] = None,
+    seconds: Annotated[
+        float | None, Query(gt=0, le=_LONGEST_SEARCH, description="how long they are looked for; 2 unless told")
+    ] = None,
 ) -> Response:
     """How a view is kept up to date and why so; with `row`, the smallest derivation of that row (`derivation`), or, if
-    it is not there, how near each rule comes to it (`why_not`). The token needs to read every relation that the view
-    rests on."""
+    it is not there, how near each rule comes to it and what would bring it about (`why_not`). The token needs to read
+    every relation that the view rests on; what would bring a row about is shown to whoever may ask for it by
+    `POST /realizations`."""
     service: Service = request.app.state.service
     scopes, database = service.scopes(request), service.database
     _require_known(view, scopes, database)
     if row is None:
-        if limit is not None or depth != 1 or changed_in is not None or format != "json":
-            raise Refused(400, "bad-request", "this is about a row, and none is given", help=_ROW_HELP)
+        for name in sorted(request.query_params):
+            raise Refused(400, "bad-request", f"`{name}` is about a row, and none is given", help=_ROW_HELP)
         return json_response(await service.run_read(lambda: _explained(view, scopes, database)))
-    question = Question(view, row, limit, depth, changed_in, format)
+    question = Question(view, row, limit, depth, changed_in, format, Fixes(fixes, seconds))
     if changed_in is None:
-        return await service.run_read(lambda: _answer(question, scopes, database))
-    # The state before is made again for it: nothing may be committed meanwhile.
-    return await service.writer.between_commits(lambda: _answer(question, scopes, database))
+        found = await _reasons(request, question, service, scopes)
+    else:
+        # The state before is made again for it: nothing may be committed meanwhile.
+        found = await service.writer.between_commits(lambda: _why_changed(question, scopes, database))
+    return await service.run_read(lambda: _response(question, found, scopes))
 
 
 def _require_known(view: str, scopes: Scopes, database: Database) -> None:
@@ -135,30 +163,17 @@ def _require_all_below(view: str, scopes: Scopes, database: Database) -> None:
 # ---- of a row -------------------------------------------------------------------------------------
 
 
-def _answer(question: Question, scopes: Scopes, database: Database) -> Response:
-    view = question.view
-    if question.changed_in is None:
-        with database.reading() as at:
-            version = at.version
-            _require_all_below(view, scopes, database)
-            row = _row(question, database)
-            part, found = _reasons(database, question, row)
-    else:
-        version = database.version
-        _require_all_below(view, scopes, database)
-        row = _row(question, database)
-        part, found = "why_changed", [_why_changed(database, view, row, question.changed_in)]
-    if not scopes.admin:
-        found = [_without_notes(each) for each in found]
+def _response(question: Question, found: Found, scopes: Scopes) -> Response:
+    told = found.told if scopes.admin else tuple(map(_without_notes, found.told))
     if question.format == "text":
-        return Response("\n\n".join(each.text() for each in found) + "\n", media_type="text/plain")
+        return Response("\n\n".join(each.text() for each in told) + "\n", media_type="text/plain")
     if question.format == "svg":
-        return Response(found[0].svg(), media_type="image/svg+xml")
-    about = json_response({"view": view, "version": version, "row": listed([row])[0]}).body
-    trees = ",".join(each.json() for each in found)
-    content = f"[{trees}]" if part == "derivations" else trees
+        return Response(told[0].svg(), media_type="image/svg+xml")
+    about = json_response({"view": question.view, "version": found.version, "row": listed([found.row])[0]}).body
+    trees = ",".join(each.json() for each in told)
+    content = f"[{trees}]" if found.part == "derivations" else trees
     # Trees may be deeper than the writer of JSON goes.
-    text = bytes(about)[:-1] + f',"{part}":{content}}}'.encode("utf-8", "backslashreplace")
+    text = bytes(about)[:-1] + f',"{found.part}":{content}}}'.encode("utf-8", "backslashreplace")
     return Response(text, media_type=JSON)
 
 
@@ -168,37 +183,66 @@ def _row(question: Question, database: Database) -> Row:
     except Refused as error:
         error.help = _ROW_HELP
         raise
-    schema = database.schemas.get(question.view)
-    if schema is None:
-        raise Refused(400, "no-condition", "a derivation is of a row of a relation")
+    schema = replace(database.explained_schema(question.view), name=question.view)
     try:
-        return row_reader(schema)(content)
+        return row_reader(schema)(by_place(content, schema))
     except Misfit as misfit:
         raise Refused(400, misfit.code, f"`row`: {misfit}", help=f"columns: {schema}") from None
 
 
-def _reasons(database: Database, question: Question, row: Row) -> tuple[str, list[Told]]:
+async def _reasons(request: Request, question: Question, service: Service, scopes: Scopes) -> Found:
+    """Why the row is there, or why it is not and what would bring it about."""
+    database = service.database
+    for _ in range(_ATTEMPTS):
+        found = await service.run_read(lambda: _derivations(question, scopes, database))
+        if found.told:
+            return found
+        why_not = partial(_why_not, question, found.row)
+        key = question.view, found.row
+        answer = await with_fixes(service, scopes, key, why_not, question.fixes, request.is_disconnected)
+        if answer is not None:
+            return Found("why_not", answer[0], found.row, (answer[1],))
+    plain = replace(question, fixes=Fixes(0))
+    return await service.run_read(lambda: _derivations(plain, scopes, database))
+
+
+def _derivations(question: Question, scopes: Scopes, database: Database) -> Found:
+    """Why the row is there; why it is not, unless what would bring it about is looked for too."""
     view, limit = question.view, question.limit
-    try:
-        if limit is None or question.format == "svg":
-            return "derivation", [database.why(view, row, bounds=_WHY_BOUND)]
-        return "derivations", list(islice(database.why(view, row, limit=limit, bounds=_WHY_BOUND), limit))
-    except DataError as error:
-        if error.code != "row-not-there":
-            raise
-    # What would bring it about hangs on more than the view rests on: `POST /realizations` tells, and sees to scopes.
-    answer = database.why_not(view, row, depth=question.depth, bounds=_WHY_BOUND)
-    return "why_not", [answer.told(fixes=0)]
+    with database.reading() as at:
+        _require_all_below(view, scopes, database)
+        count = question.fixes.number(view, scopes, database)
+        row = _row(question, database)
+        try:
+            if limit is None or question.format == "svg":
+                return Found("derivation", at.version, row, (database.why(view, row, bounds=_WHY_BOUND),))
+            trees = islice(database.why(view, row, limit=limit, bounds=_WHY_BOUND), limit)
+            return Found("derivations", at.version, row, tuple(trees))
+        except DataError as error:
+            if error.code != "row-not-there":
+                raise
+        if count:
+            return Found("why_not", at.version, row, ())
+        answer = _why_not(question, row, database)
+        return Found("why_not", at.version, row, (question.fixes.unsought(view, answer, database),))
 
 
-def _why_changed(database: Database, view: str, row: Row, version: int) -> RowChange:
+def _why_not(question: Question, row: Row, database: Database) -> Absence:
+    return database.why_not(question.view, row, depth=question.depth, bounds=_WHY_BOUND)
+
+
+def _why_changed(question: Question, scopes: Scopes, database: Database) -> Found:
+    view, version = question.view, question.changed_in
+    _require_all_below(view, scopes, database)
+    row = _row(question, database)
     try:
-        return database.why_changed(view, row, version, bounds=_WHY_BOUND)
+        change = database.why_changed(view, row, version, bounds=_WHY_BOUND)
     except DataError as error:
         if error.code != "row-not-changed":
             raise
         message = f"the row neither came nor went with version {version}"
         raise Refused(400, error.code, message, help=error.help) from None
+    return Found("why_changed", database.version, row, (change,))
 
 
 def _without_notes(told: Told) -> Told:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -65,22 +65,18 @@ async def realizations(request: Request) -> Response:
     service: Service = request.app.state.service
     scopes = service.scopes(request)
     body = _body(await read_object(request, _KEYS, exact=True), service.database, scopes)
-    _require_reach(body.relations(service.database), scopes)
+    require_reach(body.relations(service.database), scopes)
     asked: list[Wish] = [body.wish]
 
     def begin(database: Database) -> Realizations:
         asked[:] = [body.with_witnesses(database)]
         return body.search(asked[0], database)
 
-    def counted(way: Realization) -> int:
-        changes = (change for name, change in way.effects.items() if scopes.may_read(name))
-        return sum(len(change.inserted) + len(change.deleted) for change in changes)
-
     def hunt() -> Hunt:
         bounds = service.settings.bounds
         most = None if body.side_effect_free_first else body.limit
         seconds = min(bounds.seconds, body.bounds.seconds)
-        return Hunt(service.database, begin, seconds, most, bounds.rows, counted)
+        return Hunt(service.database, begin, seconds, most, bounds.rows, rows_shown(scopes))
 
     found = await service.searches.run(hunt, request.is_disconnected)
     return await service.run_read(lambda: json_response(_answer(found, asked[0], body, scopes)))
@@ -226,7 +222,8 @@ def _bad(message: str, help: str = "") -> Refused:
     return Refused(400, "bad-request", message, help=help)
 
 
-def _require_reach(relations: Collection[str], scopes: Scopes) -> None:
+def require_reach(relations: Collection[str], scopes: Scopes) -> None:
+    """`forbidden` unless the token may read all that realisations hang on."""
     if not scopes.reads_everything and not scopes.may_read_all(relations):
         hint = "a token that may read all that the answer hangs on can ask"
         raise Refused(403, "forbidden", "the realisations would show what this token may not read", help=hint)
@@ -236,7 +233,7 @@ def _require_reach(relations: Collection[str], scopes: Scopes) -> None:
 
 
 def _answer(found: Hunt, asked: Wish, body: RealizationsBody, scopes: Scopes) -> dict[str, Any]:
-    ways = [_way(each, scopes) for each in found.found]
+    ways = [told_realization(each, scopes) for each in found.found]
     status, reason = found.status, found.reason
     if body.side_effect_free_first:
         ways.sort(key=lambda way: int(way["side_effects"]))
@@ -262,7 +259,19 @@ def _facts(facts: Mapping[str, Iterable[Row]]) -> dict[str, list[list[Any]]]:
     return {name: listed(rows) for name, rows in facts.items()}
 
 
-def _way(way: Realization, scopes: Scopes) -> dict[str, Any]:
+def rows_shown(scopes: Scopes) -> Callable[[Realization], int]:
+    """Counts the rows of a realisation's effects that are shown."""
+
+    def counted(way: Realization) -> int:
+        changes = (change for name, change in way.effects.items() if scopes.may_read(name))
+        return sum(len(change.inserted) + len(change.deleted) for change in changes)
+
+    return counted
+
+
+def told_realization(way: Realization, scopes: Scopes) -> dict[str, Any]:
+    """A realisation with its effects, of what may be read."""
+
     def shown(name: str, rows: Iterable[Row]) -> list[list[Any]]:
         return [[_value(value) for value in way.named(name, row)] for row in rows]
 
