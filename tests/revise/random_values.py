@@ -200,12 +200,12 @@ def minimal_realizations(case: Case, most: int) -> set[Update]:
     return {(changed - case.facts, changed & case.facts) for changed in found}
 
 
-def effects(case: Case, update: Update) -> dict[str, tuple[int, int]]:
-    """How many rows come to relations, and go."""
-    before = model_of(case.every_rule, case.facts)
-    after = model_of(case.every_rule, (case.facts - update[1]) | update[0])
-    counts = {name: (len(after[name] - before[name]), len(before[name] - after[name])) for name in before}
-    return {name: each for name, each in counts.items() if any(each)}
+def models(case: Case, update: Update) -> tuple[Model, Model]:
+    """What is there before the update, and after it."""
+    return (
+        model_of(case.every_rule, case.facts),
+        model_of(case.every_rule, (case.facts - update[1]) | update[0]),
+    )
 
 
 def linked_columns(case: Case) -> dict[Column, set[Column]]:

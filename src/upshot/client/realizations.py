@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, overload
 
 from upshot.client.outcomes import Facts, Relations, json_value, transaction_body
@@ -28,9 +28,21 @@ class Placeholder:
         return self.name
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Formula:
+    """A value that follows from new ones: `name` is how, as in `?1 - 19`."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        """As it stands in rows."""
+        return self.name
+
+
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """The rows of one relation that would come and go; a `Placeholder` stands for a new value."""
+    """The rows of one relation that would come and go; a `Placeholder` stands for a new value, a `Formula` for one that
+    follows from it."""
 
     inserted: tuple[Row, ...]
     deleted: tuple[Row, ...]
@@ -41,6 +53,7 @@ class Realization:
     """`insert` and `delete` are rows by base relation, in which a `Placeholder` stands for some new value; `conditions`
     are on those: new values that meet them will do. `changes` and `violations` are what it would do
     to all that the token may read, `side_effects` how many rows of views would change that were not asked for.
+    `by_trial` are relations that may come to something else with other new values than those `tried`.
     `expect` is what was asked for."""
 
     insert: Mapping[str, tuple[Row, ...]]
@@ -53,6 +66,8 @@ class Realization:
     violations: Mapping[str, tuple[Row, ...]]
     expect: Mapping[str, Mapping[str, tuple[Row, ...]]]
     version: int
+    by_trial: frozenset[str] = frozenset()
+    tried: Mapping[str, Any] = field(default_factory=dict)
 
     def filled(self, values: Mapping[str, Any]) -> tuple[Facts, Facts]:
         """The insertions and deletions with values for the placeholders, by name with `?` or without."""
@@ -167,6 +182,7 @@ def _way(
     if not isinstance(content, dict):
         raise unexpected("a realisation that is no object")
     new = {name: Placeholder(name, str(type)) for name, type in (content.get("placeholders") or {}).items()}
+    by_trial = content.get("by_trial") or {}
     return Realization(
         _facts(content.get("insert"), relations, new),
         _facts(content.get("delete"), relations, new),
@@ -183,6 +199,8 @@ def _way(
         _facts(content.get("violations"), relations, new),
         expect,
         version,
+        frozenset(by_trial.get("relations", ())),
+        dict(by_trial.get("values", {})),
     )
 
 
@@ -196,8 +214,12 @@ def _rows(schema: Schema, rows: Any, new: Mapping[str, Placeholder]) -> tuple[Ro
         raise Misfit(f"rows of `{schema.name}` are lists of {len(readers)} values", "wrong-row")
     return tuple(
         tuple(
-            new[value["placeholder"]] if isinstance(value, dict) else read(value)
+            _open_value(value, new) if isinstance(value, dict) else read(value)
             for read, value in zip(readers, row, strict=True)
         )
         for row in rows
     )
+
+
+def _open_value(value: Mapping[str, Any], new: Mapping[str, Placeholder]) -> Placeholder | Formula:
+    return Formula(str(value["formula"])) if "formula" in value else new[value["placeholder"]]

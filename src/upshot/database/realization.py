@@ -7,14 +7,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from upshot.core.json_values import rows_to_json
+from upshot.core.json_values import rows_to_json, to_json
 from upshot.core.schema import Role, Schema
 from upshot.database.changes import Changes
 from upshot.database.constraints import fact
 from upshot.database.what_if import WhatIf
+from upshot.revise.formulas import Formula
 from upshot.revise.likeness import named
 from upshot.revise.placeholders import Placeholder
-from upshot.revise.request import Request, Row
+from upshot.revise.request import Key, Request, Row
+from upshot.syntax.ast import Constant
+from upshot.syntax.printing import print_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,7 @@ class Realization:
     """`insert` and `delete` are rows by base relation, in which a `Placeholder` stands for some new value; `conditions`
     are on those: new values that meet them will do. `effects` is what propagation found, with the
     placeholders' witnesses: the change of every relation, the constraints it would violate (only such that warn), the
-    rules it would fire."""
+    rules it would fire. `named` says what a row of it is for other new values."""
 
     insert: Mapping[str, tuple[Row, ...]]
     delete: Mapping[str, tuple[Row, ...]]
@@ -33,6 +36,10 @@ class Realization:
     request: Request = field(default_factory=lambda: Request(frozenset(), frozenset()))
     schemas: Mapping[str, Schema] = field(default_factory=dict, repr=False)
     version: int = 0
+    formulas: Mapping[Key, Row] = field(default_factory=dict, repr=False)
+    """Rows of views that move with new values, by what they come to in `effects`."""
+    by_trial: frozenset[str] = frozenset()
+    """Relations that may come to something else with other new values than those that were tried."""
 
     @property
     def size(self) -> int:
@@ -64,12 +71,23 @@ class Realization:
         lines += [f"// {each.name}: some new {each.type}" for each in self.placeholders]
         lines += [f"// where {condition}" for condition in self.conditions]
         for sign, name, row, asked in self.view_changes():
-            lines.append(f"// {'asked: ' if asked else 'also:  '}{sign}{self.fact(name, row)}")
+            tried = f" for {self._tried_in_words()}" if name in self.by_trial else ""
+            lines.append(f"// {'asked: ' if asked else 'also:  '}{sign}{self.fact(name, row)}{tried}")
+        if others := sorted(self.by_trial - {*self.effects}):
+            lines.append(f"// perhaps: rows of {', '.join(others)}, for others than {self._tried_in_words()}")
         for name, witnesses in self.effects.violations.items():
             lines += [f"// warns: {self.fact(name, row)}" for row in witnesses]
         for firing in self.effects.firings:
             lines.append(f"// fires: {firing.rule}")
         return "\n".join(lines) or "// nothing to do: it is so already"
+
+    @property
+    def tried(self) -> dict[str, Any]:
+        """The new values that `effects` was found with, by placeholder."""
+        return {each.name: each.witness for each in self.placeholders}
+
+    def _tried_in_words(self) -> str:
+        return ", ".join(f"{e.name} = {print_term(Constant(e.witness, e.type))}" for e in self.placeholders)
 
     def json(self) -> str:
         """The same as data."""
@@ -86,6 +104,9 @@ class Realization:
             }),
             "violations": self._rows({name: tuple(rows) for name, rows in self.effects.violations.items()}),
         }  # fmt: skip
+        if self.by_trial:
+            values = _object({name: json.dumps(to_json(value)) for name, value in self.tried.items()})
+            parts["by_trial"] = _object({"relations": json.dumps(sorted(self.by_trial)), "values": values})
         return _object(parts)
 
     def filled(self, values: Mapping[str, Any]) -> tuple[dict[str, list[Row]], dict[str, list[Row]]]:
@@ -101,16 +122,16 @@ class Realization:
         return [(name, change) for name, change in self.effects.items() if self.schemas[name].role is not Role.BASE]
 
     def named(self, name: str, row: Row) -> Row:
-        """A row of a relation with placeholders for their witnesses."""
-        return named((name, row), self.placeholders)
+        """A row of a relation with placeholders for their witnesses, and formulas for what follows from those."""
+        return self.formulas.get((name, row)) or named((name, row), self.placeholders)
 
     def fact(self, name: str, row: Row) -> str:
         """A row as programs write it, with placeholders for new values."""
         shown = self.named(name, row)
-        if not any(isinstance(value, Placeholder) for value in shown):
+        if not any(isinstance(value, Placeholder | Formula) for value in shown):
             return fact(self.schemas[name], row)
         parts = [
-            value.name if isinstance(value, Placeholder) else _constant(self.schemas[name], place, value)
+            value.name if isinstance(value, Placeholder | Formula) else _constant(self.schemas[name], place, value)
             for place, value in enumerate(shown)
         ]
         return f"{name}({', '.join(parts)})"
@@ -121,7 +142,7 @@ class Realization:
     def _list(self, name: str, rows: Any) -> str:
         listed = rows.sorted() if hasattr(rows, "sorted") else rows
         return rows_to_json(
-            [tuple(v.name if isinstance(v, Placeholder) else v for v in self.named(name, r)) for r in listed]
+            [tuple(v.name if isinstance(v, Placeholder | Formula) else v for v in self.named(name, r)) for r in listed]
         )
 
     def __str__(self) -> str:

@@ -29,6 +29,7 @@ from upshot.database.what_if import WhatIf, what_if
 from upshot.revise.branch import Branch
 from upshot.revise.likeness import named
 from upshot.revise.model_state import minimal_choices
+from upshot.revise.moving_columns import looked_at
 from upshot.revise.placeholders import Placeholder
 from upshot.revise.request import Bounds, Key, Preferences, Request, Row
 from upshot.revise.rules import Rules
@@ -62,6 +63,7 @@ class Realizations(Iterator[Realization]):
         with state.writing("look for realisations"):
             self._search = self._made(preferences)
         self._unfrozen: Search | None = None
+        self._every_rule: Rules | None = None
         self._given = self._proven_so_far = 0
         self._unproven: list[str] = []
         self.status, self.reason = OPEN, "the search has not ended: there may be more"
@@ -183,7 +185,23 @@ class Realizations(Iterator[Realization]):
             self._request,
             self._state.schemas,
             self._version,
+            branch.formulas,
+            self._by_trial(branch, effects),
         )
+
+    def _by_trial(self, branch: Branch, effects: WhatIf) -> frozenset[str]:
+        """The relations of which only the new values that were tried tell what becomes of them."""
+        if not branch.placeholders:
+            return frozenset()
+        if effects.firings:
+            return frozenset(effects)
+        rules, found = self._search.rules, branch.by_trial
+        if self._every_rule is None:
+            self._every_rule = Rules(self._state.compiled.plan.normal)
+        places = [((name, at), value) for name, row in branch.insert for at, value in enumerate(row)]
+        columns = frozenset(place[0] for place in places if any(e.stands_at(*place) for e in branch.placeholders))
+        found |= looked_at(self._every_rule, columns) - rules.by_view.keys()
+        return found & self._state.schemas.keys()
 
     def _placed(self, placeholder: Placeholder, effects: WhatIf) -> Placeholder:
         """The placeholder in the columns that users know, those of views included that the search has not looked at."""

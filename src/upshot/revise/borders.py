@@ -47,6 +47,8 @@ class Found:
     tests: dict[tuple[str, str, str], None] = field(default_factory=dict)
     """A test, its first argument, and the new value that is tested."""
     missing: dict[str, None] = field(default_factory=dict)
+    rows: Mapping[Key, Sequence[SymbolicRow]] = field(default_factory=dict)
+    """The rows that move with new values, by what they come to."""
 
     def add(self, border: Linear) -> None:
         if border.parts:
@@ -85,6 +87,7 @@ class Borders:
         for relation, wanted in self.request:
             for row in following.rows.get(relation, ()):
                 following.are_equal(list(zip(row, wanted, strict=True)))
+        following.found.rows = {key: tuple(rows) for key, rows in following.versions.items()}
         return following.found
 
     def asked(self, relation: str, row: SymbolicRow, values: Mapping[str, Any]) -> Found:
@@ -102,6 +105,12 @@ class Borders:
         found = following.found
         roots = [-each.more / each.parts[0][1] for each in found.borders]
         return roots, not (left or found.missing or found.tests)
+
+    def compared(self, rule: RuleParts, binding: SymbolicBinding, values: Mapping[str, Any]) -> dict[Linear, None]:
+        """The borders that the built-ins of a rule have for the new values in a binding."""
+        following = _Following(self, values)
+        following.compute(rule, binding)
+        return following.found.borders
 
     # ---- instances of rules -------------------------------------------------------------------------------------
 

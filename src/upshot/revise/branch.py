@@ -40,7 +40,10 @@ class Branch:
 
     `depths` has, for rows that were decided on, how many rules and repairs lead to them, each resting on the one
     before: 0, and not named, for what was asked for. What is seen to at the moment lies at `depth`; a row that is
-    brought for it lies one deeper, and one that goes as deep, since rows that are stored come to an end."""
+    brought for it lies one deeper, and one that goes as deep, since rows that are stored come to an end.
+
+    Of a realisation, `formulas` has the rows of views that move with its new values, by what they come to with those
+    that it was proven with; `by_trial` are the views that may come to something else with others."""
 
     insert: frozenset[Key] = frozenset()
     delete: frozenset[Key] = frozenset()
@@ -54,6 +57,8 @@ class Branch:
     brought: frozenset[Key] = frozenset()
     depths: Mapping[Key, int] = field(default_factory=dict, hash=False)
     depth: int = 0
+    formulas: Mapping[Key, Row] = field(default_factory=dict, hash=False)
+    by_trial: frozenset[str] = frozenset()
 
     @property
     def size(self) -> int:

@@ -67,6 +67,27 @@ def moving_columns(rules: Rules, columns: frozenset[Column]) -> frozenset[Column
     return frozenset(found)
 
 
+def looked_at(rules: Rules, columns: frozenset[Column]) -> frozenset[str]:
+    """The views that may come to something else with other new values in these columns: rules on the way to them
+    compare those, fold them, or compute others from them."""
+    moving, found, size = moving_columns(rules, columns), set[str](), -1
+    every = [rule for listed in rules.by_view.values() for rule in listed]
+    while len(found) != size:
+        size = len(found)
+        for rule in every:
+            atoms, fold = (*rule.positive, *rule.negative), rules.folds.get(rule.clause.head.relation)
+            cells = [((atom.relation, at), term) for atom in atoms for at, term in enumerate(atom.args)]
+            used = {name for each in rule.built_ins if not joins(each, rule, rules) for name in variables(each)}
+            used |= {t.name for c, t in cells if isinstance(t, Variable) and rules.is_made_column(c)}
+            if (
+                any(atom.relation in found for atom in atoms)
+                or any(c in moving and (not isinstance(t, Variable) or t.name in used) for c, t in cells)
+                or (fold is not None and any((fold.below, at) in moving for at in (*range(fold.width), fold.target)))
+            ):
+                found.add(rule.clause.head.relation)
+    return frozenset(found)
+
+
 def _computed_from(names: set[str], literals: Iterable[Any]) -> set[str]:
     size = -1
     while len(names) != size:

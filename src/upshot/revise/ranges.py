@@ -7,17 +7,19 @@ found good is what is stated.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import combinations, islice, product
 from typing import Any
 
 from upshot.core.errors import DataError
 from upshot.engine.time_limit import check_time
 from upshot.revise.borders import Found
 from upshot.revise.branch import Branch, Update
-from upshot.revise.cells import Point, TooManyBordersError, points
+from upshot.revise.cells import Point, TooManyBordersError, inside, points, unit
+from upshot.revise.consequences import Consequences, consequences
+from upshot.revise.formulas import shown_row
 from upshot.revise.likeness import Known
 from upshot.revise.linear import Linear, new_value, number_of
 from upshot.revise.moving_columns import moving_columns
@@ -31,6 +33,8 @@ from upshot.revise.world import World
 
 MOST_TRIALS = 60
 """Points that are tried for one realisation."""
+MOST_APART = 12
+"""Points that are looked at for one with which all rows that come are new."""
 
 IsCovered = Callable[[Update, Sequence[Placeholder]], bool]
 """Whether a change with these new values contains a realisation that was found."""
@@ -38,11 +42,27 @@ IsCovered = Callable[[Update, Sequence[Placeholder]], bool]
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Where a realisation is one; all borders that were met; what may have been missed."""
+    """Where a realisation is one; all borders that were met; what may have been missed. With the values of `point` it
+    inserts `insert`, and rows come that were not there before wherever they come with others; `rows` says how these
+    move. Views `by_trial` may come to something else."""
 
     region: Region
     borders: tuple[Linear, ...] = ()
     missing: tuple[str, ...] = ()
+    point: Point = field(default_factory=dict)
+    insert: frozenset[Key] = frozenset()
+    rows: Mapping[Key, Sequence[Row]] = field(default_factory=dict)
+    by_trial: frozenset[str] = frozenset()
+
+    def given(self, branch: Branch, used: Sequence[Placeholder], conditions: Iterable[str]) -> Branch:
+        """The branch as it is given: with the values of the point, of which those that are not `used` are the only
+        ones, and all that it does for others."""
+        made = replace(branch, placeholders=tuple(used), conditions=tuple(dict.fromkeys(conditions)))
+        if not self.point:
+            return made
+        moved = tuple(replace(each, witness=self.point[each.name]) for each in used)
+        rows = {key: shown_row(rows[0], key[1], moved, self.point) for key, rows in self.rows.items()}
+        return replace(made, insert=self.insert, placeholders=moved, formulas=rows, by_trial=self.by_trial)
 
 
 @dataclass(slots=True)
@@ -179,7 +199,7 @@ class _Trials:
     _seen: list[str] = field(init=False)
     """The relations that users know."""
     _good: dict[Update, bool] = field(default_factory=dict)
-    _expected: object = None
+    _expected: Consequences = field(init=False)
 
     def __post_init__(self) -> None:
         self._template = Template(self.branch, self.used)
@@ -190,18 +210,68 @@ class _Trials:
 
     def range(self) -> Range:
         first = {each.name: each.witness for each in self.used}
-        self._collect(first)
-        self._expected = self._effects()
+        self._expected = self._consequences(self._collect(first))
         self._good[self._template.filled(first)] = True
         while True:
             tried = self.ranges.points(self.found, self.used, first)
             if tried is None:
-                return Range(self._cell(first), tuple(self.found.borders), tuple(self.found.missing))
+                return self._range(self._cell(first), first)
             size = len(self.found.borders), len(self.found.tests)
             region = self._widest(first, tried)
             if (len(self.found.borders), len(self.found.tests)) == size:
                 self._note_unsure()
-                return Range(region, tuple(self.found.borders), tuple(self.found.missing))
+                return self._range(region, first)
+
+    def _range(self, region: Region, first: Point) -> Range:
+        borders, missing = tuple(self.found.borders), tuple(self.found.missing)
+        if self._expected.met:
+            first = self._apart(region, first)
+        update = self._template.filled(first)
+        self.ranges.world.stage(*update)
+        found = self._collect(first)
+        if found.missing:
+            by_trial = frozenset(
+                name for name in {name for name, _ in self._moving}.intersection(self.ranges.rules.by_view)
+                if any((name, row) not in found.rows for row in self.ranges.world.added(name))
+            )  # fmt: skip
+            return Range(region, borders, missing, first, update[0], found.rows, by_trial)
+        return Range(region, borders, missing, first, update[0], {**dict(self._unmoved(first)), **found.rows})
+
+    def _unmoved(self, point: Point) -> Iterator[tuple[Key, list[Row]]]:
+        """The rows that come to views with values that only look like new ones."""
+        template = Template(self.branch, [replace(each, witness=point[each.name]) for each in self.used])
+        for name in self._seen:
+            for row in self.ranges.world.added(name):
+                made = template.symbolic((name, row))
+                if made != row:
+                    watched = self.ranges.new_values.borders.are_watched
+                    kept = (
+                        now if watched([(name, at)]) else v for at, (v, now) in enumerate(zip(made, row, strict=True))
+                    )
+                    yield (name, row), [tuple(kept)]
+
+    def _apart(self, region: Region, first: Point) -> Point:
+        """Values of a region with which no row that comes is there already; the first ones if none are found."""
+        for point in islice(self._others(region, first), MOST_APART):
+            update = self._template.filled(point)
+            self.ranges.world.stage(*update)
+            if not self._consequences(self._collect(point)).met and self._holds(point):
+                return point
+        return first
+
+    def _others(self, region: Region, first: Point) -> Iterator[Point]:
+        """Other values of a region, one new value at a time."""
+        for each in self.used:
+            numbers = {name: number for name, value in first.items() if (number := number_of(value)) is not None}
+            roots = {-border.more for border in region.borders if border.parts == new_value(each.name).parts}
+            here = numbers.get(each.name)
+            if here is not None:
+                low = max((root for root in roots if root < here), default=None)
+                high = min((root for root in roots if root > here), default=None)
+                for value in inside(low, high, each.type):
+                    point = {**first, each.name: value}
+                    if point in region and self.ranges.are_new(self.used, point):
+                        yield point
 
     def _cell(self, first: Point) -> Region:
         """The values that are on the same side of all borders as the first ones."""
@@ -221,16 +291,18 @@ class _Trials:
         cell = self._cell(first)
         sides, tests = {**cell.borders}, {**cell.tests}
         order = sorted(sides, key=lambda border: abs(_distance(border, first)))
+        beside = self._beside(order)
+        steps = [step for border in order for step in ((border,), *(each for each in beside if each[0] == border))]
         moved = True
         while moved:
             moved = False
-            for border in order:
+            for step in steps:
                 check_time()
-                for wider in _wider(sides.get(border, ANY)):
-                    new = {**sides, border: wider}
-                    if wider == ANY:
-                        new.pop(border)
-                    if self._is_good(Region(sides, tests), Region(new, tests), tried, may_be_empty=wider == ANY):
+                for wider in product(*(_wider(sides.get(border, ANY)) for border in step)):
+                    new = {**sides, **dict(zip(step, wider, strict=True))}
+                    new = {border: signs for border, signs in new.items() if signs != ANY}
+                    may_be_empty = {*wider} == {ANY}
+                    if self._is_good(Region(sides, tests), Region(new, tests), tried, may_be_empty=may_be_empty):
                         sides, moved = new, True
                         break
         for test in list(tests):
@@ -238,6 +310,14 @@ class _Trials:
             if self._is_good(Region(sides, tests), Region(sides, new_tests), tried, may_be_empty=False):
                 tests = new_tests
         return Region(sides, tests)
+
+    def _beside(self, borders: Sequence[Linear]) -> list[tuple[Linear, Linear]]:
+        """Borders of one new value between which there is none: beyond one of them is only the other."""
+        steps = {new_value(each.name).parts: unit(each.type) for each in self.used}
+        return [
+            (one, other) for one, other in combinations(borders, 2)
+            if one.parts == other.parts and (step := steps.get(one.parts)) and abs(one.more - other.more) <= step
+        ]  # fmt: skip
 
     def _is_good(self, inner: Region, outer: Region, tried: Sequence[Point], *, may_be_empty: bool) -> bool:
         """Whether all points are good that a region has beyond another."""
@@ -268,35 +348,28 @@ class _Trials:
         world, request = self.ranges.world, self.ranges.request
         try:
             world.stage(*update)
-            self._collect(point)
+            found = self._collect(point)
             return (
                 all(map(world.holds, request.insert))
                 and not any(map(world.holds, request.delete))
                 and not any(world.added(each) for each in self.ranges.constraints)
                 and not world.key_conflicts()
-                and self._effects() == self._expected
+                and self._consequences(found).are_like(self._expected)
             )
         except DataError:
             world.undo()
             return False
 
-    def _collect(self, point: Point) -> None:
+    def _collect(self, point: Point) -> Found:
+        """The borders that the staged change meets with these values, which are noted."""
         found = self.ranges.new_values.borders.reached(self._template.insert, point)
         self.found.borders |= found.borders
         self.found.tests |= found.tests
         self.found.missing |= found.missing
-
-    def _effects(self) -> object:
-        """The rows that come and go, but for values that move with new ones."""
-        world, found = self.ranges.world, dict[str, object]()
-        for name in self._seen:
-            came, went = world.added(name), world.removed(name)
-            if came or went:
-                found[name] = Counter(self._still(name, row) for row in came), Counter(went)
         return found
 
-    def _still(self, name: str, row: Row) -> Row:
-        return tuple(None if column in self._moving else value for column, value in _cells(name, row))
+    def _consequences(self, found: Found) -> Consequences:
+        return consequences(self.ranges.world, self._seen, self._moving, found)
 
 
 def _distance(border: Linear, point: Point) -> Fraction:

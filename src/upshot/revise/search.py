@@ -293,7 +293,7 @@ class Search:
         used = left
         stated = (*words(region, used), *telling(branch.conditions, [each.name for each in used]))
         self.found.append(Known((branch.insert, branch.delete), used, region))
-        return replace(branch, placeholders=used, conditions=tuple(dict.fromkeys(stated)))
+        return found.given(branch, used, stated)
 
     def _begins_early(self, branch: Branch) -> bool:
         """Whether the search begins again, so that smaller realisations than the branch are found before it."""

@@ -15,8 +15,17 @@ class RequestedRows(BaseModel):
     delete: dict[str, list[Values]]
 
 
+class ByTrial(BaseModel):
+    """What is known only for the new values that were tried."""
+
+    model_config = ConfigDict(extra="forbid")
+    relations: list[str] = Field(description="may come to something else with other new values")
+    values: dict[str, Any] = Field(description="the new values that were tried, by placeholder")
+
+
 class RealizationEntry(BaseModel):
-    """Base changes, and all that they bring about. A value `{"placeholder": "?1"}` stands for some new value."""
+    """Base changes, and all that they bring about. A value `{"placeholder": "?1"}` stands for some new value, and
+    `{"formula": "?1 - 19"}` for one that follows from it."""
 
     model_config = ConfigDict(extra="forbid")
     insert: dict[str, list[Values]] = Field(description="rows by base relation")
@@ -28,6 +37,7 @@ class RealizationEntry(BaseModel):
     changes: dict[str, RelationChange] = Field(description="of every relation that the token may read")
     violations: dict[str, list[Values]] = Field(description="witnesses that would come, of constraints that only warn")
     firings: list[Firing]
+    by_trial: ByTrial | None = Field(default=None, description="if there are such relations")
 
 
 _EXAMPLE: Json = {

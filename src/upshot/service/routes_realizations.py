@@ -20,6 +20,7 @@ from upshot.core.types import Kind, Type
 from upshot.database.database import Database
 from upshot.database.realization import Realization
 from upshot.database.realize import ALL, OPEN, Realizations
+from upshot.revise.formulas import Formula
 from upshot.revise.placeholders import Placeholder
 from upshot.revise.request import Bounds
 from upshot.service.answers import json_response, listed, readable_firings
@@ -277,6 +278,8 @@ def told_realization(way: Realization, scopes: Scopes) -> dict[str, Any]:
 
     readable = [(name, change) for name, change in way.effects.items() if scopes.may_read(name)]
     beside = sum(1 for _, name, _, is_asked in way.view_changes() if not is_asked and scopes.may_read(name))
+    by_trial = sorted(name for name in way.by_trial if scopes.may_read(name))
+    values = {name: to_json(value) for name, value in way.tried.items()}
     return {
         "insert": {name: shown(name, rows) for name, rows in way.insert.items()},
         "delete": {name: shown(name, rows) for name, rows in way.delete.items()},
@@ -292,8 +295,15 @@ def told_realization(way: Realization, scopes: Scopes) -> dict[str, Any]:
             name: shown(name, rows) for name, rows in way.effects.violations.items() if scopes.may_read(name)
         },
         "firings": readable_firings(way.effects.firings, scopes),
+        **({"by_trial": {"relations": by_trial, "values": values}} if by_trial else {}),
     }
 
 
 def _value(value: Any) -> Any:
-    return {"placeholder": value.name} if isinstance(value, Placeholder) else to_json(value)
+    match value:
+        case Placeholder():
+            return {"placeholder": value.name}
+        case Formula():
+            return {"formula": value.name}
+        case _:
+            return to_json(value)

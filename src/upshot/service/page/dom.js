@@ -28,12 +28,15 @@ export const byId = (id) => document.getElementById(id);
 
 export function value(cell) {
   if (cell === null) return "NULL";
-  if (cell?.placeholder) return cell.placeholder;
+  if (isOpen(cell)) return cell.placeholder ?? cell.formula;
   return typeof cell === "string" ? cell : JSON.stringify(cell);
 }
 
+// Whether it is a new value, or follows from one.
+const isOpen = (cell) => Boolean(cell?.placeholder ?? cell?.formula);
+
 export function fact(name, row) {
-  return `${name}(${row.map((cell) => (cell === null || cell.placeholder ? value(cell) : JSON.stringify(cell))).join(", ")})`;
+  return `${name}(${row.map((cell) => (cell === null || isOpen(cell) ? value(cell) : JSON.stringify(cell))).join(", ")})`;
 }
 
 export const number = (n) => Number(n).toLocaleString("en");

@@ -30,7 +30,7 @@ export function card(way, number, answer, state, committed) {
     inputs.length ? h("div", { class: "tools open-values" }, inputs.map(({ name, type, input }) => h("label", { class: "choice" }, h("code", {}, name), ` ${type} `, input))) : null,
     way.conditions.map((condition) => h("p", { class: "faint" }, "where ", h("code", {}, condition))),
     witnesses(way.violations),
-    consequences(way, answer.request, state),
+    consequences(way, answer.request, state), perhaps(way),
     way.firings.length ? h("p", {}, "Rules that fire: ", way.firings.map((firing) => `${firing.rule} (${plural(firing.rows.length, "instance")})`).join(", ")) : null,
     locked.length ? h("p", { class: "faint" }, `You may not change ${locked.join(", ")}.`) : null,
     h("div", { class: "tools" }, preview, commit), outcome);
@@ -49,8 +49,19 @@ function consequences(way, request, state) {
   rows.sort((a, b) => b.wanted - a.wanted);
   return h("details", { class: "effects", open: rows.length <= OPEN_UP_TO }, h("summary", {}, `What it does: ${plural(rows.length, "row")} of ${views.map(([name]) => name).join(", ")}`),
     h("div", { class: "scroll" }, h("table", {}, h("tbody", {}, rows.slice(0, SHOWN).map(({ sign, name, row, wanted }) =>
-      h("tr", { class: sign === "insert" ? "come" : "gone" }, h("td", { class: "sign" }, sign === "insert" ? "+" : "−"), h("td", {}, fact(name, row)), h("td", { class: "faint note" }, wanted ? "asked for" : "also")))))),
+      h("tr", { class: sign === "insert" ? "come" : "gone" }, h("td", { class: "sign" }, sign === "insert" ? "+" : "−"), h("td", {}, fact(name, row)), h("td", { class: "faint note" }, (wanted ? "asked for" : "also") + tried(way, name))))))),
     rows.length > SHOWN ? h("p", { class: "faint" }, `and ${plural(rows.length - SHOWN, "row")} more`) : null);
+}
+
+// For which new values a relation comes to that, where others may bring something else.
+function tried(way, name) {
+  if (!way.by_trial?.relations.includes(name)) return "";
+  return ` for ${Object.entries(way.by_trial.values).map(([known, cell]) => `${known} = ${JSON.stringify(cell)}`).join(", ")}`;
+}
+
+function perhaps(way) {
+  const others = (way.by_trial?.relations ?? []).filter((name) => !way.changes[name]);
+  return others.length ? h("p", { class: "faint" }, `With other values perhaps also rows of ${others.join(", ")}.`) : null;
 }
 
 function withValues(facts, inputs) {

@@ -1,0 +1,98 @@
+"""What is stated of new values, and of rows that follow from them: no more than is needed, and for all of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import upshot
+from tests.revise.random_values import random_case
+from tests.revise.test_random_values import check
+from upshot import Bounds, Realization
+
+BUDGET = """
+.decl budget(p: symbol, lim: number) key(p)
+.decl item(p: symbol, id: symbol, cost: number) key(p, id)
+.decl spend(p: symbol, s: number)
+spend(P, S) :- budget(P, _), S = sum C : { item(P, _, C) }.
+.deny over(P) :- spend(P, S), budget(P, L), S > L.
+budget("a", 10). item("a", "i", 4). item("a", "j", 5).
+"""
+LOOKED_AT = """
+.decl n(x: number)
+.decl has()
+.decl up(x: number)
+.decl square(x: number)
+.decl big(x: number)
+has() :- n(X), X > 3.
+up(X + 1) :- n(X).
+square(X * X) :- n(X).
+big(X) :- n(X), X > 100.
+"""
+
+
+def ways(program: str, insert: dict[str, list[tuple[object, ...]]] | None = None,
+         delete: dict[str, list[tuple[object, ...]]] | None = None) -> list[Realization]:  # fmt: skip
+    with upshot.connect() as db:
+        db.define(program)
+        return list(db.realize(insert, delete, bounds=Bounds(size=2)))
+
+
+def conditions(found: list[Realization]) -> dict[str, tuple[str, ...]]:
+    return {" ".join(way.lines()): way.conditions for way in found}
+
+
+def test_a_name_beside_a_sum_may_be_any() -> None:
+    found = conditions(ways(BUDGET, {"item": [("a", "k", 5)]}))
+    assert found['+item("a", "k", 5) +item("a", ?2, ?1)'] == ("?1 <= -4",)
+
+
+def test_a_sum_that_comes_to_what_it_was_is_no_reason_to_leave_a_value_out() -> None:
+    found = conditions(ways(BUDGET, {"item": [("a", "k", 2)]}, {"spend": [("a", 8)]}))
+    assert found['+item("a", "k", 2) +item("a", ?2, ?1)'] == ("?1 != -3", "?1 <= -1")
+
+
+def test_values_on_both_sides_of_one_that_will_not_do_are_stated_together() -> None:
+    found = conditions(ways(BUDGET, None, {"spend": [("a", 9)]}))
+    assert found['+item("a", ?2, ?1)'] == ("?1 != 0", "?1 <= 1")
+    assert '+item("a", ?1, 1)' not in found
+
+
+def test_a_row_that_follows_from_new_values_says_how() -> None:
+    (way,) = [way for way in ways(BUDGET, None, {"spend": [("a", 9)]}) if len(way.placeholders) == 2]
+    assert '// also:  +spend("a", ?1 + 9)' in way.text().splitlines()
+    assert json.loads(way.json())["changes"]["spend"]["insert"] == [["a", "?1 + 9"]]
+    (row,) = way.effects["spend"].inserted
+    assert way.tried["?1"] + 9 == row[1]
+    assert repr(way.named("spend", row)) == "('a', ?1 + 9)"
+
+
+def test_of_a_row_that_is_computed_in_other_ways_the_value_tried_is_told() -> None:
+    (way,) = ways(LOOKED_AT, {"has": [()]})
+    assert way.text().splitlines()[3:] == [
+        "// asked: +has()",
+        "// also:  +square(16) for ?1 = 4",
+        "// also:  +up(?1 + 1)",
+        "// perhaps: rows of big, for others than ?1 = 4",
+    ]
+    assert json.loads(way.json())["by_trial"] == {"relations": ["big", "square"], "values": {"?1": 4}}
+
+
+def test_new_values_that_are_only_handed_on_leave_nothing_to_be_told() -> None:
+    program = ".decl e(x: symbol, y: symbol) .decl v(x: symbol) .decl w(y: symbol) v(X) :- e(X, _). w(Y) :- e(_, Y)."
+    (way,) = ways(program, {"v": [("a",)]})
+    assert way.text().splitlines()[2:] == ['// asked: +v("a")', "// also:  +w(?1)"]
+    assert "by_trial" not in json.loads(way.json())
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(975, id="a computed row that is there already"),
+        pytest.param(155, id="a computed row that looks like the new value"),
+        pytest.param(1933, id="a part that is a realisation for some of the values"),
+    ],
+)
+def test_random_cases_that_were_wrong_once(seed: int) -> None:
+    check(random_case(seed))
