@@ -55,7 +55,7 @@ def random_requests(count: int, *, most: int) -> Iterator[Request]:
         facts, insert, delete = (_by_relation(each) for each in (case.facts, case.insert, case.delete))
         request = Request(case.text, facts, insert, delete, 0, new_constants=0)
         with upshot.connect() as db, suppress(upshot.ConstraintError):
-            _filled(db, [request])
+            filled(db, [request])
             found = _realized(db, 0, request)
             list(found)
             if 0 < found.work["propagations"] <= most and found.status == "all":
@@ -70,7 +70,7 @@ def _by_relation(keys: Any) -> dict[str, list[tuple[Any, ...]]]:
     return found
 
 
-def _filled(db: upshot.Database, requests: list[Request]) -> None:
+def filled(db: upshot.Database, requests: list[Request]) -> None:
     """All programs side by side in one database, each under names of its own: a definition takes Spark seconds."""
     db.define("\n".join(re.sub(r"\b([a-z]\w*)\(", rf"v{n}_\1(", each.text) for n, each in enumerate(requests)))
     with db.transaction() as tx:
@@ -86,13 +86,13 @@ def _realized(db: upshot.Database, number: int, request: Request) -> upshot.Real
     return db.realize(insert, delete, bounds=Bounds(seconds=300, new_constants=request.new_constants))
 
 
-def _answers(db: upshot.Database, requests: list[Request]) -> list[tuple[set[str], str]]:
+def answers(db: upshot.Database, requests: list[Request]) -> list[tuple[set[str], str]]:
     """What each request came to: its realisations with all that they would do, and how the search ended."""
-    answers = []
+    given = []
     for number, request in enumerate(requests):
         found = _realized(db, number, request)
-        answers.append(({"\n".join(sorted(each.text().splitlines())) for each in found}, found.status))
-    return answers
+        given.append(({"\n".join(sorted(each.text().splitlines())) for each in found}, found.status))
+    return given
 
 
 def _jobs(db: upshot.Database) -> int:
@@ -104,10 +104,10 @@ def _jobs(db: upshot.Database) -> int:
 @pytest.mark.slow
 def test_the_worked_examples_come_to_the_same_on_spark_in_few_jobs(on_spark: Make) -> None:
     with upshot.connect() as local:
-        _filled(local, GOLDENS)
-        expected = _answers(local, GOLDENS)
+        filled(local, GOLDENS)
+        expected = answers(local, GOLDENS)
     with on_spark() as db:
-        _filled(db, GOLDENS)
+        filled(db, GOLDENS)
         for number, request in enumerate(GOLDENS):
             before, found = _jobs(db), _realized(db, number, request)
             assert ({"\n".join(sorted(each.text().splitlines())) for each in found}, found.status) == expected[number]
@@ -118,11 +118,11 @@ def test_the_worked_examples_come_to_the_same_on_spark_in_few_jobs(on_spark: Mak
 def test_random_requests_come_to_the_same_on_spark(on_spark: Make) -> None:
     requests = list(random_requests(12, most=2))
     with upshot.connect() as local:
-        _filled(local, requests)
-        expected = _answers(local, requests)
+        filled(local, requests)
+        expected = answers(local, requests)
     with on_spark() as db:
-        _filled(db, requests)
-        assert _answers(db, requests) == expected
+        filled(db, requests)
+        assert answers(db, requests) == expected
 
 
 @pytest.mark.slow
