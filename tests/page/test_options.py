@@ -221,6 +221,8 @@ def test_an_absent_row_says_why_it_is_not_there_and_how_it_could_be(browser: Bro
     wish(browser, "access", ["eve", "deploy"], "why, or why not?")
     browser.shows("dialog", "how near each rule comes")
     browser.shows("#why-not", '✗ member("eve", "ops")')
+    browser.shows("#fixes", "Would be there with (")
+    browser.shows("#fixes", '+member("eve", "ops")')
     browser.picture("why-not")
     browser.click("Make it true: how?")
     browser.shows("#wishes", 'access("eve", "deploy")')
@@ -228,6 +230,8 @@ def test_an_absent_row_says_why_it_is_not_there_and_how_it_could_be(browser: Bro
     browser.go(at(access, "#/options"))
     wish(browser, "team", ["nowhere"], "why, or why not?")
     browser.shows("dialog", "nobody inserted it")
+    browser.shows("#fixes", "Would be there with (the only way)")
+    browser.shows("#fixes", '+team("nowhere")')
 
 
 def test_a_violated_constraint_is_repaired_from_its_card(browser: Browser) -> None:

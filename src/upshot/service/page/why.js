@@ -82,8 +82,19 @@ const tree = (derivations) => h("ul", { class: "tree", id: "why" }, derivations.
 const MARKS = { holds: "✓", missing: "✗", "in the way": "✗", false: "✗", open: "?" };
 
 function whyNot(found) {
-  if (!found.parts?.length) return empty(`It is ${found.note || "not there"}.`);
-  return [h("p", { class: "faint" }, "It is not there. This is how near each rule comes to it:"), h("ul", { class: "tree", id: "why-not" }, found.parts.map(attempt))];
+  const parts = found.parts ?? [];
+  const attempts = parts.filter((each) => each.kind !== "fixes");
+  const rules = attempts.length
+    ? [h("p", { class: "faint" }, "It is not there. This is how near each rule comes to it:"), h("ul", { class: "tree", id: "why-not" }, attempts.map(attempt))]
+    : empty(`It is ${found.note || "not there"}.`);
+  return [rules, ...parts.filter((each) => each.kind === "fixes").map(fixes)];
+}
+
+// What would bring it about: base changes, each with what else it would do.
+function fixes(found) {
+  const words = found.statement[0].toUpperCase() + found.statement.slice(1);
+  return h("section", { id: "fixes" }, h("p", {}, `${words} `, h("span", { class: "faint" }, `(${found.note})`)),
+    found.parts ? h("ul", { class: "tree" }, found.parts.map((each) => h("li", {}, h("span", { class: "fact" }, each.statement), each.note ? h("div", { class: "because" }, each.note) : null))) : null);
 }
 
 function attempt(found) {
