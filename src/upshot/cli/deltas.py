@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
+from upshot.core.fact_text import fact
 from upshot.core.json_values import rows_to_json
 from upshot.core.schema import Role, Schema
 from upshot.database.changes import Changes, ChangeSet
-from upshot.database.constraints import fact
 
 
 def view_changes(changes: ChangeSet, schemas: Mapping[str, Schema]) -> list[tuple[str, Changes]]:

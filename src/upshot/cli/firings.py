@@ -14,9 +14,9 @@ from upshot.cli.settings import OK, WRONG_INPUT
 from upshot.cli.terminal import Terminal
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import Error
+from upshot.core.fact_text import fact
 from upshot.core.json_values import rows_to_json
 from upshot.database.action_files import read_actions
-from upshot.database.constraints import fact
 from upshot.database.database import Database
 
 

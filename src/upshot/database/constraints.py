@@ -9,12 +9,11 @@ from typing import Any
 
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import ConstraintError
+from upshot.core.fact_text import fact
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.compile import Compiled
 from upshot.database.engines import Deltas, Engine
-from upshot.syntax import print_atom
-from upshot.syntax.ast import Atom, Constant
 
 Row = tuple[Any, ...]
 Violations = Mapping[str, Sequence[Row]]
@@ -165,12 +164,6 @@ def notes_of_repairs(repaired: Violations, schemas: Mapping[str, Schema]) -> tup
         )
         for name, rows in repaired.items()
     )
-
-
-def fact(schema: Schema, row: Row) -> str:
-    """A row as it is written in a program."""
-    args = tuple(Constant(value, c.type) for value, c in zip(row, schema.columns, strict=True))
-    return print_atom(Atom(schema.name, args))
 
 
 def _described(violations: Violations, compiled: Compiled) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from upshot.core.errors import DataError
-from upshot.database.constraints import fact
+from upshot.core.fact_text import fact
 from upshot.database.engines import Deltas
 from upshot.database.given_rows import given_rows
 from upshot.database.state import State

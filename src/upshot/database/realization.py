@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from upshot.core.fact_text import fact
 from upshot.core.json_values import rows_to_json, to_json
 from upshot.core.schema import Role, Schema
 from upshot.database.changes import Changes
-from upshot.database.constraints import fact
 from upshot.database.what_if import WhatIf
 from upshot.revise.formulas import Formula
 from upshot.revise.likeness import named

@@ -8,7 +8,7 @@ from typing import Any
 
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import ConstraintError, DataError, LimitError, RuleError, UsageError
-from upshot.database.constraints import fact
+from upshot.core.fact_text import fact
 from upshot.database.expectations import NOT_AS_EXPECTED, require
 from upshot.database.realization import Realization
 from upshot.database.search_arguments import (

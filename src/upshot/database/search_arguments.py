@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from upshot.core.errors import UsageError
+from upshot.core.fact_text import fact
 from upshot.core.schema import Role, Schema
 from upshot.database.changes import unknown_relation
-from upshot.database.constraints import fact
 from upshot.database.expectations import asked_for
 from upshot.database.realization import Realization
 from upshot.database.state import State

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from upshot.core.errors import VerifyError
+from upshot.core.fact_text import fact
 from upshot.core.row_sets import row_set
 from upshot.core.rows import Rows
 from upshot.core.schema import Role, Schema
-from upshot.database.constraints import SHOWN, fact
+from upshot.database.constraints import SHOWN
 from upshot.database.engines import Engine
 from upshot.database.placement import placement_of
 from upshot.database.state import State

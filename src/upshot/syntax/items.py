@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from upshot.core.diagnostic import did_you_mean
-from upshot.syntax import hints, literals
+from upshot.core.fact_text import quoted
+from upshot.syntax import hints
 from upshot.syntax.ast import (
     Attribute,
     Declaration,
@@ -237,7 +238,7 @@ def _pragma(c: Cursor) -> Sequence[Item]:
 
 def _quoted(c: Cursor) -> str:
     start = c.start
-    return literals.quoted(text_of(c, c.take("string", "a text in quotes"), start))
+    return quoted(text_of(c, c.take("string", "a text in quotes"), start))
 
 
 def _plan(c: Cursor) -> Sequence[Item]:

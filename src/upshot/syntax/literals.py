@@ -1,13 +1,14 @@
-"""Constants from their spelling, and back."""
+"""Constants from their spelling; `core.fact_text` has the way back."""
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal
-from math import isinf, isnan
-from typing import Any, NoReturn
+from math import isinf
+from typing import NoReturn
 
+from upshot.core.fact_text import ESCAPES
 from upshot.core.types import (
     BOOLEAN,
     DATE,
@@ -86,10 +87,6 @@ def _out_of_range(help: str) -> NoReturn:
 
 # ---- texts ------------------------------------------------------------------------------------
 
-_ESCAPES = {
-    '"': '"', "'": "'", "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
-}  # fmt: skip
-_UNESCAPES = {value: "\\" + key for key, value in _ESCAPES.items() if key != "'"}
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([\s\S]))")
 
 
@@ -107,8 +104,8 @@ def _unescaped(found: re.Match[str]) -> str:
     code = found[1] or found[2] or found[3]
     if code and int(code, 16) <= 0x10FFFF:
         return chr(int(code, 16))
-    if found[4] in _ESCAPES:
-        return _ESCAPES[found[4]]
+    if found[4] in ESCAPES:
+        return ESCAPES[found[4]]
     raise BadLiteral(
         "unknown-escape",
         "this escape has no meaning",
@@ -127,20 +124,6 @@ def _refuse_surrogates(inner: str) -> None:
             "this text holds half of a surrogate pair, which is no character",
             r"write the whole character, as itself or as `\UHHHHHHHH`",
         ) from None
-
-
-def quoted(value: str) -> str:
-    """The text as a string token.
-
-    >>> print(quoted('say "hi"'))
-    "say \\"hi\\""
-    """
-    return '"' + "".join(_UNESCAPES.get(c) or (c if c.isprintable() else _coded(c)) for c in value) + '"'
-
-
-def _coded(character: str) -> str:
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 # ---- dates, timestamps, decimals --------------------------------------------------------------
@@ -190,44 +173,3 @@ def _decimal(spelling: str) -> Constant:
         )
     value = Decimal(spelling) or Decimal(spelling.lstrip("+-"))
     return Constant(value, Type(Kind.DECIMAL, precision=max(digits, 1), scale=len(fraction)))
-
-
-# ---- printing ---------------------------------------------------------------------------------
-
-
-def spelled(constant: Constant) -> str:
-    """The constant as a program writes it."""
-    value: Any = constant.value
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-        case int():
-            return f"{value}u" if constant.type is not None and constant.type.kind is Kind.UNSIGNED else str(value)
-        case float():
-            return _spelled_float(value)
-        case str():
-            return quoted(value)
-        case datetime():
-            return f'timestamp("{_spelled_timestamp(value)}")'
-        case date():
-            return f'date("{value.isoformat()}")'
-        case Decimal():
-            return f'decimal("{value:f}")'
-        case _:
-            return str(value)
-
-
-def _spelled_float(value: float) -> str:
-    """Infinities and NaN have no literal; they print as the divisions that make them."""
-    if isnan(value):
-        return "(0.0 / 0.0)"
-    if isinf(value):
-        return "(1.0 / 0.0)" if value > 0 else "(-1.0 / 0.0)"
-    return repr(value or 0.0)
-
-
-def _spelled_timestamp(value: datetime) -> str:
-    moment = value if value.tzinfo is None or value.utcoffset() == timedelta() else value.astimezone(UTC)
-    return moment.replace(tzinfo=None).isoformat() + "Z"

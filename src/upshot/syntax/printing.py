@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
-from upshot.syntax import literals, operators
+from upshot.core.fact_text import quoted, spelled
+from upshot.syntax import operators
 from upshot.syntax.ast import (
     Action,
     Activation,
@@ -64,7 +65,7 @@ def print_item(item: Item) -> str:
         case TypeDeclaration(name=name, bases=bases, equivalent=equivalent):
             return f".type {name} {'=' if equivalent else '<:'} {' | '.join(map(_type_name, bases))}"
         case Directive(kind=kind, relation=relation, parameters=parameters):
-            values = ", ".join(f"{key}={literals.quoted(value)}" for key, value in parameters)
+            values = ", ".join(f"{key}={quoted(value)}" for key, value in parameters)
             return f".{kind} {relation}" + (f"({values})" if values else "")
         case ViewDirective(relation=relation, options=options):
             return f".view {relation}{_options(options)}"
@@ -144,7 +145,7 @@ def _term(term: Term) -> tuple[str, int]:
         case Parameter(name=name):
             return f"${name}", _TIGHTEST
         case Constant():
-            text = literals.spelled(term)
+            text = spelled(term.value, term.type)
             return text, operators.UNARY if text.startswith("-") else _TIGHTEST
         case Call(function=function, args=args):
             return _call(function, args)
@@ -221,7 +222,7 @@ def _options(options: Iterable[tuple[str, str]]) -> str:
 
 
 def _option_value(value: str) -> str:
-    return value if _BARE_VALUE.fullmatch(value) else literals.quoted(value)
+    return value if _BARE_VALUE.fullmatch(value) else quoted(value)
 
 
 def _active_rule(item: ActiveRule) -> str:

@@ -14,9 +14,10 @@ from upshot.cli.settings import OK, Engine
 from upshot.cli.terminal import Terminal
 from upshot.cli.transactions import at_change
 from upshot.core.errors import Error, UsageError
+from upshot.core.fact_text import fact
 from upshot.core.json_values import rows_to_json
 from upshot.core.schema import Role
-from upshot.database.constraints import Violations, fact
+from upshot.database.constraints import Violations
 from upshot.database.database import Database
 
 SHOWN = 5

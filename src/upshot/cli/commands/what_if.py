@@ -17,12 +17,12 @@ from upshot.cli.terminal import Terminal
 from upshot.cli.transactions import at_change
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import Error, UsageError
+from upshot.core.fact_text import fact
 from upshot.core.json_values import rows_to_json
 from upshot.core.row_sets import row_set
 from upshot.core.rows import Rows
 from upshot.core.schema import Role, Schema
 from upshot.database.changes import Changes
-from upshot.database.constraints import fact
 from upshot.database.database import Database
 from upshot.database.what_if import WhatIf
 

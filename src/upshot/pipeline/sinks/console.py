@@ -6,10 +6,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from upshot.core.fact_text import fact
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.changes import Changes
-from upshot.database.constraints import fact
 from upshot.pipeline.sinks.sink import Columns, view_columns
 
 Tell = Callable[[str, int, Changes], None]
