@@ -33,6 +33,8 @@ from upshot.revise.world import World
 
 MOST_TRIALS = 60
 """Points that are tried for one realisation."""
+MOST_PARTED = 4
+"""Rows of a change of which all parts are tried."""
 MOST_APART = 12
 """Points that are looked at for one with which all rows that come are new."""
 
@@ -140,6 +142,20 @@ class Ranges:
     def are_new(self, used: Sequence[Placeholder], point: Point) -> bool:
         return all(self.new_values.is_new(point[each.name], each) for each in used)
 
+    def stage(self, update: Update) -> None:
+        """Tries a change, which is counted."""
+        self.counts["trials"] = self.counts.get("trials", 0) + 1
+        self.world.stage(*update)
+
+    def is_met(self) -> bool:
+        """Whether the staged change is a realisation."""
+        return (
+            all(map(self.world.holds, self.request.insert))
+            and not any(map(self.world.holds, self.request.delete))
+            and not any(self.world.added(each) for each in self.constraints)
+            and not self.world.key_conflicts()
+        )
+
     def _is_new(self, used: Sequence[Placeholder]) -> Callable[[str, Any], bool]:
         by_name = {each.name: each for each in used}
         return lambda name, value: self.new_values.is_new(value, by_name[name])
@@ -199,6 +215,8 @@ class _Trials:
     _seen: list[str] = field(init=False)
     """The relations that users know."""
     _good: dict[Update, bool] = field(default_factory=dict)
+    _enough: dict[Update, bool] = field(default_factory=dict)
+    """Which parts of the change are realisations."""
     _expected: Consequences = field(init=False)
 
     def __post_init__(self) -> None:
@@ -210,25 +228,25 @@ class _Trials:
 
     def range(self) -> Range:
         first = {each.name: each.witness for each in self.used}
-        self._expected = self._consequences(self._collect(first))
+        met = self._collect(first)
+        self._expected = self._consequences(met)
         self._good[self._template.filled(first)] = True
         while True:
             tried = self.ranges.points(self.found, self.used, first)
             if tried is None:
-                return self._range(self._cell(first), first)
+                return self._range(self._cell(first), first, met)
             size = len(self.found.borders), len(self.found.tests)
             region = self._widest(first, tried)
             if (len(self.found.borders), len(self.found.tests)) == size:
                 self._note_unsure()
-                return self._range(region, first)
+                return self._range(region, first, met)
 
-    def _range(self, region: Region, first: Point) -> Range:
+    def _range(self, region: Region, first: Point, found: Found) -> Range:
         borders, missing = tuple(self.found.borders), tuple(self.found.missing)
         if self._expected.met:
-            first = self._apart(region, first)
+            first, found = self._apart(region) or (first, found)
         update = self._template.filled(first)
         self.ranges.world.stage(*update)
-        found = self._collect(first)
         if found.missing:
             by_trial = frozenset(
                 name for name in {name for name, _ in self._moving}.intersection(self.ranges.rules.by_view)
@@ -250,17 +268,19 @@ class _Trials:
                     )
                     yield (name, row), [tuple(kept)]
 
-    def _apart(self, region: Region, first: Point) -> Point:
-        """Values of a region with which no row that comes is there already; the first ones if none are found."""
-        for point in islice(self._others(region, first), MOST_APART):
-            update = self._template.filled(point)
-            self.ranges.world.stage(*update)
-            if not self._consequences(self._collect(point)).met and self._holds(point):
-                return point
-        return first
+    def _apart(self, region: Region) -> tuple[Point, Found] | None:
+        """Values of a region with which no row that comes is there already, and what is met with them."""
+        for point in islice(self._others(region), MOST_APART):
+            if self._holds(point):
+                self.ranges.world.stage(*self._template.filled(point))
+                found = self._collect(point)
+                if not self._consequences(found).met:
+                    return point, found
+        return None
 
-    def _others(self, region: Region, first: Point) -> Iterator[Point]:
-        """Other values of a region, one new value at a time."""
+    def _others(self, region: Region) -> Iterator[Point]:
+        """Other values of a region than the first ones, one new value at a time."""
+        first = {each.name: each.witness for each in self.used}
         for each in self.used:
             numbers = {name: number for name, value in first.items() if (number := number_of(value)) is not None}
             roots = {-border.more for border in region.borders if border.parts == new_value(each.name).parts}
@@ -344,21 +364,36 @@ class _Trials:
         placeholders = [Placeholder(e.name, e.type, point[e.name], e.columns) for e in self.used]
         if self.is_covered(update, placeholders):
             return False
-        self.ranges.counts["trials"] = self.ranges.counts.get("trials", 0) + 1
-        world, request = self.ranges.world, self.ranges.request
         try:
-            world.stage(*update)
+            self.ranges.stage(update)
             found = self._collect(point)
-            return (
-                all(map(world.holds, request.insert))
-                and not any(map(world.holds, request.delete))
-                and not any(world.added(each) for each in self.ranges.constraints)
-                and not world.key_conflicts()
-                and self._consequences(found).are_like(self._expected)
-            )
+            is_one = self.ranges.is_met() and self._consequences(found).are_like(self._expected)
         except DataError:
-            world.undo()
+            self.ranges.world.undo()
             return False
+        return is_one and not any(map(self._is_enough, self._parts(point)))
+
+    def _parts(self, point: Point) -> Iterator[Update]:
+        """Parts of the change with rows that have new values in them, which are no realisations with the first ones:
+        all parts if the change is small, and otherwise those that leave out one row."""
+        insert, delete = self._template.filled(point)
+        moving = insert - self.branch.insert
+        rows = [*sorted(insert, key=repr), *sorted(delete, key=repr)]
+        least = 1 if len(rows) <= MOST_PARTED else len(rows) - 1
+        for size in range(least, len(rows)):
+            for part in map(frozenset, combinations(rows, size)):
+                if not moving.isdisjoint(part):
+                    yield insert & part, delete & part
+
+    def _is_enough(self, part: Update) -> bool:
+        if part not in self._enough:
+            try:
+                self.ranges.stage(part)
+                self._enough[part] = self.ranges.is_met()
+            except DataError:
+                self.ranges.world.undo()
+                self._enough[part] = False
+        return self._enough[part]
 
     def _collect(self, point: Point) -> Found:
         """The borders that the staged change meets with these values, which are noted."""
