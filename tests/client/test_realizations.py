@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import importlib.util
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ staffed(D, S) :- shift(P, D), skilled(P, S).
 .deny stranger(P) :- shift(P, _), !team(P).
 """
 DAY = dt.date(2026, 1, 31)
+NOON = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
 
 
 @pytest.fixture
@@ -75,8 +77,41 @@ def test_a_service_gives_the_realisations_that_a_database_gives(server: Running,
     for wish in wishes:
         found = client.realize(**wish, limit=100)
         own = server.database.realize(**wish)
-        assert same(found) == same(own), wish
+        ways = list(own)
+        assert same(found) == same(ways), wish
+        assert [(str(way), way.size) for way in found] == [(str(way), way.size) for way in ways], wish
         assert (found.status, found.reason, found.version) == (own.status, own.reason, 2)
+
+
+def test_a_realisation_is_printed_as_in_process_with_types_rules_and_what_was_tried(
+    server: Running, client: Client
+) -> None:
+    server.database.define("""
+    .decl price(item: symbol, from: timestamp, amount: decimal(6,2)?)
+    .decl stock(item: symbol, n: unsigned)
+    .decl dear(item: symbol, twice: unsigned)
+    dear(I, N * 2u) :- stock(I, N).
+    .decl longest(n: number)
+    longest(N) :- N = max L : { stock(I, _), L = strlen(I) }.
+    .decl priced(item: symbol, amount: decimal(6,2)?)
+    priced(I, A) :- price(I, _, A).
+    .decl noted(item: symbol)
+    .rule note(I) on insert dear(I, _) do insert noted(I).
+    .deny many(N) :- longest(N), N > 3.
+    .deny many on_violation=warn
+    """)
+    for wish in (
+        {"insert": {"dear": [("nail", 8)]}},
+        {"insert": {"price": [('a "b"', NOON, None), ("b", NOON, Decimal("1.50"))]}},
+        {"insert": {"priced": [("b", Decimal("2.50"))]}},
+        {"delete": {"staffed": [(DAY, "first aid")]}, "insert": {"dear": [("x\ty", 2)]}},
+    ):
+        own = list(server.database.realize(**wish, limit=5))
+        assert own, wish
+        found = client.realize(**wish, limit=5)
+        assert [str(way) for way in found] == [str(way) for way in own], wish
+        assert "Realization(" in repr(found[0])
+    assert "// fires: note" in str(client.realize({"dear": [("nail", 8)]})[0])
 
 
 def test_one_is_applied_with_values_for_its_placeholders(server: Running, client: Client) -> None:

@@ -7,7 +7,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 from upshot.client.address import checked_token, parse_address, tls_context
 from upshot.client.event_stream import LARGEST_EVENT
@@ -221,6 +221,7 @@ class Client:
         self._relations = program.relations
         return program
 
+    @overload
     def explain(
         self,
         view: str,
@@ -228,15 +229,51 @@ class Client:
         *,
         limit: int | None = None,
         depth: int | None = None,
+        fixes: int | None = None,
+        seconds: float | None = None,
         changed_in: int | None = None,
-    ) -> dict[str, Any]:
+        format: Literal["json"] = "json",
+    ) -> dict[str, Any]: ...
+
+    @overload
+    def explain(
+        self,
+        view: str,
+        row: tuple[Any, ...],
+        *,
+        limit: int | None = None,
+        depth: int | None = None,
+        fixes: int | None = None,
+        seconds: float | None = None,
+        changed_in: int | None = None,
+        format: Literal["text", "svg"],
+    ) -> str: ...
+
+    def explain(
+        self,
+        view: str,
+        row: tuple[Any, ...] | None = None,
+        *,
+        limit: int | None = None,
+        depth: int | None = None,
+        fixes: int | None = None,
+        seconds: float | None = None,
+        changed_in: int | None = None,
+        format: Literal["json", "text", "svg"] = "json",
+    ) -> dict[str, Any] | str:
         """How a view is maintained and why so; with a `row`, how the row comes about (`derivation`, with a `limit` so
         many `derivations`), or, if it is not there, how near each rule comes to it (`why_not`, missing rows of views
-        looked into as deep as told); with `changed_in`, why it came or went with that version (`why_changed`)."""
+        looked into as deep as told) and what would bring it about (so many `fixes`, looked for so many `seconds`); with
+        `changed_in`, why it came or went with that version (`why_changed`). What is said of a row is data, `text`, or a
+        picture (`svg`)."""
         values = None if row is None else [json_value(value, "a value of the row") for value in row]
         asked = None if values is None else json.dumps(values, ensure_ascii=False, separators=(",", ":"))
-        question = {"row": asked, "limit": limit, "depth": depth, "changed_in": changed_in}
-        return self._requests.get(f"/explanations/{segment(view)}", question)
+        question: dict[str, Any] = {"row": asked, "limit": limit, "depth": depth, "changed_in": changed_in}
+        question |= {"fixes": fixes, "seconds": seconds}
+        path = f"/explanations/{segment(view)}"
+        if format == "json":
+            return self._requests.get(path, question)
+        return self._requests.get_text(path, {**question, "format": format})
 
     def commits(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The last commits, with counts by relation and how long they took."""

@@ -11,9 +11,11 @@ from upshot.client.outcomes import Facts, Relations, json_value, transaction_bod
 from upshot.client.relations import Row, read_version
 from upshot.client.trouble import unexpected
 from upshot.core.errors import UsageError
-from upshot.core.json_values import Misfit, json_reader
-from upshot.core.schema import Schema
+from upshot.core.fact_text import spelled
+from upshot.core.json_values import Misfit, json_reader, type_from_json
+from upshot.core.schema import Role, Schema
 from upshot.core.search_bounds import Bounds
+from upshot.core.types import Type
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -22,6 +24,11 @@ class Placeholder:
 
     name: str
     type: str
+
+    @property
+    def kind(self) -> Type:
+        """The type of the values that it can have."""
+        return type_from_json(self.type)
 
     def __repr__(self) -> str:
         """As it stands in rows: `?1`."""
@@ -54,7 +61,7 @@ class Realization:
     are on those: new values that meet them will do. `changes` and `violations` are what it would do
     to all that the token may read, `side_effects` how many rows of views would change that were not asked for.
     `by_trial` are relations that may come to something else with other new values than those `tried`.
-    `expect` is what was asked for."""
+    `expect` is what was asked for, `firings` the rules that would fire. As text it is what it is in process."""
 
     insert: Mapping[str, tuple[Row, ...]]
     delete: Mapping[str, tuple[Row, ...]]
@@ -68,6 +75,47 @@ class Realization:
     version: int
     by_trial: frozenset[str] = frozenset()
     tried: Mapping[str, Any] = field(default_factory=dict)
+    firings: tuple[Mapping[str, Any], ...] = ()
+    schemas: Relations = field(default_factory=dict, repr=False)
+
+    @property
+    def size(self) -> int:
+        """How many base rows it changes."""
+        return sum(map(len, (*self.insert.values(), *self.delete.values())))
+
+    def lines(self) -> list[str]:
+        """The base changes in the syntax of facts, each with its sign."""
+        gone = [f"-{self._fact(name, row)}" for name, rows in self.delete.items() for row in rows]
+        return gone + [f"+{self._fact(name, row)}" for name, rows in self.insert.items() for row in rows]
+
+    def text(self) -> str:
+        """The base changes, one a line; what follows from them, what is open and what is violated as comments."""
+        lines = self.lines()
+        lines += [f"// {each.name}: some new {each.type}" for each in self.placeholders]
+        lines += [f"// where {condition}" for condition in self.conditions]
+        tried = ", ".join(f"{e.name} = {spelled(self.tried.get(e.name), e.kind)}" for e in self.placeholders)
+        for sign, name, row in self._view_changes():
+            asked = row in self.expect["insert" if sign == "+" else "delete"].get(name, ())
+            more = f" for {tried}" * (name in self.by_trial)
+            lines.append(f"// {'asked: ' if asked else 'also:  '}{sign}{self._fact(name, row)}{more}")
+        if others := sorted(self.by_trial - {*self.changes}):
+            lines.append(f"// perhaps: rows of {', '.join(others)}, for others than {tried}")
+        lines += [f"// warns: {self._fact(name, row)}" for name, rows in self.violations.items() for row in rows]
+        lines += [f"// fires: {firing.get('rule')}" for firing in self.firings]
+        return "\n".join(lines) or "// nothing to do: it is so already"
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _view_changes(self) -> Iterator[tuple[str, str, Row]]:
+        for name, change in self.changes.items():
+            if self.schemas[name].role is not Role.BASE:
+                yield from (("-", name, row) for row in change.deleted)
+                yield from (("+", name, row) for row in change.inserted)
+
+    def _fact(self, name: str, row: Row) -> str:
+        columns = zip(row, self.schemas[name].columns, strict=True)
+        return f"{name}({', '.join(spelled(value, column.type) for value, column in columns)})"
 
     def filled(self, values: Mapping[str, Any]) -> tuple[Facts, Facts]:
         """The insertions and deletions with values for the placeholders, by name with `?` or without."""
@@ -200,7 +248,13 @@ def _way(
         expect,
         version,
         frozenset(by_trial.get("relations", ())),
-        dict(by_trial.get("values", {})),
+        {
+            name: json_reader(new[name].kind)(value)
+            for name, value in (by_trial.get("values") or {}).items()
+            if name in new
+        },
+        tuple(content.get("firings") or ()),
+        relations,
     )
 
 

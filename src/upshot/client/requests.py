@@ -28,6 +28,10 @@ class Requests:
     def get(self, path: str, parameters: Mapping[str, Any] | None = None) -> dict[str, Any]:
         return self._answer("GET", target(path, parameters), None, {}, repeatable=True)
 
+    def get_text(self, path: str, parameters: Mapping[str, Any]) -> str:
+        """An answer that is no JSON."""
+        return self._reply("GET", target(path, parameters), None, {"Accept": "*/*"}, repeatable=True).body.decode()
+
     def post(
         self, path: str, content: Any = None, headers: Mapping[str, str] | None = None, *, repeatable: bool
     ) -> dict[str, Any]:
@@ -45,15 +49,17 @@ class Requests:
     def _answer(
         self, method: str, where: str, content: Any, headers: Mapping[str, str], *, repeatable: bool
     ) -> dict[str, Any]:
-        sent = {**self._headers(), "Accept": _JSON, **headers}
+        return _content(self._reply(method, where, content, {"Accept": _JSON, **headers}, repeatable=repeatable))
+
+    def _reply(self, method: str, where: str, content: Any, headers: Mapping[str, str], *, repeatable: bool) -> Reply:
+        sent = {**self._headers(), **headers}
         body = None
         if content is not None:
             body = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
             sent["Content-Type"] = _JSON
-        reply = self._repeated(
+        return self._repeated(
             lambda fresh: self._transport.exchange(method, where, sent, body, fresh=fresh), repeatable=repeatable
         )
-        return _content(reply)
 
     def _repeated(self, attempt: Callable[[bool], Reply], *, repeatable: bool) -> Reply:
         """The first answer that is not an invitation to try again. An attempt that may have reached the service is

@@ -104,6 +104,12 @@ class Realization:
             }),
             "violations": self._rows({name: tuple(rows) for name, rows in self.effects.violations.items()}),
         }  # fmt: skip
+        if self.effects.firings:
+            fired = (
+                _object({"rule": json.dumps(each.rule), "rows": rows_to_json(each.rows.sorted())})
+                for each in self.effects.firings
+            )
+            parts["firings"] = f"[{', '.join(fired)}]"
         if self.by_trial:
             values = _object({name: json.dumps(to_json(value)) for name, value in self.tried.items()})
             parts["by_trial"] = _object({"relations": json.dumps(sorted(self.by_trial)), "values": values})
