@@ -74,8 +74,7 @@ def instances(case: Case, way: Realization) -> Iterator[tuple[Update, bool, dict
     for chosen in product(case.domain, repeat=len(way.placeholders)):
         values = {each.name: value for each, value in zip(way.placeholders, chosen, strict=True)}
         if meets(way.conditions, values):
-            met = any(values[a] == values[b] and columns[a] & columns[b] for a in values for b in values if a < b)
-            is_new = not met and not any(values[each] in known[each] for each in values)
+            is_new = not any(values[each] in known[each] for each in values)
             came = frozenset(
                 (n, tuple(values[v.name] if isinstance(v, Placeholder) else v for v in r)) for n, r in rows
             )

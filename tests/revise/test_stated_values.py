@@ -10,6 +10,7 @@ import upshot
 from tests.revise.random_values import random_case
 from tests.revise.test_random_values import check
 from upshot import Bounds, Realization
+from upshot.revise.placeholders import telling
 
 BUDGET = """
 .decl budget(p: symbol, lim: number) key(p)
@@ -77,6 +78,27 @@ def test_of_a_row_that_is_computed_in_other_ways_the_value_tried_is_told() -> No
         "// perhaps: rows of big, for others than ?1 = 4",
     ]
     assert json.loads(way.json())["by_trial"] == {"relations": ["big", "square"], "values": {"?1": 4}}
+
+
+@pytest.mark.parametrize(
+    "rule", ["p() :- e(X, Y), X != Y.", "p() :- e(X, Y), !e(Y, X).", "p() :- e(X, Y), X + 0 != Y."]
+)
+def test_two_new_values_that_have_to_be_different_are_said_to_be(rule: str) -> None:
+    (way,) = ways(f".decl e(x: number, y: number) .decl p() {rule}", {"p": [()]})
+    assert (way.lines(), way.conditions) == (["+e(?1, ?2)"], ("?1 != ?2",))
+
+
+def test_two_new_values_that_may_be_the_same_are_not_said_to_be_different() -> None:
+    (way,) = ways(".decl e(x: number, y: number) .decl p() p() :- e(X, Y), X != Y + 1, Y < 3, X < 9.", {"p": [()]})
+    assert way.conditions == ("?1 < 9", "?2 < 3", "?1 != ?2 + 1")
+
+
+def test_what_is_computed_of_a_new_value_is_not_called_by_a_name_of_its_own() -> None:
+    (way,) = ways(".decl n(x: number) .decl p() p() :- n(X), Y = X % 3, Y > 1.", {"p": [()]})
+    assert way.conditions == ("?1 % 3 > 1",)
+    asked = ["?2 = ?1 % 3", "?3 = ?2 + 1", "?2 * ?3 > ?1"]
+    assert telling(asked, ["?1"]) == ("(?1 % 3) * ((?1 % 3) + 1) > ?1",)
+    assert telling(asked, ["?1", "?2", "?3"]) == tuple(asked)
 
 
 def test_new_values_that_are_only_handed_on_leave_nothing_to_be_told() -> None:

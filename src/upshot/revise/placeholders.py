@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import pairwise
@@ -15,6 +15,7 @@ from upshot.core.types import Kind, Type
 from upshot.revise.text_witnesses import just_below
 
 _NAMES = re.compile(r"\?\d+")
+_CALL = re.compile(r"\w+\([^()]*\)")
 _FAR = 7_000_000_000
 _DISTANCES = (1, 2, 3, 5, 10, 20, 30, 50, 100, 1_000, 10_000, 100_000)
 
@@ -44,15 +45,32 @@ class Placeholder:
 
 
 def telling(conditions: Sequence[str], used: Iterable[str]) -> tuple[str, ...]:
-    """The conditions without those that only say what a value would be that is not part of the change: equations with
-    a name that is not used, and that no other condition has."""
-    names, shown = [{*_NAMES.findall(each)} for each in conditions], {*used}
+    """The conditions in terms of the names that are used: others are replaced by what they are equal to.
 
-    def says_nothing(place: int) -> bool:
-        others = {name for at, each in enumerate(names) if at != place for name in each}
-        return " = " in conditions[place] and bool(names[place] - shown - others)
+    >>> telling(["?2 = ?1 % 3", "?2 > 1"], ["?1"])
+    ('?1 % 3 > 1',)
+    """
+    stated, shown = list(dict.fromkeys(conditions)), {*used}
+    while (found := next(_equations(stated, shown), None)) is not None:
+        equation, name, value = found
+        stated = [_with_value(each, name, value) for each in stated if each != equation]
+    return tuple(dict.fromkeys(stated))
 
-    return tuple(each for place, each in enumerate(conditions) if not says_nothing(place))
+
+def _equations(conditions: Iterable[str], shown: Collection[str]) -> Iterator[tuple[str, str, str]]:
+    """Conditions that say what a name is that is not shown, with the name and what it is equal to."""
+    for each in conditions:
+        left, _, right = each.partition(" = ")
+        for name, value in ((left, right), (right, left)):
+            if _NAMES.fullmatch(name) and value and name not in shown and name not in _NAMES.findall(value):
+                yield each, name, value
+
+
+def _with_value(condition: str, name: str, value: str) -> str:
+    """A condition with what a name is equal to in its place."""
+    whole = rf"^{re.escape(name)}(?= (?:[<>]=?|!?=) )|(?<=[<>=] ){re.escape(name)}$"
+    inside = value if _CALL.fullmatch(value) or " " not in value else f"({value})"
+    return re.sub(rf"{re.escape(name)}(?!\d)", lambda _: inside, re.sub(whole, lambda _: value, condition))
 
 
 def witnesses(number: int, type: Type, near: Iterable[Any] = ()) -> Iterator[Any]:

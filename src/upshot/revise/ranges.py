@@ -46,7 +46,7 @@ IsCovered = Callable[[Update, Sequence[Placeholder]], bool]
 class Range:
     """Where a realisation is one; all borders that were met; what may have been missed. With the values of `point` it
     inserts `insert`, and rows come that were not there before wherever they come with others; `rows` says how these
-    move. Views `by_trial` may come to something else."""
+    move. Views `by_trial` may come to something else. New values that are `different` must not be the same."""
 
     region: Region
     borders: tuple[Linear, ...] = ()
@@ -55,11 +55,14 @@ class Range:
     insert: frozenset[Key] = frozenset()
     rows: Mapping[Key, Sequence[Row]] = field(default_factory=dict)
     by_trial: frozenset[str] = frozenset()
+    different: tuple[tuple[str, str], ...] = ()
 
     def given(self, branch: Branch, used: Sequence[Placeholder], conditions: Iterable[str]) -> Branch:
         """The branch as it is given: with the values of the point, of which those that are not `used` are the only
         ones, and all that it does for others."""
-        made = replace(branch, placeholders=tuple(used), conditions=tuple(dict.fromkeys(conditions)))
+        names = {each.name for each in used}
+        unlike = [f"{one} != {other}" for one, other in self.different if {one, other} <= names]
+        made = replace(branch, placeholders=tuple(used), conditions=tuple(dict.fromkeys((*conditions, *unlike))))
         if not self.point:
             return made
         moved = tuple(replace(each, witness=self.point[each.name]) for each in used)
@@ -83,9 +86,15 @@ class Ranges:
         """The range of a branch that is a realisation, and is staged. What `is_covered` by another, for the borders of
         `others`, is not part of it."""
         used = used_placeholders(branch)
-        if not any(self.new_values.borders.are_watched(each.columns or ()) for each in used):
+        are_watched = any(self.new_values.borders.are_watched(each.columns or ()) for each in used)
+        if not are_watched and len(used) < 2:
             return Range(EVERYWHERE)
         trials = _Trials(self, branch, used, is_covered)
+        if not are_watched:
+            trials.begin()
+            found = Range(EVERYWHERE, different=tuple(trials.different(EVERYWHERE)))
+            self.world.stage(branch.insert, branch.delete)
+            return found
         for known in (Known((branch.insert, branch.delete), used), *others):
             for border in (*moved(known.region, known.placeholders, used), *self._named_in(known, used)):
                 trials.found.add(border)
@@ -225,12 +234,26 @@ class _Trials:
         rules = self.ranges.rules
         views = [name for name in rules.by_view if name not in rules.serves]
         self._seen = [*views, *{name for name, _ in self.branch.insert | self.branch.delete}]
+        self._good[self._template.filled({each.name: each.witness for each in self.used})] = True
+
+    def begin(self) -> Found:
+        """Notes what the branch does, which is staged; what it meets."""
+        found = self._collect({each.name: each.witness for each in self.used})
+        self._expected = self._consequences(found)
+        return found
+
+    def different(self, region: Region) -> Iterator[tuple[str, str]]:
+        """The new values that must not be the same, though rules may take one for the other."""
+        first = {each.name: each.witness for each in self.used}
+        for one, other in combinations([each for each in self.used if not each.is_computed], 2):
+            same = ({**first, other.name: one.witness}, {**first, one.name: other.witness})
+            point = next((each for each in same if each in region), None)
+            if point is not None and one.type == other.type and one.is_linked(other) and not self._holds(point):
+                yield one.name, other.name
 
     def range(self) -> Range:
         first = {each.name: each.witness for each in self.used}
-        met = self._collect(first)
-        self._expected = self._consequences(met)
-        self._good[self._template.filled(first)] = True
+        met = self.begin()
         while True:
             tried = self.ranges.points(self.found, self.used, first)
             if tried is None:
@@ -243,6 +266,7 @@ class _Trials:
 
     def _range(self, region: Region, first: Point, found: Found) -> Range:
         borders, missing = tuple(self.found.borders), tuple(self.found.missing)
+        different = tuple(self.different(region))
         if self._expected.met:
             first, found = self._apart(region) or (first, found)
         update = self._template.filled(first)
@@ -252,8 +276,9 @@ class _Trials:
                 name for name in {name for name, _ in self._moving}.intersection(self.ranges.rules.by_view)
                 if any((name, row) not in found.rows for row in self.ranges.world.added(name))
             )  # fmt: skip
-            return Range(region, borders, missing, first, update[0], found.rows, by_trial)
-        return Range(region, borders, missing, first, update[0], {**dict(self._unmoved(first)), **found.rows})
+            return Range(region, borders, missing, first, update[0], found.rows, by_trial, different)
+        rows = {**dict(self._unmoved(first)), **found.rows}
+        return Range(region, borders, missing, first, update[0], rows, different=different)
 
     def _unmoved(self, point: Point) -> Iterator[tuple[Key, list[Row]]]:
         """The rows that come to views with values that only look like new ones."""
