@@ -253,7 +253,8 @@ class Realizations(Iterator[Realization]):
             number = self._proven_so_far
             if self._by_side_effects and self._limit is not None and self._limit < number:
                 return ALL, f"there are {number}, of which these have the fewest side effects"
-            return ALL, f"these are all {number}" if number > 1 else "this is the only one"
+            told = f"these are all {number}" if number > 1 else "this is the only one"
+            return ALL, "; ".join((told, *self._untried()))
         if self._unfrozen is not None:
             names = ", ".join(f"`{self._public(name)}`" for name in limits.frozen)
             if possible_unfrozen:
@@ -263,6 +264,17 @@ class Realizations(Iterator[Realization]):
         if self._unproven:
             return NONE, f"none exists: {self._unproven[0]}"
         return NONE, f"none exists: {self._dead_end()}"
+
+    def _untried(self) -> Iterator[str]:
+        """Which columns have values that were not tried for others."""
+        for column, joined in self._search.limits.untried.items():
+            names = [self._column(each) for each in joined]
+            if names:
+                yield f"values that only {' or '.join(names)} has were not tried for {self._column(column)}"
+
+    def _column(self, column: tuple[str, int]) -> str:
+        relation, place = self._public(column[0]), column[1]
+        return f"`{relation}.{self._state.schemas[relation].columns[place].name}`"
 
     def _dead_end(self) -> str:
         """Why the branches came to nothing: a constraint first, then what was asked for."""

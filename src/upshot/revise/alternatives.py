@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from upshot.core.counted import counted
 from upshot.revise.branch import Branch
 from upshot.revise.request import Key
+from upshot.revise.rules import Column
 
 MOST = 1_000
 """Branches with too many changes that are remembered."""
@@ -21,6 +22,8 @@ class Limits:
     frozen: dict[str, None] = field(default_factory=dict)
     excluded: dict[str, None] = field(default_factory=dict)
     """Why no rows at all would do for an aggregate."""
+    untried: dict[Column, dict[Column, None]] = field(default_factory=dict)
+    """For columns of new values, those with which rules join them and whose many values were not offered."""
     too_large: list[Branch] = field(default_factory=list)
     """Branches with too many changes: if realisations that were found are part of them, nothing is lost with them."""
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from upshot.revise.branch import Branch
 from upshot.revise.built_ins import Binding, determined, listed
+from upshot.revise.keyed_rows import KeyedRows
 from upshot.revise.nulls import denied
 from upshot.revise.offered_values import OfferedValues
 from upshot.revise.placeholders import Placeholder
@@ -53,6 +54,7 @@ class GroundRules:
     offered: OfferedValues
     sources: Callable[[str, RuleParts], frozenset[Column]]
     fill: Fill
+    keyed_rows: KeyedRows
     _listed: dict[object, list[GroundRule]] = field(default_factory=dict)
     _are_few: dict[object, bool] = field(default_factory=dict)
     _sources: dict[object, frozenset[Column]] = field(default_factory=dict)
@@ -60,6 +62,7 @@ class GroundRules:
     def listed(self, branch: Branch, rule: RuleParts, head: Binding) -> list[GroundRule] | None:
         """The instances of a rule with a head; None if they are too many to be listed, or not all known."""
         known = determined(rule.built_ins, head, rule.types)
+        known = None if known is None else self.keyed_rows.determined(branch, rule, known)
         if known is None:
             return []
         shape = rule.number, frozenset(known)
@@ -67,8 +70,8 @@ class GroundRules:
             self._are_few[shape] = self._number(rule, known) <= MOST
         if not self._are_few[shape]:
             return None
-        bare = self._bare(branch)
-        place = rule.number, tuple(head.values()), bare.placeholders, self._brought(branch, rule, known), bare.state
+        bare = self._bare(branch, rule)
+        place = rule.number, frozenset(known.items()), bare.placeholders, self._brought(branch, rule, known), bare.state
         if place not in self._listed:
             if len(self._listed) >= REMEMBERED:
                 self._listed.clear()
@@ -88,13 +91,14 @@ class GroundRules:
             number += sum(branch.false.isdisjoint(each.there) and branch.true.isdisjoint(each.away) for each in found)
         return number
 
-    def _bare(self, branch: Branch) -> Branch:
-        """What of a branch decides on the values that variables are offered: its new values, and what is to become of
-        aggregates, to which rows may bring what they lack."""
+    def _bare(self, branch: Branch, rule: RuleParts) -> Branch:
+        """What of a branch decides on the values that variables of a rule are offered: its new values, rows whose keys
+        the rule may ask for, and what is to become of aggregates, to which rows may bring what they lack."""
         wishes = frozenset(key for key in branch.true if key[0] in self.rules.folds)
+        keyed = self.keyed_rows.wanted(branch, rule)
         if not wishes and not branch.open:
-            return Branch(placeholders=branch.placeholders)
-        return Branch(branch.insert, branch.delete, wishes, placeholders=branch.placeholders, open=branch.open,
+            return Branch(true=keyed, placeholders=branch.placeholders)
+        return Branch(branch.insert, branch.delete, wishes | keyed, placeholders=branch.placeholders, open=branch.open,
                       brought=branch.brought)  # fmt: skip
 
     def forget(self) -> None:

@@ -16,7 +16,7 @@ from upshot.revise.alternatives import Limits
 from upshot.revise.borders import Borders
 from upshot.revise.branch import Branch
 from upshot.revise.built_ins import Binding, determined, suggested
-from upshot.revise.cells import value_at
+from upshot.revise.cells import TRIES, value_at
 from upshot.revise.folds import Fold
 from upshot.revise.known_borders import KnownBorders, values_around
 from upshot.revise.linear import Linear, new_value, number_of
@@ -88,6 +88,7 @@ class NewValues:
                 head = self.rules.shown(rule.clause.head.relation)
                 self.limits.note(f"the conditions of a rule of `{head}`, for which no value was found")
             return
+        self._offer_stored(around, fit, placeholder, self._sources(rule, name))
         if not self.leaves_room(branch):
             return
         further = [value for value in further_witnesses(number, type, near) if value not in taken]
@@ -123,18 +124,35 @@ class NewValues:
             if any(value in fitting for value in values[:2]) and not any(value in given for value in values):
                 yield from islice((value for value in values if self.is_new(value, placeholder)), 1)
 
+    def _offer_stored(
+        self,
+        around: Iterable[Sequence[Any]],
+        fitting: Collection[Any],
+        placeholder: Placeholder,
+        columns: frozenset[Column],
+    ) -> None:
+        """Where all values between two borders, or at one, are stored somewhere, they are to be offered."""
+        few = (values for values in around if 2 * len(values) < TRIES and any(v in fitting for v in values[:2]))
+        for values in few:
+            if not any(self.is_new(value, placeholder) for value in values):
+                self.offered.ask(columns)
+                for value in values:
+                    self.offered.note_value(columns, value)
+
     def _around(
         self, branch: Branch, rule: RuleParts, binding: Binding, name: str, landmarks: Iterable[Any]
     ) -> tuple[list[tuple[Any, ...]], bool]:
         """Values for each way in which a variable can lie to what it is known to be compared with; whether there are no
-        others for which the built-ins of the rule hold."""
+        others for which the built-ins of the rule hold. They leave room for other new values only where there may be
+        others."""
         columns, type = frozenset(self.columns(rule, name)), rule.types[name].required()
         if type.kind is Kind.BOOLEAN:
             return [], True
         found, is_certain = self.borders.between(rule, binding, name, _SOME[type.kind])
         roots = {*found, *self._borders.borders(columns, branch.placeholders)}
         roots.update(number for each in landmarks if (number := number_of(each)) is not None)
-        return list(values_around(roots, type, self._borders.are_joint(columns))), is_certain
+        leaves_others = self._number(branch) + 1 < self.bounds.new_constants
+        return list(values_around(roots, type, leaves_others and self._borders.are_joint(columns))), is_certain
 
     def placeholder(self, branch: Branch, rule: RuleParts, name: str, witness: Any) -> Placeholder:
         """One more for a branch."""
@@ -152,10 +170,14 @@ class NewValues:
 
     def leaves_room(self, branch: Branch) -> bool:
         """Whether there may be one more new value, beside those that follow from others."""
-        if sum(not each.is_computed for each in branch.placeholders) < self.bounds.new_constants:
+        if self._number(branch) < self.bounds.new_constants:
             return True
         self.limits.note(counted(self.bounds.new_constants, "new value"))
         return False
+
+    def _number(self, branch: Branch) -> int:
+        """How many new values a branch has that do not follow from others."""
+        return sum(not each.is_computed for each in branch.placeholders)
 
     def columns(self, rule: RuleParts, name: str) -> Iterator[Column]:
         """The columns of a variable, and those whose values may be taken for theirs."""
@@ -245,6 +267,18 @@ class NewValues:
                     value = value_at(-border.more, each.type)
                     if value is not None and not self.is_new(value, each):
                         self.offered.note_value(base, value)
+
+    def note_compared(self, branch: Branch, rule: RuleParts, binding: Binding) -> None:
+        """New values are to be tried on all sides of the borders that built-ins of a rule have for those of a branch,
+        given the values of its variables."""
+        used = {
+            name: each
+            for name, value in binding.items() for each in branch.placeholders
+            if any(each.stands_at(column, value) for column in columns_of(name, rule))
+        }  # fmt: skip
+        moving = {name: new_value(used[name].name) if name in used else value for name, value in binding.items()}
+        values = {each.name: each.witness for each in used.values()}
+        self.note_borders(self.borders.compared(rule, moving, values), [*dict.fromkeys(used.values())])
 
     def related_to(self, name: str, rule: RuleParts) -> Callable[[Placeholder], bool]:
         """Whether rules compare a new value with those of a variable."""

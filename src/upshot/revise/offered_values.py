@@ -4,7 +4,8 @@ A variable of a rule takes the values that its columns have, those that the bran
 row that is asked for afterwards may bring another, which nobody knew of: `w(X) :- e(X, _)` has made up `e(1, ?1)` when
 `v(1, 2)` asks for `e(1, 2)`. Such values are noted here, and the search begins again with them, until no branch brings
 any. In the same way new values connect columns: where `f(?1)` is wanted for the sake of `e(?1)`, the values that `f`
-has will do for `e`.
+has will do for `e`. And where a new value is part of a realisation, a value of a column that rules join its column with
+may make another one, which undoes what it meets there: such values are offered too, where they are few.
 """
 
 from __future__ import annotations
@@ -13,12 +14,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from upshot.revise.alternatives import Limits
 from upshot.revise.branch import Branch
+from upshot.revise.placeholders import Placeholder
 from upshot.revise.request import Key
 from upshot.revise.rules import Column
 from upshot.revise.world import World
 
 Columns = frozenset[Column]
+
+FEW = 50
+"""Rows of a relation whose values are offered for columns that rules join with its own."""
 
 
 @dataclass(slots=True)
@@ -32,6 +38,7 @@ class OfferedValues:
     linked: Mapping[Column, Columns]
     named: Mapping[Column, frozenset[Any]]
     sources: Callable[[Column], Columns]
+    limits: Limits
     brought: dict[Column, dict[Any, None]] = field(default_factory=dict)
     links: dict[Column, Columns] = field(default_factory=dict)
     _asked: dict[Columns, None] = field(default_factory=dict)
@@ -89,6 +96,22 @@ class OfferedValues:
         self._connected |= {each: None for each in parts if self._is_connected(each)}
         named = ((column, other) for column, value in values if value in new for other in self.named.get(column, ()))
         self._late |= {each: None for each in named if self._is_late(*each)}
+
+    def note_joined(self, insert: Iterable[Key], placeholders: Iterable[Placeholder]) -> bool:
+        """Whether columns that rules join with those of new values have values that should be offered for these; noted,
+        also where they are too many for that."""
+        places, noted = list(_values(insert)), len(self._connected)
+        for each in placeholders:
+            own = frozenset(place[0] for place in places if each.stands_at(*place))
+            offered, joined = self.columns(own), frozenset().union(*(self.linked.get(column, ()) for column in own))
+            new = {column for column in joined - offered if self.brought.get(column) or self.world.size(column[0])}
+            many = {column for column in new if self.world.size(column[0]) > FEW}
+            for column in own:
+                self.limits.untried.setdefault(column, {}).update(dict.fromkeys(sorted(many)))
+            parts = own | (new - many)
+            if len(parts) > len(own) and self._is_connected(parts):
+                self._connected[parts] = None
+        return len(self._connected) > noted
 
     def note_value(self, columns: Iterable[Column], value: Any) -> None:
         """Notes that a value should be offered for these base columns."""

@@ -215,6 +215,10 @@ class Search:
         settled = self._settled(branch)
         if settled is None or settled.state in self._seen or self._is_covered(settled):
             return
+        refuted = self._ways.keyed_rows.refuted(settled)
+        if refuted is not None:
+            self._note_end(refuted)
+            return
         branch = settled
         if len(self._seen) == MOST_BRANCHES:
             self._end(f"{MOST_BRANCHES:,} branches")
@@ -280,7 +284,10 @@ class Search:
         if branch.size > 1 and offered.note(branch):
             branch = self._smallest_within(branch)
             self.world.stage(branch.insert, branch.delete)
-        found, used = self._ranges.of(branch, self.found, self._is_known), used_placeholders(branch)
+        used = used_placeholders(branch)
+        if offered.note_joined(branch.insert, used) and self._begins_early(branch, least=1):
+            return None
+        found = self._ranges.of(branch, self.found, self._is_known)
         if branch.size > 1 or found.region.borders:
             self._ways.new_values.note_borders(found.borders, used)
             if self._begins_early(branch):
@@ -295,10 +302,11 @@ class Search:
         self.found.append(Known((branch.insert, branch.delete), used, region))
         return found.given(branch, used, stated)
 
-    def _begins_early(self, branch: Branch) -> bool:
-        """Whether the search begins again, so that smaller realisations than the branch are found before it."""
+    def _begins_early(self, branch: Branch, least: int = 2) -> bool:
+        """Whether the search begins again, so that smaller realisations than the branch are found before it; or, if it
+        has the `least` changes, others that are as small."""
         passes = min(EARLY_PASSES, self._most_passes)
-        if branch.size > 1 and self._ways.has_news and self._passes < passes:
+        if branch.size >= least and self._ways.has_news and self._passes < passes:
             self._begin_again()
             return True
         return False

@@ -18,6 +18,7 @@ from upshot.revise.branch import Branch
 from upshot.revise.built_ins import Binding, determined, first_to_fill, listed, ordered_with
 from upshot.revise.fitting_rows import fits
 from upshot.revise.ground_rules import Fill, GroundRules
+from upshot.revise.keyed_rows import KeyedRows
 from upshot.revise.linear import NotLinearError, new_value, symbolic
 from upshot.revise.linked_columns import linked_columns, named_constants
 from upshot.revise.matches import Matches, Places
@@ -56,16 +57,20 @@ class Ways:
     offered: OfferedValues = field(init=False)
     new_values: NewValues = field(init=False)
     ground_rules: GroundRules = field(init=False)
+    keyed_rows: KeyedRows = field(init=False)
     _determined: dict[Key, bool] = field(default_factory=dict)
     _rests_on: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.matches = Matches(self.rules.program.schemas)
         linked, named = linked_columns(self.rules), named_constants(self.rules)
-        self.offered = OfferedValues(self.world, self.bounds.constants, linked, named, self.rules.sources)
+        self.offered = OfferedValues(self.world, self.bounds.constants, linked, named, self.rules.sources, self.limits)
         self.offered.bring(self.within or ())
         self.new_values = NewValues(self.world, self.rules, self.bounds, self.limits, self.offered, self.asked)
-        self.ground_rules = GroundRules(self.world, self.rules, self.bounds, self.offered, self._sources, self.filled)
+        self.keyed_rows = KeyedRows(self.rules, self.new_values)
+        self.ground_rules = GroundRules(
+            self.world, self.rules, self.bounds, self.offered, self._sources, self.filled, self.keyed_rows
+        )
 
     # ---- decisions ----------------------------------------------------------------------------------------------
 
@@ -223,18 +228,16 @@ class Ways:
         """The branch in which values that equations make of new values are placeholders too: they are what the user
         makes of them, and the equations are conditions."""
         new = {each.witness for each in branch.placeholders}
-        given = {None, *key[1], *new} if new else set()
-        for each in rule.built_ins:
-            if new and isinstance(each, Comparison) and each.op == "=":
-                names = [*variables(each)]
-                if new.intersection(binding[name] for name in names):
-                    for name in (name for name in names if binding[name] not in given):
-                        solved = self.new_values.placeholder(branch, rule, name, binding[name])
-                        if self.new_values.is_new(solved.witness, solved):
-                            branch = replace(
-                                branch, placeholders=(*branch.placeholders, replace(solved, is_computed=True))
-                            )
-                        given.add(binding[name])
+        given = {None, *key[1], *new}
+        left = [each for each in rule.built_ins if new and isinstance(each, Comparison) and each.op == "="]
+        while (each := next((e for e in left if new.intersection(binding[n] for n in variables(e))), None)) is not None:
+            left.remove(each)
+            for name in (name for name in variables(each) if binding[name] not in given):
+                solved = self.new_values.placeholder(branch, rule, name, binding[name])
+                if self.new_values.is_new(solved.witness, solved):
+                    branch = replace(branch, placeholders=(*branch.placeholders, replace(solved, is_computed=True)))
+                    new.add(solved.witness)
+                given.add(binding[name])
         return branch
 
     def open_instance(
@@ -290,6 +293,10 @@ class Ways:
         """The binding with values for all variables but those that wait for an aggregate: a new value, one that is new
         already, one of the columns; of columns that rules make, what they come to. `above` are the views whose rules
         are looked into for that."""
+        known_by_keys = self.keyed_rows.determined(branch, rule, binding)
+        if known_by_keys is None:
+            return
+        binding = known_by_keys
         later = waiting(rule, self.rules.folds, binding)
         free = [name for name in free_variables(rule, binding) if name not in later]
         if not free:
