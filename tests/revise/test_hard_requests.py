@@ -5,10 +5,11 @@ Random cases on which a search without memory takes thousands of branches, or do
 
 from __future__ import annotations
 
+import upshot
 from tests.revise.brute_force import Update
 from tests.revise.random_requests import BASE, VIEWS, Case, Fact
 from tests.revise.test_brute_force import facts_of, opened
-from upshot import Bounds
+from upshot import Bounds, Realizations
 
 DECLARED = "\n".join(
     f".decl {name}({', '.join(f'c{i}: number' for i in range(arity))})" for name, arity in {**BASE, **VIEWS}.items()
@@ -138,3 +139,111 @@ def test_chains_through_a_recursion_are_not_tried_one_by_one() -> None:
         update("+a(1) +a(3) +b(1) -e(1,3)"),
         update("+a(1) +a(3) -e(1,3) -e(2,1) -e(3,1)"),
     }
+
+
+# ---- new values ------------------------------------------------------------------------------------------------------
+
+TIGHT = """
+    .decl lim(p: symbol, l: number) key(p)
+    .decl cost(p: symbol, c: number) key(p)
+    .decl fits(p: symbol)
+    fits(P) :- lim(P, L), cost(P, C), C <= L.
+    .decl tight(p: symbol)
+    tight(P) :- fits(P), lim(P, L), cost(P, C), L - C < 3.
+    .deny neg(P) :- cost(P, C), C < 0.
+    lim("a", 10). cost("a", 12). lim("b", 5). cost("c", 4).
+"""
+
+
+def asked(program: str, relation: str, *rows: tuple[object, ...], frozen: tuple[str, ...] = ()) -> Realizations:
+    db = upshot.connect()
+    db.define(program)
+    return db.realize({relation: rows}, frozen=frozen, bounds=Bounds(seconds=300))
+
+
+def listed(found: Realizations, most: int) -> set[str]:
+    """The changes and conditions of all realisations, which are found with at most so many branches."""
+    shown = {", ".join((*each.lines(), *each.conditions)) for each in found}
+    assert found.status == "all"
+    assert found.work["branches"] <= most
+    return shown
+
+
+def test_two_new_values_that_rules_compare_are_tried_in_few_ways() -> None:
+    assert listed(asked(TIGHT, "tight", ("z",)), most=60) == {
+        '+cost("z", ?2), +lim("z", ?1), ?2 >= 0, ?1 >= ?2, ?1 < ?2 + 3',
+        '+cost("z", 4), +lim("z", ?1), ?1 >= 4, ?1 < 7',
+        '+cost("z", 12), +lim("z", ?1), ?1 >= 12, ?1 < 15',
+        '+cost("z", ?1), +lim("z", 5), ?1 > 2, ?1 <= 5',
+        '+cost("z", ?1), +lim("z", 10), ?1 > 7, ?1 <= 10',
+        '+cost("z", 4), +lim("z", 5)',
+    }
+
+
+def test_rows_that_make_room_for_others_with_their_key_are_tried_in_few_ways() -> None:
+    shown = listed(asked(TIGHT, "tight", ("a",)), most=120)
+    assert '-lim("a", 10), +lim("a", ?1), ?1 >= 12, ?1 < 15' in shown
+    assert '-cost("a", 12), +cost("a", ?1), ?1 > 7, ?1 <= 10' in shown
+    shown = listed(asked(TIGHT, "tight", ("b",), frozen=("lim",)), most=20)
+    assert shown == {'+cost("b", ?1), ?1 > 2, ?1 <= 5', '+cost("b", 4)'}
+
+
+def test_a_row_says_what_variables_are_that_stand_beside_its_key() -> None:
+    program = """
+        .decl r(k: symbol, v: number) key(k)  .decl s(k: symbol, v: number) key(k)  .decl t(v: number)
+        .decl a(k: symbol)
+        a(K) :- r(K, V), V > 3, above(K), same(K), named(K).
+        .decl above(k: symbol)  .decl same(k: symbol)  .decl named(k: symbol)
+        above(K) :- r(K, V), V < 8.
+        same(K) :- r(K, V), s(K, V).
+        named(K) :- r(K, V), t(V).
+        s("k", 5). s("l", 20). t(5). t(20).
+    """
+    assert listed(asked(program, "a", ("k",), frozen=("s", "t")), most=20) == {'+r("k", 5)'}
+    assert listed(asked(program, "a", ("k",), frozen=("t",)), most=40) == {'+r("k", 5)'}
+    none = asked(program, "a", ("l",), frozen=("s", "t"))
+    assert not list(none)
+    assert none.status == "only through frozen"
+    shown = listed(asked(program, "a", ("l",)), most=80)
+    assert '-s("l", 20), +r("l", 5), +s("l", 5)' in shown
+
+
+def test_a_new_value_in_a_recursion_is_not_compared_with_itself() -> None:
+    program = """
+        .decl a(x: number)  .decl b(x: number)  .decl e(x: number, y: number)
+        .decl p(x: number)  .decl q(x: number, y: number)
+        p(X) :- a(X), !e(_, X).
+        p(X) :- b(X), e(1, Z).
+        q(X, Y) :- b(Y), p(X).
+        q(X, Y) :- q(Y, Z), a(X), e(Z, Y).
+        q(X, Y) :- a(X), b(Y), !a(1).
+        a(1). a(2). e(1, 1).
+    """
+    with upshot.connect() as db:
+        db.define(program)
+        bounds = Bounds(new_constants=1, constants=(1, 2), size=4, seconds=300)
+        found = db.realize({"q": [(2, 2), (1, 2)]}, bounds=bounds)
+        shown = {", ".join((*each.lines(), *each.conditions)) for each in found}
+    assert shown == {
+        "+b(2), +e(2, 2)", "+b(1), +e(1, 2)", "-e(1, 1), +b(2)", "+b(1), +b(2)", "+b(2), +b(?1), +e(?1, 2)",
+        "+b(?1), +e(?1, 2), +e(?1, ?1)", "+b(?1), +e(1, 2), +e(?1, 1), +e(?1, ?1)",
+        "+a(?1), +b(1), +e(1, ?1), +e(?1, 2)", "+b(1), +b(?1), +e(1, ?1), +e(?1, 2)",
+    }  # fmt: skip
+    assert found.reason == "9 found within 1 new value; 4 changes"
+
+
+def test_new_values_with_too_many_borders_are_said_to_lie_where_they_were_proven() -> None:
+    program = """
+        .decl x(v: number)  .decl y(v: number)  .decl line(t: number, s: number)  .decl over(t: number)  .decl p()
+        over(T) :- x(X), y(Y), line(T, S), X > T * Y + S.
+        p() :- x(X), y(Y), !over(1).
+    """
+    lines = [(each, each**3) for each in range(1, 33)]
+    found = asked(program + "".join(f"line{each}. " for each in lines), "p", (), frozen=("line",))
+    (only,) = found
+    assert len(only.conditions) == len(lines)
+    one, other = (each.witness for each in only.placeholders)
+    for (slope, shift), said in zip(reversed(lines), only.conditions, strict=True):
+        assert said in (f"?1 < {slope} * ?2 + {shift}", f"?1 < ?2 + {shift}")
+        assert one < slope * other + shift
+    assert "what they are compared with was not followed" in found.reason

@@ -185,6 +185,8 @@ class _Following:
     """By relation, in the order in which they were found."""
     versions: dict[Key, dict[SymbolicRow, None]] = field(default_factory=dict)
     """By what they come to."""
+    level: Collection[str] = ()
+    """The views that are visited."""
     number: int = 0
 
     def add(self, relation: str, row: SymbolicRow) -> bool:
@@ -201,11 +203,11 @@ class _Following:
 
     def visit(self, views: Iterable[str]) -> None:
         """Follows the rows through the rules of views of one level."""
-        views, moved = list(views), True
+        self.level, moved = list(views), True
         while moved:
             check_time()
             moved = False
-            for view in views:
+            for view in self.level:
                 fold = self.borders.rules.folds.get(view)
                 if fold is not None:
                     moved |= self._add_all(view, self._folded(fold))
@@ -305,9 +307,14 @@ class _Following:
         return known if self.are_equal([(one, other) for one, other in pairs if one != other]) else None
 
     def _rows_of(self, atom: Atom, row: Row) -> list[SymbolicRow]:
-        """The rows that move and come to this one, and the row itself if it is stored."""
-        moving = list(self.versions.get((atom.relation, row), ()))
-        return moving if moving and not self.borders.world.stored((atom.relation, row)) else [*moving, row]
+        """The rows that move and come to this one, and the row itself if it is stored. One of a recursion that has new
+        values may be there before it is known how it moves: then it is met again."""
+        key = atom.relation, row
+        moving = list(self.versions.get(key, ()))
+        if self.borders.world.stored(key):
+            return [*moving, row]
+        is_late = atom.relation in self.level and any(value in row for value in self.values.values())
+        return moving if moving or is_late else [row]
 
     def _is_there(self, rule: RuleParts, head: SymbolicRow) -> bool:
         columns = self.borders.rules.program.schemas[rule.clause.head.relation].columns
