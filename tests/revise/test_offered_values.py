@@ -69,10 +69,13 @@ def test_what_views_are_called_makes_no_difference() -> None:
     for number in range(case_count(10, least=12)):
         case = random_case(seed_of("renamed views", number))
         try:
-            (ways, answer), (others, other) = answered(case), answered(renamed(case))
+            ways, answer = answered(case)
+            if answer.status not in ("all", "none exists"):
+                continue
+            others, other = answered(renamed(case))
         except ProgramError:
             continue
-        if {answer.status, other.status} <= {"all", "none exists"}:
+        if other.status in ("all", "none exists"):
             assert set(map(canonical, ways)) == set(map(canonical, others)), case
             compared += 1
     assert compared > 5
