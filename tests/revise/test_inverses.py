@@ -80,7 +80,7 @@ def test_what_an_equation_excludes_does_not_exist(rule: str, wanted: Any) -> Non
         ("v(Y) :- s(X), Y = ord(X).", 97, "+s(?1)", ("97 = ord(?1)",)),
         ("t(Y) :- s(X), Y = substr(X, 3, 2).", "ab", "+s(?1)", ('"ab" = substr(?1, 3, 2)',)),
         ("g(Y) :- f(X), Y = X + 0.5.", 2.0, "+f(?1)", ("2.0 = ?1 + 0.5",)),
-        ("v(1) :- a(X), X * X > 49.", 1, "+a(?1)", ("?2 = ?1 * ?1", "?2 > 49")),
+        ("v(1) :- a(X), X * X > 49.", 1, "+a(?1)", ("?1 * ?1 > 49",)),
     ],
 )
 def test_of_endlessly_many_values_a_condition_tells_which(

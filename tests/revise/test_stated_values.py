@@ -101,6 +101,20 @@ def test_what_is_computed_of_a_new_value_is_not_called_by_a_name_of_its_own() ->
     assert telling(asked, ["?1", "?2", "?3"]) == tuple(asked)
 
 
+@pytest.mark.parametrize(
+    ("rule", "stated"),
+    [
+        ("p() :- e(X, Y), X + Y = 7.", "?1 + ?2 = 7"),
+        ("p() :- e(X, Y), 2 * X + Y = 7.", "2 * ?1 + ?2 = 7"),
+        ("p() :- e(X, Y), 7 * X + 3 * Y <= 24.", "7 * ?1 + 3 * ?2 <= 24"),
+        ("p() :- e(X, Y), 10 * X + 3 * Y <= 31.", "10 * ?1 + 3 * ?2 <= 31"),
+    ],
+)
+def test_values_that_have_to_come_to_something_together_are_stated_in_one(rule: str, stated: str) -> None:
+    (way,) = ways(f".decl e(x: number, y: number) .decl p() {rule}", {"p": [()]})
+    assert (way.lines(), way.conditions) == (["+e(?1, ?2)"], (stated,))
+
+
 def test_new_values_that_are_only_handed_on_leave_nothing_to_be_told() -> None:
     program = ".decl e(x: symbol, y: symbol) .decl v(x: symbol) .decl w(y: symbol) v(X) :- e(X, _). w(Y) :- e(_, Y)."
     (way,) = ways(program, {"v": [("a",)]})

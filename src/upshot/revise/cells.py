@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from itertools import combinations, islice, pairwise
 from typing import Any
 
@@ -21,6 +22,8 @@ Point = Mapping[str, Any]
 Usable = Callable[[str, Any, Point], bool]
 """Whether a value may be that of a name, given those of others."""
 IsNew = Callable[[str, Any], bool]
+Lands = Callable[[Any], bool]
+"""Whether a value leaves another one at a border."""
 
 MOST = 400
 """Borders that are looked at."""
@@ -73,7 +76,8 @@ def _points(
             rest = Linear(tuple(parts.items()), border.more)
             roots[-rest.at(numbers) / factor] = None
     is_last = place == len(order) - 1
-    for value in _values(sorted(roots), names[name], name, usable, is_new, first[name], known, is_last=is_last):
+    lands = list(_landing(name, levels[-1], names, numbers))
+    for value in _values(sorted(roots), names[name], name, usable, is_new, first[name], known, lands, is_last=is_last):
         yield from _points(levels, order, names, usable, is_new, first, {**known, name: value})
 
 
@@ -85,11 +89,12 @@ def _values(
     is_new: IsNew,
     first: Any,
     known: Point,
+    lands: Sequence[Lands],
     *,
     is_last: bool,
 ) -> Iterator[Any]:
     """A usable value for each root and each gap between two; if others are to be chosen after it, also those at the
-    ends of a gap, which leave no room there."""
+    ends of a gap, which leave no room there, and such that leave another a value at a border."""
     here = number_of(first)
     ends: list[Fraction | None] = [None, *roots, None]
     for low, high in pairwise(ends):
@@ -98,11 +103,46 @@ def _values(
             found |= {first: None} if usable(name, first, known) else {}
         if not found or not is_last:
             tried = (each for each in inside(low, high, type) if usable(name, each, known) and is_new(name, each))
-            found |= dict.fromkeys([each for each, _ in zip(tried, range(1 if is_last else 3), strict=False)])
+            found |= dict.fromkeys(islice(tried, 1 if is_last else 3))
+            for land in (each for each in lands if not any(map(each, found))):
+                near = (
+                    each for each in _near(low, high, here, type) if usable(name, each, known) and is_new(name, each)
+                )
+                found |= dict.fromkeys(islice(filter(land, near), 1))
         yield from found
         at = None if high is None else value_at(high, type)
         if at is not None and usable(name, at, known):
             yield at
+
+
+def _near(low: Fraction | None, high: Fraction | None, here: Fraction | None, type: Type) -> Iterator[Any]:
+    """Values between two places, near to one of them, to a value there is, or to the first of their type."""
+    starts = [each for each in (low, high, here, Fraction(0)) if each is not None]
+    for distance in range(TRIES):
+        for place in (start + sign * distance * (unit(type) or 1) for start in starts for sign in (1, -1)):
+            if (low is None or place > low) and (high is None or place < high):
+                value = value_at(place, type)
+                if value is not None:
+                    yield value
+
+
+def _landing(
+    name: str, borders: Iterable[Linear], names: Mapping[str, Type], numbers: Mapping[str, Fraction]
+) -> Iterator[Lands]:
+    """For each border at which one other name is to lie: whether it has a value there, with this one of the name."""
+    for border in borders:
+        parts = dict(border.parts)
+        factor = parts.pop(name, None)
+        others = [each for each in parts if each not in numbers]
+        if factor and len(others) == 1 and unit(names[others[0]]) is not None:
+            much = parts.pop(others[0])
+            rest = Linear(tuple(parts.items()), border.more).at(numbers)
+            yield partial(_lands, factor / much, rest / much, names[others[0]])
+
+
+def _lands(factor: Fraction, rest: Fraction, type: Type, value: Any) -> bool:
+    number = number_of(value)
+    return number is not None and value_at(-factor * number - rest, type) is not None
 
 
 def without(name: str, borders: Sequence[Linear]) -> list[Linear]:
@@ -226,7 +266,10 @@ def _whole(
     if first > last:
         return
     if start is None and end is None:
-        yield from (first + (last - first) * (TRIES + each) // (3 * TRIES) for each in range(TRIES))
+        # Not so far out that what is computed from them leaves the range of its type.
+        start = 0 if first <= 0 <= last else (first + last) // 2
+        distance = min(_FAR, (last - start) // (2 * TRIES))
+        yield from (start + distance * each for each in range(1, TRIES))
     elif start is None:
         yield from (
             last - each for each in (0, 1, min(_FAR, (last - first) // 2), *range(2, TRIES)) if each <= last - first

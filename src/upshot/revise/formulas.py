@@ -26,13 +26,10 @@ class Formula:
         return self.name
 
 
-def shown_row(
-    row: Sequence[Symbolic], came_to: Row, placeholders: Sequence[Placeholder], fixed: Mapping[str, Any]
-) -> Row:
-    """A row that moves with new values, with placeholders and formulas for what does. New values that are `fixed` have
-    one value only."""
-    by_name = {each.name: each for each in placeholders}
-    return tuple(_shown(value, now, by_name, fixed) for value, now in zip(row, came_to, strict=True))
+def shown_row(row: Sequence[Symbolic], came_to: Row, names: Mapping[str, Placeholder], fixed: Mapping[str, Any]) -> Row:
+    """A row that moves with new values, with placeholders and formulas for what does; `names` has the placeholders by
+    what they are called in the row. New values that are `fixed` have one value only."""
+    return tuple(_shown(value, now, names, fixed) for value, now in zip(row, came_to, strict=True))
 
 
 def _shown(value: Symbolic, now: Any, names: Mapping[str, Placeholder], fixed: Mapping[str, Any]) -> Any:
@@ -43,7 +40,7 @@ def _shown(value: Symbolic, now: Any, names: Mapping[str, Placeholder], fixed: M
     made = Linear((), value.more)
     for name, factor in value.parts:
         number = None if name in names else number_of(fixed[name])
-        made = made.plus((new_value(name) if number is None else Linear((), number)).times(factor))
+        made = made.plus((new_value(names[name].name) if number is None else Linear((), number)).times(factor))
     return Formula(in_words(made), now) if made.parts else now
 
 

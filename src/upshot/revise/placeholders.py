@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import pairwise
@@ -42,6 +42,11 @@ class Placeholder:
     def __repr__(self) -> str:
         """As it stands in rows: `?1`."""
         return self.name
+
+
+def renamed(condition: str, names: Mapping[str, str]) -> str:
+    """A condition with other names for new values."""
+    return _NAMES.sub(lambda found: names.get(found[0], found[0]), condition)
 
 
 def telling(conditions: Sequence[str], used: Iterable[str]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from upshot.revise.likeness import Known
 from upshot.revise.linear import Linear, new_value, number_of
 from upshot.revise.moving_columns import moving_columns
 from upshot.revise.new_values import NewValues
-from upshot.revise.placeholders import Placeholder
+from upshot.revise.placeholders import Placeholder, renamed
 from upshot.revise.regions import ANY, EVERYWHERE, Region, Signs, moved, passes, side
 from upshot.revise.request import Key, Request, Row
 from upshot.revise.rules import Column, Rules
@@ -59,15 +59,22 @@ class Range:
 
     def given(self, branch: Branch, used: Sequence[Placeholder], conditions: Iterable[str]) -> Branch:
         """The branch as it is given: with the values of the point, of which those that are not `used` are the only
-        ones, and all that it does for others."""
-        names = {each.name for each in used}
-        unlike = [f"{one} != {other}" for one, other in self.different if {one, other} <= names]
-        made = replace(branch, placeholders=tuple(used), conditions=tuple(dict.fromkeys((*conditions, *unlike))))
+        ones, and all that it does for others; its new values have numbers from 1."""
+        called = {each.name: f"?{number}" for number, each in enumerate(used, 1)}
+        unlike = [f"{one} != {other}" for one, other in self.different if {one, other} <= called.keys()]
+        stated = tuple(renamed(each, called) for each in dict.fromkeys((*conditions, *unlike)))
         if not self.point:
-            return made
-        moved = tuple(replace(each, witness=self.point[each.name]) for each in used)
-        rows = {key: shown_row(rows[0], key[1], moved, self.point) for key, rows in self.rows.items()}
-        return replace(made, insert=self.insert, placeholders=moved, formulas=rows, by_trial=self.by_trial)
+            named = tuple(replace(each, name=called[each.name]) for each in used)
+            return replace(branch, placeholders=named, conditions=stated)
+        moved = {each.name: replace(each, name=called[each.name], witness=self.point[each.name]) for each in used}
+        return replace(
+            branch,
+            insert=self.insert,
+            placeholders=tuple(moved.values()),
+            conditions=stated,
+            formulas={key: shown_row(rows[0], key[1], moved, self.point) for key, rows in self.rows.items()},
+            by_trial=self.by_trial,
+        )
 
 
 @dataclass(slots=True)
