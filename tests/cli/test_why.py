@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import upshot as library
 from tests.cli.conftest import Ended
@@ -39,13 +40,21 @@ def test_why_all_prints_each_and_json_is_one_object_a_line(upshot: Run, tmp_path
     assert "\n\n" not in ended.out
 
 
-def test_why_draws_one_derivation(upshot: Run, tmp_path: Path) -> None:
+def test_why_draws_a_derivation_or_all_of_them_one_below_the_other(upshot: Run, tmp_path: Path) -> None:
     picture = tmp_path / "why.svg"
     ended = upshot("why", written(tmp_path), "closure(1, 3)", "--svg", picture)
     assert (ended.code, ended.out) == (0, "")
     assert picture.read_text().startswith("<svg")
     ended = upshot("why", written(tmp_path), "closure(1, 3)", "--svg", "-", "--all")
-    assert (ended.code, "options-conflict" in ended.err) == (2, True)
+    drawing = ElementTree.fromstring(ended.out)
+    titles = [each.text or "" for each in drawing.iter("{http://www.w3.org/2000/svg}title")]
+    assert [each.split("  ")[0] for each in titles if each.startswith("closure(1, 3)")] == [
+        "closure(1, 3) closure(X, Y) :- edge(X, Y).", "closure(1, 3) closure(X, Z) :- closure(X, Y), edge(Y, Z).",
+    ]  # fmt: skip
+    boxes = [float(each.get("y", "")) for each in drawing.iter("{http://www.w3.org/2000/svg}rect") if each.get("rx")]
+    assert len(set(boxes)) >= 3
+    ended = upshot("why", written(tmp_path), "closure(1, 3)", "--svg", picture, "--limit", "2", "--format", "json")
+    assert (ended.code, len(ended.out.splitlines())) == (0, 2)
 
 
 def test_why_not_prints_what_is_missing(upshot: Run, tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -13,7 +15,7 @@ from tests.properties.exactness import checked
 from tests.properties.random_programs import Features, random_case
 from tests.properties.settings import case_count, seed_of
 from tests.properties.strategies import view_options
-from tests.reasons.proof_checker import state_of
+from tests.reasons.proof_checker import all_steps, is_step, smallest, state_of
 from tests.reasons.test_random_derivations import SPARE
 from tests.reasons.test_why import CLOSURE, database
 from upshot.core.errors import DataError, ProgramError
@@ -87,6 +89,57 @@ def test_an_aggregate_tells_of_the_solutions_that_came_and_went() -> None:
         assert {(part.change, part.statement) for part in folded.premises} == {("came", "r(10)"), ("went", "r(2)")}
         (folded,) = db.why_changed("n", (3,)).derivation.premises
         assert {(part.change, part.statement) for part in folded.premises} == {("came", "r(10)"), ("went", "r(2)")}
+
+
+def test_a_solution_that_came_with_a_negated_literal_or_another_group_leads_to_the_base_change() -> None:
+    text = """
+    .decl a(x: number)
+    .decl b(x: number, y: number)
+    .decl c(x: number)
+    .decl left(n: number)
+    left(N) :- N = count : { a(X), !c(X) }.
+    .decl total(n: number)
+    total(N) :- N = sum M : { a(X), M = count : { b(X, _), !c(X) } }.
+    """
+    with database(text, a=[(1,), (2,)], b=[(1, 1), (2, 2), (2, 3)]) as db:
+        with db.transaction() as tx:
+            tx.insert("c", [(2,)])
+        (folded,) = db.why_changed("left", (1,)).derivation.premises
+        (absent,) = folded.premises
+        assert (absent.statement, absent.change, absent.premises[0].statement) == (
+            "no row matches c(2)",
+            "went",
+            "c(2)",
+        )
+        (folded,) = db.why_changed("total", (3,)).derivation.premises
+        assert [(part.change, part.statement) for part in folded.premises] == [
+            ("went", "2 = count : { b(2, _), !c(2) }"), ("came", "0 = count : { b(2, _), !c(2) }"),
+        ]  # fmt: skip
+        for part in folded.premises:
+            assert [(each.statement, each.premises[0].statement) for each in part.premises] == [
+                ("no row matches c(2)", "c(2)")
+            ]
+
+
+def test_the_transaction_is_named_in_every_form(tmp_path: Path) -> None:
+    with upshot.connect(tmp_path / "store") as db:
+        db.define(NEGATION)
+        with db.transaction() as tx:
+            tx.insert("b", [(1,)])
+            tx.insert("c", [(1, 1)])
+        with db.transaction(meta={"by": "ann & co"}) as tx:
+            tx.delete("c", [(1, 1)])
+        found = db.why_changed("p", (1,))
+        data = json.loads(found.json())
+        assert (data["version"], data["meta"], data["time"] is not None) == (tx.version, {"by": "ann & co"}, True)
+        words = f"p(1) came with version {tx.version}, "
+        assert found.text().startswith(words)
+        picture = ElementTree.fromstring(found.svg())
+        texts = [each.text or "" for each in picture.iter("{http://www.w3.org/2000/svg}text")]
+        assert texts[0].startswith(words)
+        assert '"by": "ann & co"' in texts[0]
+        assert any("deleted in version" in each for each in texts)
+        assert "ann" not in found.without_meta().svg() + found.without_meta().text() + found.without_meta().json()
 
 
 def test_any_version_of_the_log_can_be_asked_about(tmp_path: Path) -> None:
@@ -183,7 +236,8 @@ def test_random_changes_lead_to_the_base_change(focus: Features, strategy: str) 
                         found = db.why_changed(view, row)
                         assert found.change == ("came" if row in new[view] else "went")
                         check_change(found.derivation, program, state, new, case.seed)
-                        found.json()
+                        check_moments(found, tx.version, base_rows(transaction))
+                        check_smallest(found.derivation, program, {"went": state, "came": new})
                         seen += 1
                 state = new
             db.verify()
@@ -203,3 +257,44 @@ def check_change(tree: upshot.Derivation, program: Any, old: Any, new: Any, seed
             assert where == wanted, f"seed {seed}: {node.statement} {node.change}\n{tree}"
         if node.kind == "rule" and node.change:
             assert any(part.change for part in node.premises), f"seed {seed}: {node.statement}\n{tree}"
+
+
+def base_rows(transaction: Any) -> set[tuple[str, str, tuple[Any, ...]]]:
+    """What the transaction names, by what may become of it."""
+    words = {"+": "came", "-": "went"}
+    return {(words[each.sign], each.relation, tuple(map(canonical, each.row))) for each in transaction}
+
+
+def check_moments(found: upshot.RowChange, version: int, named: set[tuple[str, str, tuple[Any, ...]]]) -> None:
+    """Base rows that changed are those of the transaction, and it is named with them in every form."""
+    assert found.moment.version == version
+    changed = [node for node in found.derivation.nodes if node.kind == "base" and node.change]
+    assert changed
+    for node in changed:
+        assert (node.change, node.relation, tuple(map(canonical, node.row))) in named, node.statement
+        moment = node.inserted if node.change == "came" else node.deleted
+        assert moment is not None
+        assert moment.version == version
+    assert found.text().startswith(f"{found.derivation.statement} {found.change} with version {version}\n")
+    assert json.loads(found.json())["version"] == version
+    assert f"{found.change} with version {version}" in found.svg()
+
+
+def check_smallest(tree: upshot.Derivation, program: Any, states: dict[str, Any]) -> None:
+    """Every row that changed is derived by an instance of a rule, of its state, that is the last step of a smallest
+    derivation there."""
+    best = {change: smallest(all_steps(program, state)) for change, state in states.items()}
+    for node in tree.nodes:
+        if node.kind != "rule" or not node.change:
+            continue
+        state, known = states[node.change], best[node.change]
+        assert any(is_step(node, clause, program, state) for clause in program.clauses), node.text(depth=1)
+        below = [known[key_of(part)] if part.kind == "rule" else (0, 1) for part in node.premises]
+        height, size = 1 + max((each[0] for each in below), default=0), 1 + sum(each[1] for each in below)
+        assert (height, size) == known[key_of(node)], str(tree)
+
+
+def key_of(node: upshot.Derivation) -> tuple[str, tuple[Any, ...]]:
+    assert node.relation is not None
+    assert node.row is not None
+    return node.relation, tuple(map(canonical, node.row))

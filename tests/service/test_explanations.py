@@ -113,6 +113,23 @@ def test_the_same_as_text_and_as_a_picture(running: Running, asked: dict[str, An
     assert ElementTree.fromstring(picture).tag.endswith("svg")
 
 
+def test_all_derivations_are_told_and_drawn_one_below_the_other(running: Running) -> None:
+    assert running.request("POST", "/transactions", {"insert": {"edge": [[1, 3]]}})[0] == 200
+    trees = told(running, "reach", row="[1,3]", limit=5)["derivations"]
+    assert len(trees) == 2
+    text = get(running, "reach", row="[1,3]", limit=5, format="text")[2]
+    assert len([line for line in text.splitlines() if line.startswith("reach(1, 3)")]) == 2
+    drawing = ElementTree.fromstring(get(running, "reach", row="[1,3]", limit=5, format="svg")[2])
+    titles = [each.text or "" for each in drawing.iter("{http://www.w3.org/2000/svg}title")]
+    assert len([each for each in titles if each.startswith("reach(1, 3)")]) == 2
+
+
+def test_a_picture_of_a_change_names_its_transaction(running: Running) -> None:
+    drawing = ElementTree.fromstring(get(running, "reach", row="[3,4]", changed_in=3, format="svg")[2])
+    heading = next(drawing.iter("{http://www.w3.org/2000/svg}text")).text or ""
+    assert heading.startswith("reach(3, 4) came with version 3, ")
+
+
 def test_what_does_not_fit_is_refused(running: Running) -> None:
     for asked in (
         {"limit": 0},

@@ -46,6 +46,7 @@ class Changed:
     moment: Moment
     _told: dict[tuple[Key, str], Derivation] = field(default_factory=dict)
     _membership: dict[str, ConcreteRule] = field(default_factory=dict)
+    _solved: dict[tuple[int, int], ConcreteRule] = field(default_factory=dict)
 
     def status(self, key: Key) -> str:
         """What the version did to a row: `came`, `went`, or nothing."""
@@ -139,24 +140,44 @@ class Changed:
         if not gained and not lost:
             return plain
         below: list[Derivation] = []
+        rule = self._solution_rule(instance.rule, place, group)
         for solutions, sign in ((gained, change), (lost, WENT if change == CAME else CAME)):
             for solution in solutions[:SHOWN]:
-                below += self._changed_rows([(a.relation, one_nan(a.row(solution))) for a in group.atoms], sign)
+                below += self._changed_parts(Instance(instance.head, rule, solution, ()), sign)
         came, went = (gained, lost) if change == CAME else (lost, gained)
         counts = [f"{len(rows)} {word}" for rows, word in ((came, "came"), (went, "went")) if rows]
         words = f"{plain.note}; {', '.join(counts)}"
         height = max((part.height for part in below), default=0)
-        parts = tuple(dict.fromkeys(below))
+        parts = tuple({(part.statement, part.change): part for part in below}.values())
         size = 1 + sum(part.size for part in parts)
         return replace(plain, kind=AGGREGATE, premises=parts, change=change, remark=words, height=height, size=size)
 
     def _group(self, state: Reasons, instance: Instance, place: int, aggregate: Aggregate) -> Group:
         return group_of(instance.rule, aggregate, place, self.program.schemas, f"changed_{state.search.world.tag}")
 
-    def _changed_rows(self, keys: Sequence[Key], change: str) -> list[Derivation]:
-        _, there = self._states(change)
-        stays = self._is_in(there, keys)
-        return [self.derivation(key, change) for key in dict.fromkeys(keys) if key not in stays]
+    def _solution_rule(self, rule: ConcreteRule, place: int, group: Group) -> ConcreteRule:
+        """The rule whose instances are solutions of an aggregate, numbered apart from all others."""
+        if (rule.number, place) not in self._solved:
+            self._solved[rule.number, place] = group.rule(_FIRST_OF_GROUPS + len(self._solved))
+        return self._solved[rule.number, place]
+
+    def _changed_parts(self, solution: Instance, change: str) -> list[Derivation]:
+        """What changed of a solution that a group has in one state only: rows, and literals that are none."""
+        here, there = self._states(change)
+        here.telling.prepare([solution])
+        keys = [
+            None if premise is None else (premise.relation, one_nan(premise.row(solution.binding)))
+            for _, premise in solution.rule.literals
+        ]
+        stays = self._is_in(there, [key for key in keys if key is not None])
+        found: list[Derivation] = []
+        for place, key in enumerate(keys):
+            if key is None:
+                part = self._condition(solution, place, change)
+                found += [part] * bool(part.change)
+            elif key not in stays:
+                found.append(self.derivation(key, change))
+        return found
 
     def _is_in(self, state: Reasons, keys: Sequence[Key]) -> set[Key]:
         """Those of the rows that are in a state."""
@@ -181,6 +202,9 @@ class Changed:
             self._membership[relation] = row_rule(number, relation, self.program.schemas)
         return self._membership[relation]
 
+
+_FIRST_OF_GROUPS = 10**6
+"""The numbers of rules for the solutions of groups begin after those of all clauses and relations."""
 
 _PLACEHOLDER = Derivation(ABSENT, "")
 
@@ -247,7 +271,7 @@ class RowChange:
 
     def text(self, *, depth: int | None = None) -> str:
         """What happened, and the derivation as indented text; `+` and `-` stand before what came and went."""
-        return f"{self.derivation.statement} {self.change} with {self.moment}\n{self.derivation.text(depth=depth)}"
+        return f"{self._heading}\n{self.derivation.text(depth=depth)}"
 
     def json(self) -> str:
         """The change as JSON."""
@@ -258,5 +282,9 @@ class RowChange:
         return {"change": self.change, **self.moment.as_dict(), "derivation": self.derivation.as_dict()}
 
     def svg(self) -> str:
-        """The derivation as an SVG document."""
-        return self.derivation.svg()
+        """What happened, and the derivation, as an SVG document."""
+        return self.derivation.svg(self._heading)
+
+    @property
+    def _heading(self) -> str:
+        return f"{self.derivation.statement} {self.change} with {self.moment}"

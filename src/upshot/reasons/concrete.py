@@ -218,11 +218,21 @@ def asked_rows(rows: Sequence[Row], nulls: tuple[bool, ...]) -> list[Row]:
 @dataclass(frozen=True, slots=True)
 class Group:
     """What an aggregate folds: `question` asks for the solutions of its body, given the values of `shared` variables;
-    `atoms` are its positive literals, made of a solution."""
+    `atoms` are its positive literals, made of a solution. `clause` has the body as written, `body` with whole rows, and
+    `names` are the variables of a solution."""
 
     question: Question
     shared: tuple[str, ...]
     atoms: tuple[Premise, ...]
+    clause: Clause
+    body: tuple[Literal, ...]
+    names: tuple[str, ...]
+
+    def rule(self, number: int) -> ConcreteRule:
+        """The body as a rule whose instances are solutions."""
+        atoms = iter(self.atoms)
+        literals = tuple((each, next(atoms) if isinstance(each, Atom) else None) for each in self.clause.body)
+        return ConcreteRule(number, self.clause, self.body, self.clause.types, self.names, literals, ())
 
 
 def group_of(rule: ConcreteRule, aggregate: Aggregate, place: int, schemas: Mapping[str, Schema], tag: str) -> Group:
@@ -240,4 +250,6 @@ def group_of(rule: ConcreteRule, aggregate: Aggregate, place: int, schemas: Mapp
     wanted = tuple(dict.fromkeys((*names, *shared)))
     question = _question(name, [number, *map(Variable, shared)], columns, body, wanted, making.types, schemas)
     places = {each: at for at, each in enumerate(wanted)}
-    return Group(question, shared, tuple(Premise(a.relation, _picks(a.args, places)) for a in atoms if a is not None))
+    premises = tuple(Premise(a.relation, _picks(a.args, places)) for a in atoms if a is not None)
+    clause = Clause(Atom(name, tuple(map(Variable, wanted))), tuple(inner), making.types)
+    return Group(question, shared, premises, clause, tuple(body), wanted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -159,9 +159,14 @@ class Derivation:
         found |= {name: text for name, text in (("change", self.change), ("remark", self.remark)) if text}
         return found
 
-    def svg(self) -> str:
-        """The tree as an SVG document."""
-        return picture(self, card, lambda node: node.premises)
+    def svg(self, heading: str = "") -> str:
+        """The tree as an SVG document, under a heading if told."""
+        return pictures([self], heading)
+
+
+def pictures(trees: Sequence[Derivation], heading: str = "") -> str:
+    """Derivations as one SVG document, one below the other."""
+    return picture(trees, card, lambda node: node.premises, heading)
 
 
 _SIGNS = {"came": "+ ", "went": "- "}

@@ -84,7 +84,7 @@ class Failure:
     def svg(self) -> str:
         """The tree as an SVG document."""
         root: Failure | Derivation = self
-        return picture(root, _card, _below)
+        return picture([root], _card, _below)
 
 
 def _line(node: Failure | Derivation) -> Line:

@@ -13,6 +13,8 @@ Node = TypeVar("Node")
 
 MARGIN, GAP, SPACE = 32.0, 44.0, 16.0
 TALL, FLAT = 52.0, 34.0
+LINE = 24.0
+"""Of the paper that a heading takes."""
 LONGEST, LONGEST_NOTE = 72, 100
 
 
@@ -48,25 +50,35 @@ class _Placed:
         return self.y + self.card.height / 2
 
 
-def picture(root: Node, card: Callable[[Node], Card], below: Callable[[Node], Sequence[Node]]) -> str:
-    """The tree from left to right, each node level with the middle of what is below it; a part that is used twice is
-    drawn whole once."""
-    placed = _placed(root, card, below)
-    height = _stacked(placed)
+def picture(
+    roots: Sequence[Node], card: Callable[[Node], Card], below: Callable[[Node], Sequence[Node]], heading: str = ""
+) -> str:
+    """Trees from left to right, one below the other under the heading, each node level with the middle of what is below
+    it; a part that is used twice in a tree is drawn whole once."""
+    placed: list[_Placed] = []
+    for root in roots:
+        placed += _placed(root, card, below, len(placed))
+    height = _stacked(placed, LINE if heading else 0.0)
     width = max(each.x + each.card.width for each in placed) + MARGIN
+    width = max(width, len(_short(heading, LONGEST_NOTE)) * NAME_WIDTH + 2 * MARGIN)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
-        f'height="{height:.0f}" role="img" aria-label="derivation">',
+        f'height="{height:.0f}" role="img" aria-label="{escape(heading or "derivation", {chr(34): "&quot;"})}">',
         f"<style>{STYLE}</style>",
         f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
     ]
+    if heading:
+        words = escape(_short(heading, LONGEST_NOTE))
+        parts.append(f'<text class="name" x="{MARGIN:.1f}" y="{MARGIN:.1f}">{words}</text>')
     parts += [_edge(placed[each.parent], each) for each in placed if each.parent is not None]
     parts += map(_box, placed)
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _placed(root: Node, card: Callable[[Node], Card], below: Callable[[Node], Sequence[Node]]) -> list[_Placed]:
-    """The nodes in the order of a walk, each with its column."""
+def _placed(
+    root: Node, card: Callable[[Node], Card], below: Callable[[Node], Sequence[Node]], before: int
+) -> list[_Placed]:
+    """The nodes in the order of a walk, each with its column, numbered after those `before`."""
     placed: list[_Placed] = []
     drawn: set[int] = set()
     left: list[tuple[Node, int | None]] = [(root, None)]
@@ -77,17 +89,18 @@ def _placed(root: Node, card: Callable[[Node], Card], below: Callable[[Node], Se
         if inside and id(node) in drawn:
             told, inside = Card(told.statement, "as above", told.kind, told.negated), ()
         drawn.add(id(node))
-        x = MARGIN if parent is None else placed[parent].x + placed[parent].card.width + GAP
-        if parent is not None:
-            placed[parent].inside += 1
-        left.extend((each, len(placed)) for each in reversed(inside))
+        home = None if parent is None else placed[parent - before]
+        if home is not None:
+            home.inside += 1
+        x = MARGIN if home is None else home.x + home.card.width + GAP
+        left.extend((each, before + len(placed)) for each in reversed(inside))
         placed.append(_Placed(told, x, parent))
     return placed
 
 
-def _stacked(placed: list[_Placed]) -> float:
-    """Gives every node its height on the paper; that of the paper."""
-    y = MARGIN
+def _stacked(placed: list[_Placed], above: float) -> float:
+    """Gives every node its height on the paper, below the margin and what is `above`; that of the paper."""
+    first = y = MARGIN + above
     for each in placed:
         if not each.inside:
             each.y = y
@@ -103,7 +116,7 @@ def _stacked(placed: list[_Placed]) -> float:
     # A node with one small child is taller than it.
     top = min(each.y for each in placed)
     for each in placed:
-        each.y += max(MARGIN - top, 0.0)
+        each.y += max(first - top, 0.0)
     return max(each.y + each.card.height for each in placed) + MARGIN
 
 

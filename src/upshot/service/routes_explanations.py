@@ -18,7 +18,7 @@ from upshot.core.schema import Role
 from upshot.database.absence import Absence
 from upshot.database.database import Database
 from upshot.reasons.changed import RowChange
-from upshot.reasons.derivation import Derivation, without_meta
+from upshot.reasons.derivation import Derivation, pictures, without_meta
 from upshot.reasons.failure import Failure
 from upshot.service.answers import JSON, json_response, listed
 from upshot.service.bodies import by_place, parse_json
@@ -168,10 +168,11 @@ def _response(question: Question, found: Found, scopes: Scopes) -> Response:
     if question.format == "text":
         return Response("\n\n".join(each.text() for each in told) + "\n", media_type="text/plain")
     if question.format == "svg":
-        return Response(told[0].svg(), media_type="image/svg+xml")
+        trees = [each for each in told if isinstance(each, Derivation)]
+        return Response(pictures(trees) if trees else told[0].svg(), media_type="image/svg+xml")
     about = json_response({"view": question.view, "version": found.version, "row": listed([found.row])[0]}).body
-    trees = ",".join(each.json() for each in told)
-    content = f"[{trees}]" if found.part == "derivations" else trees
+    written = ",".join(each.json() for each in told)
+    content = f"[{written}]" if found.part == "derivations" else written
     # Trees may be deeper than the writer of JSON goes.
     text = bytes(about)[:-1] + f',"{found.part}":{content}}}'.encode("utf-8", "backslashreplace")
     return Response(text, media_type=JSON)
@@ -214,7 +215,7 @@ def _derivations(question: Question, scopes: Scopes, database: Database) -> Foun
         count = question.fixes.number(view, scopes, database)
         row = _row(question, database)
         try:
-            if limit is None or question.format == "svg":
+            if limit is None:
                 return Found("derivation", at.version, row, (database.why(view, row, bounds=_WHY_BOUND),))
             trees = islice(database.why(view, row, limit=limit, bounds=_WHY_BOUND), limit)
             return Found("derivations", at.version, row, tuple(trees))

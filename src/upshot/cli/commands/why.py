@@ -13,9 +13,8 @@ from upshot.cli.realizations import database_of
 from upshot.cli.rows import asked_row
 from upshot.cli.settings import OK, Engine
 from upshot.cli.terminal import Terminal
-from upshot.core.errors import UsageError
 from upshot.reasons.changed import RowChange
-from upshot.reasons.derivation import Derivation
+from upshot.reasons.derivation import Derivation, pictures
 from upshot.reasons.failure import Failure
 
 
@@ -38,14 +37,16 @@ def why(
     actions: Path | None,
     engine: Engine,
 ) -> int:
-    """Without a `limit`, all derivations. A picture is drawn of one."""
-    if svg is not None and limit != 1:
-        message = "a picture shows one derivation"
-        raise UsageError(message, code="options-conflict", help="leave out `--svg`, or `--all` and `--limit`")
+    """Without a `limit`, all derivations. A picture has them one below the other."""
     with database_of(terminal, file, fact_dir, actions, engine) as database:
         relation, row = asked_row(fact, database)
+        drawn: list[Derivation] = []
         for number, tree in enumerate(database.why(relation, row, limit=limit)):
-            _tell(terminal, tree, svg, "\n" * bool(number))
+            if svg is None or (terminal.json and svg != STDOUT):
+                _print(terminal, tree, "\n" * bool(number))
+            drawn += [tree] * (svg is not None)
+        if svg is not None:
+            draw(terminal, svg, pictures(drawn))
     return OK
 
 
@@ -78,11 +79,13 @@ def why_changed(
     return OK
 
 
-def _tell(terminal: Terminal, tree: Derivation | Failure | RowChange, svg: Path | None, before: str = "") -> None:
+def _tell(terminal: Terminal, tree: Failure | RowChange, svg: Path | None) -> None:
     if svg is not None:
         draw(terminal, svg, tree.svg())
-    if terminal.json and svg != STDOUT:
-        terminal.data(tree.json())
-    elif svg is None:
-        terminal.data(before + tree.text())
+    if svg is None or (terminal.json and svg != STDOUT):
+        _print(terminal, tree)
+
+
+def _print(terminal: Terminal, tree: Derivation | Failure | RowChange, before: str = "") -> None:
+    terminal.data(tree.json() if terminal.json else before + tree.text())
     terminal.out.flush()
