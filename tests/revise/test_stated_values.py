@@ -127,6 +127,7 @@ def test_new_values_that_are_only_handed_on_leave_nothing_to_be_told() -> None:
     [
         pytest.param(975, id="a computed row that is there already"),
         pytest.param(155, id="a computed row that looks like the new value"),
+        pytest.param(536, id="two new values that must not be the same below a border"),
         pytest.param(1933, id="a part that is a realisation for some of the values"),
     ],
 )

@@ -19,7 +19,7 @@ from upshot.core.types import Kind
 from upshot.engine.time_limit import check_time
 from upshot.revise.built_ins import Binding, holds
 from upshot.revise.folds import COUNT, Fold, Groups
-from upshot.revise.linear import Linear, NotLinearError, Symbolic, as_linear, new_value, number_of, symbolic
+from upshot.revise.linear import Linear, NotLinearError, Symbolic, as_linear, concrete, difference, new_value, symbolic
 from upshot.revise.matches import Matches
 from upshot.revise.moving_columns import joins, watched_columns
 from upshot.revise.request import Key, Row
@@ -261,7 +261,7 @@ class _Following:
         if any(one != other for one, other in pairs if (one, other) not in moving):
             return False
         for one, other in moving:
-            border = _difference(one, other)
+            border = difference(one, other)
             if border is not None:
                 self.found.add(border)
         return all(concrete(one, self.values) == concrete(other, self.values) for one, other in moving)
@@ -393,7 +393,7 @@ class _Following:
                 if UNKNOWN in sides:
                     return None
                 self._note_unsigned(literal, known, rule)
-                border = _difference(*sides) if any(isinstance(each, Linear) for each in sides) else None
+                border = difference(*sides) if any(isinstance(each, Linear) for each in sides) else None
                 if border is not None and not self._is_like_a_join(literal, sides, rule):
                     self.found.add(border)
             elif not open_:
@@ -470,7 +470,7 @@ class _Following:
             case "min" | "max":
                 for one in members:
                     for other in members:
-                        border = _difference(one, other) if isinstance(one, Linear) else None
+                        border = difference(one, other) if isinstance(one, Linear) else None
                         if border is not None:
                             self.found.add(border)
                 return next((each for each in members if concrete(each, self.values) == total), total)
@@ -486,19 +486,3 @@ class _Following:
     def _member(self, fold: Fold, row: Row) -> Symbolic:
         versions = self.versions.get((fold.below, row), {})
         return next((fold.folded(each) for each in versions), fold.folded(row))
-
-
-def concrete(value: Symbolic, values: Mapping[str, Any]) -> Any:
-    """What a value that moves comes to."""
-    if not isinstance(value, Linear):
-        return value
-    if value.is_bare:
-        return values[value.parts[0][0]]
-    numbers = {name: number for name, _ in value.parts if (number := number_of(values[name])) is not None}
-    found: Fraction = value.at(numbers)
-    return int(found) if found.denominator == 1 else float(found)
-
-
-def _difference(one: Symbolic, other: Symbolic) -> Linear | None:
-    first, second = as_linear(one), as_linear(other)
-    return None if first is None or second is None else first.minus(second)

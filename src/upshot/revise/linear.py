@@ -105,6 +105,23 @@ def as_linear(value: Symbolic) -> Linear | None:
     return None if number is None else Linear((), number)
 
 
+def difference(one: Symbolic, other: Symbolic) -> Linear | None:
+    """How much more one value is than another; None if one of them has no place in an order."""
+    first, second = as_linear(one), as_linear(other)
+    return None if first is None or second is None else first.minus(second)
+
+
+def concrete(value: Symbolic, values: Mapping[str, Any]) -> Any:
+    """What a value that moves comes to."""
+    if not isinstance(value, Linear):
+        return value
+    if value.is_bare:
+        return values[value.parts[0][0]]
+    numbers = {name: number for name, _ in value.parts if (number := number_of(values[name])) is not None}
+    found: Fraction = value.at(numbers)
+    return int(found) if found.denominator == 1 else float(found)
+
+
 def symbolic(term: Term, binding: Mapping[str, Symbolic], types: Mapping[str, Type], plain: Any) -> Symbolic:
     """What a term comes to: `plain` tells it where no new value is in it; `UNKNOWN` where a variable has no value;
     `NotLinearError` where that cannot be said."""

@@ -35,6 +35,8 @@ MOST_TRIALS = 60
 """Points that are tried for one realisation."""
 MOST_PARTED = 4
 """Rows of a change of which all parts are tried."""
+MOST_SAME = 12
+"""Values that two new ones are tried to have both."""
 MOST_APART = 12
 """Points that are looked at for one with which all rows that come are new."""
 
@@ -99,7 +101,7 @@ class Ranges:
         trials = _Trials(self, branch, used, is_covered)
         if not are_watched:
             trials.begin()
-            found = Range(EVERYWHERE, different=tuple(trials.different(EVERYWHERE)))
+            found = Range(EVERYWHERE, different=tuple(trials.different(EVERYWHERE, ())))
             self.world.stage(branch.insert, branch.delete)
             return found
         for known in (Known((branch.insert, branch.delete), used), *others):
@@ -249,14 +251,17 @@ class _Trials:
         self._expected = self._consequences(found)
         return found
 
-    def different(self, region: Region) -> Iterator[tuple[str, str]]:
-        """The new values that must not be the same, though rules may take one for the other."""
+    def different(self, region: Region, tried: Iterable[Point]) -> Iterator[tuple[str, str]]:
+        """The new values that must not be the same, though rules may take one for the other; tried with values of
+        points."""
         first = {each.name: each.witness for each in self.used}
         for one, other in combinations([each for each in self.used if not each.is_computed], 2):
-            same = ({**first, other.name: one.witness}, {**first, one.name: other.witness})
-            point = next((each for each in same if each in region), None)
-            if point is not None and one.type == other.type and one.is_linked(other) and not self._holds(point):
-                yield one.name, other.name
+            if one.type == other.type and one.is_linked(other):
+                values = dict.fromkeys(point[name] for point in (first, *tried) for name in (one.name, other.name))
+                points = ({**first, one.name: value, other.name: value} for value in values)
+                same = (each for each in points if each in region and self.ranges.are_new(self.used, each))
+                if not all(map(self._holds, islice(same, MOST_SAME))):
+                    yield one.name, other.name
 
     def range(self) -> Range:
         first = {each.name: each.witness for each in self.used}
@@ -264,16 +269,16 @@ class _Trials:
         while True:
             tried = self.ranges.points(self.found, self.used, first)
             if tried is None:
-                return self._range(self._cell(first), first, met)
+                return self._range(self._cell(first), (), first, met)
             size = len(self.found.borders), len(self.found.tests)
             region = self._widest(first, tried)
             if (len(self.found.borders), len(self.found.tests)) == size:
                 self._note_unsure()
-                return self._range(region, first, met)
+                return self._range(region, tried, first, met)
 
-    def _range(self, region: Region, first: Point, found: Found) -> Range:
+    def _range(self, region: Region, tried: Iterable[Point], first: Point, found: Found) -> Range:
         borders, missing = tuple(self.found.borders), tuple(self.found.missing)
-        different = tuple(self.different(region))
+        different = tuple(self.different(region, tried))
         if self._expected.met:
             first, found = self._apart(region) or (first, found)
         update = self._template.filled(first)
