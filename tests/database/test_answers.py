@@ -117,6 +117,13 @@ def test_a_row_both_inserted_and_deleted_counts_in_neither(loaded: upshot.Databa
     assert len(loaded.what_if(insert=both, delete=both)) == 0
 
 
+def test_what_if_takes_rows_by_relation(loaded: upshot.Database) -> None:
+    for wrong in ([("edge", 1, 2)], "edge", 7):
+        with pytest.raises(upshot.UsageError) as caught:
+            loaded.what_if(insert=wrong)  # type: ignore[arg-type]
+        assert (caught.value.code, caught.value.help) == ("wrong-argument", 'as in {"edge": [(1, 2)]}')
+
+
 def test_what_if_that_fails_leaves_no_trace(loaded: upshot.Database) -> None:
     with pytest.raises(upshot.DataError):
         loaded.what_if(insert={"edge": [(4, 5)], "path": [(1, 2)]})

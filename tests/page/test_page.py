@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from selenium.webdriver.common.by import By
@@ -24,7 +25,7 @@ def at(running: Running, place: str = "") -> str:
     return f"http://127.0.0.1:{running.port}/{place}"
 
 
-def commit(running: Running, **changes: dict[str, list[list[object]]]) -> None:
+def commit(running: Running, **changes: dict[str, Any]) -> None:
     status, body, _ = running.request("POST", "/transactions", changes)
     assert status == 200, body
 
@@ -94,6 +95,7 @@ def test_all_derivations_of_a_row_and_its_picture_come_on_request(browser: Brows
     browser.click("all derivations")
     browser.shows("dialog", "All 2 derivations, the smallest first")
     assert len(browser.all("#why > li")) == 2
+    assert "limit=20" in (browser.one("dialog a").get_attribute("href") or "")
     browser.picture("why-all")
     browser.go(picture)
     browser.shows("svg", 'closure("app", "net")')
@@ -105,10 +107,11 @@ def test_all_derivations_of_a_row_and_its_picture_come_on_request(browser: Brows
 def test_a_row_that_has_just_come_or_gone_says_why_down_to_the_base_change(browser: Browser, served: Running) -> None:
     browser.go(at(served, "#/view/open_path"))
     browser.shows("#rows", "web")
-    commit(served, insert={"blocked": [["net"]], "edge": [["web", "sys"]]})
+    commit(served, insert={"blocked": [["net"]], "edge": [["web", "sys"]]}, meta={"by": "ann"})
     browser.wait(lambda: browser.all("tr.gone") and browser.all("tr.come"), "rows that came and went")
     browser.all("tr.gone")[0].click()
     browser.shows("#change", "It went with version 3")
+    browser.shows("#change", '{"by":"ann"}')
     browser.shows("#why", '+ blocked("net")\nbase fact, inserted with version 3')
     browser.shows("#why", "is still there")
     browser.picture("why-went")

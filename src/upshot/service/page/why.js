@@ -47,13 +47,13 @@ class Dialog {
   all() {
     return this.told({ limit: MOST }, ({ derivations }) => [
       h("p", { class: "faint" }, derivations.length === MOST ? `The first ${number(MOST)} derivations, the smallest first:` : derivations.length === 1 ? "This is the only derivation:" : `All ${plural(derivations.length, "derivation")}, the smallest first:`),
-      tree(derivations), this.tools("delete", "Remove it: how?")]);
+      tree(derivations), this.tools("delete", "Remove it: how?", this.picture({ limit: MOST }))]);
   }
 
   async changed(version) {
     const more = { changed_in: version };
-    await this.told(more, ({ why_changed: { change, time, derivation } }) => [
-      h("p", { id: "change" }, `It ${change} with version ${number(version)}${time ? `, ${new Date(time).toLocaleString()}` : ""}. What came with it is marked +, what went −.`),
+    await this.told(more, ({ why_changed: { change, time, meta, derivation } }) => [
+      h("p", { id: "change" }, `It ${change} with version ${number(version)}${time ? `, ${new Date(time).toLocaleString()}` : ""}${notes(meta)}. What came with it is marked +, what went −.`),
       tree([derivation]), change === "went" ? this.tools("insert", "Bring it back: how?", this.picture(more)) : this.tools("delete", "Remove it: how?", this.picture(more))]);
   }
 
@@ -73,6 +73,8 @@ class Dialog {
     return h("a", { href: this.address({ ...more, format: "svg" }), target: "_blank", rel: "noopener" }, "as a picture");
   }
 }
+
+const notes = (meta) => (Object.keys(meta ?? {}).length ? `, ${JSON.stringify(meta)}` : "");
 
 // The place of the page that tells what would make a row come or go.
 export const wishAddress = (sign, name, row) => `#/options/${[sign, name, ...(row ? [JSON.stringify(row)] : [])].map(encodeURIComponent).join("/")}`;
