@@ -123,7 +123,9 @@ def test_a_version_that_is_not_there_is_named_with_those_that_are(upshot: Run, s
     ended = upshot("why-changed", store, 'seated("t1", 1)', "--version", "77")
     assert ended.code == 2
     assert "there is no version 77 yet; the last one is 4" in ended.err
-    assert "= help: give a version from 1 to 4\n" in ended.err
+    assert "= help: give a version from 2 to 4\n" in ended.err
+    ended = upshot("why-changed", store, 'seated("t1", 1)', "--version", "1")
+    assert (ended.code, "program-changed" in ended.err, "give a version from 2 to 4\n" in ended.err) == (2, True, True)
 
 
 def test_rows_that_cannot_both_be_there_are_told_by_their_key(upshot: Run, file: Path) -> None:

@@ -183,6 +183,7 @@ def test_versions_that_cannot_be_made_again_are_refused(tmp_path: Path) -> None:
         with pytest.raises(upshot.UsageError) as caught:
             db.why_changed("closure", (1, 1))
         assert caught.value.code == "program-changed"
+        assert caught.value.help.endswith("; there has been no commit since that one can ask about")
     with upshot.connect(tmp_path / "store") as db:
         db.define(CLOSURE)
         with db.transaction() as tx:
@@ -192,6 +193,12 @@ def test_versions_that_cannot_be_made_again_are_refused(tmp_path: Path) -> None:
             with pytest.raises(upshot.UsageError) as caught:
                 db.why_changed("closure", (1, 2), version=version)
             assert caught.value.code == code
+        with db.transaction() as tx:
+            tx.insert("edge", [(2, 3)])
+        for version in (tx.version - 2, 99):
+            with pytest.raises(upshot.UsageError) as caught:
+                db.why_changed("closure", (1, 2), version=version)
+            assert caught.value.help.endswith(f"give {tx.version}")
 
 
 def test_no_rule_fires_while_the_past_is_looked_at() -> None:

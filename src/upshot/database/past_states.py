@@ -118,16 +118,29 @@ def refuse_unknown(state: State, version: int) -> None:
         raise UsageError(
             f"the program was changed in version {version} or since",
             code="program-changed",
-            help="rows are compared under one program; ask about a version after the last definition",
+            help=f"rows are compared under one program; {_versions_there_are(state)}",
         )
 
 
 def _not_there(state: State, version: int) -> UsageError:
     """The error for a version that nobody committed yet, or that the log does not hold any more."""
     words = f"there is no version {version} yet" if version > state.version else f"version {version} is not kept"
-    first = state.version if state.journal is None else state.journal.store.oldest + 1
-    hint = f"give a version from {first} to {state.version}" if first < state.version else f"give {state.version}"
-    return UsageError(f"{words}; the last one is {state.version}", code="history-not-kept", help=hint)
+    message = f"{words}; the last one is {state.version}"
+    return UsageError(message, code="history-not-kept", help=_versions_there_are(state))
+
+
+def _versions_there_are(state: State) -> str:
+    """Which versions can be asked about: those after the last definition that the log holds."""
+    last = state.version
+    if state.journal is None:
+        first = last if state.last is not None and state.last.same_program else last + 1
+    else:
+        store = state.journal.store
+        defined = store.definitions(store.oldest, last)
+        first = 1 + (defined[-1].version if defined else store.oldest)
+    if first > last:
+        return "there has been no commit since that one can ask about"
+    return f"give a version from {first} to {last}" if first < last else f"give {last}"
 
 
 def moment_of(state: State, version: int) -> Moment:

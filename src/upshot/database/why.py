@@ -89,7 +89,8 @@ class AsksWhy:
         if isinstance(limit, _One):
             return first
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-            raise UsageError("`limit` is a positive number, or None for all", code="wrong-argument")
+            message = "`limit` is a positive number, or None for all"
+            raise UsageError(message, code="wrong-argument", help="as in limit=3")
         others = reasons.others(key, best) if best else iter(())
         return islice(chain([first], self._each(others, self._state.version)), limit)
 

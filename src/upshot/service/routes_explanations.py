@@ -242,7 +242,8 @@ def _why_changed(question: Question, scopes: Scopes, database: Database) -> Foun
         if error.code != "row-not-changed":
             raise
         message = f"the row neither came nor went with version {version}"
-        raise Refused(400, error.code, message, help=error.help) from None
+        hint = error.help if "version" in error.help else "leave out `changed_in` to ask how it stands"
+        raise Refused(400, error.code, message, help=hint) from None
     return Found("why_changed", database.version, row, (change,))
 
 
