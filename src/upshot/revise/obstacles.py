@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass
 
 from upshot.reasons.search import Instance
 from upshot.reasons.why import Reasons
-from upshot.revise.branch import Branch
+from upshot.revise.branch import Avoided, Branch
 from upshot.revise.request import Key
 from upshot.revise.rules import ground
-from upshot.revise.spans import Span
+from upshot.revise.spans import Span, around, point, without
 from upshot.revise.tolerance import tolerated
+from upshot.revise.world import World
 from upshot.rewrite.request_rules import INSERT
 
 
@@ -31,6 +32,22 @@ class Proof:
     """The leaves of a derivation, aggregates last: base rows that are there, rows that are not, aggregates."""
 
     leaves: tuple[Leaf, ...]
+
+
+def avoided(world: World, constraints: Collection[str], branch: Branch, about: Key, leaf: Leaf) -> Iterator[Avoided]:
+    """The values of an aggregate with which the derivation would stand as well, or that of another witness of the
+    constraint, unless that has been there before and may stay."""
+    if leaf.spared is None:
+        return
+    (relation, row), (span, place), (view, (*group, value)) = about, leaf.spared, leaf.key
+    if place is not None:
+        if relation not in constraints:
+            return
+        for other in world.column(relation, place):
+            key = relation, (*row[:place], other, *row[place + 1 :])
+            if other != value and key not in branch.false and world.stored(key):
+                span = around(without((span,), point(other)), value)
+    yield view, tuple(group), span
 
 
 def is_to_change(proof: Proof, branch: Branch) -> bool:

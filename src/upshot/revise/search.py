@@ -32,18 +32,17 @@ from upshot.engine.time_limit import check_time, time_limit
 from upshot.reasons.why import reasons_in
 from upshot.revise.aggregate_ways import AggregateWays
 from upshot.revise.alternatives import Alternatives, Limits
-from upshot.revise.branch import Avoided, Branch, Update
+from upshot.revise.branch import Branch, Update
 from upshot.revise.contradictions import contradiction
 from upshot.revise.disjunctions import Disjunctions, Forced, Rows
 from upshot.revise.likeness import Known, TooAlikeError, contains_update
 from upshot.revise.lower_bound import LowerBound, Priority
-from upshot.revise.obstacles import Leaf, Proof, is_to_change, proof_of, undecided
+from upshot.revise.obstacles import Leaf, Proof, avoided, is_to_change, proof_of, undecided
 from upshot.revise.placeholders import Placeholder, telling
 from upshot.revise.ranges import Ranges, used_placeholders
 from upshot.revise.regions import without_pinned, words
 from upshot.revise.request import Bounds, Key, Preferences, Request
 from upshot.revise.rules import Rules
-from upshot.revise.spans import around, point, without
 from upshot.revise.ways import Ways
 from upshot.revise.world import World
 
@@ -481,22 +480,8 @@ class Search:
             made = self._ways.decided(branch, true, false)
             kept.append(leaf)
             if made is not None:
-                yield replace(made, avoided=made.avoided.union(self._avoided(branch, about, leaf)))
-
-    def _avoided(self, branch: Branch, about: Key, leaf: Leaf) -> Iterator[Avoided]:
-        """The values of an aggregate with which the derivation would stand as well, or that of another witness of the
-        constraint, unless that has been there before and may stay."""
-        if leaf.spared is None:
-            return
-        (relation, row), (span, place), (view, (*group, value)) = about, leaf.spared, leaf.key
-        if place is not None:
-            if relation not in self.constraints:
-                return
-            for other in self.world.column(relation, place):
-                key = relation, (*row[:place], other, *row[place + 1 :])
-                if other != value and key not in branch.false and self.world.stored(key):
-                    span = around(without((span,), point(other)), value)
-        yield view, tuple(group), span
+                spared = avoided(self.world, self.constraints, branch, about, leaf)
+                yield replace(made, avoided=made.avoided.union(spared))
 
     def _count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
