@@ -211,3 +211,15 @@ def test_advice_is_about_commands_and_options_and_not_about_python(upshot: Run, 
         ended = upshot(command, file, *([] if command == "check" else [row]), *options)
         assert (ended.code in (1, 2), cure in ended.err) == (True, True), ended.err
         assert not [word for word in ("db.", "why_not", "upshot.Bounds", "cost={") if word in ended.err], ended.err
+
+
+def test_an_explanation_beyond_its_bounds_names_the_option_that_raises_them(upshot: Run, tmp_path: Path) -> None:
+    path = tmp_path / "far.dl"
+    facts = " ".join(f"e({number}, {number + 1})." for number in range(30))
+    path.write_text(
+        f".decl e(x: number, y: number) .decl r(x: number)\n{facts} r(0).\nr(Y) :- r(X), e(X, Y), X >= 0.\n"
+    )
+    ended = upshot("why", path, "r(30)", "--bounds", "5")
+    assert (ended.code, "raise `--bounds`, or ask about a row" in ended.err) == (3, True), ended.err
+    assert upshot("why", path, "r(30)", "--bounds", "5000").code == 0
+    assert upshot("why-not", path, "r(31)", "--bounds", "5000").code == 0

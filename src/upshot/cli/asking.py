@@ -36,6 +36,10 @@ Values = Annotated[
 ]
 Apply = Annotated[bool, typer.Option("--apply", help="Commit the first one. FILE is the folder of a database.")]
 Picture = Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw it; - prints the picture.")]
+Instances = Annotated[
+    int | None,
+    typer.Option("--bounds", metavar="N", min=1, help="How many rule instances to look at [default: 250,000]."),
+]
 FactText = Annotated[
     str, typer.Argument(metavar="ROW", show_default=False, help="The row, as a fact is written: 'closure(1, 3)'.")
 ]
@@ -47,6 +51,7 @@ def why(
     fact_dir: FactDir = None,
     every: Annotated[bool, typer.Option("--all", help="All derivations, the smallest first.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="So many derivations.")] = 1,
+    bounds: Instances = None,
     svg: Picture = None,
     actions: ActionFile = None,
     engine: EngineOption = Engine.AUTO,
@@ -55,9 +60,10 @@ def why(
     """Show how a row is derived, down to base facts."""
 
     def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.why import why
+        from upshot.cli.commands.why import Asked, why
 
-        return why(terminal, file, row, fact_dir, None if every else limit, svg, actions, engine)
+        asked = Asked(row, None if every else limit, bounds)
+        return why(terminal, file, asked, fact_dir, svg, actions, engine)
 
     finish(body, format)
 
@@ -73,6 +79,7 @@ def why_not(
         int, typer.Option("--fixes", metavar="N", min=0, help="How many base changes to look for that would help.")
     ] = 3,
     seconds: Annotated[float | None, typer.Option("--seconds", metavar="S", min=0, help="How long to look.")] = None,
+    bounds: Instances = None,
     svg: Picture = None,
     actions: ActionFile = None,
     engine: EngineOption = Engine.AUTO,
@@ -83,7 +90,8 @@ def why_not(
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.why import Showing, why_not
 
-        return why_not(terminal, file, row, fact_dir, Showing(depth, fixes, seconds), svg, actions, engine)
+        showing = Showing(depth, fixes, seconds, bounds)
+        return why_not(terminal, file, row, fact_dir, showing, svg, actions, engine)
 
     finish(body, format)
 
@@ -94,6 +102,7 @@ def why_changed(
     version: Annotated[
         int | None, typer.Option("--version", metavar="N", min=1, help="Of which commit [default: the last].")
     ] = None,
+    bounds: Instances = None,
     svg: Picture = None,
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
@@ -103,7 +112,7 @@ def why_changed(
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.why import why_changed
 
-        return why_changed(terminal, store, row, version, svg, engine)
+        return why_changed(terminal, store, row, version, bounds, svg, engine)
 
     finish(body, format)
 

@@ -7,6 +7,7 @@ import re
 _SPELLINGS = (
     (r"`db\.realize`, or `upshot update`,", "`upshot update`"),
     (r"`db\.realize`", "`upshot update`"),
+    (r"raise `bounds`", "raise `--bounds`"),
     (r"`why_not`", "`upshot why-not`"),
     (r"`why`", "`upshot why`"),
     (r'as in cost=\{"(.+?)": (.+)\}', r"as in `--cost \1=\2`"),

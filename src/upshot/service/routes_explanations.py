@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from upshot.core.errors import DataError
+from upshot.core.errors import DataError, LimitError
 from upshot.core.json_values import Misfit, row_reader
 from upshot.core.rows import Row
 from upshot.core.schema import Role
@@ -120,11 +120,16 @@ async def explanation(
             raise Refused(400, "bad-request", f"`{name}` is about a row, and none is given", help=_ROW_HELP)
         return json_response(await service.run_read(lambda: _explained(view, scopes, database)))
     question = Question(view, row, limit, depth, changed_in, format, Fixes(fixes, seconds))
-    if changed_in is None:
-        found = await _reasons(request, question, service, scopes)
-    else:
-        # The state before is made again for it: nothing may be committed meanwhile.
-        found = await service.writer.between_commits(lambda: _why_changed(question, scopes, database))
+    try:
+        if changed_in is None:
+            found = await _reasons(request, question, service, scopes)
+        else:
+            # The state before is made again for it: nothing may be committed meanwhile.
+            found = await service.writer.between_commits(lambda: _why_changed(question, scopes, database))
+    except LimitError as error:
+        if error.code != "explanation-bounds":
+            raise
+        raise Refused(422, error.code, error.message, help="ask about a row that rests on fewer others") from None
     return await service.run_read(lambda: _response(question, found, scopes))
 
 

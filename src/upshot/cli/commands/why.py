@@ -19,29 +19,39 @@ from upshot.reasons.failure import Failure
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """A row, how many of its derivations, all if nothing is said, and how many rule instances are looked at."""
+
+    fact: str
+    limit: int | None
+    bounds: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Showing:
-    """How deep to look into missing rows, how many realisations to show, how long to look for them."""
+    """How deep to look into missing rows, how many realisations to show, how long to look for them, and how many rule
+    instances are looked at."""
 
     depth: int
     fixes: int
     seconds: float | None
+    bounds: int | None
 
 
 def why(
     terminal: Terminal,
     file: Path,
-    fact: str,
+    asked: Asked,
     fact_dir: Path | None,
-    limit: int | None,
     svg: Path | None,
     actions: Path | None,
     engine: Engine,
 ) -> int:
-    """Without a `limit`, all derivations. A picture has them one below the other."""
+    """The derivations, the smallest first. A picture has them one below the other."""
     with database_of(terminal, file, fact_dir, actions, engine) as database:
-        relation, row = asked_row(fact, database)
+        relation, row = asked_row(asked.fact, database)
         drawn: list[Derivation] = []
-        for number, tree in enumerate(database.why(relation, row, limit=limit)):
+        for number, tree in enumerate(database.why(relation, row, limit=asked.limit, bounds=asked.bounds)):
             if svg is None or (terminal.json and svg != STDOUT):
                 _print(terminal, tree, "\n" * bool(number))
             drawn += [tree] * (svg is not None)
@@ -63,19 +73,25 @@ def why_not(
     """Rows of views that are missing are looked into as deep as told; what would bring the row about comes last."""
     with database_of(terminal, file, fact_dir, actions, engine) as database:
         relation, row = asked_row(fact, database)
-        answer = database.why_not(relation, row, depth=showing.depth)
+        answer = database.why_not(relation, row, depth=showing.depth, bounds=showing.bounds)
         _tell(terminal, answer.told(showing.fixes, showing.seconds), svg)
     return OK
 
 
 def why_changed(
-    terminal: Terminal, store: Path, fact: str, version: int | None, svg: Path | None, engine: Engine
+    terminal: Terminal,
+    store: Path,
+    fact: str,
+    version: int | None,
+    bounds: int | None,
+    svg: Path | None,
+    engine: Engine,
 ) -> int:
     """What a commit did to a row, the last commit unless told."""
     existing_store(store, "STORE")
     with connected(terminal, engine, store) as database:
         relation, row = asked_row(fact, database)
-        _tell(terminal, database.why_changed(relation, row, version), svg)
+        _tell(terminal, database.why_changed(relation, row, version, bounds=bounds), svg)
     return OK
 
 
