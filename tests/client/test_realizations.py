@@ -125,8 +125,9 @@ def test_one_is_applied_with_values_for_its_placeholders(server: Running, client
     assert any(new in row for rows in way.insert.values() for row in rows)
     with pytest.raises(upshot.UsageError, match="placeholder-open"):
         client.apply(way)
-    with pytest.raises(upshot.UsageError, match="wrong-argument"):
+    with pytest.raises(upshot.UsageError) as caught:
         client.apply(way, {"?1": "x", "?2": "y"})
+    assert (caught.value.code, caught.value.help) == ("wrong-argument", "it has `?1`")
     done = client.apply(way, {"1": "cid"}, key="once")
     assert done.changes["staffed"].inserted.sorted() == [(DAY, "law")]
     assert client.apply(way, {"?1": "cid"}, key="once").repeated

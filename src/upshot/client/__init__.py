@@ -16,13 +16,13 @@ from upshot.client.client import Answer, Client
 from upshot.client.events import Change
 from upshot.client.local_copy import Copy
 from upshot.client.outcomes import Outcome
-from upshot.client.realizations import Placeholder, Realization, Realizations
+from upshot.client.realizations import Formula, Placeholder, Realization, Realizations
 from upshot.client.relations import Program
 
 # What ends a copy is raised to whoever reads it; it is printed only where logging is set up.
 logging.getLogger("upshot.client").addHandler(logging.NullHandler())
 
 __all__ = [
-    "Answer", "Change", "ChangeFeed", "Client", "Copy", "Outcome", "Placeholder", "Program", "Realization",
+    "Answer", "Change", "ChangeFeed", "Client", "Copy", "Formula", "Outcome", "Placeholder", "Program", "Realization",
     "Realizations",
 ]  # fmt: skip

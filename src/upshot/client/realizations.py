@@ -126,7 +126,9 @@ class Realization:
         known = [each.name for each in self.placeholders]
         for name in given:
             if name not in known:
-                raise UsageError(f"the realisation has no placeholder `{name}`", code="wrong-argument")
+                listed = ", ".join(f"`{each}`" for each in known)
+                hint = f"it has {listed}" if known else "it leaves nothing open: leave out the values"
+                raise UsageError(f"the realisation has no placeholder `{name}`", code="wrong-argument", help=hint)
         if missing := [name for name in known if name not in given]:
             words = f"the realisation leaves {', '.join(f'`{name}`' for name in missing)} open"
             hint = f'say which new value is meant: `client.apply(realization, {{"{missing[0]}": …}})`'
