@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 import pytest
 
@@ -78,6 +79,14 @@ def test_of_a_row_that_is_computed_in_other_ways_the_value_tried_is_told() -> No
         "// perhaps: rows of big, for others than ?1 = 4",
     ]
     assert json.loads(way.json())["by_trial"] == {"relations": ["big", "square"], "values": {"?1": 4}}
+
+
+def test_sums_of_decimals_are_followed_as_those_of_numbers_are() -> None:
+    program = BUDGET.replace(": number", ": decimal(10,2)").replace("10)", "10.50)").replace("5)", "5.25)")
+    asked = {"spend": [("a", Decimal("9.25"))]}
+    (way,) = [way for way in ways(program.replace("4)", "4.00)"), None, asked) if len(way.placeholders) == 2]
+    assert way.conditions == ('?1 != decimal("0.00")', '?1 <= decimal("1.25")')
+    assert '// also:  +spend("a", ?1 + 9.25)' in way.text().splitlines()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -474,7 +475,9 @@ class _Following:
                         if border is not None:
                             self.found.add(border)
                 return next((each for each in members if concrete(each, self.values) == total), total)
-            case "sum" | "mean" if all(isinstance(fold.folded(each), int) for each in rows):
+            case "sum" | "mean" if all(
+                isinstance(fold.folded(each), int if fold.function == "mean" else int | Decimal) for each in rows
+            ):
                 made = Linear(())
                 for each in filter(None, map(as_linear, members)):
                     made = made.plus(each)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -50,12 +51,16 @@ def in_words(value: Linear) -> str:
     >>> in_words(new_value("?1").plus(Linear((), Fraction(-19))))
     '?1 - 19'
     """
-    share = math.lcm(value.more.denominator, *(factor.denominator for _, factor in value.parts))
+    share = math.lcm(*(factor.denominator for _, factor in value.parts))
     whole = value.times(Fraction(share))
     terms = [(factor, name if abs(factor) == 1 else f"{abs(factor)} * {name}") for name, factor in whole.parts]
-    terms += [(whole.more, str(abs(whole.more)))] * bool(whole.more)
+    terms += [(whole.more, _decimal(abs(whole.more)))] * bool(whole.more)
     terms.sort(key=lambda each: each[0] < 0)
     first, *others = terms
     text = f"{'-' if first[0] < 0 else ''}{first[1]}"
     text += "".join(f" {'-' if factor < 0 else '+'} {term}" for factor, term in others)
     return text if share == 1 else f"({text}) / {share}"
+
+
+def _decimal(number: Fraction) -> str:
+    return str(Decimal(number.numerator) / Decimal(number.denominator))

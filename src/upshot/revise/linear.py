@@ -119,6 +119,8 @@ def concrete(value: Symbolic, values: Mapping[str, Any]) -> Any:
         return values[value.parts[0][0]]
     numbers = {name: number for name, _ in value.parts if (number := number_of(values[name])) is not None}
     found: Fraction = value.at(numbers)
+    if any(isinstance(values[name], Decimal) for name, _ in value.parts):
+        return Decimal(found.numerator) / Decimal(found.denominator)
     return int(found) if found.denominator == 1 else float(found)
 
 
@@ -136,7 +138,8 @@ def symbolic(term: Term, binding: Mapping[str, Symbolic], types: Mapping[str, Ty
                 return UNKNOWN
             if not any(isinstance(each, Linear) for each in values):
                 return plain(term)
-            if term_type(term, types).kind not in EXACT:
+            kind = term_type(term, types).kind
+            if kind not in EXACT and not (kind is Kind.DECIMAL and function in ("+", "-", "neg")):
                 raise NotLinearError
             return _computed(function, [as_linear(each) for each in values])
         case _:
