@@ -1,0 +1,49 @@
+"""What follows from a new value, over HTTP and through the client: as a formula, or for the value that was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import upshot
+from tests.service.serving import Running
+from upshot.client import Client
+
+PROGRAM = """
+.decl n(x: number)
+.decl has()
+.decl up(x: number)
+.decl square(x: number)
+.decl big(x: number)
+has() :- n(X), X > 3.
+up(X + 1) :- n(X).
+square(X * X) :- n(X).
+big(X) :- n(X), X > 100.
+"""
+
+
+@pytest.fixture
+def running() -> Iterator[Running]:
+    database = upshot.connect()
+    database.define(PROGRAM)
+    with Running(database) as found:
+        yield found
+
+
+def test_a_service_says_how_rows_follow_from_a_new_value(running: Running) -> None:
+    status, answer, _ = running.request("POST", "/realizations", {"insert": {"has": [[]]}})
+    assert status == 200
+    (way,) = answer["realizations"]
+    assert way["conditions"] == ["?1 > 3"]
+    assert way["changes"]["up"]["insert"] == [[{"formula": "?1 + 1"}]]
+    assert way["changes"]["square"]["insert"] == [[16]]
+    assert way["by_trial"] == {"relations": ["big", "square"], "values": {"?1": 4}}
+
+
+def test_a_client_shows_what_the_library_shows(running: Running) -> None:
+    with Client(f"http://127.0.0.1:{running.port}", retry_for=30.0) as client:
+        (way,) = client.realize({"has": [()]})
+        ((row,),) = way.changes["up"].inserted
+        assert (repr(row), way.by_trial, way.tried) == ("?1 + 1", {"big", "square"}, {"?1": 4})
+        assert str(way) == str(next(running.database.realize({"has": [()]})))
