@@ -87,3 +87,25 @@ def test_apply_commits_to_a_database_in_a_folder(upshot: Run, tmp_path: Path) ->
     assert (ended.code, "applied as version" in ended.err) == (0, True)
     with library.connect(store) as db:
         assert db.rows("access") == [("bob", "deploy")]
+
+
+def test_what_rules_would_add_is_told_with_each_realisation(upshot: Run, tmp_path: Path) -> None:
+    path = tmp_path / "access.dl"
+    path.write_text("""
+.decl member(person: symbol, team: symbol)
+.decl granted(team: symbol, right: symbol)
+.decl access(person: symbol, right: symbol)
+access(P, R) :- member(P, T), granted(T, R).
+.decl gone(person: symbol)
+.rule note(P) on delete access(P, _) do insert gone(P).
+member("ann", "ops"). granted("ops", "deploy").
+""")
+    ended = upshot("update", path, '-access("ann", "deploy")', "--frozen", "granted")
+    assert ended.out.splitlines()[1:-1] == [
+        '-member("ann", "ops")', '// asked: -access("ann", "deploy")', '// rules: +gone("ann")', "// fires: note",
+    ]  # fmt: skip
+    ended = upshot("update", path, '-access("ann", "deploy")', "--frozen", "granted", "--format", "json")
+    way = json.loads(ended.out.splitlines()[0])
+    assert way["changes"]["gone"] == {"insert": [["ann"]], "delete": []}
+    assert way["firings"] == [{"rule": "note", "rows": [["ann"]]}]
+    assert "member" not in way["changes"]

@@ -111,7 +111,9 @@ def test_a_realisation_is_printed_as_in_process_with_types_rules_and_what_was_tr
         found = client.realize(**wish, limit=5)
         assert [str(way) for way in found] == [str(way) for way in own], wish
         assert "Realization(" in repr(found[0])
-    assert "// fires: note" in str(client.realize({"dear": [("nail", 8)]})[0])
+    way = str(client.realize({"dear": [("nail", 8)]})[0])
+    assert '// rules: +noted("nail")\n' in way
+    assert "// fires: note" in way
 
 
 def test_one_is_applied_with_values_for_its_placeholders(server: Running, client: Client) -> None:

@@ -100,6 +100,7 @@ class Realization:
             lines.append(f"// {'asked: ' if asked else 'also:  '}{sign}{self._fact(name, row)}{more}")
         if others := sorted(self.by_trial - {*self.changes}):
             lines.append(f"// perhaps: rows of {', '.join(others)}, for others than {tried}")
+        lines += [f"// rules: {sign}{self._fact(name, row)}" for sign, name, row in self._made_by_rules()]
         lines += [f"// warns: {self._fact(name, row)}" for name, rows in self.violations.items() for row in rows]
         lines += [f"// fires: {firing.get('rule')}" for firing in self.firings]
         return "\n".join(lines) or "// nothing to do: it is so already"
@@ -112,6 +113,13 @@ class Realization:
             if self.schemas[name].role is not Role.BASE:
                 yield from (("-", name, row) for row in change.deleted)
                 yield from (("+", name, row) for row in change.inserted)
+
+    def _made_by_rules(self) -> Iterator[tuple[str, str, Row]]:
+        """The changes of base relations that active rules would add."""
+        for name, change in self.changes.items():
+            if self.schemas[name].role is Role.BASE:
+                yield from (("-", name, row) for row in change.deleted if row not in self.delete.get(name, ()))
+                yield from (("+", name, row) for row in change.inserted if row not in self.insert.get(name, ()))
 
     def _fact(self, name: str, row: Row) -> str:
         columns = zip(row, self.schemas[name].columns, strict=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 from upshot.core.fact_text import fact
 from upshot.core.json_values import rows_to_json, to_json
+from upshot.core.rows import Rows
 from upshot.core.schema import Role, Schema
 from upshot.database.changes import Changes
 from upshot.database.what_if import WhatIf
@@ -60,6 +61,14 @@ class Realization:
                 for row in change.inserted.sorted():
                     yield "+", name, row, (name, row) in self.request.insert
 
+    def made_by_rules(self) -> Iterator[tuple[str, str, Row]]:
+        """The changes of base relations that active rules would add: sign, relation, row."""
+        for name, change in self.effects.items() if self.effects.firings else ():
+            if self.schemas[name].role is Role.BASE:
+                own = self.insert.get(name, ()), self.delete.get(name, ())
+                yield from (("-", name, row) for row in change.deleted.sorted() if row not in own[1])
+                yield from (("+", name, row) for row in change.inserted.sorted() if self.named(name, row) not in own[0])
+
     def lines(self) -> list[str]:
         """The base changes in the syntax of facts, each with its sign."""
         gone = [f"-{self.fact(name, row)}" for name, rows in self.delete.items() for row in rows]
@@ -75,6 +84,7 @@ class Realization:
             lines.append(f"// {'asked: ' if asked else 'also:  '}{sign}{self.fact(name, row)}{tried}")
         if others := sorted(self.by_trial - {*self.effects}):
             lines.append(f"// perhaps: rows of {', '.join(others)}, for others than {self._tried_in_words()}")
+        lines += [f"// rules: {sign}{self.fact(name, row)}" for sign, name, row in self.made_by_rules()]
         for name, witnesses in self.effects.violations.items():
             lines += [f"// warns: {self.fact(name, row)}" for row in witnesses]
         for firing in self.effects.firings:
@@ -100,7 +110,7 @@ class Realization:
             "conditions": json.dumps(self.conditions),
             "changes": _object({
                 name: _object({"insert": self._list(name, change.inserted), "delete": self._list(name, change.deleted)})
-                for name, change in self._views()
+                for name, change in (*self._added(), *self._views())
             }),
             "violations": self._rows({name: tuple(rows) for name, rows in self.effects.violations.items()}),
         }  # fmt: skip
@@ -124,11 +134,20 @@ class Realization:
         insert = {name: [row_of(row) for row in rows] for name, rows in self.insert.items()}
         return insert, {name: list(rows) for name, rows in self.delete.items()}
 
+    def _added(self) -> Iterator[tuple[str, Changes]]:
+        """What active rules would add to base relations."""
+        found = list(self.made_by_rules())
+        for name in dict.fromkeys(name for _, name, _ in found):
+            parts = ([row for sign, of, row in found if (sign, of) == (wanted, name)] for wanted in "+-")
+            yield name, Changes(*(Rows.of(self.schemas[name], rows) for rows in parts))
+
     def _views(self) -> list[tuple[str, Changes]]:
         return [(name, change) for name, change in self.effects.items() if self.schemas[name].role is not Role.BASE]
 
     def named(self, name: str, row: Row) -> Row:
         """A row of a relation with placeholders for their witnesses, and formulas for what follows from those."""
+        if name in self.effects and row in self.effects[name].deleted:
+            return row
         return self.formulas.get((name, row)) or named((name, row), self.placeholders)
 
     def fact(self, name: str, row: Row) -> str:
