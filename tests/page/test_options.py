@@ -315,3 +315,15 @@ def test_a_field_that_holds_no_value_of_its_column_is_told_at_once(browser: Brow
         wish(browser, "taken", ["10"], "should be true")
         browser.one("#wishes")
         browser.go("about:blank")
+
+
+def test_what_rules_would_add_is_shown_with_an_option(browser: Browser) -> None:
+    program = ACCESS + ".decl gone(person: symbol)\n.rule note(P) on delete access(P, _) do insert gone(P).\n"
+    facts = {"team": [("ops",)], "member": [("ann", "ops")], "granted": [("ops", "deploy")]}
+    with serving(program, **facts) as running:
+        browser.go(at(running, "#/options/delete/access/" + "%5B%22ann%22%2C%22deploy%22%5D"))
+        browser.shows("#status", "These are all 3")
+        shown = [" ".join(each.text.split()) for each in browser.all("article.way:nth-of-type(1) .effects tr")]
+        assert shown == ['− access("ann", "deploy") asked for', '+ gone("ann") by rules']
+        browser.shows("article.way", "Rules that fire: note (1 instance)")
+        browser.go("about:blank")

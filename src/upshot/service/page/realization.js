@@ -40,16 +40,18 @@ function* each(facts, sign) {
   for (const [name, rows] of Object.entries(facts)) for (const row of rows) yield { sign, name, row };
 }
 
-// What it does to views: what was asked for, then what comes with it.
+// What it does: what was asked for of views, then what comes with it, and what rules add to base relations.
 function consequences(way, request, state) {
-  const views = Object.entries(way.changes).filter(([name]) => state.relations.find((known) => known.name === name)?.role !== "base");
-  const asked = new Set(["insert", "delete"].flatMap((sign) => Object.entries(request[sign]).flatMap(([name, rows]) => rows.map((row) => sign + fact(name, row)))));
-  const rows = views.flatMap(([name, change]) => ["delete", "insert"].flatMap((sign) => change[sign].map((row) => ({ sign, name, row, wanted: asked.has(sign + fact(name, row)) }))));
+  const named = (facts) => new Set(["insert", "delete"].flatMap((sign) => Object.entries(facts[sign]).flatMap(([name, rows]) => rows.map((row) => sign + fact(name, row)))));
+  const [asked, own] = [named(request), named(way)];
+  const isBase = (name) => state.relations.find((known) => known.name === name)?.role === "base";
+  const rows = Object.entries(way.changes).flatMap(([name, change]) => ["delete", "insert"].flatMap((sign) => change[sign].map((row) =>
+    ({ sign, name, row, base: isBase(name), wanted: asked.has(sign + fact(name, row)) })))).filter(({ sign, name, row, base }) => !base || !own.has(sign + fact(name, row)));
   if (!rows.length) return null;
-  rows.sort((a, b) => b.wanted - a.wanted);
-  return h("details", { class: "effects", open: rows.length <= OPEN_UP_TO }, h("summary", {}, `What it does: ${plural(rows.length, "row")} of ${views.map(([name]) => name).join(", ")}`),
-    h("div", { class: "scroll" }, h("table", {}, h("tbody", {}, rows.slice(0, SHOWN).map(({ sign, name, row, wanted }) =>
-      h("tr", { class: sign === "insert" ? "come" : "gone" }, h("td", { class: "sign" }, sign === "insert" ? "+" : "−"), h("td", {}, fact(name, row)), h("td", { class: "faint note" }, (wanted ? "asked for" : "also") + tried(way, name))))))),
+  rows.sort((a, b) => b.wanted - a.wanted || a.base - b.base);
+  return h("details", { class: "effects", open: rows.length <= OPEN_UP_TO }, h("summary", {}, `What it does: ${plural(rows.length, "row")} of ${[...new Set(rows.map(({ name }) => name))].join(", ")}`),
+    h("div", { class: "scroll" }, h("table", {}, h("tbody", {}, rows.slice(0, SHOWN).map(({ sign, name, row, base, wanted }) =>
+      h("tr", { class: sign === "insert" ? "come" : "gone" }, h("td", { class: "sign" }, sign === "insert" ? "+" : "−"), h("td", {}, fact(name, row)), h("td", { class: "faint note" }, (base ? "by rules" : wanted ? "asked for" : "also") + tried(way, name))))))),
     rows.length > SHOWN ? h("p", { class: "faint" }, `and ${plural(rows.length - SHOWN, "row")} more`) : null);
 }
 
