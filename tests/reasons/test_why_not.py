@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from upshot.check.program import Clause
 from upshot.core.errors import DataError
 from upshot.engine.naive import World, names
 from upshot.engine.naive_values import canonical
+from upshot.reasons.failure import without_notes
 from upshot.syntax.ast import Call, Comparison, Constant
 
 
@@ -67,6 +69,36 @@ def test_a_row_in_the_way_of_a_negation_is_named_and_derived() -> None:
         assert statuses(attempt) == [("holds", "b(3)"), ("in the way", "!d(3)"), ("holds", "3 > 2")]
         assert "d(3) is in the way" in attempt.text()
         assert "c(3, 9)" in db.why_not("p", (3,), depth=2).text()
+
+
+def test_what_is_in_the_way_comes_with_its_transaction(tmp_path: Path) -> None:
+    text = """
+    .decl edge(x: number, y: number)
+    .decl closed(x: number)
+    .decl barred(x: number)
+    barred(X) :- closed(X).
+    .decl open(x: number, y: number)
+    open(X, Y) :- edge(X, Y), !closed(X), !barred(Y).
+    """
+    with upshot.connect(tmp_path / "store") as db:
+        db.define(text)
+        with db.transaction() as tx:
+            tx.insert("edge", [(1, 2)])
+        with db.transaction(meta={"by": "ann"}) as tx:
+            tx.insert("closed", [(1,), (2,)])
+        found = db.why_not("open", (1, 2), depth=2)
+        moment = f"inserted in version {tx.version}, "
+        lines = found.text(fixes=0).splitlines()
+        (own,) = [line for line in lines if "closed(1) is in the way" in line]
+        (under,) = [line for line in lines if "closed(2)" in line and "base fact" in line]
+        (view,) = [line for line in lines if "barred(2) is in the way" in line]
+        assert (moment in own, '{"by": "ann"}' in own, moment in under, "inserted" in view) == (True, True, True, False)
+        (attempt,) = found.as_dict(fixes=0)["parts"]
+        assert [part.get("inserted", {}).get("meta") for part in attempt["parts"]] == [None, {"by": "ann"}, None]
+        assert found.svg(fixes=0).count(moment) >= 2
+        bare = without_notes(found.told(fixes=0))
+        assert "ann" not in bare.text() + bare.json() + bare.svg()
+        assert moment in bare.text()
 
 
 def test_a_false_condition_and_another_value_of_an_aggregate_are_told() -> None:

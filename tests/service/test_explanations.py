@@ -30,6 +30,8 @@ reach(X, Z) :- reach(X, Y), edge(Y, Z).
 open(X, Y) :- reach(X, Y), !closed(Y).
 .decl fan(x: number, n: number)
 fan(X, N) :- edge(X, _), N = count : { reach(X, _) }.
+.decl ends(x: number)
+ends(X) :- edge(_, X), !reach(_, X).
 """
 
 
@@ -169,12 +171,17 @@ def test_notes_of_commits_are_shown_to_nobody_but_an_admin_in_any_form(running: 
 
     running.stop()
     with Running(upshot.connect(tmp_path / "store"), prepare=prepare) as again:
-        for asked in ({"row": "[3,4]"}, {"row": "[3,4]", "limit": 3}, {"row": "[3,4]", "changed_in": 3}):
+        asks = ({"row": "[3,4]"}, {"row": "[3,4]", "limit": 3}, {"row": "[3,4]", "changed_in": 3})
+        for asked in asks:
             for form in ("json", "text", "svg"):
                 shown = get(again, "reach", bearer("low"), **asked, format=form)
                 assert shown[0] == 200
                 assert "secret bob" not in shown[2]
                 assert "secret bob" in get(again, "reach", bearer("boss"), **asked, format=form)[2]
+        for form in ("json", "text", "svg"):
+            absent = {"row": "[4]", "depth": 2, "fixes": 0, "format": form}
+            assert "secret bob" not in get(again, "ends", bearer("low"), **absent)[2]
+            assert "secret bob" in get(again, "ends", bearer("boss"), **absent)[2]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,8 @@ from upshot.database.placement import placement_of
 from upshot.database.state import State
 from upshot.reasons.changed import Changed, RowChange
 from upshot.reasons.concrete import Question, Row
-from upshot.reasons.derivation import BASE, Derivation, with_moments
+from upshot.reasons.derivation import BASE, Derivation, Moment, with_moments
+from upshot.reasons.failure import base_facts, dated
 from upshot.reasons.search import Best, Key, one_nan
 from upshot.reasons.why import Reasons, reasons_in
 from upshot.reasons.why_not import WhyNot
@@ -106,7 +107,9 @@ class AsksWhy:
             reasons = reasons_in(Committed(engine), self._state.compiled.checked, _bounds(bounds))
             if engine.contains(*key):
                 raise row_is_there(self._state, key)
-            return absence(WhyNot(reasons).failure(key, depth), self._state, key)
+            failure = WhyNot(reasons).failure(key, depth)
+            facts = (each for each in base_facts(failure) if self._state.compiled.home(each[0]) is not None)
+            return absence(dated(failure, self._moments(facts)), self._state, key)
 
     def why_changed(
         self, view: str, row: Iterable[Any], version: int | None = None, *, bounds: int | None = None
@@ -151,14 +154,18 @@ class AsksWhy:
 
     def _with_moments(self, tree: Derivation) -> Derivation:
         """The tree with the versions that its base facts came with, where they are kept."""
-        state = self._state
+        facts = ((n.relation, n.row) for n in tree.nodes if n.kind == BASE and n.relation and n.row is not None)
+        return with_moments(tree, self._moments(facts))
+
+    def _moments(self, named: Iterable[Key]) -> dict[Key, Moment]:
+        """The transactions that base facts came with, by the names that users know, where they are kept."""
+        state, facts = self._state, set(named)
         if state.journal is None:
-            return tree
-        facts = {(n.relation, n.row) for n in tree.nodes if n.kind == BASE and n.relation and n.row is not None}
+            return {}
         homes = {state.compiled.home(relation) or relation: relation for relation, _ in facts}
         wanted = {(home, row) for home, shown in homes.items() for relation, row in facts if relation == shown}
         found = moments_of(state.journal.store, wanted, state.version)
-        return with_moments(tree, {(homes[home], row): moment for (home, row), moment in found.items()})
+        return {(homes[home], row): moment for (home, row), moment in found.items()}
 
 
 def _asked_for(state: State, view: str, row: Iterable[Any]) -> Key:

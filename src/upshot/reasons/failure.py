@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from upshot.core.counted import counted
 from upshot.core.json_values import to_json
-from upshot.reasons.derivation import Derivation, RuleText, card
+from upshot.reasons.derivation import BASE, Derivation, Moment, RuleText, card, with_moments, without_meta
 from upshot.reasons.nested_json import written
 from upshot.reasons.picture import Card, picture
 from upshot.reasons.text_tree import Line, text_tree
@@ -43,6 +43,8 @@ class Failure:
     note: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
     """What JSON has beside all that."""
+    inserted: Moment | None = None
+    """The transaction that a base fact which is in the way came with, where that is known."""
 
     def __str__(self) -> str:
         return self.text()
@@ -76,6 +78,8 @@ class Failure:
             found["others"] = self.count
         if self.note:
             found["note"] = self.note
+        if self.inserted is not None:
+            found["inserted"] = self.inserted.as_dict()
         found |= self.details
         if self.parts:
             found["parts"] = [part.as_dict() for part in self.parts]
@@ -87,11 +91,38 @@ class Failure:
         return picture([root], _card, _below)
 
 
+def base_facts(failure: Failure) -> Iterator[tuple[str, Row]]:
+    """The base facts that the answer names: those that derivations rest on, and rows in the way, of views too."""
+    for part in failure.parts:
+        if isinstance(part, Failure):
+            yield from base_facts(part)
+        else:
+            yield from ((node.relation, node.row) for node in part.nodes if node.kind == BASE)  # type: ignore[misc]
+    if failure.kind == BLOCKED and failure.relation is not None and failure.row is not None:
+        yield failure.relation, failure.row
+
+
+def dated(failure: Failure, moments: Mapping[tuple[str, Row], Moment]) -> Failure:
+    """The answer with the transactions that base facts came with."""
+    parts = tuple(
+        dated(part, moments) if isinstance(part, Failure) else with_moments(part, moments) for part in failure.parts
+    )
+    key = failure.relation or "", failure.row or ()
+    return replace(failure, parts=parts, inserted=moments.get(key) if failure.kind == BLOCKED else None)
+
+
+def without_notes(failure: Failure) -> Failure:
+    """The answer without what was noted with transactions."""
+    parts = tuple(without_notes(part) if isinstance(part, Failure) else without_meta(part) for part in failure.parts)
+    return replace(failure, parts=parts, inserted=failure.inserted and replace(failure.inserted, meta={}))
+
+
 def _line(node: Failure | Derivation) -> Line:
     if isinstance(node, Derivation):
         return Line(node.statement, node.note)
     mark = f"{_MARKS[node.kind]} " if node.kind in _MARKS else ""
-    return Line(mark + node.statement, node.note)
+    came = f", inserted in {node.inserted}" if node.inserted else ""
+    return Line(mark + node.statement, node.note + came)
 
 
 def _card(node: Failure | Derivation) -> Card:

@@ -19,7 +19,7 @@ from upshot.database.absence import Absence
 from upshot.database.database import Database
 from upshot.reasons.changed import RowChange
 from upshot.reasons.derivation import Derivation, pictures, without_meta
-from upshot.reasons.failure import Failure
+from upshot.reasons.failure import Failure, without_notes
 from upshot.service.answers import JSON, json_response, listed
 from upshot.service.bodies import by_place, parse_json
 from upshot.service.errors import Refused, not_found
@@ -259,5 +259,5 @@ def _without_notes(told: Told) -> Told:
             return without_meta(told)
         case RowChange():
             return told.without_meta()
-        case _:
-            return told
+        case Failure():
+            return without_notes(told)
