@@ -20,6 +20,8 @@ reach(X, Y) :- edge(X, Y).
 reach(X, Z) :- reach(X, Y), edge(Y, Z).
 open(X, Y) :- reach(X, Y), !closed(X).
 fan(X, N) :- edge(X, _), N = count : { edge(X, _) }.
+.decl free(n: number)
+free(N) :- N = count : { edge(X, _), !closed(X) }.
 """
 BASE: dict[str, list[tuple[Any, ...]]] = {
     "edge": [(1, 2), (2, 3), (3, 1), (3, 4), (4, None)],
@@ -57,6 +59,9 @@ def test_why_not_and_why_changed_on_spark(db: Any) -> None:
     changed = db.why_changed("open", (2, 3))
     assert (changed.change, changed.moment.version) == ("came", tx.version)
     assert [node.statement for node in changed.derivation.nodes if node.change == "went"] == ["closed(2)"]
+    for row in ((4,), (5,)):
+        (folded,) = db.why_changed("free", row).derivation.premises
+        assert [node.statement for node in folded.nodes if node.kind == "base"] == ["closed(2)"]
     assert len(db.rows("closed")) == 0
 
 
