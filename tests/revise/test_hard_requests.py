@@ -247,3 +247,31 @@ def test_new_values_with_too_many_borders_are_said_to_lie_where_they_were_proven
         assert said in (f"?1 < {slope} * ?2 + {shift}", f"?1 < ?2 + {shift}")
         assert one < slope * other + shift
     assert "what they are compared with was not followed" in found.reason
+
+
+def test_values_that_are_only_joined_are_not_tried_on_both_sides_of_a_constant() -> None:
+    program = """
+        .decl member(p: symbol, t: symbol)  .decl part_of(t: symbol, w: symbol)  .decl granted(t: symbol, r: symbol)
+        .decl within(t: symbol, w: symbol)  .decl access(p: symbol, r: symbol)
+        within(T, W) :- part_of(T, W).
+        within(T, W) :- part_of(T, U), within(U, W).
+        access(P, R) :- member(P, T), granted(T, R).
+        access(P, R) :- member(P, T), within(T, W), granted(W, R).
+        .deny nobody() :- member(_, "databases"), !access(_, "restore").
+        member("ann", "databases"). granted("databases", "restore"). part_of("databases", "operations").
+        granted("operations", "deploy").
+    """
+    found = asked(program, "access", ("zoe", "deploy"))
+    every = list(found)
+    assert {", ".join((*each.lines(), *each.conditions)) for each in every} == {
+        '+member("zoe", "operations")',
+        '+member("zoe", "databases")',
+        '+member("zoe", ?1), +part_of(?1, "operations")',
+        '+member("zoe", ?1), +part_of(?1, "databases")',
+        '+granted(?1, "deploy"), +member("zoe", ?1)',
+        '+member("zoe", ?1), +part_of(?1, ?2), +part_of(?2, "operations"), ?1 != ?2',
+        '+member("zoe", ?1), +part_of(?1, ?2), +part_of(?2, "databases"), ?1 != ?2',
+        '+granted(?2, "deploy"), +member("zoe", ?1), +part_of(?1, ?2), ?1 != ?2',
+    }
+    assert found.reason == "8 found within 2 new values"
+    assert found.work["branches"] <= 40

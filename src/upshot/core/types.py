@@ -37,10 +37,10 @@ class Type:
     scale: int = 0
 
     def required(self) -> Type:
-        return replace(self, nullable=False)
+        return replace(self, nullable=False) if self.nullable else self
 
     def optional(self) -> Type:
-        return replace(self, nullable=True)
+        return self if self.nullable else replace(self, nullable=True)
 
     def __str__(self) -> str:
         name = self.name or self.kind.value

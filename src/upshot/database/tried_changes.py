@@ -104,11 +104,12 @@ class TriedChanges:
         return Tried(deltas, self._engine.work)
 
     def _remember(self, update: Update, tried: Tried) -> None:
-        self._tried = {
-            known: each
-            for known, each in [*self._tried.items()][1 - REMEMBERED :]
-            if sum(map(len, chain.from_iterable(each.deltas.values()))) <= SMALL
-        }
+        """Of the changes before it, the last ones stay, as far as they are small."""
+        last = next(reversed(self._tried), None)
+        if last is not None and sum(map(len, chain.from_iterable(self._tried[last].deltas.values()))) > SMALL:
+            del self._tried[last]
+        if len(self._tried) >= REMEMBERED:
+            del self._tried[next(iter(self._tried))]
         self._tried[update] = tried
 
     def _make_sure(self) -> None:

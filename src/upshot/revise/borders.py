@@ -23,6 +23,7 @@ from upshot.revise.folds import COUNT, Fold, Groups
 from upshot.revise.linear import Linear, NotLinearError, Symbolic, as_linear, concrete, difference, new_value, symbolic
 from upshot.revise.matches import Matches
 from upshot.revise.moving_columns import joins, watched_columns
+from upshot.revise.new_value_columns import Columns, NewValueColumns, named
 from upshot.revise.request import Key, Row
 from upshot.revise.rules import Column, RuleParts, Rules, ground
 from upshot.revise.term_values import UNKNOWN, value_of
@@ -68,19 +69,21 @@ class Borders:
     _groups: Groups = field(init=False)
     _watched: frozenset[Column] = field(init=False)
     _loosened: dict[object, tuple[RuleParts, dict[str, str]]] = field(default_factory=dict)
+    _columns: NewValueColumns = field(init=False)
 
     def __post_init__(self) -> None:
         self._matches = Matches(self.rules.program.schemas)
         self._groups = Groups(self.rules.program.schemas)
         self._watched = watched_columns(self.rules)
+        self._columns = NewValueColumns(self.rules)
 
     def are_watched(self, columns: Iterable[Column]) -> bool:
         """Whether rules compare values of one of these columns, or compute others from them."""
         return not self._watched.isdisjoint(columns)
 
-    def reached(self, rows: Iterable[tuple[str, SymbolicRow]], values: Mapping[str, Any]) -> Found:
+    def reached(self, rows: Collection[tuple[str, SymbolicRow]], values: Mapping[str, Any]) -> Found:
         """The borders that the rows of a change, staged with these new values, meet in what follows from them."""
-        following = _Following(self, values)
+        following = _Following(self, values, columns=self._columns.of(rows))
         for relation, row in rows:
             following.add(relation, row)
         for views in self.rules.program.strata:
@@ -186,8 +189,7 @@ class _Following:
     """By relation, in the order in which they were found."""
     versions: dict[Key, dict[SymbolicRow, None]] = field(default_factory=dict)
     """By what they come to."""
-    level: Collection[str] = ()
-    """The views that are visited."""
+    columns: Columns = field(default_factory=dict)
     number: int = 0
 
     def add(self, relation: str, row: SymbolicRow) -> bool:
@@ -204,11 +206,11 @@ class _Following:
 
     def visit(self, views: Iterable[str]) -> None:
         """Follows the rows through the rules of views of one level."""
-        self.level, moved = list(views), True
+        views, moved = list(views), True
         while moved:
             check_time()
             moved = False
-            for view in self.level:
+            for view in views:
                 fold = self.borders.rules.folds.get(view)
                 if fold is not None:
                     moved |= self._add_all(view, self._folded(fold))
@@ -308,14 +310,13 @@ class _Following:
         return known if self.are_equal([(one, other) for one, other in pairs if one != other]) else None
 
     def _rows_of(self, atom: Atom, row: Row) -> list[SymbolicRow]:
-        """The rows that move and come to this one, and the row itself if it is stored. One of a recursion that has new
-        values may be there before it is known how it moves: then it is met again."""
+        """The rows that move and come to this one, and the row itself if it is stored. One that has new values and is
+        not followed, or is met before it is, moves with them."""
         key = atom.relation, row
         moving = list(self.versions.get(key, ()))
         if self.borders.world.stored(key):
             return [*moving, row]
-        is_late = atom.relation in self.level and any(value in row for value in self.values.values())
-        return moving if moving or is_late else [row]
+        return moving or [named(key, self.values, self.columns)]
 
     def _is_there(self, rule: RuleParts, head: SymbolicRow) -> bool:
         columns = self.borders.rules.program.schemas[rule.clause.head.relation].columns

@@ -41,26 +41,52 @@ class Known:
     update: Update
     placeholders: tuple[Placeholder, ...] = ()
     region: Region = EVERYWHERE
+    rows: Mapping[Key, Row] = field(init=False, compare=False)
+    """The rows that it brings with new values in them."""
+
+    def __post_init__(self) -> None:
+        rows = {key: named(key, self.placeholders) for key in self.update[0]}
+        object.__setattr__(self, "rows", {key: row for key, row in rows.items() if row != key[1]})
 
 
-def contains_update(branch: Branch, known: Known, is_new: IsNew = lambda _, __: False) -> bool:
-    """Whether what is known is part of what the branch has decided on; `TooAlikeError` if that takes too long to tell.
-    Values of the branch that are no placeholders stand for new ones where they are new."""
-    insert, delete = known.update
-    if len(insert) > len(branch.insert) or not delete <= branch.delete:
-        return False
-    rows = {key: named(key, known.placeholders) for key in insert}
-    open_ = [key for key, row in rows.items() if row != key[1]]
-    if not branch.insert.issuperset(key for key in insert if rows[key] == key[1]):
-        return False
-    if not open_:
-        return True
-    if len(open_) > MOST_ROWS:
-        raise TooAlikeError
-    places = _Places(known.region, {each.name: each for each in known.placeholders})
-    for key in branch.insert:
-        places.add(key, branch.placeholders, is_new)
-    return places.have({key: rows[key] for key in open_})
+def contains_one_of(branch: Branch, every: Iterable[Known], is_new: IsNew = lambda _, __: False) -> bool:
+    """Whether one of those that are known is part of what the branch has decided on; `TooAlikeError` if that takes too
+    long to tell. Values of the branch that are no placeholders stand for new ones where they are new."""
+    places: dict[tuple[object, ...], list[Row]] | None = None
+    for known in every:
+        insert, delete = known.update
+        if len(insert) > len(branch.insert) or not delete <= branch.delete:
+            continue
+        if not branch.insert.issuperset(key for key in insert if key not in known.rows):
+            continue
+        if not known.rows:
+            return True
+        if len(known.rows) > MOST_ROWS:
+            raise TooAlikeError
+        places = _places(branch, is_new) if places is None else places
+        if _Places(known.region, {each.name: each for each in known.placeholders}, places).have(known.rows):
+            return True
+    return False
+
+
+def _places(branch: Branch, is_new: IsNew) -> dict[tuple[object, ...], list[Row]]:
+    """The rows that a branch brings, by what they have in common with rows that have other new values."""
+    found: dict[tuple[object, ...], list[Row]] = {}
+    for relation, row in branch.insert:
+        given = named((relation, row), branch.placeholders)
+        marks = [
+            (_NEW,) if isinstance(each, Placeholder) else (each, _NEW) if is_new((relation, place), each) else (each,)
+            for place, each in enumerate(given)
+        ]
+        if sum(len(each) > 1 for each in marks) > FEW:
+            marks = [each[-1:] for each in marks]
+        for shape in product(*marks):
+            if _NEW in shape:
+                found.setdefault((relation, shape), []).append(row)
+                for place, mark in enumerate(shape):
+                    if mark is _NEW:
+                        found.setdefault((relation, shape, place, row[place]), []).append(row)
+    return found
 
 
 def named(key: Key, placeholders: Sequence[Placeholder]) -> Row:
@@ -76,28 +102,12 @@ def named(key: Key, placeholders: Sequence[Placeholder]) -> Row:
 
 @dataclass(slots=True)
 class _Places:
-    """The rows of a branch, by what they have in common with rows that have other new values."""
+    """Finds places for rows of an update with new values in a region, by their names."""
 
     region: Region
     names: Mapping[str, Placeholder]
-    _rows: dict[tuple[object, ...], list[Row]] = field(default_factory=dict)
+    _rows: Mapping[tuple[object, ...], list[Row]]
     _left: int = MOST
-
-    def add(self, key: Key, placeholders: Sequence[Placeholder], is_new: IsNew) -> None:
-        relation, row = key
-        given = named(key, placeholders)
-        marks = [
-            (_NEW,) if isinstance(each, Placeholder) else (each, _NEW) if is_new((relation, place), each) else (each,)
-            for place, each in enumerate(given)
-        ]
-        if sum(len(each) > 1 for each in marks) > FEW:
-            marks = [each[-1:] for each in marks]
-        for shape in product(*marks):
-            if _NEW in shape:
-                self._rows.setdefault((relation, shape), []).append(row)
-                for place, mark in enumerate(shape):
-                    if mark is _NEW:
-                        self._rows.setdefault((relation, shape, place, row[place]), []).append(row)
 
     def have(self, rows: Mapping[Key, Row]) -> bool:
         """Whether all of the rows have a place at once."""

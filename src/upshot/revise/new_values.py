@@ -22,6 +22,7 @@ from upshot.revise.known_borders import KnownBorders, values_around
 from upshot.revise.linear import Linear, new_value, number_of
 from upshot.revise.linked_columns import column_groups, compared_constants, linked_columns
 from upshot.revise.offered_values import OfferedValues
+from upshot.revise.ordered_columns import ordered_columns
 from upshot.revise.placeholders import Placeholder, further_witnesses, lies_in, regions, witnesses
 from upshot.revise.request import Bounds, Key
 from upshot.revise.rules import Column, RuleParts, Rules, columns_of
@@ -46,12 +47,16 @@ class NewValues:
     _groups: Mapping[Column, frozenset[Column]] = field(init=False)
     _related: Mapping[Column, frozenset[Column]] = field(init=False)
     _landmarks: Mapping[Column, frozenset[Any]] = field(init=False)
+    _ordered: frozenset[Column] = field(init=False)
     _given: dict[Column, set[Any]] = field(default_factory=dict)
+    _base: dict[tuple[frozenset[Column] | None, Type], list[Column]] = field(default_factory=dict)
+    _new_at: dict[tuple[Column, Any], bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.borders = Borders(self.world, self.rules, self.asked)
         self._groups, self._related = column_groups(self.rules), column_groups(self.rules, compared=True)
         self._landmarks = compared_constants(self.rules, self._related)
+        self._ordered = ordered_columns(self.rules, self._related)
         linked = linked_columns(self.rules)
         for relation, row in self.asked:
             for place, value in enumerate(row):
@@ -93,7 +98,8 @@ class NewValues:
             return
         further = [value for value in further_witnesses(number, type, near) if value not in taken]
         given: set[Any] = set()
-        for value in self._chosen(regions(type, landmarks), fit, further, around, placeholder, given):
+        between = landmarks if self._are_ordered(rule, name) else []
+        for value in self._chosen(regions(type, between), fit, further, around, placeholder, given):
             known = fit.get(value) or fitting(rule, binding, name, value)
             if known is not None:
                 given.add(value)
@@ -144,13 +150,15 @@ class NewValues:
     ) -> tuple[list[tuple[Any, ...]], bool]:
         """Values for each way in which a variable can lie to what it is known to be compared with; whether there are no
         others for which the built-ins of the rule hold. They leave room for other new values only where there may be
-        others."""
+        others, and lie between what they are compared with only where their order matters."""
         columns, type = frozenset(self.columns(rule, name)), rule.types[name].required()
         if type.kind is Kind.BOOLEAN:
             return [], True
         found, is_certain = self.borders.between(rule, binding, name, _SOME[type.kind])
         roots = {*found, *self._borders.borders(columns, branch.placeholders)}
         roots.update(number for each in landmarks if (number := number_of(each)) is not None)
+        if not self._are_ordered(rule, name):
+            return [(value,) for each in sorted(roots) if (value := value_at(each, type)) is not None], is_certain
         leaves_others = self._number(branch) + 1 < self.bounds.new_constants
         return list(values_around(roots, type, leaves_others and self._borders.are_joint(columns))), is_certain
 
@@ -186,6 +194,10 @@ class NewValues:
         for column in (*columns_of(name, rule), *at):
             yield from self._groups.get(column, (column,))
 
+    def _are_ordered(self, rule: RuleParts, name: str) -> bool:
+        """Whether it matters for values of a variable how they lie to others that they are not."""
+        return not self._ordered.isdisjoint(self.columns(rule, name))
+
     def landmarks(self, rule: RuleParts, name: str) -> set[Any]:
         """The constants that rules compare values of a variable with."""
         found = {value for column in self.columns(rule, name) for value in self._landmarks.get(column, ())}
@@ -194,12 +206,15 @@ class NewValues:
     def is_new(self, value: Any, placeholder: Placeholder) -> bool:
         """Whether a value is not among those that rules could take a new one for: stored ones, those of the request,
         those that the caller gave."""
-        schemas = self.rules.program.schemas
-        base = [
-            column for column in placeholder.columns or ()
-            if self.rules.is_base(column[0])
-            and schemas[column[0]].columns[column[1]].type.required() == placeholder.type
-        ]  # fmt: skip
+        place = placeholder.columns, placeholder.type
+        if place not in self._base:
+            schemas = self.rules.program.schemas
+            self._base[place] = [
+                column for column in placeholder.columns or ()
+                if self.rules.is_base(column[0])
+                and schemas[column[0]].columns[column[1]].type.required() == placeholder.type
+            ]  # fmt: skip
+        base = self._base[place]
         return (
             value not in self.bounds.constants
             and not any(value in self._given.get(column, ()) for column in base)
@@ -208,10 +223,12 @@ class NewValues:
 
     def is_new_at(self, column: Column, value: Any) -> bool:
         """The same of a value in a column."""
-        type = self.rules.program.schemas[column[0]].columns[column[1]].type.required()
-        return value is not None and self.is_new(
-            value, Placeholder("", type, value, self._groups.get(column, frozenset({column})))
-        )
+        place = column, value
+        if place not in self._new_at:
+            type = self.rules.program.schemas[column[0]].columns[column[1]].type.required()
+            made = Placeholder("", type, value, self._groups.get(column, frozenset({column})))
+            self._new_at[place] = value is not None and self.is_new(value, made)
+        return self._new_at[place]
 
     def _extremes(self, rule: RuleParts, binding: Binding, name: str) -> set[Any]:
         """The least and greatest values that the rule asks for of columns of a variable: what is new there has to lie

@@ -35,7 +35,7 @@ from upshot.revise.alternatives import Alternatives, Limits
 from upshot.revise.branch import Branch, Update
 from upshot.revise.contradictions import contradiction
 from upshot.revise.disjunctions import Disjunctions, Forced, Rows
-from upshot.revise.likeness import Known, TooAlikeError, contains_update
+from upshot.revise.likeness import Known, TooAlikeError, contains_one_of
 from upshot.revise.lower_bound import LowerBound, Priority
 from upshot.revise.obstacles import Leaf, Proof, avoided, is_to_change, proof_of, undecided
 from upshot.revise.placeholders import Placeholder, telling
@@ -241,7 +241,7 @@ class Search:
         """Whether all that could come of the branch contains a realisation that was found."""
         check_time()
         try:
-            return any(contains_update(branch, known, self._ways.new_values.is_new_at) for known in self.found)
+            return contains_one_of(branch, self.found, self._ways.new_values.is_new_at)
         except TooAlikeError:
             # It may well be: what may not be minimal is not given, and that is said.
             self.limits.note("changes whose new values can be told apart")
