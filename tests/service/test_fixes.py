@@ -162,3 +162,13 @@ def test_a_side_effect_that_may_not_be_read_is_not_named() -> None:
             status, _, text = get(running, "v", row="[1]", format=form)
             assert (status, "+b(1)" in text, "hidden" in text) == (200, True, False), text
         assert fixes(told(running, "v", row="[1]"))["parts"][0]["side_effects"] == 0
+
+
+def test_an_explanation_beyond_its_bounds_says_what_to_do_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes_explanations, "_WHY_BOUND", 5)
+    program = ".decl e(x: number, y: number) .decl r(x: number) r(0). r(Y) :- r(X), e(X, Y)."
+    with serving(program, e=[(i, i + 1) for i in range(30)]) as running:
+        status, _, text = get(running, "r", row="[30]")
+        error = json.loads(text)["error"]
+        assert (status, error["code"]) == (422, "explanation-bounds")
+        assert error["help"] == "ask about a row that rests on fewer others"

@@ -120,17 +120,20 @@ async def explanation(
             raise Refused(400, "bad-request", f"`{name}` is about a row, and none is given", help=_ROW_HELP)
         return json_response(await service.run_read(lambda: _explained(view, scopes, database)))
     question = Question(view, row, limit, depth, changed_in, format, Fixes(fixes, seconds))
+    found = await _found(request, question, service, scopes)
+    return await service.run_read(lambda: _response(question, found, scopes))
+
+
+async def _found(request: Request, question: Question, service: Service, scopes: Scopes) -> Found:
     try:
-        if changed_in is None:
-            found = await _reasons(request, question, service, scopes)
-        else:
-            # The state before is made again for it: nothing may be committed meanwhile.
-            found = await service.writer.between_commits(lambda: _why_changed(question, scopes, database))
+        if question.changed_in is None:
+            return await _reasons(request, question, service, scopes)
+        # The state before is made again for it: nothing may be committed meanwhile.
+        return await service.writer.between_commits(lambda: _why_changed(question, scopes, service.database))
     except LimitError as error:
         if error.code != "explanation-bounds":
             raise
         raise Refused(422, error.code, error.message, help="ask about a row that rests on fewer others") from None
-    return await service.run_read(lambda: _response(question, found, scopes))
 
 
 def _require_known(view: str, scopes: Scopes, database: Database) -> None:
