@@ -81,6 +81,39 @@ def test_of_a_row_that_is_computed_in_other_ways_the_value_tried_is_told() -> No
     assert json.loads(way.json())["by_trial"] == {"relations": ["big", "square"], "values": {"?1": 4}}
 
 
+LIMITS = """
+.decl item(p: symbol, id: symbol, cost: number)
+.decl lim(p: symbol, v: number)
+.decl tot(p: symbol, s: number)
+.decl cnt(p: symbol, n: number)
+.decl hi(p: symbol, s: number)
+.decl rest(p: symbol, r: number)
+.decl ok(p: symbol)
+.decl top(p: symbol, id: symbol)
+tot(P, S) :- lim(P, _), S = sum C : { item(P, _, C) }.
+cnt(P, N) :- lim(P, _), N = count : { item(P, _, _) }.
+hi(P, S) :- item(P, _, _), S = max C : { item(P, _, C) }.
+rest(P, L - S) :- lim(P, L), tot(P, S).
+ok(P) :- lim(P, L), hi(P, S), S > L.
+top(P, I) :- item(P, I, C), hi(P, C).
+"""
+
+
+def test_a_row_that_a_negated_literal_forbids_does_not_follow_from_a_new_value() -> None:
+    # A sum over nothing is 0: with `?1` for 2 that would leave `?1`, and what is left of 5 is 2.
+    found = ways(LIMITS + 'lim("a", 5).', {"ok": [("a",)]})
+    (way,) = [way for way in found if way.lines() == ['+item("a", ?2, 3)', '+lim("a", ?1)']]
+    rests = {line for line in way.text().splitlines() if "+rest" in line}
+    assert rests == {'// also:  +rest("a", ?1 - 3)', '// also:  +rest("a", 2)'}
+
+
+def test_a_row_that_goes_has_no_new_value_in_it() -> None:
+    program = LIMITS + 'item("a", "i", -2). item("a", "j", 0). lim("a", 3).'
+    (way,) = [way for way in ways(program, {"top": [("a", "i")]}) if way.lines() == ['+item("a", "i", ?1)']]
+    assert way.conditions == ("?1 > 0",)
+    assert '// also:  -cnt("a", 2)' in way.text().splitlines()
+
+
 def test_sums_of_decimals_are_followed_as_those_of_numbers_are() -> None:
     program = BUDGET.replace(": number", ": decimal(10,2)").replace("10)", "10.50)").replace("5)", "5.25)")
     asked = {"spend": [("a", Decimal("9.25"))]}

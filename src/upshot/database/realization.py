@@ -146,7 +146,7 @@ class Realization:
 
     def named(self, name: str, row: Row) -> Row:
         """A row of a relation with placeholders for their witnesses, and formulas for what follows from those."""
-        if name in self.effects and row in self.effects[name].deleted:
+        if not self.placeholders or (name in self.effects and row in self.effects[name].deleted):
             return row
         return self.formulas.get((name, row)) or named((name, row), self.placeholders)
 

@@ -29,7 +29,7 @@ from upshot.database.what_if import WhatIf, what_if
 from upshot.revise.branch import Branch
 from upshot.revise.likeness import named
 from upshot.revise.model_state import minimal_choices
-from upshot.revise.moving_columns import looked_at
+from upshot.revise.moving_columns import looked_at, moving_columns
 from upshot.revise.placeholders import Placeholder
 from upshot.revise.request import Bounds, Key, Preferences, Request, Row
 from upshot.revise.rules import Rules
@@ -174,7 +174,7 @@ class Realizations(Iterator[Realization]):
             if effects is None:
                 return None
         cost = self._preferences.total(branch.insert, branch.delete)
-        placeholders = tuple(self._placed(each, effects) for each in branch.placeholders)
+        placeholders = tuple(self._placed(each, branch, effects) for each in branch.placeholders)
         return Realization(
             {name: tuple(named((name, row), placeholders) for row in rows) for name, rows in insert.items()},
             {name: tuple(rows) for name, rows in delete.items()},
@@ -196,22 +196,24 @@ class Realizations(Iterator[Realization]):
         if effects.firings:
             return frozenset(effects)
         rules, found = self._search.rules, branch.by_trial
-        if self._every_rule is None:
-            self._every_rule = Rules(self._state.compiled.plan.normal)
-        places = [((name, at), value) for name, row in branch.insert for at, value in enumerate(row)]
-        columns = frozenset(place[0] for place in places if any(e.stands_at(*place) for e in branch.placeholders))
-        found |= looked_at(self._every_rule, columns) - rules.by_view.keys()
+        columns = frozenset().union(*(_columns(each, branch) for each in branch.placeholders))
+        found |= looked_at(self._all_rules(), columns) - rules.by_view.keys()
         return found & self._state.schemas.keys()
 
-    def _placed(self, placeholder: Placeholder, effects: WhatIf) -> Placeholder:
+    def _all_rules(self) -> Rules:
+        """Those of the whole program, of which the search has only seen what it needs."""
+        if self._every_rule is None:
+            self._every_rule = Rules(self._state.compiled.plan.normal)
+        return self._every_rule
+
+    def _placed(self, placeholder: Placeholder, branch: Branch, effects: WhatIf) -> Placeholder:
         """The placeholder in the columns that users know, those of views included that the search has not looked at."""
-        schemas, rules = self._state.schemas, self._search.rules
-        beside = [name for name in effects if name not in rules.by_view and not rules.is_base(name)]
+        rules = self._search.rules
+        beside = {name for name in effects if name not in rules.by_view and not rules.is_base(name)}
         columns = {(self._public(name), place) for name, place in placeholder.columns or ()}
-        columns.update(
-            (name, place) for name in beside for place, column in enumerate(schemas[name].columns)
-            if column.type.required() == placeholder.type
-        )  # fmt: skip
+        if beside:
+            reached = moving_columns(self._all_rules(), _columns(placeholder, branch))
+            columns.update(column for column in reached if column[0] in beside)
         return replace(placeholder, columns=frozenset(columns))
 
     def _tried_with_rules(self, insert: dict[str, list[Row]], delete: dict[str, list[Row]]) -> WhatIf | None:
@@ -414,6 +416,12 @@ class Revises:
             limit=limit_of(limit),
             by_side_effects=side_effect_free_first,
         )
+
+
+def _columns(placeholder: Placeholder, branch: Branch) -> frozenset[tuple[str, int]]:
+    """The columns of base relations to which a branch brings a new value."""
+    cells = (((name, at), value) for name, row in branch.insert for at, value in enumerate(row))
+    return frozenset(column for column, value in cells if placeholder.stands_at(column, value))
 
 
 def _rejection(state: State, effects: WhatIf) -> str:

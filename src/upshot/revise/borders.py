@@ -275,7 +275,8 @@ class _Following:
             made = self._computed(rule, match)
             if made is not None:
                 head = tuple(self._term(term, made) for term in rule.clause.head.args)
-                if any(isinstance(value, Linear) for value in head) and self._is_there(rule, head):
+                moves = any(isinstance(value, Linear) for value in head)
+                if moves and self._is_there(rule, head) and not self._is_denied(rule, made):
                     yield head
 
     def _matched(self, rule: RuleParts, places: list[int], binding: SymbolicBinding) -> Iterator[SymbolicBinding]:
@@ -325,6 +326,11 @@ class _Following:
             float(v) if c.type.kind is Kind.FLOAT and v is not None else v for v, c in zip(row, columns, strict=True)
         )
         return self.borders.world.holds((rule.clause.head.relation, tuple(typed)))
+
+    def _is_denied(self, rule: RuleParts, binding: SymbolicBinding) -> bool:
+        """Whether a negated literal is false, so that its head is there for other reasons."""
+        known = {name: concrete(value, self.values) for name, value in binding.items()}
+        return any(self.borders.world.holds(ground(atom, known)) for atom in rule.negative)
 
     def _term(self, term: object, binding: SymbolicBinding) -> Symbolic:
         match term:

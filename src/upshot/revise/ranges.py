@@ -289,25 +289,35 @@ class _Trials:
                 if any((name, row) not in found.rows for row in self.ranges.world.added(name))
             )  # fmt: skip
             return Range(region, borders, missing, first, update[0], found.rows, by_trial, different)
-        rows = {**dict(self._unmoved(first)), **found.rows}
+        rows = {**self._not_followed(region, first, found), **found.rows}
         return Range(region, borders, missing, first, update[0], rows, different=different)
 
-    def _unmoved(self, point: Point) -> Iterator[tuple[Key, list[Row]]]:
-        """The rows that come to views with values that only look like new ones."""
+    def _not_followed(self, region: Region, point: Point, found: Found) -> dict[Key, list[Row]]:
+        """The staged rows of views with values that are new, or look so, and that no rule looks at: those that stay
+        when the new value is another only look so."""
         template = Template(self.branch, [replace(each, witness=point[each.name]) for each in self.used])
+        world, made = self.ranges.world, dict[Key, Row]()
         for name in self._seen:
-            for row in self.ranges.world.added(name):
-                made = template.symbolic((name, row))
-                if made != row:
-                    watched = self.ranges.new_values.borders.are_watched
-                    kept = (
-                        now if watched([(name, at)]) else v for at, (v, now) in enumerate(zip(made, row, strict=True))
-                    )
-                    yield (name, row), [tuple(kept)]
+            for row in world.added(name):
+                symbolic = template.symbolic((name, row))
+                if symbolic != row and (name, row) not in found.rows:
+                    made[name, row] = symbolic
+        for each in self.used if made else ():
+            moved = new_value(each.name)
+            others = (p for p in self._others(region, point, each) if self._holds(p))
+            if any(moved in row for row in made.values()) and (other := next(others, None)) is not None:
+                world.stage(*self._template.filled(other))
+                for (name, row), symbolic in made.items():
+                    if row in world.added(name):
+                        kept = (now if v == moved else v for v, now in zip(symbolic, row, strict=True))
+                        made[name, row] = tuple(kept)
+        return {key: [row] for key, row in made.items()}
 
     def _apart(self, region: Region) -> tuple[Point, Found] | None:
         """Values of a region with which no row that comes is there already, and what is met with them."""
-        for point in islice(self._others(region), MOST_APART):
+        first = {each.name: each.witness for each in self.used}
+        others = (point for each in self.used for point in self._others(region, first, each))
+        for point in islice(others, MOST_APART):
             if self._holds(point):
                 self.ranges.world.stage(*self._template.filled(point))
                 found = self._collect(point)
@@ -315,20 +325,17 @@ class _Trials:
                     return point, found
         return None
 
-    def _others(self, region: Region) -> Iterator[Point]:
-        """Other values of a region than the first ones, one new value at a time."""
-        first = {each.name: each.witness for each in self.used}
-        for each in self.used:
-            numbers = {name: number for name, value in first.items() if (number := number_of(value)) is not None}
-            roots = {-border.more for border in region.borders if border.parts == new_value(each.name).parts}
-            here = numbers.get(each.name)
-            if here is not None:
-                low = max((root for root in roots if root < here), default=None)
-                high = min((root for root in roots if root > here), default=None)
-                for value in inside(low, high, each.type):
-                    point = {**first, each.name: value}
-                    if point in region and self.ranges.are_new(self.used, point):
-                        yield point
+    def _others(self, region: Region, first: Point, each: Placeholder) -> Iterator[Point]:
+        """Points of a region that differ from the first one in one new value."""
+        roots = {-border.more for border in region.borders if border.parts == new_value(each.name).parts}
+        here = number_of(first[each.name])
+        if here is not None:
+            low = max((root for root in roots if root < here), default=None)
+            high = min((root for root in roots if root > here), default=None)
+            for value in inside(low, high, each.type):
+                point = {**first, each.name: value}
+                if value != first[each.name] and point in region and self.ranges.are_new(self.used, point):
+                    yield point
 
     def _cell(self, first: Point) -> Region:
         """The values that are on the same side of all borders as the first ones."""
