@@ -124,8 +124,7 @@ class Answers:
         would be a shuffle to one task."""
         if ask.here:
             return ask.frame
-        place = F.monotonically_increasing_id().bitwiseAND(F.lit(_WITHIN_PARTITION))
-        return ask.frame.filter(place <= self.small)
+        return ask.frame.filter(f"(monotonically_increasing_id() & {_WITHIN_PARTITION}) <= {self.small}")
 
     # ---- large -----------------------------------------------------------------------------------------------
 

@@ -202,8 +202,12 @@ def joined(pieces: Iterable[Piece], types: Sequence[Type]) -> Piece:
 
 
 def united(frames: Sequence[DataFrame]) -> DataFrame:
-    """All rows of the frames, which have the same columns."""
-    return reduce(DataFrame.unionAll, frames)
+    """All rows of the frames, which have the same columns. Halves first: Spark looks at all frames of a union again
+    when one is added."""
+    if len(frames) == 1:
+        return frames[0]
+    half = len(frames) // 2
+    return united(frames[:half]).unionAll(united(frames[half:]))
 
 
 def with_one_nan(rows: list[Row], types: Sequence[Type]) -> list[Row]:

@@ -27,6 +27,7 @@ from upshot.engine.spark.expressions import (
     same,
 )
 from upshot.engine.spark.one_task import beside, in_one_part, is_alone, sent
+from upshot.engine.spark.set_frames import all_equal
 from upshot.engine.spark.spark_types import literal
 from upshot.plan.rule_plan import (
     Absent,
@@ -173,11 +174,15 @@ class _Body:
     def _project(self, frame: DataFrame, computed: Mapping[str, Column] | None = None) -> None:
         """Keep the columns of the variables that are needed, and add the computed ones."""
         self.columns = {name: column for name, column in self.columns.items() if name in self.needed}
-        kept = [F.col(column) for column in self.columns.values()]
-        for name, column in (computed or {}).items():
+        kept = list(self.columns.values())
+        if not computed:
+            self.frame = frame.selectExpr(*(kept or ["true AS unit"]))
+            return
+        added = []
+        for name, column in computed.items():
             self.columns[name] = self.fresh()
-            kept.append(column.alias(self.columns[name]))
-        self.frame = frame.select(*(kept or [F.lit(True).alias("unit")]))
+            added.append(column.alias(self.columns[name]))
+        self.frame = frame.select(*kept, *added)
 
     # ---- the start -----------------------------------------------------------------------------------------
 
@@ -224,10 +229,9 @@ class _Body:
         """The rows with a column per variable that is needed and per key column; they are the bindings if there are
         none yet."""
         made = {name: (column, self.fresh()) for column, name in match.binds if name in self.needed}
-        chosen = [_column(column).alias(alias) for column, alias in made.values()]
-        chosen += [_column(column).alias(alias) for column, alias in keys.items()]
+        chosen = [*made.values(), *keys.items()]
         self.columns = {**self.columns, **{name: alias for name, (_, alias) in made.items()}}
-        frame = rows.select(*(chosen or [F.lit(True).alias(self.fresh())]))
+        frame = _renamed(rows, chosen) if chosen else rows.selectExpr(f"true AS {self.fresh()}")
         if self.frame is None:
             self.frame = frame
         return frame
@@ -302,11 +306,8 @@ class _Body:
         conditions = []
         for held, variable, relation, column, key in pairs:
             nullable = self.plan.types[variable.name].nullable
-            if nullable and self.schemas[relation].columns[column].type.nullable:
-                conditions.append(F.col(held).eqNullSafe(F.col(key)))
-            else:
-                conditions.append(F.col(held) == F.col(key))
-        return functools.reduce(operator.and_, conditions) if conditions else F.lit(True)
+            conditions.append((held, key, nullable and self.schemas[relation].columns[column].type.nullable))
+        return all_equal(conditions) if conditions else F.lit(True)
 
     def absent(self, steps: Sequence[Absent]) -> None:
         """Bindings for which none of the rows is there. With a NULL among the operands the row is never there, unless
@@ -324,8 +325,8 @@ class _Body:
         fixed = tuple((column, o) for column, o in enumerate(step.operands) if isinstance(o, Constant))
         match = Match(step.relation, step.state, fixed)
         keys = {column: self.fresh() for column, _ in named}
-        chosen = [_column(column).alias(alias) for column, alias in keys.items()] or [F.lit(True).alias(self.fresh())]
-        rows = self._selected(self.read(step.relation, step.state), match, as_row=step.as_row).select(*chosen)
+        rows = self._selected(self.read(step.relation, step.state), match, as_row=step.as_row)
+        rows = _renamed(rows, list(keys.items())) if keys else rows.selectExpr(f"true AS {self.fresh()}")
         pairs = [(self.columns[operand.name], keys[column]) for column, operand in named]
         if not pairs:
             # One row at most.
@@ -333,13 +334,12 @@ class _Body:
         nullable = {keys[c] for c, _ in named if step.as_row and self.schemas[step.relation].columns[c].type.nullable}
 
         def same_row(sides: Iterable[tuple[str, str]]) -> Column:
-            equal = (F.col(a).eqNullSafe(F.col(b)) if b in nullable else F.col(a) == F.col(b) for a, b in sides)
-            return functools.reduce(operator.and_, equal)
+            return all_equal([(a, b, b in nullable) for a, b in sides])
 
         if self.few and not is_alone():
             # Spark cannot send the left side of an anti-join around either: the rows asked for are looked up first.
             asked = {held: self.fresh() for held, _ in pairs}
-            few = base.select(*(F.col(held).alias(alias) for held, alias in asked.items()))
+            few = base.selectExpr(*(f"{held} AS {alias}" for held, alias in asked.items()))
             found = same_row((asked[held], key) for held, key in pairs)
             rows = F.broadcast(rows.join(F.broadcast(few), found, "left_semi"))
         return in_one_part(frame).join(beside(rows), same_row(pairs), "left_anti")
@@ -349,7 +349,7 @@ class _Body:
     def heads(self) -> DataFrame:
         frame, scope = self.bindings(), self.scope
         if not self.plan.arguments:
-            return frame.select(F.lit(True).alias("c0"))
+            return frame.selectExpr("true AS c0")
         columns = self.schemas[self.plan.head].columns
         chosen = [
             self._argument(operand, column.type, scope).alias(f"c{i}")
@@ -362,6 +362,11 @@ class _Body:
         if type.nullable and type.kind in (Kind.NUMBER, Kind.UNSIGNED) and not can_be_null(operand, scope):
             return reserved_checked(made, type, scope)
         return made
+
+
+def _renamed(rows: DataFrame, columns: Iterable[tuple[int, str]]) -> DataFrame:
+    """Some columns of a relation's frame under other names. As text: a column made in Python is some calls to Java."""
+    return rows.selectExpr(*(f"c{position} AS {name}" for position, name in columns))
 
 
 def _column(position: int) -> Column:

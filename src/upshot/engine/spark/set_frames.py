@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -36,11 +34,13 @@ def _joined(
     places = columns if columns else range(len(kinds))
     names = [f"k{number}" for number in range(len(kinds))]
     renamed = keys.toDF(*names)
-    pairs = [_equal(f"c{place}", name, type) for place, name, type in zip(places, names, kinds, strict=True)]
-    condition = functools.reduce(operator.and_, pairs)
+    condition = all_equal(
+        (f"c{place}", name, type.nullable) for place, name, type in zip(places, names, kinds, strict=True)
+    )
     return in_one_part(frame).join(sent(renamed) if small else beside(renamed), condition, how)
 
 
-def _equal(column: str, key: str, type: Type) -> Column:
-    left, right = F.col(column), F.col(key)
-    return left.eqNullSafe(right) if type.nullable else left == right
+def all_equal(pairs: Iterable[tuple[str, str, bool]]) -> Column:
+    """Columns by name, each equal to another; NULL to NULL only where it is said. As text: an equation made in Python
+    is some calls to Java."""
+    return F.expr(" AND ".join(f"{left} {'<=>' if null_safe else '='} {right}" for left, right, null_safe in pairs))

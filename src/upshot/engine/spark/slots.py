@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
 from upshot.core.types import NUMBER, Type
-from upshot.engine.spark.spark_types import arrow_type_for_spark, column_names, framed, spark_type
+from upshot.engine.spark.spark_types import arrow_type_for_spark, column_names, framed, sql_type
 
 
 @dataclass(frozen=True)
@@ -72,11 +71,13 @@ class Slots:
         """Rows of one member, in its columns c0 … cn, as rows of the whole."""
         if not self.tagged:
             return rows.select(*self.names)
-        columns: list[Column] = [F.lit(None).cast(spark_type(type)) for type in self.types]
-        columns[0] = F.lit(member).cast("long")
+        values = ["NULL"] * len(self.types)
+        values[0] = str(member)
         for name, place in zip(column_names(len(self.members[member])), self.places[member], strict=True):
-            columns[place] = F.col(name).cast(spark_type(self.types[place]))
-        return rows.select(*(column.alias(name) for column, name in zip(columns, self.names, strict=True)))
+            values[place] = name
+        placed = zip(values, self.types, self.names, strict=True)
+        # As text: a column made in Python is some calls to Java, and there are many.
+        return rows.selectExpr(*(f"CAST({value} AS {sql_type(type)}) AS {name}" for value, type, name in placed))
 
     # ---- Arrow -------------------------------------------------------------------------------------------------
 

@@ -66,6 +66,16 @@ def spark_type(type: Type) -> spark.DataType:
             return spark.DecimalType(DECIMAL_DIGITS, type.scale)
 
 
+def sql_type(type: Type) -> str:
+    """The Spark type as SQL names it, whatever the session takes `timestamp` for.
+
+    >>> from upshot.core.types import NUMBER, TIMESTAMP
+    >>> sql_type(NUMBER), sql_type(TIMESTAMP)
+    ('bigint', 'timestamp_ltz')
+    """
+    return "timestamp_ltz" if type.kind is Kind.TIMESTAMP else spark_type(type).simpleString()
+
+
 def declared_type(type: Type) -> spark.DataType:
     """The Spark type that holds the values one may give for a column: a decimal with the digits it declares."""
     if type.kind is Kind.DECIMAL:
