@@ -21,7 +21,8 @@ SETTINGS = {
     "spark.driver.memory": "2g",  # driver and executor in one JVM; the machine runs other suites beside it
     "spark.driver.bindAddress": "127.0.0.1",  # a machine without a resolvable host name has loopback all the same
     "spark.driver.host": "127.0.0.1",
-    "spark.driver.extraJavaOptions": "-Duser.timezone=America/St_Johns",  # a zone that leaks shows in every value
+    # A zone that leaks shows in every value; plans die young, and room for them halves the time of their collection.
+    "spark.driver.extraJavaOptions": "-Duser.timezone=America/St_Johns -Xmn512m",
     "spark.databricks.delta.snapshotPartitions": "2",  # 50 tasks for the log of a table of three rows
     "spark.log.level": "OFF",  # failing tasks are what several tests provoke
 }
