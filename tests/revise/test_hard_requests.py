@@ -275,3 +275,18 @@ def test_values_that_are_only_joined_are_not_tried_on_both_sides_of_a_constant()
     }
     assert found.reason == "8 found within 2 new values"
     assert found.work["branches"] <= 40
+
+
+def test_the_number_of_new_values_is_no_bound_where_what_is_frozen_leaves_room_for_none() -> None:
+    program = """
+        .decl r(n: symbol, l: number, h: number) key(n)  .decl x(n: symbol, c: number)  .decl fine(n: symbol)
+        fine(N) :- x(N, C), r(N, L, H), L < C, C < H.
+        r("a", 3, 10).
+    """
+    assert listed(asked(program, "fine", ("a",), frozen=("r",)), most=10) == {'+x("a", ?1), ?1 > 3, ?1 < 10'}
+    none = asked(program, "fine", ("b",), frozen=("r",))
+    assert not list(none)
+    assert none.status == "only through frozen"
+    more = asked(program, "fine", ("a",))
+    assert len(list(more)) == 3
+    assert more.reason == "3 found within 2 new values"

@@ -318,7 +318,8 @@ class Ways:
                 if known is not None:
                     yield from self.filled(continued, rule, known, above)
             return
-        for longer, placeholder in self.new_values.values(branch, rule, binding, name, type):
+        takes_new = self._takes_new(rule, name)
+        for longer, placeholder in self.new_values.values(branch, rule, binding, name, type) if takes_new else ():
             placed = replace(branch, placeholders=(*branch.placeholders, placeholder))
             yield from self.filled(placed, rule, longer, above)
         for value in self.candidates(branch, rule, name, binding):
@@ -326,8 +327,13 @@ class Ways:
             again = None if known is None else self.new_values.taken_again(branch, rule, name, value)
             if known is not None and again is not None:
                 yield from self.filled(again, rule, known, above)
-        for known, continued in self._beside_others(branch, rule, binding, name, free):
+        for known, continued in self._beside_others(branch, rule, binding, name, free) if takes_new else ():
             yield from self.filled(continued, rule, known, above)
+
+    def _takes_new(self, rule: RuleParts, name: str) -> bool:
+        """Whether a variable may have a new value: one that is in a literal of a relation which gets no rows has one
+        that is there."""
+        return all(self.can_grow(atom.relation) for atom in rule.positive if name in variables(atom))
 
     def _beside_others(
         self, branch: Branch, rule: RuleParts, binding: Binding, name: str, free: Sequence[str]
