@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from upshot.core.diagnostic import did_you_mean
@@ -290,13 +291,22 @@ class Realizations(Iterator[Realization]):
             schema, shown = checked.schemas[name], fact(checked.schemas[name], row)
             if schema.keys and self._search.rules.is_base(name):
                 # Base rows can be there or not as one likes, but for others with their key.
-                keys = " or ".join(f"({', '.join(schema.columns[place].name for place in key)})" for key in schema.keys)
-                return f"rows that are needed beside `{shown}` share its key {keys}"
+                return self._key_conflict((name, row))
             there = (name, row) in self._request.insert
             if not there:
                 return f"`{shown}` stands in the way, and cannot be changed"
-            return ": ".join((f"nothing brings `{shown}` about", *list(self._search.limits.excluded)[:1]))
-        return next(iter(self._search.limits.excluded), "what is asked for contradicts itself")
+            return ": ".join((f"nothing brings `{shown}` about", *self._excluded()))
+        return next(self._excluded(), "what is asked for contradicts itself")
+
+    def _excluded(self) -> Iterator[str]:
+        """The first thing that is known to stand in the way, if any is."""
+        limits = self._search.limits
+        yield from islice((*limits.excluded, *map(self._key_conflict, limits.keyed)), 1)
+
+    def _key_conflict(self, key: Key) -> str:
+        schema = self._state.compiled.checked.schemas[key[0]]
+        keys = " or ".join(f"({', '.join(schema.columns[place].name for place in each)})" for each in schema.keys)
+        return f"rows that are needed beside `{fact(schema, key[1])}` share its key {keys}"
 
 
 class Revises:

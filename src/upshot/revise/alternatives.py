@@ -22,6 +22,8 @@ class Limits:
     frozen: dict[str, None] = field(default_factory=dict)
     excluded: dict[str, None] = field(default_factory=dict)
     """Why no rows at all would do for an aggregate."""
+    keyed: dict[Key, None] = field(default_factory=dict)
+    """Rows whose keys others had that were needed beside them."""
     untried: dict[Column, dict[Column, None]] = field(default_factory=dict)
     """For columns of new values, those with which rules join them and whose many values were not offered."""
     too_large: list[Branch] = field(default_factory=list)

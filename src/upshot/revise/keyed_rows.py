@@ -41,6 +41,7 @@ class KeyedRows:
                 if longer is None or len(longer) > len(known):
                     self._note(branch, rule, given or known, (atom.relation, row))
                 if longer is None:
+                    self._note_conflict(branch, (atom.relation, row))
                     return None
                 left = [each for each in left if each[0] is not atom]
                 known, moved = longer, True
@@ -95,6 +96,11 @@ class KeyedRows:
                 for name, row in branch.true for key in schemas[name].keys
             }  # fmt: skip
         return self._by_key
+
+    def _note_conflict(self, branch: Branch, key: Key) -> None:
+        """Notes that a row is needed beside one with its key."""
+        if {each.witness for each in branch.placeholders}.isdisjoint(key[1]):
+            self.new_values.limits.keyed[key] = None
 
     def _note(self, branch: Branch, rule: RuleParts, binding: Binding, found: Key) -> None:
         """Notes what new values meet in a rule with the row of a key: others might not, or might do as well."""
