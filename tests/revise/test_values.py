@@ -197,7 +197,8 @@ def test_what_was_tried_for_new_values_is_shown_as_such_wherever_it_is() -> None
         .decl a(x: number)  .decl b(x: number)  .decl e(x: number)  .decl v(x: number)  .decl w(x: number)  .decl r()
         v(X) :- b(X), X > 9.  v(X) :- e(X), a(X), X > 4.  w(Z) :- a(X), v(Y), Z = X - 1.  r() :- e(X), w(Y), X < Y + 1.
     """
-    found = list(database(program, a=[(5,)], b=[(9,)]).realize({"r": [()]}, bounds=Bounds(new_constants=2, size=3)))
+    bounds = Bounds(new_constants=2, size=3, seconds=60)
+    found = list(database(program, a=[(5,)], b=[(9,)]).realize({"r": [()]}, bounds=bounds))
     assert len(found) == 15
     for way in found:
         text = "".join((*way.lines(), *way.conditions))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from itertools import islice, pairwise
 from typing import Any
 
@@ -93,15 +94,21 @@ class KnownBorders:
         return any(others is not None for _, others, _, _ in self._known.get(columns, ()))
 
 
-def values_around(borders: Iterable[Fraction], type: Type, several: bool) -> Iterator[tuple[Any, ...]]:
+def values_around(borders: Iterable[Fraction], type: Type, several: bool) -> tuple[tuple[Any, ...], ...]:
     """For each border its value, and for each gap between two values in it, of which one will do; several if they are
     to leave room for others."""
-    ends: list[Fraction | None] = [None, *sorted({*borders}), None]
-    for low, high in pairwise(ends):
+    return _values_around(tuple(sorted({*borders})), type, several)
+
+
+@lru_cache(maxsize=512)
+def _values_around(borders: tuple[Fraction, ...], type: Type, several: bool) -> tuple[tuple[Any, ...], ...]:
+    found: list[tuple[Any, ...]] = []
+    for low, high in pairwise((None, *borders, None)):
         here = tuple(islice(inside(low, high, type), 40))
-        yield here
+        found.append(here)
         if several:
-            yield from ((each,) for each in here[1:3])
+            found += [(each,) for each in here[1:3]]
         at = None if high is None else value_at(high, type)
         if at is not None:
-            yield (at,)
+            found.append((at,))
+    return tuple(found)
