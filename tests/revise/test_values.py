@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from tests.revise.test_goldens import database, shown
 from upshot import Bounds
 
@@ -275,3 +277,17 @@ def test_a_new_value_that_has_no_choice_does_not_make_another_realization() -> N
     assert len(told) == len(set(told))
     assert found[0].text().splitlines()[0] == '+shift("ann", ?1, 13)'
     assert found[0].conditions == ("?1 > 9", "?1 < 13")
+
+
+def test_values_that_do_not_fit_their_type_do_not_keep_others_from_being_tried() -> None:
+    program = """
+        .decl item(sku: symbol, price: decimal(8,2))  .decl cut(sku: symbol, off: decimal(8,2))
+        .decl net(sku: symbol, price: decimal(8,2))
+        net(S, P - O) :- item(S, P), cut(S, O).  net(S, P) :- item(S, P), !cut(S, _).
+        .deny below(S, P) :- net(S, P), P < decimal("1").
+    """
+    found = database(program).realize({"net": [("lamp", Decimal(12))]})
+    alone, reduced = found
+    assert alone.insert == {"item": (("lamp", Decimal(12)),)}
+    assert ({*reduced.insert}, reduced.conditions) == ({"item", "cut"}, ("?1 = ?2 + 12",))
+    assert found.status == "all"

@@ -20,6 +20,7 @@ from upshot.engine.time_limit import check_time
 from upshot.engine.work import Work
 from upshot.reasons.concrete import ASKED, Question, asked_rows, instances_question, row_rule
 from upshot.reasons.search import one_nan
+from upshot.revise.fitting_rows import is_value_of
 from upshot.revise.request import Key, Row
 from upshot.syntax.ast import Atom, Variable, Wildcard
 
@@ -242,7 +243,9 @@ class TriedChanges:
         return (value for (value,) in (found.gradually() if isinstance(found, Rows) else found) if value is not None)
 
     def occurs(self, value: Any, columns: Iterable[tuple[str, int]]) -> bool:
-        asked = [(column, value) for column in columns]
+        schemas = self._state.compiled.checked.schemas
+        could = (each for each in columns if is_value_of(value, schemas[each[0]].columns[each[1]].type))
+        asked = [(column, value) for column in could]
         new = [each for each in asked if each not in self._occurring]
         answers = self._engine.query_many([self._value_question(*each) for each in new], is_open=False) if new else []
         self._occurring |= {each: len(rows) > 0 for each, rows in zip(new, answers, strict=True)}

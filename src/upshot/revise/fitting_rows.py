@@ -12,10 +12,11 @@ from upshot.revise.request import Row
 
 def fits(row: Row, schema: Schema) -> bool:
     """Whether the relation can have the row."""
-    return all(_is_one(value, column.type) for value, column in zip(row, schema.columns, strict=True))
+    return all(is_value_of(value, column.type) for value, column in zip(row, schema.columns, strict=True))
 
 
-def _is_one(value: Any, type: Type) -> bool:
+def is_value_of(value: Any, type: Type) -> bool:
+    """Whether a value of the kind of the type is one of the type."""
     if value is None:
         return type.nullable
     match type.kind:
