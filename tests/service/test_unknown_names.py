@@ -12,6 +12,9 @@ import pytest
 import upshot
 from tests.service.bank import bearer, write_tokens
 from tests.service.serving import CLOSURE, Running
+from upshot.cli import changes
+from upshot.pipeline.sources import envelopes
+from upshot.service import bodies
 from upshot.service.scopes import Scopes
 from upshot.service.service import Service
 from upshot.service.sessions import Door
@@ -89,6 +92,25 @@ def test_a_key_that_comes_twice_is_named(service: Running) -> None:
     text = connection.getresponse().read().decode()
     connection.close()
     assert "the key `insert` occurs twice in an object" in text
+
+
+class Key(str):
+    """A key that notes how often one is compared with another."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Key.compared += 1
+        return str.__eq__(self, other)
+
+
+@pytest.mark.parametrize("reader", [bodies, changes, envelopes], ids=lambda each: each.__name__)
+def test_a_key_that_comes_twice_is_found_in_one_pass(reader: Any) -> None:
+    keys, Key.compared = [Key(number) for number in (*range(5_000), 4_999)], 0
+    with pytest.raises(Exception, match="the key `4999` occurs twice"):
+        reader._without_repetition([(key, 1) for key in keys])
+    assert Key.compared < 5_000
 
 
 def test_whoever_may_not_read_everything_is_offered_no_name(tmp_path: Path) -> None:

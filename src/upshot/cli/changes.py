@@ -12,7 +12,7 @@ from typing import Any
 from upshot.cli.files import at_line, decode_line, open_bytes, shown_name
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import DataError
-from upshot.core.json_values import Misfit, from_json
+from upshot.core.json_values import Misfit, from_json, repeated_key
 from upshot.core.schema import Role, Schema
 from upshot.core.span import Span
 
@@ -126,8 +126,7 @@ def _no_constant(name: str) -> None:
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        twice = repeated_key(pairs)
         raise _Wrong("not-a-transaction", f"the key `{twice}` occurs twice", "put all rows into one list")
     return found
 

@@ -29,6 +29,20 @@ class Misfit(ValueError):
 # ---- from JSON ---------------------------------------------------------------------------------
 
 
+def repeated_key(pairs: Iterable[tuple[str, Any]]) -> str:
+    """The first key of an object that was there before, which is known to have one. In one pass: others write them.
+
+    >>> repeated_key([("a", 1), ("b", 2), ("b", 3), ("a", 4)])
+    'b'
+    """
+    seen = set[str]()
+    for key, _ in pairs:
+        if key in seen:
+            return key
+        seen.add(key)
+    raise ValueError("no key occurs twice")
+
+
 def json_reader(type: Type) -> Callable[[Any], Any]:
     """The function from what `json` has read to a value of the type; it raises `Misfit`.
 

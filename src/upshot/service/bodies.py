@@ -12,7 +12,7 @@ from typing import Any
 from starlette.requests import Request
 
 from upshot.core.diagnostic import did_you_mean
-from upshot.core.json_values import Misfit, row_reader
+from upshot.core.json_values import Misfit, repeated_key, row_reader
 from upshot.core.schema import Schema
 from upshot.database.transaction import Transaction
 from upshot.service.errors import Refused
@@ -113,8 +113,7 @@ def _no_constant(name: str) -> None:
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        twice = repeated_key(pairs)
         raise _bad(f"the key {key_in_words(twice)} occurs twice in an object", "put all rows into one list")
     return found
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from upshot.core.json_values import Misfit, json_reader
+from upshot.core.json_values import Misfit, json_reader, repeated_key
 from upshot.core.schema import Schema
 
 OPERATIONS = ("insert", "delete", "update", "upsert")
@@ -239,8 +239,7 @@ def _refused(name: str) -> None:
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        twice = repeated_key(pairs)
         raise Misfit(f"the key `{twice}` occurs twice")
     return found
 
