@@ -108,4 +108,4 @@ member("ann", "ops"). granted("ops", "deploy").
     way = json.loads(ended.out.splitlines()[0])
     assert way["changes"]["gone"] == {"insert": [["ann"]], "delete": []}
     assert way["firings"] == [{"rule": "note", "rows": [["ann"]]}]
-    assert "member" not in way["changes"]
+    assert way["changes"]["member"] == {"insert": [], "delete": [["ann", "ops"]]}

@@ -94,7 +94,10 @@ def test_what_a_realization_does_is_told_in_full() -> None:
     ]
     told = json.loads(first.json())
     assert told["delete"] == {"granted": [["ops", "deploy"]]}
-    assert told["changes"] == {"access": {"insert": [], "delete": [["ann", "deploy"], ["bob", "deploy"]]}}
+    assert told["changes"] == {
+        "granted": {"insert": [], "delete": [["ops", "deploy"]]},
+        "access": {"insert": [], "delete": [["ann", "deploy"], ["bob", "deploy"]]},
+    }
     assert told["side_effects"] == 1
 
 

@@ -64,7 +64,7 @@ def test_values_on_both_sides_of_one_that_will_not_do_are_stated_together() -> N
 def test_a_row_that_follows_from_new_values_says_how() -> None:
     (way,) = [way for way in ways(BUDGET, None, {"spend": [("a", 9)]}) if len(way.placeholders) == 2]
     assert '// also:  +spend("a", ?1 + 9)' in way.text().splitlines()
-    assert json.loads(way.json())["changes"]["spend"]["insert"] == [["a", "?1 + 9"]]
+    assert json.loads(way.json())["changes"]["spend"]["insert"] == [["a", {"formula": "?1 + 9"}]]
     (row,) = way.effects["spend"].inserted
     assert way.tried["?1"] + 9 == row[1]
     assert repr(way.named("spend", row)) == "('a', ?1 + 9)"
@@ -170,8 +170,26 @@ def test_new_values_that_are_only_handed_on_leave_nothing_to_be_told() -> None:
         pytest.param(975, id="a computed row that is there already"),
         pytest.param(155, id="a computed row that looks like the new value"),
         pytest.param(536, id="two new values that must not be the same below a border"),
+        pytest.param(77000641, id="two new values that may be taken for each other"),
+        pytest.param(88000148, id="a new value below all that is stored"),
         pytest.param(1933, id="a part that is a realisation for some of the values"),
     ],
 )
 def test_random_cases_that_were_wrong_once(seed: int) -> None:
     check(random_case(seed))
+
+
+@pytest.mark.parametrize(
+    ("compared", "alone", "both"),
+    [
+        ("X < Y", ("?1 > 4",), ("?2 <= 4", "?1 < ?2")),
+        ("X > Y", ("?1 < 4",), ("?2 >= 4", "?1 > ?2")),
+        ("X <= Y - 2", ("?1 >= 6",), ("?2 < 6", "?1 <= ?2 - 2")),
+        ("X >= Y + 2", ("?1 <= 2",), ("?2 > 2", "?1 >= ?2 + 2")),
+    ],
+)
+def test_two_new_values_are_tried_on_both_sides_of_a_stored_one(
+    compared: str, alone: tuple[str, ...], both: tuple[str, ...]
+) -> None:
+    program = f".decl a(x: number) .decl e(x: number) .decl p() p() :- e(X), a(Y), {compared}. e(4)."
+    assert conditions(ways(program, {"p": [()]})) == {"+a(?1)": alone, "+a(?2) +e(?1)": both}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -39,6 +40,20 @@ def test_a_service_says_how_rows_follow_from_a_new_value(running: Running) -> No
     assert way["changes"]["up"]["insert"] == [[{"formula": "?1 + 1"}]]
     assert way["changes"]["square"]["insert"] == [[16]]
     assert way["by_trial"] == {"relations": ["big", "square"], "values": {"?1": 4}}
+
+
+def test_the_json_of_the_library_is_that_of_a_service(running: Running) -> None:
+    _, answer, _ = running.request("POST", "/realizations", {"insert": {"has": [[]]}})
+    assert answer["realizations"] == [json.loads(each.json()) for each in running.database.realize({"has": [()]})]
+
+
+def test_a_placeholder_is_not_the_text_that_names_it_in_json() -> None:
+    database = upshot.connect()
+    database.define(".decl said(x: symbol, y: symbol)\n.decl says(y: symbol)\nsays(Y) :- said(_, Y).")
+    (way,) = database.realize({"says": [("?1",)]})
+    told = json.loads(way.json())
+    assert told["insert"] == {"said": [[{"placeholder": "?1"}, "?1"]]}
+    assert told["changes"]["said"]["insert"] == told["insert"]["said"]
 
 
 def test_a_client_shows_what_the_library_shows(running: Running) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -161,11 +160,9 @@ def not_looked_for(reason: str) -> Failure:
 _WOULD = "would be there with"
 
 
-def told_fix(
-    way: Realization, shows: Callable[[str], bool] = lambda name: True, details: Mapping[str, Any] | None = None
-) -> Failure:
-    """One realisation on a line: its base changes, and what there is to say about them. `shows` says of which views and
-    rules more is told; `details` is what JSON has of it."""
+def told_fix(way: Realization, shows: Callable[[str], bool] = lambda name: True) -> Failure:
+    """One realisation on a line: its base changes, and what there is to say about them. `shows` says of which relations
+    and rules more is told."""
     notes = [f"{each.name} is some new {each.type}" for each in way.placeholders]
     notes += [f"where {condition}" for condition in way.conditions]
     beside = [(sign, name, row) for sign, name, row, asked in way.view_changes() if not asked and shows(name)]
@@ -174,5 +171,4 @@ def told_fix(
         named = ", ".join(f"{sign}{way.fact(name, row)}" for sign, name, row in beside[:NAMED])
         notes.append(f"also {named}" + f" and {left} more row{'s' * (left > 1)} of views" * (left > 0))
     notes += [f"fires {name}" for name in dict.fromkeys(each.rule for each in way.effects.firings) if shows(name)]
-    data = json.loads(way.json()) if details is None else details
-    return Failure(FIX, ", ".join(way.lines()), note="; ".join(notes), details=data)
+    return Failure(FIX, ", ".join(way.lines()), note="; ".join(notes), details=way.as_dict(shows))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from upshot.core.fact_text import fact
-from upshot.core.json_values import rows_to_json, to_json
-from upshot.core.rows import Rows
+from upshot.core.json_values import to_json, type_to_json
 from upshot.core.schema import Role, Schema
-from upshot.database.changes import Changes
 from upshot.database.what_if import WhatIf
 from upshot.revise.formulas import Formula
 from upshot.revise.likeness import named
@@ -100,30 +98,39 @@ class Realization:
         return ", ".join(f"{e.name} = {print_term(Constant(e.witness, e.type))}" for e in self.placeholders)
 
     def json(self) -> str:
-        """The same as data."""
-        parts = {
-            "insert": self._rows(self.insert),
-            "delete": self._rows(self.delete),
-            "cost": json.dumps(self.cost),
-            "side_effects": json.dumps(self.side_effects),
-            "placeholders": json.dumps({each.name: str(each.type) for each in self.placeholders}),
-            "conditions": json.dumps(self.conditions),
-            "changes": _object({
-                name: _object({"insert": self._list(name, change.inserted), "delete": self._list(name, change.deleted)})
-                for name, change in (*self._added(), *self._views())
-            }),
-            "violations": self._rows({name: tuple(rows) for name, rows in self.effects.violations.items()}),
-        }  # fmt: skip
-        if self.effects.firings:
-            fired = (
-                _object({"rule": json.dumps(each.rule), "rows": rows_to_json(each.rows.sorted())})
+        """The same as JSON."""
+        return json.dumps(self.as_dict(), ensure_ascii=False)
+
+    def as_dict(self, shows: Callable[[str], bool] = lambda name: True) -> dict[str, Any]:
+        """The same as what JSON can hold, as far as `shows` says that a relation or rule is told about. In rows a new
+        value is `{"placeholder": "?1"}`, what follows from one `{"formula": "?1 - 19"}`: no text of a row looks so."""
+
+        def told(name: str, rows: Iterable[Row]) -> list[list[Any]]:
+            return [[_json_value(value) for value in self.named(name, row)] for row in rows]
+
+        changes, violations = self.effects.items(), self.effects.violations.items()
+        by_trial = sorted(filter(shows, self.by_trial))
+        tried = {name: to_json(value) for name, value in self.tried.items()}
+        return {
+            "insert": {name: told(name, rows) for name, rows in self.insert.items()},
+            "delete": {name: told(name, rows) for name, rows in self.delete.items()},
+            "cost": self.cost,
+            "side_effects": sum(1 for _, name, _, asked in self.view_changes() if not asked and shows(name)),
+            "placeholders": {each.name: type_to_json(each.type) for each in self.placeholders},
+            "conditions": list(self.conditions),
+            "changes": {
+                name: {"insert": told(name, change.inserted.sorted()), "delete": told(name, change.deleted.sorted())}
+                for name, change in changes
+                if shows(name)
+            },
+            "violations": {name: told(name, rows) for name, rows in violations if shows(name)},
+            "firings": [
+                {"rule": each.rule, "rows": [[to_json(value) for value in row] for row in each.rows.sorted()]}
                 for each in self.effects.firings
-            )
-            parts["firings"] = f"[{', '.join(fired)}]"
-        if self.by_trial:
-            values = _object({name: json.dumps(to_json(value)) for name, value in self.tried.items()})
-            parts["by_trial"] = _object({"relations": json.dumps(sorted(self.by_trial)), "values": values})
-        return _object(parts)
+                if shows(each.rule)
+            ],
+            **({"by_trial": {"relations": by_trial, "values": tried}} if by_trial else {}),
+        }
 
     def filled(self, values: Mapping[str, Any]) -> tuple[dict[str, list[Row]], dict[str, list[Row]]]:
         """The insertions and deletions with values for the placeholders, by name."""
@@ -133,16 +140,6 @@ class Realization:
 
         insert = {name: [row_of(row) for row in rows] for name, rows in self.insert.items()}
         return insert, {name: list(rows) for name, rows in self.delete.items()}
-
-    def _added(self) -> Iterator[tuple[str, Changes]]:
-        """What active rules would add to base relations."""
-        found = list(self.made_by_rules())
-        for name in dict.fromkeys(name for _, name, _ in found):
-            parts = ([row for sign, of, row in found if (sign, of) == (wanted, name)] for wanted in "+-")
-            yield name, Changes(*(Rows.of(self.schemas[name], rows) for rows in parts))
-
-    def _views(self) -> list[tuple[str, Changes]]:
-        return [(name, change) for name, change in self.effects.items() if self.schemas[name].role is not Role.BASE]
 
     def named(self, name: str, row: Row) -> Row:
         """A row of a relation with placeholders for their witnesses, and formulas for what follows from those."""
@@ -161,15 +158,6 @@ class Realization:
         ]
         return f"{name}({', '.join(parts)})"
 
-    def _rows(self, rows: Mapping[str, tuple[Row, ...]]) -> str:
-        return _object({name: self._list(name, each) for name, each in rows.items()})
-
-    def _list(self, name: str, rows: Any) -> str:
-        listed = rows.sorted() if hasattr(rows, "sorted") else rows
-        return rows_to_json(
-            [tuple(v.name if isinstance(v, Placeholder | Formula) else v for v in self.named(name, r)) for r in listed]
-        )
-
     def __str__(self) -> str:
         return self.text()
 
@@ -179,5 +167,11 @@ def _constant(schema: Schema, place: int, value: Any) -> str:
     return fact(Schema("", (schema.columns[place],)), (value,))[1:-1]
 
 
-def _object(parts: Mapping[str, str]) -> str:
-    return "{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in parts.items()) + "}"
+def _json_value(value: Any) -> Any:
+    match value:
+        case Placeholder():
+            return {"placeholder": value.name}
+        case Formula():
+            return {"formula": value.name}
+        case _:
+            return to_json(value)

@@ -15,7 +15,7 @@ from upshot.reasons.failure import Failure
 from upshot.revise.request import Bounds
 from upshot.service.answers import listed
 from upshot.service.errors import Refused
-from upshot.service.routes_realizations import require_reach, rows_shown, told_realization
+from upshot.service.routes_realizations import require_reach, rows_shown
 from upshot.service.scopes import Scopes
 from upshot.service.searches import Hunt
 from upshot.service.service import Service
@@ -97,7 +97,7 @@ async def with_fixes(
 
 
 def _part(found: Hunt, key: tuple[str, Row], scopes: Scopes) -> Failure:
-    ways = [told_fix(each, scopes.may_read, told_realization(each, scopes)) for each in found.found]
+    ways = [told_fix(each, scopes.may_read) for each in found.found]
     part = told_fixes(ways, found.status, found.reason)
     return replace(part, details={**part.details, "request": {"insert": {key[0]: listed([key[1]])}, "delete": {}}})
 

@@ -13,17 +13,15 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from upshot.core.json_values import Misfit, json_reader, to_json, type_to_json
+from upshot.core.json_values import Misfit, json_reader
 from upshot.core.rows import Row
 from upshot.core.schema import Role, Schema
 from upshot.core.types import Kind, Type
 from upshot.database.database import Database
 from upshot.database.realization import Realization
 from upshot.database.realize import ALL, OPEN, Realizations
-from upshot.revise.formulas import Formula
-from upshot.revise.placeholders import Placeholder
 from upshot.revise.request import Bounds
-from upshot.service.answers import json_response, listed, readable_firings
+from upshot.service.answers import json_response, listed
 from upshot.service.bodies import MOST_WISHED, Facts, Wish, read_object, require_keys, wish
 from upshot.service.errors import Refused
 from upshot.service.openapi import ERRORS, body_of
@@ -234,7 +232,7 @@ def require_reach(relations: Collection[str], scopes: Scopes) -> None:
 
 
 def _answer(found: Hunt, asked: Wish, body: RealizationsBody, scopes: Scopes) -> dict[str, Any]:
-    ways = [told_realization(each, scopes) for each in found.found]
+    ways = [each.as_dict(scopes.may_read) for each in found.found]
     status, reason = found.status, found.reason
     if body.side_effect_free_first:
         ways.sort(key=lambda way: int(way["side_effects"]))
@@ -268,42 +266,3 @@ def rows_shown(scopes: Scopes) -> Callable[[Realization], int]:
         return sum(len(change.inserted) + len(change.deleted) for change in changes)
 
     return counted
-
-
-def told_realization(way: Realization, scopes: Scopes) -> dict[str, Any]:
-    """A realisation with its effects, of what may be read."""
-
-    def shown(name: str, rows: Iterable[Row]) -> list[list[Any]]:
-        return [[_value(value) for value in way.named(name, row)] for row in rows]
-
-    readable = [(name, change) for name, change in way.effects.items() if scopes.may_read(name)]
-    beside = sum(1 for _, name, _, is_asked in way.view_changes() if not is_asked and scopes.may_read(name))
-    by_trial = sorted(name for name in way.by_trial if scopes.may_read(name))
-    values = {name: to_json(value) for name, value in way.tried.items()}
-    return {
-        "insert": {name: shown(name, rows) for name, rows in way.insert.items()},
-        "delete": {name: shown(name, rows) for name, rows in way.delete.items()},
-        "cost": way.cost,
-        "side_effects": beside,
-        "placeholders": {each.name: type_to_json(each.type) for each in way.placeholders},
-        "conditions": list(way.conditions),
-        "changes": {
-            name: {"insert": shown(name, change.inserted.sorted()), "delete": shown(name, change.deleted.sorted())}
-            for name, change in readable
-        },
-        "violations": {
-            name: shown(name, rows) for name, rows in way.effects.violations.items() if scopes.may_read(name)
-        },
-        "firings": readable_firings(way.effects.firings, scopes),
-        **({"by_trial": {"relations": by_trial, "values": values}} if by_trial else {}),
-    }
-
-
-def _value(value: Any) -> Any:
-    match value:
-        case Placeholder():
-            return {"placeholder": value.name}
-        case Formula():
-            return {"formula": value.name}
-        case _:
-            return to_json(value)
