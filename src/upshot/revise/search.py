@@ -262,6 +262,7 @@ class Search:
         is_met = not obstacles
         for about, ways in self._aggregates.unmet(branch):
             is_met = False
+            self._ranges.look_around(branch, is_stuck=True)
             if ways is not None:
                 self._continue(iter(ways or [Alternatives(branch, about, 0, 0, iter(()))]), branch, floor)
                 return None
