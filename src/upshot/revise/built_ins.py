@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from upshot.check.program import Literal
-from upshot.check.variables import variables
+from upshot.check.variables import variables as variables_of
 from upshot.core.errors import DataError
 from upshot.core.types import Type
 from upshot.engine.local.patterns import pattern as compiled
@@ -23,6 +24,12 @@ LINEAR = ("+", "-", "neg")
 _ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+
+
+@lru_cache(maxsize=4_096)
+def variables(node: Literal | Term) -> tuple[str, ...]:
+    """The names of the variables in a built-in or a term: rules have few, which are asked about all the time."""
+    return variables_of(node)
 
 
 def determined(literals: Sequence[Literal], binding: Binding, types: Mapping[str, Type]) -> Binding | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from upshot.check.findings import Findings
@@ -32,8 +33,14 @@ def value_of(term: Term, binding: Mapping[str, Any], types: Mapping[str, Type]) 
                 return UNKNOWN
             if None in values:
                 return None
-            constants = tuple(Constant(v, term_type(arg, types)) for v, arg in zip(values, args, strict=True))
-            made = evaluate(Call(function, constants), term_type(term, types), Findings())
-            return UNKNOWN if made is None else made.value
+            given = tuple(term_type(arg, types) for arg in args)
+            return _computed(function, tuple(values), given, term_type(term, types))
         case _:
             return UNKNOWN
+
+
+@lru_cache(maxsize=20_000)
+def _computed(function: str, values: tuple[Any, ...], types: tuple[Type, ...], type: Type) -> Any:
+    constants = tuple(Constant(value, each) for value, each in zip(values, types, strict=True))
+    made = evaluate(Call(function, constants), type, Findings())
+    return UNKNOWN if made is None else made.value
