@@ -59,7 +59,7 @@ def in_words(value: Linear) -> str:
     first, *others = terms
     text = f"{'-' if first[0] < 0 else ''}{first[1]}"
     text += "".join(f" {'-' if factor < 0 else '+'} {term}" for factor, term in others)
-    return text if share == 1 else f"({text}) / {share}"
+    return text if share == 1 else f"({text}) / {share}.0"
 
 
 def _decimal(number: Fraction) -> str:

@@ -24,7 +24,7 @@ from upshot.revise.request import INSERT, Key, Row
 from upshot.revise.rules import Column, RuleParts, columns_of, ground
 from upshot.revise.spans import Span, common, is_among, point
 from upshot.revise.ways import Ways
-from upshot.syntax.ast import Variable
+from upshot.syntax.ast import Comparison, Constant, Variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +107,16 @@ class NewRows:
             self.note_endless(fold)
         name, type = term.name, rule.types[term.name].required()
         taken = {each.witness for each in branch.placeholders}
-        works_out = fold.function in ("min", "max") or (wanted.is_first and not self.rests_on_new(branch, wanted.fold))
-        ends = chain(ends_of(wanted.steps, type), () if wanted.most is None else (wanted.most,)) if works_out else ()
-        tried: dict[Any, None] = dict.fromkeys(each for each in (*ends, *left) if each not in taken)
+        is_extreme = fold.function in ("min", "max")
         is_column = any(columns_of(name, rule))
+        between = wanted.steps.decisive if is_extreme and not is_column else ()
+        works_out = is_extreme or (wanted.is_first and not self.rests_on_new(branch, wanted.fold))
+        ends = (
+            chain(ends_of(wanted.steps, type), () if wanted.most is None else (wanted.most,))
+            if works_out and not between
+            else ()
+        )
+        tried: dict[Any, None] = dict.fromkeys(each for each in (*ends, *left) if each not in taken)
         if is_column:
             if works_out:
                 yield from self._placed(branch, wanted, rule, binding, name)
@@ -120,7 +126,11 @@ class NewRows:
             known = determined(rule.built_ins, {**binding, name: value}, rule.types)
             if known is not None:
                 made = self.ways.filled(branch, rule, known)
-                yield from made if is_column else _without_new(made, name, rule)
+                yield from made if is_column or is_extreme else _without_new(made, name, rule)
+        for span in between:
+            # What it is computed from may be new, as long as it comes to lie there.
+            bounded = replace(rule, built_ins=(*rule.built_ins, *_bounding(term, span, type)))
+            yield from self.ways.filled(branch, bounded, binding)
         if not is_column:
             made = self.ways.filled(branch, rule, binding)
             yield from (each for each in _without_new(made, name, rule) if each[0][name] not in tried)
@@ -222,6 +232,18 @@ def ends_of(steps: Steps, type: Type) -> Iterator[Any]:
                 fitted = _fitted(value, type)
                 if fitted is not None and is_among(fitted, steps.new):
                     yield fitted
+
+
+def _bounding(variable: Variable, span: Span, type: Type) -> Iterator[Comparison]:
+    """That a variable lies in the span, in values of its type."""
+    for value, is_open, op, down in (
+        (span.low, span.low_open, ">", math.floor),
+        (span.high, span.high_open, "<", math.ceil),
+    ):
+        if value is not None:
+            fitted = _fitted(value, type) if isinstance(value, int | Fraction | float) else value
+            at = _rounded(Fraction(value), type, down) if fitted is None else fitted
+            yield Comparison(op if is_open or fitted is None else f"{op}=", variable, Constant(at, type))
 
 
 def _inside(span: Span, type: Type) -> Span:

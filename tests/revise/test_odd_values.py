@@ -1,0 +1,106 @@
+"""Values that are easily forgotten: those that are computed before they are folded, the ends of types, NaN."""
+
+from __future__ import annotations
+
+import pytest
+
+import upshot
+from upshot import Bounds
+
+Rows = dict[str, list[tuple[object, ...]]]
+
+
+def found(
+    program: str, insert: Rows | None = None, delete: Rows | None = None, **bounds: int
+) -> tuple[dict[str, tuple[str, ...]], str]:
+    """The realisations with their conditions, and whether these are all."""
+    with upshot.connect() as db:
+        db.define(program)
+        ways = db.realize(insert, delete, bounds=Bounds(**bounds))
+        return {" ".join(way.lines()): way.conditions for way in ways}, ways.status
+
+
+FOLDED = """
+.decl e(y: number)
+.decl w(x: number)
+.decl m(n: number)
+.decl v(k: number)
+w(X) :- e(Y), {}.
+m(N) :- N = {} X : {{ w(X) }}.
+v(1) :- m(N), {}.
+e({}).
+"""
+
+
+@pytest.mark.parametrize(
+    ("equation", "function", "asked", "stored", "way", "conditions"),
+    [
+        ("X = 2*Y", "min", "N < 20", 50, "+e(?1)", ("?1 < 10",)),
+        ("X = 2*Y + 1", "max", "N > 10, N < 20", 1, "+e(?1)", ("?1 >= 5", "?1 <= 9")),
+        ("X = Y, Y > 1", "min", "N < 5", 7, "+e(?1)", ("?1 > 1", "?1 < 5")),
+    ],
+)
+def test_new_values_are_found_for_what_is_computed_before_it_is_folded(
+    equation: str, function: str, asked: str, stored: int, way: str, conditions: tuple[str, ...]
+) -> None:
+    ways, status = found(FOLDED.format(equation, function, asked, stored), {"v": [(1,)]})
+    assert set(ways[way]) == set(conditions)
+    assert status in ("all", "bounds reached")
+
+
+def test_a_row_that_is_computed_comes_to_an_empty_group() -> None:
+    program = FOLDED.format("X = Y, Y > 1", "min", "N != 0", 7).replace("e(7).", "")
+    assert found(program, {"v": [(1,)]}) == ({"+e(?1)": ("?1 > 1",)}, "all")
+
+
+def test_values_that_cannot_be_worked_back_are_not_called_impossible() -> None:
+    program = """
+    .decl e(x: symbol)
+    .decl m(n: number)
+    .decl v(k: number)
+    m(N) :- N = max L : { e(X), L = strlen(X) }.
+    v(1) :- m(N), N > 3, N < 6.
+    e("ab").
+    """
+    ways, status = found(program, {"v": [(1,)]})
+    assert ways or status == "bounds reached"
+
+
+ONE = """
+.decl e(x: {})
+.decl v(k: number)
+v(1) :- e(X), X {}.
+"""
+
+
+@pytest.mark.parametrize("bound", ["> 1e+18", "< -1e+18", "> 1e+308"])
+def test_new_values_lie_beyond_floats_that_are_further_apart_than_one(bound: str) -> None:
+    assert found(ONE.format("float", bound), {"v": [(1,)]}) == ({"+e(?1)": (f"?1 {bound}",)}, "all")
+
+
+@pytest.mark.parametrize(
+    ("type", "bound"),
+    [
+        ("timestamp", '> timestamp("9999-01-01T00:00:00Z")'),
+        ("timestamp", '< timestamp("0001-06-01T00:00:00Z")'),
+        ("date", '> date("9999-12-30")'),
+        ("date", '< date("0001-01-02")'),
+    ],
+)
+def test_new_values_may_be_the_first_and_the_last_of_their_type(type: str, bound: str) -> None:
+    assert found(ONE.format(type, bound), {"v": [(1,)]}) == ({"+e(?1)": (f"?1 {bound}",)}, "all")
+
+
+def test_a_mean_is_shown_as_a_division_that_keeps_fractions() -> None:
+    program = """
+    .decl e(x: number)
+    .decl t(x: float)
+    .decl v(k: number)
+    t(S) :- S = mean X : { e(X) }.
+    v(1) :- t(S), S > 10.0.
+    e(1).
+    """
+    with upshot.connect() as db:
+        db.define(program)
+        texts = [way.text() for way in db.realize({"v": [(1,)]})]
+    assert any("+t((?1 + 1) / 2.0)" in text for text in texts)
