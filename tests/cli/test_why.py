@@ -38,6 +38,8 @@ def test_why_all_prints_each_and_json_is_one_object_a_line(upshot: Run, tmp_path
     assert [len(json.loads(line)["premises"]) for line in ended.out.splitlines()] == [1, 2]
     ended = upshot("why", written(tmp_path), "closure(1, 3)", "--limit", "1")
     assert "\n\n" not in ended.out
+    ended = upshot("why", written(tmp_path), "closure(1, 3)", "--limit", 10**20)
+    assert (ended.code, ended.out.count("\n\n")) == (0, 1)
 
 
 def test_why_draws_a_derivation_or_all_of_them_one_below_the_other(upshot: Run, tmp_path: Path) -> None:

@@ -50,6 +50,11 @@ def test_on_a_circle_a_row_never_rests_on_itself_and_all_derivations_end() -> No
         assert len(list(db.why("closure", (0, 2), limit=5))) == 1
 
 
+def test_a_limit_may_be_beyond_all_that_can_be_counted() -> None:
+    with database(edge=ring(4)) as db:
+        assert len(list(db.why("closure", (0, 2), limit=10**20))) == 1
+
+
 def test_the_cost_follows_the_derivation_and_not_the_view() -> None:
     with database(edge=ring(320)) as db:
         assert len(db.rows("closure")) == 102_400

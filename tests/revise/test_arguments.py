@@ -65,6 +65,7 @@ def test_a_wrong_argument_is_refused_with_its_cure(wrong: Callable[[upshot.Datab
         {"seconds": -1},
         {"seconds": float("nan")},
         {"seconds": True},
+        {"seconds": 10**400},
         {"rounds": None},
         {"rounds": -1},
         {"rounds": 1.5},

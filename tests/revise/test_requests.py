@@ -239,6 +239,8 @@ def test_a_request_that_asks_for_both_is_refused() -> None:
         ({"frozen": ["access"]}, "not-a-base-relation"),
         ({"frozen": ["nobody"]}, "unknown-relation"),
         ({"cost": {"member": -1}}, "wrong-argument"),
+        ({"cost": {"member": 10**400}}, "wrong-argument"),
+        ({"cost": {"member": float("inf")}}, "wrong-argument"),
         ({"limit": 0}, "wrong-argument"),
         ({"bounds": 7}, "wrong-argument"),
     ],

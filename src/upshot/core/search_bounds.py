@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from upshot.core.errors import UsageError
 from upshot.core.json_values import to_json
@@ -33,10 +35,16 @@ class Bounds:
         _require_whole("new_constants", self.new_constants)
         if self.size is not None:
             _require_whole("size", self.size)
-        seconds: object = self.seconds
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
-            raise _wrong("seconds", "a number from 0 on", seconds, "seconds=2.5")
+        if not is_amount(self.seconds):
+            raise _wrong("seconds", "a number from 0 on that a float can hold", self.seconds, "seconds=2.5")
         object.__setattr__(self, "constants", _values(self.constants))
+
+
+def is_amount(given: object) -> TypeGuard[float]:
+    """Whether this is a number from 0 on that can be counted with, which whole numbers beyond all floats cannot."""
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        return False
+    return 0 <= given <= sys.float_info.max or given == math.inf
 
 
 def _require_whole(name: str, value: object) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from upshot.core.errors import Error, UsageError
+from upshot.core.search_bounds import is_amount
 from upshot.database.placement import Placement, placement_of
 from upshot.database.realization import Realization
 from upshot.database.realize import ALL, BOUNDED, NONE, OPEN, Realizations
@@ -102,10 +103,8 @@ class Absence(Failure):
         if isinstance(fixes, bool) or not isinstance(fixes, int) or fixes < 0:
             message = "`fixes` is how many realisations are shown, a whole number from 0 on"
             raise UsageError(message, code="wrong-argument", help="as in fixes=3; `.fixes()` gives them")
-        if seconds is not None and (
-            isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0
-        ):
-            message = "`seconds` is how long they are looked for, a number from 0 on"
+        if seconds is not None and not is_amount(seconds):
+            message = "`seconds` is how long they are looked for, a number from 0 on that a float can hold"
             raise UsageError(message, code="wrong-argument", help="as in seconds=10")
         return self.with_last(*([self.fixing.told(fixes, seconds)] if fixes and self.fixing is not None else []))
 

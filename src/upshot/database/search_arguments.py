@@ -9,6 +9,7 @@ from typing import Any
 from upshot.core.errors import UsageError
 from upshot.core.fact_text import fact
 from upshot.core.schema import Role, Schema
+from upshot.core.search_bounds import is_amount
 from upshot.database.changes import unknown_relation
 from upshot.database.expectations import asked_for
 from upshot.database.realization import Realization
@@ -108,8 +109,8 @@ def preferences_of(state: State, frozen: Any, cost: Any) -> Preferences:
     prices: dict[tuple[str, str], float] = {}
     # A price for one direction counts more than one for both.
     for text, (places, price) in sorted(given.items(), key=lambda item: item[0][:1] in (INSERT, DELETE)):
-        if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price < math.inf:
-            message = f"the cost of `{text}` is not a number from 0 on"
+        if not is_amount(price) or price == math.inf:
+            message = f"the cost of `{text}` is not a number from 0 on that a float can hold"
             raise UsageError(message, code="wrong-argument", help='as in cost={"-granted": 5}')
         prices |= dict.fromkeys(places, price)
     return Preferences(frozenset(barred), prices)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import chain, islice
@@ -19,6 +20,7 @@ from upshot.database.given_rows import given_rows
 from upshot.database.moments import last_change, moments_of
 from upshot.database.past_states import PastStates, moment_of, refuse_unknown
 from upshot.database.placement import placement_of
+from upshot.database.search_arguments import limit_of
 from upshot.database.state import State
 from upshot.reasons.changed import Changed, RowChange
 from upshot.reasons.concrete import Question, Row
@@ -89,11 +91,9 @@ class AsksWhy:
             first = self._with_moments(reasons.why(key, best) if best else reasons.telling.base(key))
         if isinstance(limit, _One):
             return first
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-            message = "`limit` is a positive number, or None for all"
-            raise UsageError(message, code="wrong-argument", help="as in limit=3")
+        most = min(limit_of(limit) or sys.maxsize, sys.maxsize)
         others = reasons.others(key, best) if best else iter(())
-        return islice(chain([first], self._each(others, self._state.version)), limit)
+        return islice(chain([first], self._each(others, self._state.version)), most)
 
     def why_not(self, view: str, row: Iterable[Any], *, depth: int = 1, bounds: int | None = None) -> Absence:
         """How near each rule comes to a row that is not there: which literals hold, which rows are missing or in the
