@@ -104,3 +104,42 @@ def test_a_mean_is_shown_as_a_division_that_keeps_fractions() -> None:
         db.define(program)
         texts = [way.text() for way in db.realize({"v": [(1,)]})]
     assert any("+t((?1 + 1) / 2.0)" in text for text in texts)
+
+
+NANS = """
+.decl e(x: float)
+.decl f(x: float)
+.decl v(x: float)
+.decl both(x: float)
+.decl other(x: float)
+.decl twice(x: float)
+.decl pair(x: float, y: float)
+v(X) :- e(X).
+both(X) :- e(X), f(X).
+other(X) :- e(X), !f(X).
+twice(X) :- pair(X, X).
+"""
+
+
+@pytest.mark.parametrize(
+    ("stored", "insert", "delete", "changes"),
+    [
+        ("", "v", "", ["+e((0.0 / 0.0))"]),
+        ("e", "", "v", ["-e((0.0 / 0.0))"]),
+        ("e", "both", "", ["+f((0.0 / 0.0))"]),
+        ("ef", "other", "", ["-f((0.0 / 0.0))"]),
+        ("", "twice", "", ["+pair((0.0 / 0.0), (0.0 / 0.0))"]),
+    ],
+)
+def test_nan_equals_itself_in_what_is_asked_for(stored: str, insert: str, delete: str, changes: list[str]) -> None:
+    with upshot.connect() as db:
+        db.define(NANS)
+        with db.transaction() as transaction:
+            for name in stored:
+                transaction.insert(name, [(float("nan"),)])
+        row = [(float("nan"),)]
+        ways = db.realize({insert: row} if insert else None, {delete: row} if delete else None)
+        found = list(ways)
+    assert [way.lines() for way in found] == [changes]
+    assert ways.status == "all"
+    assert f"// asked: {'+' if insert else '-'}{insert or delete}((0.0 / 0.0))" in found[0].text()

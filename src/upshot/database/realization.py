@@ -11,6 +11,7 @@ from upshot.core.fact_text import fact
 from upshot.core.json_values import to_json, type_to_json
 from upshot.core.schema import Role, Schema
 from upshot.database.what_if import WhatIf
+from upshot.reasons.search import one_nan
 from upshot.revise.formulas import Formula
 from upshot.revise.likeness import named
 from upshot.revise.placeholders import Placeholder
@@ -55,17 +56,18 @@ class Realization:
         for name, change in self.effects.items():
             if self.schemas[name].role is not Role.BASE:
                 for row in change.deleted.sorted():
-                    yield "-", name, row, (name, row) in self.request.delete
+                    yield "-", name, row, (name, one_nan(row)) in self.request.delete
                 for row in change.inserted.sorted():
-                    yield "+", name, row, (name, row) in self.request.insert
+                    yield "+", name, row, (name, one_nan(row)) in self.request.insert
 
     def made_by_rules(self) -> Iterator[tuple[str, str, Row]]:
         """The changes of base relations that active rules would add: sign, relation, row."""
         for name, change in self.effects.items() if self.effects.firings else ():
             if self.schemas[name].role is Role.BASE:
                 own = self.insert.get(name, ()), self.delete.get(name, ())
-                yield from (("-", name, row) for row in change.deleted.sorted() if row not in own[1])
-                yield from (("+", name, row) for row in change.inserted.sorted() if self.named(name, row) not in own[0])
+                yield from (("-", name, row) for row in change.deleted.sorted() if one_nan(row) not in own[1])
+                coming = map(one_nan, change.inserted.sorted())
+                yield from (("+", name, row) for row in coming if self.named(name, row) not in own[0])
 
     def lines(self) -> list[str]:
         """The base changes in the syntax of facts, each with its sign."""

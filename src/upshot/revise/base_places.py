@@ -8,6 +8,7 @@ from typing import Any
 
 from upshot.revise.request import Key, Row
 from upshot.revise.rules import RuleParts, Rules
+from upshot.revise.term_values import are_same
 from upshot.syntax.ast import Constant, Term, Variable
 
 MOST = 64
@@ -63,7 +64,7 @@ def _body(rule: RuleParts, row: Row) -> Iterator[Place]:
             continue
         if isinstance(term, Constant) and term.value == term.value and term.value != value:
             return
-        if isinstance(term, Variable) and known.setdefault(term.name, value) != value:
+        if isinstance(term, Variable) and not are_same(known.setdefault(term.name, value), value):
             return
     for atom in (*rule.positive, *rule.negative):
         yield atom.relation, tuple(_value(term, known) for term in atom.args)

@@ -15,6 +15,7 @@ from upshot.revise.disjunctions import Disjunctions
 from upshot.revise.nulls import denied, joins_null
 from upshot.revise.request import Key, Row
 from upshot.revise.rules import RuleParts, free_variables, ground
+from upshot.revise.term_values import are_same
 from upshot.revise.ways import Ways
 from upshot.syntax.ast import Atom, Constant, Variable
 
@@ -92,9 +93,9 @@ def _instances(
     for row in rows.get(left[0].relation, ()):
         longer = dict(binding)
         for term, value in zip(left[0].args, row, strict=True):
-            if isinstance(term, Variable) and longer.setdefault(term.name, value) != value:
+            if isinstance(term, Variable) and not are_same(longer.setdefault(term.name, value), value):
                 break
-            if isinstance(term, Constant) and term.value != value:
+            if isinstance(term, Constant) and not are_same(term.value, value):
                 break
         else:
             yield from _instances(rule, left[1:], rows, longer)

@@ -13,6 +13,7 @@ from itertools import product
 from typing import Any, TypeVar
 
 from upshot.revise.request import Key
+from upshot.revise.term_values import are_same
 from upshot.syntax.ast import Atom, Constant, Not, Term, Variable
 
 Model = frozenset[Key]
@@ -87,9 +88,9 @@ def _matched(args: Sequence[Term], row: Sequence[Any], binding: Mapping[str, Any
     longer = dict(binding)
     for term, value in zip(args, row, strict=True):
         if isinstance(term, Constant):
-            if term.value != value:
+            if not are_same(term.value, value):
                 return None
-        elif isinstance(term, Variable) and longer.setdefault(term.name, value) != value:
+        elif isinstance(term, Variable) and not are_same(longer.setdefault(term.name, value), value):
             return None
     return longer
 

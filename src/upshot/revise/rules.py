@@ -16,7 +16,7 @@ from upshot.revise.folds import Fold, fold_of
 from upshot.revise.implied_guards import without_implied_guards
 from upshot.revise.linear_rules import linear_clauses
 from upshot.revise.request import Key, Row
-from upshot.revise.term_values import UNKNOWN
+from upshot.revise.term_values import UNKNOWN, are_same
 from upshot.revise.unfolded_rules import unfolded_clauses
 from upshot.rewrite.request_rules import RequestRule, request_rule
 from upshot.rewrite.shapes import aggregate_of
@@ -40,12 +40,12 @@ class RuleParts(RequestRule):
             if value is UNKNOWN:
                 continue
             match term:
-                case Constant(other) if other != value:
+                case Constant(other) if not are_same(other, value):
                     return None
                 case Variable(name):
                     if value is None and not self.types[name].nullable:
                         return None
-                    if known.setdefault(name, value) != value:
+                    if not are_same(known.setdefault(name, value), value):
                         return None
                 case _:
                     pass

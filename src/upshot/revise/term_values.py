@@ -20,6 +20,11 @@ class _Unknown:
 UNKNOWN = _Unknown()
 
 
+def are_same(one: Any, other: Any) -> bool:
+    """Whether two values are equal in programs, where NaN equals itself."""
+    return bool(one == other or (one != one and other != other))
+
+
 def value_of(term: Term, binding: Mapping[str, Any], types: Mapping[str, Type]) -> Any:
     """What a term comes to; `UNKNOWN` if a variable has no value or the term has none."""
     match term:
