@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import pytest
+
 from tests.revise.test_goldens import database, shown
 from upshot import Bounds
+from upshot.core.rows import Rows
 
 
 def ways(found: object) -> set[frozenset[str]]:
@@ -291,3 +294,19 @@ def test_values_that_do_not_fit_their_type_do_not_keep_others_from_being_tried()
     assert alone.insert == {"item": (("lamp", Decimal(12)),)}
     assert ({*reduced.insert}, reduced.conditions) == ({"item", "cut"}, ("?1 = ?2 + 12",))
     assert found.status == "all"
+
+
+def test_rows_that_go_beside_a_new_value_are_told_without_looking_through_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = """
+        .decl a(x: number)  .decl k(y: number)  .decl v(x: number, y: number)  v(X, Y) :- a(X), k(Y).
+        .decl s(x: number, y: symbol)  .decl t(x: number)  t(X) :- s(X, _).
+        .decl log(y: symbol)  .rule r(X, Y) on delete v(X, Y) do insert log("gone").
+    """
+    db = database(program, a=[(1,)], k=[(each,) for each in range(100)])
+    way = next(db.realize({"t": [(1,)]}, delete={"v": [(1, 5)]}, frozen=["k"]))
+    assert len(way.placeholders) == 1
+    looked: list[object] = []
+    monkeypatch.setattr(Rows, "__contains__", lambda rows, row: bool(looked.append(row)))  # type: ignore[func-returns-value]
+    assert way.text().count("-v(1, ") == 100
+    assert len(way.as_dict()["changes"]["v"]["delete"]) == 100
+    assert looked == []

@@ -40,6 +40,8 @@ class Realization:
     """Rows of views that move with new values, by what they come to in `effects`."""
     by_trial: frozenset[str] = frozenset()
     """Relations that may come to something else with other new values than those that were tried."""
+    _gone: dict[str, frozenset[Row]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """The deleted rows of the relations that were looked at."""
 
     @property
     def size(self) -> int:
@@ -64,7 +66,7 @@ class Realization:
         """The changes of base relations that active rules would add: sign, relation, row."""
         for name, change in self.effects.items() if self.effects.firings else ():
             if self.schemas[name].role is Role.BASE:
-                own = self.insert.get(name, ()), self.delete.get(name, ())
+                own = set(self.insert.get(name, ())), set(self.delete.get(name, ()))
                 yield from (("-", name, row) for row in change.deleted.sorted() if one_nan(row) not in own[1])
                 coming = map(one_nan, change.inserted.sorted())
                 yield from (("+", name, row) for row in coming if self.named(name, row) not in own[0])
@@ -145,9 +147,14 @@ class Realization:
 
     def named(self, name: str, row: Row) -> Row:
         """A row of a relation with placeholders for their witnesses, and formulas for what follows from those."""
-        if not self.placeholders or (name in self.effects and row in self.effects[name].deleted):
+        if not self.placeholders or row in self._deleted(name):
             return row
         return self.formulas.get((name, row)) or named((name, row), self.placeholders)
+
+    def _deleted(self, name: str) -> frozenset[Row]:
+        if name not in self._gone:
+            self._gone[name] = frozenset(self.effects[name].deleted if name in self.effects else ())
+        return self._gone[name]
 
     def fact(self, name: str, row: Row) -> str:
         """A row as programs write it, with placeholders for new values."""
