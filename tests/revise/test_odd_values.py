@@ -143,3 +143,20 @@ def test_nan_equals_itself_in_what_is_asked_for(stored: str, insert: str, delete
     assert [way.lines() for way in found] == [changes]
     assert ways.status == "all"
     assert f"// asked: {'+' if insert else '-'}{insert or delete}((0.0 / 0.0))" in found[0].text()
+
+
+@pytest.mark.parametrize(
+    ("computed", "bound", "conditions"),
+    [("Y - 1", 5, ("?1 >= 1u", "?1 < 6u")), ("(Y - 3) + 10", 15, ("?1 >= 3u", "?1 < 8u"))],
+)
+def test_what_is_computed_of_unsigned_numbers_is_not_below_0(
+    computed: str, bound: int, conditions: tuple[str, ...]
+) -> None:
+    program = f"""
+    .decl e(y: unsigned)
+    .decl w(x: unsigned)
+    .decl v(k: number)
+    w(X) :- e(Y), X = {computed}.
+    v(1) :- w(X), X < {bound}.
+    """
+    assert found(program, {"v": [(1,)]}) == ({"+e(?1)": conditions}, "all")

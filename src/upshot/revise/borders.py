@@ -30,7 +30,7 @@ from upshot.revise.term_values import UNKNOWN, value_of
 from upshot.revise.world import World
 from upshot.rewrite.request_rules import INSERT, asked
 from upshot.rewrite.term_type import term_type
-from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Test, Variable
+from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable
 
 MOST_INSTANCES = 40
 """Instances of a rule that are looked at for one row."""
@@ -394,13 +394,14 @@ class _Following:
                     symbolic(side, known, rule.types, self._plain(known, rule))
                     for side in (literal.left, literal.right)
                 ]
+                self._note_unsigned(literal.left, known, rule)
+                self._note_unsigned(literal.right, known, rule)
                 for side, other in ((literal.left, sides[1]), (literal.right, sides[0])):
                     if open_ and literal.op == "=" and isinstance(side, Variable) and other is not UNKNOWN:
                         known[side.name] = other
                         return True
                 if UNKNOWN in sides:
                     return None
-                self._note_unsigned(literal, known, rule)
                 border = difference(*sides) if any(isinstance(each, Linear) for each in sides) else None
                 if border is not None and not self._is_like_a_join(literal, sides, rule):
                     self.found.add(border)
@@ -433,13 +434,14 @@ class _Following:
     def _plain(self, known: SymbolicBinding, rule: RuleParts) -> Any:
         return lambda term: value_of(term, known, rule.types)
 
-    def _note_unsigned(self, literal: Comparison, known: SymbolicBinding, rule: RuleParts) -> None:
-        """A difference that may not be below 0 has a border there."""
-        for side in (literal.left, literal.right):
-            if isinstance(side, Call) and term_type(side, rule.types).kind is Kind.UNSIGNED:
-                value = symbolic(side, known, rule.types, self._plain(known, rule))
-                if isinstance(value, Linear):
-                    self.found.add(value)
+    def _note_unsigned(self, term: Term, known: SymbolicBinding, rule: RuleParts) -> None:
+        """A difference that may not be below 0 has a border there, also one that more is computed from."""
+        for each in term.args if isinstance(term, Call) else ():
+            self._note_unsigned(each, known, rule)
+        if isinstance(term, Call) and term_type(term, rule.types).kind is Kind.UNSIGNED:
+            value = symbolic(term, known, rule.types, self._plain(known, rule))
+            if isinstance(value, Linear):
+                self.found.add(value)
 
     def _note_test(self, literal: Literal, known: SymbolicBinding) -> None:
         test = literal.body if isinstance(literal, Not) else literal
