@@ -71,6 +71,18 @@ def test_new_values_are_given_where_one_is_applied(upshot: Run, store: Path) -> 
         assert db.rows("seat") == [("the board", 7)]
 
 
+def test_a_value_that_breaks_a_condition_is_refused_by_name_of_the_condition(upshot: Run, tmp_path: Path) -> None:
+    store = tmp_path / "days"
+    with library.connect(store) as db:
+        db.define('.decl day(d: date)  .decl late()  late() :- day(D), D >= date("2026-03-01").')
+    ended = upshot("update", store, "+late()", "--apply", "--value", "?1=2026-02-20")
+    assert (ended.code, "condition-not-met" in ended.err) == (1, True), ended.err
+    assert '`?1 = date("2026-02-20")` does not meet the condition `?1 >= date("2026-03-01")`' in ended.err
+    assert "help: give a value that meets it, or ask `upshot update` again with this one in `--constant`" in ended.err
+    ended = upshot("update", store, "+late()", "--apply", "--value", "?1=2026-03-01")
+    assert ended.code == 0, ended.err
+
+
 def test_new_values_have_the_type_of_their_placeholder_and_a_use(upshot: Run, store: Path) -> None:
     arguments = ["update", store, '+leads("eve")', "--apply", "--value", "?1=ops"]
     ended = upshot(*arguments, "--value", "?2=many")

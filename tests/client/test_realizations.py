@@ -145,6 +145,15 @@ def test_what_would_no_longer_do_is_refused_as_in_process(server: Running, clien
     assert server.database.version == 3
 
 
+def test_a_refusal_of_new_values_says_what_is_asked_of_them(server: Running, client: Client) -> None:
+    server.database.define(".decl n(x: number)  .decl has()  has() :- n(X), X > 3.")
+    (way,) = client.realize({"has": [()]})
+    with pytest.raises(upshot.DataError) as raised:
+        client.apply(way, {"?1": 3})
+    assert raised.value.code == "not-a-realization"
+    assert raised.value.help == "give values that meet `?1 > 3`, or ask `client.realize` again"
+
+
 def test_violations_are_repaired(server: Running, client: Client) -> None:
     server.database.define(".deny idle(P) :- team(P), !shift(P, _). .deny idle existing=keep")
     found = client.realize(repair="idle", bounds={"new_constants": 0, "seconds": 5})

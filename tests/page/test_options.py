@@ -215,6 +215,18 @@ def test_an_option_that_would_no_longer_do_is_refused_and_says_so(browser: Brows
     assert [each for each in browser.complaints() if "409" in each]
 
 
+def test_a_value_that_breaks_a_condition_is_refused_with_the_condition(browser: Browser) -> None:
+    with serving(".decl n(x: number)  .decl has(k: number)  has(1) :- n(X), X > 3.") as running:
+        browser.go(at(running, "#/options/insert/has/%5B1%5D"))
+        browser.shows("#status", "This is the only one")
+        way = browser.all("article.way")[0]
+        way.find_element("css selector", ".open-values input").send_keys("3")
+        way.find_element("css selector", "button.main").click()
+        browser.shows("article.way .problem", "Values that will do meet ?1 > 3.")
+        browser.go("about:blank")
+        assert [each for each in browser.complaints() if "409" in each]
+
+
 def test_an_absent_row_says_why_it_is_not_there_and_how_it_could_be(browser: Browser, access: Running) -> None:
     browser.go(at(access, "#/view/access"))
     browser.click("make a row true or false…")

@@ -7,6 +7,7 @@ import re
 _SPELLINGS = (
     (r"`db\.realize`, or `upshot update`,", "`upshot update`"),
     (r"`db\.realize`", "`upshot update`"),
+    (r"with this one among the `constants` of its bounds", "with this one in `--constant`"),
     (r"raise `bounds`", "raise `--bounds`"),
     (r"`why_not`", "`upshot why-not`"),
     (r"`why`", "`upshot why`"),

@@ -14,7 +14,14 @@ from upshot.client.event_stream import LARGEST_EVENT
 from upshot.client.following import Following
 from upshot.client.local_copy import Callback, Copy
 from upshot.client.outcomes import Facts, Outcome, json_value, read_witnesses, transaction_body
-from upshot.client.realizations import Realization, Realizations, filled, read_realizations, realizations_body
+from upshot.client.realizations import (
+    Realization,
+    Realizations,
+    filled,
+    not_any_more,
+    read_realizations,
+    realizations_body,
+)
 from upshot.client.relations import Program, read_program, read_rows, read_schema, read_version
 from upshot.client.requests import Requests, in_doubt, segment
 from upshot.client.stream import SILENCE
@@ -169,8 +176,7 @@ class Client:
         except DataError as error:
             if error.code != "not-as-expected":
                 raise
-            words = f"this is no realisation any more: {error.message}"
-            raise DataError(words, code="not-a-realization", help="ask `client.realize` again") from None
+            raise not_any_more(realization, error.message) from None
 
     def _with_values(self, error: ConstraintError) -> ConstraintError:
         """The same error, its witnesses as Python values."""

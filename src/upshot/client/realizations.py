@@ -10,7 +10,7 @@ from typing import Any, overload
 from upshot.client.outcomes import Facts, Relations, json_value, transaction_body
 from upshot.client.relations import Row, read_version
 from upshot.client.trouble import unexpected
-from upshot.core.errors import UsageError
+from upshot.core.errors import DataError, UsageError
 from upshot.core.fact_text import spelled
 from upshot.core.json_values import Misfit, json_reader, type_from_json
 from upshot.core.schema import Role, Schema
@@ -184,6 +184,17 @@ def filled(realization: Any, values: Any) -> tuple[Facts, Facts]:
         hint = "take one of those of `client.realize`"
         raise UsageError("this is no realisation", code="wrong-argument", help=hint)
     return realization.filled({} if values is None else values)
+
+
+def not_any_more(realization: Realization, why: str) -> DataError:
+    """The error for a change that would not bring about what was asked for, with what is asked of its values."""
+    again = "ask `client.realize` again"
+    if not realization.placeholders:
+        return DataError(f"this is no realisation any more: {why}", code="not-a-realization", help=again)
+    stated = " and ".join(f"`{each}`" for each in realization.conditions)
+    help = f"give {f'values that meet {stated}' if stated else 'other values'}, or {again}"
+    words = f"with these values, or in the database as it is by now, this is no realisation: {why}"
+    return DataError(words, code="not-a-realization", help=help)
 
 
 def realizations_body(

@@ -24,6 +24,7 @@ from upshot.database.search_arguments import (
 )
 from upshot.database.search_reach import search_reach, searched_program, views_served
 from upshot.database.state import State
+from upshot.database.stated_conditions import require_conditions
 from upshot.database.transaction import Transaction
 from upshot.database.tried_changes import TriedChanges, by_relation
 from upshot.database.what_if import WhatIf, what_if
@@ -358,7 +359,9 @@ class Revises:
         state.open()
         if not isinstance(realization, Realization):
             raise UsageError("this is no realisation", code="wrong-argument", help="take one of those of `db.realize`")
-        insert, delete = realization.filled(values_of(realization, values))
+        given = values_of(realization, values)
+        require_conditions(realization, given)
+        insert, delete = realization.filled(given)
         transaction = Transaction(state, None)
         try:
             with transaction:
@@ -378,9 +381,23 @@ class Revises:
         return transaction
 
     def _refused(self, realization: Realization, why: str) -> DataError:
-        still = self._state.version == realization.version
-        words = "with these values this is no realisation" if still else "this is no realisation any more"
-        return DataError(f"{words}: {why}", code="not-a-realization", help="ask `db.realize` again")
+        """The error for a change that is no realisation: the values are at fault where those that it was found with
+        would do."""
+        if realization.placeholders and self._would_do(realization):
+            words, help = "with these values this is no realisation", "give other values, or ask `db.realize` again"
+        else:
+            words, help = "this is no realisation any more", "ask `db.realize` again"
+        return DataError(f"{words}: {why}", code="not-a-realization", help=help)
+
+    def _would_do(self, realization: Realization) -> bool:
+        """Whether it is one in the state as it is now, with the values that it was found with."""
+        state = self._state
+        insert, delete = realization.filled(realization.tried)
+        try:
+            effects = what_if(state, insert, delete, lambda deltas: require(state, deltas, realization.request))
+        except (DataError, RuleError, LimitError):
+            return False
+        return not _rejection(state, effects)
 
     def repairs(
         self,

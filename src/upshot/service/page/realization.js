@@ -20,7 +20,7 @@ export function card(way, number, answer, state, committed) {
   commit.addEventListener("click", () => send("transactions", { ...filled(), expect: answer.request }, outcome, (found) => {
     tell(`committed as version ${found.version}`, true);
     committed([h("h2", {}, `Version ${found.version}`), effects(found)]);
-  }));
+  }, unmet(way)));
   ready();
   return h("article", { class: "card way", "aria-label": `option ${number + 1}` },
     h("h3", {}, `Option ${number + 1}`, h("span", { class: "tag" }, plural(changes.length, "change")), way.cost === changes.length ? null : h("span", { class: "tag" }, `cost ${way.cost}`),
@@ -72,10 +72,16 @@ function withValues(facts, inputs) {
   return Object.fromEntries(Object.entries(facts).map(([name, rows]) => [name, rows.map(filled)]));
 }
 
-async function send(where, body, outcome, told) {
+// What to look at first if values were filled in and the change is refused.
+function unmet(way) {
+  return way.conditions.length ? `Values that will do meet ${way.conditions.join(" and ")}.` : "";
+}
+
+async function send(where, body, outcome, told, hint = "") {
   try {
     told(await ask(where, { method: "POST", body }));
   } catch (error) {
-    show(outcome, problem(error));
+    const isRefused = ["not-as-expected", "constraint-violated"].includes(error.code);
+    show(outcome, problem(isRefused && hint ? { message: error.message, help: hint } : error));
   }
 }

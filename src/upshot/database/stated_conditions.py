@@ -1,0 +1,130 @@
+"""Whether values meet the conditions that a realisation states for its placeholders."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from upshot.check.constants import fit
+from upshot.check.program import Literal
+from upshot.check.variables import fold, variables
+from upshot.core.errors import DataError, ProgramError
+from upshot.core.fact_text import spelled
+from upshot.core.types import NUMBER, Kind, Type
+from upshot.database.realization import Realization
+from upshot.revise.built_ins import holds
+from upshot.revise.linear import number_of
+from upshot.syntax import parse_query
+from upshot.syntax.ast import Call, Comparison, Constant, Not, Term, Test, Variable
+
+_PLACES = re.compile(r'"(?:[^"\\]|\\.)*"|\?(\d+)')
+_EXACT = (Kind.NUMBER, Kind.UNSIGNED, Kind.DECIMAL)
+_CLASSES: Mapping[Kind, type | tuple[type, ...]] = {
+    Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: (int, float), Kind.SYMBOL: str, Kind.BOOLEAN: bool,
+    Kind.DATE: datetime.date, Kind.TIMESTAMP: datetime.datetime, Kind.DECIMAL: (int, Decimal),
+}  # fmt: skip
+
+
+def require_conditions(way: Realization, values: Mapping[str, Any]) -> None:
+    """`condition-not-met` if values for the placeholders lie outside what the realisation states: they may bring about
+    what was asked for, but not with the fewest changes. A condition that cannot be tested here, since it names what is
+    no placeholder of the realisation or the value is NULL or of another type, is left to the proof."""
+    types = {each.name: each.type for each in way.placeholders}
+    known = {name: fitted for name, type in types.items() for fitted in _fitted(values[name], type)}
+    for condition in way.conditions:
+        names = [f"?{number}" for number in _PLACES.findall(condition) if number]
+        if known.keys() >= {*names} and _is_met(condition, known, types) is False:
+            given = [f"`{name} = {spelled(known[name], types[name])}`" for name in dict.fromkeys(names)]
+            verb = "does" if len(given) == 1 else "do"
+            raise DataError(
+                f"{' and '.join(given)} {verb} not meet the condition `{condition}` of this realisation",
+                code="condition-not-met",
+                help="give a value that meets it, or ask `db.realize` again with this one among the `constants` of "
+                "its bounds",
+            )
+
+
+def _fitted(value: Any, type: Type) -> Iterator[Any]:
+    """The value as the type holds it, if it is one of the type."""
+    is_one = isinstance(value, _CLASSES[type.kind]) and isinstance(value, bool) == (type.kind is Kind.BOOLEAN)
+    if isinstance(value, datetime.datetime):
+        is_one = type.kind is Kind.TIMESTAMP and value.tzinfo is not None
+    if is_one:
+        fitted, problem = fit(value, type)
+        if not problem:
+            yield fitted
+
+
+def _is_met(condition: str, values: Mapping[str, Any], types: Mapping[str, Type]) -> bool | None:
+    """Whether values meet a condition; None if that cannot be said."""
+    text = _PLACES.sub(lambda found: f"New{found[1]}" if found[1] else found[0], condition)
+    try:
+        literal = parse_query(text)
+    except ProgramError:
+        return None
+    match literal:
+        case Comparison() | Test() | Not(body=Test()):
+            pass
+        case _:
+            return None
+    used = {name: f"?{name.removeprefix('New')}" for name in variables(literal)}
+    of = {name: types[placeholder] for name, placeholder in used.items()}
+    binding = {name: values[placeholder] for name, placeholder in used.items()}
+    numeric = next((type for type in of.values() if type.kind in (*_EXACT, Kind.FLOAT)), NUMBER)
+    if isinstance(literal, Comparison) and numeric.kind in _EXACT:
+        sides = _number(literal.left, binding), _number(literal.right, binding)
+        if None not in sides:
+            left, right = (Constant(each) for each in sides)
+            return holds(Comparison(literal.op, left, right), {}, {})
+    return holds(_typed(literal, numeric), binding, of)
+
+
+def _number(term: Term, binding: Mapping[str, Any]) -> Fraction | None:
+    """What a term comes to that adds and multiplies numbers; None for any other."""
+
+    def visit(node: Term, parts: tuple[Fraction | None, ...]) -> Fraction | None:
+        match node, parts:
+            case Constant(float() as value), _:
+                return Fraction(str(value))
+            case Constant(int() | Decimal() as value), _:
+                return number_of(value)
+            case Variable(name), _ if isinstance(binding[name], int | Decimal):
+                return number_of(binding[name])
+            case Call("neg"), [Fraction() as one]:
+                return -one
+            case Call("+"), [Fraction() as one, Fraction() as other]:
+                return one + other
+            case Call("-"), [Fraction() as one, Fraction() as other]:
+                return one - other
+            case Call("*"), [Fraction() as one, Fraction() as other]:
+                return one * other
+            case _:
+                return None
+
+    return fold(term, visit)
+
+
+def _typed(literal: Literal, numeric: Type) -> Literal:
+    """The literal with a type for every number in it."""
+
+    def visit(node: Term, parts: tuple[Term, ...]) -> Term:
+        match node:
+            case Constant(int() as value, None):
+                return Constant(fit(value, numeric)[0], numeric)
+            case Call():
+                return replace(node, args=parts)
+            case _:
+                return node
+
+    match literal:
+        case Comparison(op, left, right):
+            return Comparison(op, fold(left, visit), fold(right, visit))
+        case Test(name, args):
+            return Test(name, tuple(fold(each, visit) for each in args))
+        case _:
+            return literal

@@ -1,0 +1,102 @@
+"""Values for placeholders that do not meet what a realisation states, and those that do."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+import upshot
+from tests.revise.test_goldens import database
+
+WHEN = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize(
+    ("type", "test", "condition", "outside", "inside"),
+    [
+        ("date", 'X >= date("2026-03-01")', '?1 >= date("2026-03-01")', dt.date(2026, 2, 20), dt.date(2026, 3, 1)),
+        ("timestamp", 'X > timestamp("2026-03-01T00:00:00Z")', "?1 > timestamp", WHEN, WHEN + dt.timedelta(seconds=1)),
+        ("number", "X > 3", "?1 > 3", 3, 4),
+        ("unsigned", "X > 3u", "?1 > 3u", 3, 4),
+        ("float", "X > 0.5", "?1 > 0.5", 0.25, 1),
+        ("decimal(6, 2)", 'X > decimal("1.25")', "?1 > decimal", Decimal("1.25"), Decimal("1.26")),
+        ("symbol", 'X > "b"', '?1 > "b"', "a", "c"),
+        ("symbol", 'contains("?1", X)', 'contains("?1", ?1)', "?2", "a?1"),
+        ("symbol", "strlen(X) > 2", "strlen(?1) > 2", "ab", "abc"),
+        ("number", "X % 7 = 5, X > 20", "?1 % 7 = 5", 27, 26),
+        ("float", "X * 2.0 > 3.0", "?1 * 2.0 > 3.0", 1.5, 1.75),
+    ],
+)
+def test_a_value_that_does_not_meet_a_condition_is_refused_with_that_condition(
+    type: str, test: str, condition: str, outside: Any, inside: Any
+) -> None:
+    db = database(f".decl e(x: {type}) .decl p() p() :- e(X), {test}.")
+    (way,) = db.realize({"p": [()]})
+    with pytest.raises(upshot.DataError) as refused:
+        db.apply(way, {"?1": outside})
+    assert refused.value.code == "condition-not-met"
+    assert condition in refused.value.message
+    db.apply(way, {"?1": inside})
+    assert db.rows("p") == [()]
+
+
+def test_the_error_names_values_condition_and_cure() -> None:
+    db = database(".decl e(x: number, y: number) .decl p() p() :- e(X, Y), X > Y + 2.")
+    (way,) = db.realize({"p": [()]})
+    with pytest.raises(upshot.DataError) as refused:
+        db.apply(way, {"1": 4, "2": 2})
+    assert refused.value.message == (
+        f"`?1 = 4` and `?2 = 2` do not meet the condition `{way.conditions[0]}` of this realisation"
+    )
+    assert refused.value.help.endswith("ask `db.realize` again with this one among the `constants` of its bounds")
+    db.apply(way, {"1": 5, "2": 2})
+
+
+def test_a_value_outside_is_refused_though_the_row_would_come_with_it() -> None:
+    program = """
+        .decl a(x: number)  .decl ok(x: number)  .decl p()
+        p() :- a(X), X > 3.
+        .deny unapproved(X) :- a(X), X > 10, !ok(X).
+    """
+    db = database(program)
+    small, large = db.realize({"p": [()]})
+    assert (large.lines(), large.conditions) == (["+a(?1)", "+ok(?1)"], ("?1 > 10",))
+    with db.transaction() as tx:
+        tx.insert("ok", [(100,)])
+    with pytest.raises(upshot.DataError) as refused:
+        db.apply(large, {"?1": 5})
+    assert refused.value.code == "condition-not-met", "5 need not be approved; a commit in between does not matter"
+    with pytest.raises(upshot.DataError, match=r"`\?1 = 11` does not meet the condition `\?1 <= 10`"):
+        db.apply(small, {"?1": 11})
+    db.apply(large, {"?1": 11})
+
+
+GUARDED = """
+    .decl a(x: number)  .decl b(x: number)  .decl p(k: number)
+    p(1) :- a(X), !b(X).
+"""
+
+
+def test_values_that_are_at_fault_are_told_apart_from_a_database_that_moved_on() -> None:
+    db = database(GUARDED, b=[(4,)])
+    way = next(each for each in db.realize({"p": [(1,)]}) if each.placeholders)
+    with db.transaction() as tx:
+        tx.insert("b", [(5,)])
+    with pytest.raises(upshot.DataError, match=r"with these values this is no realisation: `p.1.` would"):
+        db.apply(way, {"?1": 4})
+    with db.transaction() as tx:
+        tx.insert("b", [(way.tried["?1"],)])
+    with pytest.raises(upshot.DataError, match="this is no realisation any more"):
+        db.apply(way, {"?1": 4})
+
+
+def test_values_of_a_wrong_type_are_still_refused_as_such() -> None:
+    db = database(".decl e(x: number) .decl p() p() :- e(X), X > 3.")
+    (way,) = db.realize({"p": [()]})
+    for wrong in ("a", True, 1.5, dt.date(2026, 1, 1), None):
+        with pytest.raises(upshot.DataError) as refused:
+            db.apply(way, {"?1": wrong})
+        assert refused.value.code in ("wrong-type", "null-in-required-column")
