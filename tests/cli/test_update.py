@@ -52,6 +52,15 @@ def test_rows_that_begin_with_a_minus_are_no_options_wherever_they_stand(upshot:
         assert ended.out.splitlines()[1] == '-member("ann", "ops")'
 
 
+def test_a_row_that_is_there_needs_nothing_to_be_done(upshot: Run, tmp_path: Path) -> None:
+    ended = upshot("update", written(tmp_path), '+access("ann", "deploy")')
+    assert (ended.code, ended.out) == (0, "// nothing to do: it is so already\n")
+    ended = upshot("update", written(tmp_path), '+access("ann", "deploy")', "--format", "json", "--limit", "1")
+    way, status = map(json.loads, ended.out.splitlines())
+    assert (ended.code, way["insert"], way["delete"]) == (0, {}, {})
+    assert status == {"status": "all", "reason": "nothing to do: it is so already", "found": 1}
+
+
 def test_update_as_data(upshot: Run, tmp_path: Path) -> None:
     ended = upshot(
         "update", written(tmp_path), '-access("ann", "deploy")', '+access("bob", "deploy")', "--format", "json",

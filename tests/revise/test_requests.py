@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 import pytest
 
@@ -156,6 +157,30 @@ def test_placeholders_are_filled_when_a_realization_is_applied() -> None:
 def test_what_is_so_already_needs_nothing() -> None:
     found = access().realize(ANN)
     assert [(each.size, each.text()) for each in found] == [(0, "// nothing to do: it is so already")]
+    assert (found.status, found.reason) == ("all", "nothing to do: it is so already")
+    first = access().realize(ANN, limit=1)
+    next(first)
+    assert (first.status, first.reason) == ("all", "nothing to do: it is so already")
+
+
+def test_numbers_are_spelled_as_their_columns_keep_them() -> None:
+    program = """
+        .decl item(name: symbol, price: decimal(8, 2), weight: float)
+        .decl sold(name: symbol, price: decimal(8, 2), weight: float)
+        sold(N, P, W) :- item(N, P, W).
+    """
+    for price in (Decimal(5), Decimal("5.0"), 5):
+        (way,) = database(program).realize({"sold": [("bike", price, 2)]})
+        assert way.text().splitlines() == [
+            '+item("bike", decimal("5.00"), 2.0)',
+            '// asked: +sold("bike", decimal("5.00"), 2.0)',
+        ]
+        told = json.loads(way.json())
+        assert told["insert"] == {"item": [["bike", "5.00", 2.0]]}
+        assert told["changes"]["item"]["insert"] == told["insert"]["item"]
+    fixed = database(f'{program} .decl cheap() cheap() :- item("bike", decimal("5"), _).')
+    (way,) = fixed.realize({"cheap": [()]})
+    assert way.lines() == ['+item("bike", decimal("5.00"), ?1)']
 
 
 def test_what_is_so_already_must_stay_so() -> None:

@@ -136,7 +136,7 @@ def tell(
     for number, each in enumerate(found, 1):
         if terminal.json:
             terminal.data(each.json())
-        else:
+        elif each.size:
             terminal.data(f"// {number}. {counted(each.size, 'change')}, cost {each.cost:g}")
             terminal.data(each.text())
         terminal.out.flush()

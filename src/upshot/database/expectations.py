@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from upshot.check.constants import fit
 from upshot.core.errors import DataError
 from upshot.core.fact_text import fact
+from upshot.core.schema import Schema
+from upshot.core.types import Kind
 from upshot.database.engines import Deltas
 from upshot.database.given_rows import given_rows
 from upshot.database.state import State
 from upshot.database.tried_changes import TriedChanges
 from upshot.reasons.search import one_nan
-from upshot.revise.request import Key, Request
+from upshot.revise.request import Key, Request, Row
 
 NOT_AS_EXPECTED = "not-as-expected"
 
@@ -28,8 +31,18 @@ def asked_for(state: State, given: Mapping[str, Any]) -> frozenset[Key]:
         for row in listed:
             with state.reading() as engine:
                 engine.contains(name, row)
-            found.add((name, one_nan(row)))
+            found.add((name, one_nan(as_kept(row, schema))))
     return frozenset(found)
+
+
+def as_kept(row: Row, schema: Schema) -> Row:
+    """A row of a relation as it is read again: decimals have the scale of their column, numbers for floats a point."""
+    return tuple(
+        fit(value, column.type)[0]
+        if column.type.kind is Kind.DECIMAL or (column.type.kind is Kind.FLOAT and not isinstance(value, float))
+        else value
+        for value, column in zip(row, schema.columns, strict=True)
+    )
 
 
 class OpenChange(TriedChanges):

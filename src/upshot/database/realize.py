@@ -10,7 +10,7 @@ from typing import Any
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import ConstraintError, DataError, LimitError, RuleError, UsageError
 from upshot.core.fact_text import fact
-from upshot.database.expectations import NOT_AS_EXPECTED, require
+from upshot.database.expectations import NOT_AS_EXPECTED, as_kept, require
 from upshot.database.realization import Realization
 from upshot.database.search_arguments import (
     bounds_of,
@@ -38,6 +38,7 @@ from upshot.revise.rules import Rules
 from upshot.revise.search import SLICE, Search
 
 ALL, NONE, BOUNDED, FROZEN, OPEN = "all", "none exists", "bounds reached", "only through frozen", "more"
+SO_ALREADY = "nothing to do: it is so already"
 
 
 class Realizations(Iterator[Realization]):
@@ -126,7 +127,11 @@ class Realizations(Iterator[Realization]):
             return None
         branch = self._step(self._search, seconds)
         proven = None if branch is None else self._proven(branch)
-        self._proven_so_far += proven is not None
+        if proven is not None:
+            self._proven_so_far += 1
+            if not proven.size:
+                # Whatever changes something is not minimal beside it.
+                self.status, self.reason = ALL, SO_ALREADY
         return proven
 
     def _found(self) -> Realization | None:
@@ -199,7 +204,7 @@ class Realizations(Iterator[Realization]):
             return frozenset(effects)
         rules, found = self._search.rules, branch.by_trial
         columns = frozenset().union(*(_columns(each, branch) for each in branch.placeholders))
-        found |= looked_at(self._all_rules(), columns) - rules.by_view.keys()
+        found |= looked_at(self._all_rules(), columns, rules.by_view.keys() - found, found)
         return found & self._state.schemas.keys()
 
     def _all_rules(self) -> Rules:
@@ -237,7 +242,8 @@ class Realizations(Iterator[Realization]):
 
     def _shown(self, keys: Iterable[Key]) -> dict[str, list[Row]]:
         """Rows by the names that users give to the relations that keep them."""
-        return {self._public(name): rows for name, rows in by_relation(keys).items()}
+        found = ((self._public(name), rows) for name, rows in by_relation(keys).items())
+        return {name: [as_kept(row, self._state.schemas[name]) for row in rows] for name, rows in found}
 
     def _fact(self, key: Key) -> str:
         return fact(self._state.schemas[self._public(key[0])], key[1])
