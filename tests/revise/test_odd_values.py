@@ -160,3 +160,18 @@ def test_what_is_computed_of_unsigned_numbers_is_not_below_0(
     v(1) :- w(X), X < {bound}.
     """
     assert found(program, {"v": [(1,)]}) == ({"+e(?1)": conditions}, "all")
+
+
+def test_values_that_were_made_up_are_not_told_as_what_stands_in_the_way() -> None:
+    program = """
+    .decl e(a: number, b: number)
+    .decl v(a: number, b: number) key(a)
+    .decl u(a: number)
+    v(A, B) :- e(A, B).
+    u(A) :- v(A, B), v(A, C), B < C.
+    """
+    with upshot.connect() as db:
+        db.define(program)
+        ways = db.realize({"u": [(1,)]})
+        assert list(ways) == []
+    assert ways.reason == "none exists: what is asked for contradicts itself"

@@ -152,7 +152,7 @@ class Search:
         about = contradiction(free, self._start, self._disjunctions, self.constraints)
         if about is not None:
             self.limits.reached.clear()
-            self._note_end(about)
+            self._note_end(about, self._start)
 
     def _note_size(self, branches: Iterable[Branch]) -> None:
         if self.bounds.size is not None and any(True for _ in branches):
@@ -208,7 +208,7 @@ class Search:
             self._again(floor, item)
             self._push(floor, branch)
         elif item.is_empty:
-            self._note_end(item.about)
+            self._note_end(item.about, item.source)
 
     def _push(self, floor: Priority, branch: Branch) -> None:
         settled = self._settled(branch)
@@ -216,7 +216,7 @@ class Search:
             return
         refuted = self._ways.keyed_rows.refuted(settled)
         if refuted is not None:
-            self._note_end(refuted)
+            self._note_end(refuted, settled)
             return
         branch = settled
         if len(self._seen) == MOST_BRANCHES:
@@ -326,8 +326,10 @@ class Search:
                 return replace(branch, insert=smaller.insert, delete=smaller.delete)
         return branch
 
-    def _note_end(self, about: Key) -> None:
-        if len(self.dead_ends) < MOST_ENDS:
+    def _note_end(self, about: Key, branch: Branch) -> None:
+        """Notes that a branch ended at a row, unless that has values which were made up: nobody knows those."""
+        is_known = {each.witness for each in branch.placeholders}.isdisjoint(about[1])
+        if is_known and len(self.dead_ends) < MOST_ENDS:
             self.dead_ends[about] = None
 
     def _settled(self, branch: Branch) -> Branch | None:
@@ -337,7 +339,7 @@ class Search:
             following = self._with_forced(settled, forced)
             if following is None:
                 for each in forced:
-                    self._note_end(each.about)
+                    self._note_end(each.about, settled)
             settled = following
         return settled
 
@@ -372,7 +374,7 @@ class Search:
             left = self._ways_left(branch, key, closely=number < CLOSELY)
             if left is not None and len(left) <= 1:
                 if not left:
-                    self._note_end(key)
+                    self._note_end(key, branch)
                 if not left or self._is_too_deep(branch.seeing_to(key).depth):
                     return True
                 branch = left[0]
