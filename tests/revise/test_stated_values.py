@@ -101,7 +101,7 @@ top(P, I) :- item(P, I, C), hi(P, C).
 
 def test_a_row_that_a_negated_literal_forbids_does_not_follow_from_a_new_value() -> None:
     # A sum over nothing is 0: with `?1` for 2 that would leave `?1`, and what is left of 5 is 2.
-    found = ways(LIMITS + 'lim("a", 5).', {"ok": [("a",)]})
+    found = ways(LIMITS + 'lim("a", 5). item("b", "k", 3).', {"ok": [("a",)]})
     (way,) = [way for way in found if way.lines() == ['+item("a", ?2, 3)', '+lim("a", ?1)']]
     rests = {line for line in way.text().splitlines() if "+rest" in line}
     assert rests == {'// also:  +rest("a", ?1 - 3)', '// also:  +rest("a", 2)'}

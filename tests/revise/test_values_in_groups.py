@@ -65,3 +65,58 @@ def test_a_row_that_has_to_stay_may_have_any_value_that_a_count_leaves_out() -> 
     found = ways(answer)
     assert found['+p("a", ?1) -p("a", 20)'] == ("?1 <= 10",)
     assert answer.status == "all"
+
+
+ROOM = """
+    .decl acct(id: symbol, lim: number) key(id)
+    .decl mv(id: symbol, n: number, v: number) key(id, n)
+    .decl bal(id: symbol, s: number)
+    .decl room(id: symbol, r: number)
+    .decl big(id: symbol)
+    bal(A, S) :- acct(A, _), S = sum V : { mv(A, _, V) }.
+    room(A, L + S) :- acct(A, L), bal(A, S).
+    big(A) :- room(A, R), R > 15.
+    acct("a", 10). mv("a", 1, -5). mv("a", 2, 2).
+"""
+
+
+def test_what_a_sum_lacks_beside_a_new_value_is_new_or_stored() -> None:
+    answer = database(ROOM).realize({"big": [("b",)]}, bounds=Bounds(size=2, seconds=300))
+    both = ("?1 <= 15", "?1 + ?2 > 15")
+    assert ways(answer) == {
+        '+acct("b", ?1)': ("?1 > 15",),
+        '+acct("b", 10) +mv("b", ?2, ?1)': ("?1 > 5",),
+        '+acct("b", 10) +mv("b", 1, ?1)': ("?1 > 5",),
+        '+acct("b", 10) +mv("b", 2, ?1)': ("?1 > 5",),
+        '+acct("b", ?1) +mv("b", 1, ?2)': both,
+        '+acct("b", ?1) +mv("b", 2, ?2)': both,
+        '+acct("b", ?1) +mv("b", ?2, 2)': ("?1 > 13", "?1 <= 15"),
+        '+acct("b", ?1) +mv("b", 1, 2)': ("?1 > 13", "?1 <= 15"),
+        '+acct("b", ?1) +mv("b", 2, 2)': ("?1 > 13", "?1 <= 15"),
+    }
+    assert "2 new values" in answer.reason
+
+
+def test_what_a_sum_lacks_to_be_an_asked_value_follows_from_the_new_value_beside_it() -> None:
+    answer = database(ROOM).realize({"room": [("b", 16)]}, bounds=Bounds(size=2, seconds=300))
+    found = ways(answer)
+    alone = {f'+acct("b", 10) +mv("b", {n}, 6)' for n in ("?1", 1, 2)}
+    beside = {f'+acct("b", ?1) +mv("b", {n}, ?2)' for n in ("?3", 1, 2)}
+    assert found.keys() == {'+acct("b", 16)', *alone, *beside}
+    # The account with 16 needs no entry.
+    assert all({"?1 != 16", "?1 + ?2 = 16"} <= {*found[each]} for each in beside)
+
+
+@pytest.mark.parametrize("function", ["max", "sum"])
+def test_an_aggregate_that_is_compared_with_a_new_value_is_made_of_new_ones(function: str) -> None:
+    program = f"""
+        .decl p(n: symbol, l: number)
+        .decl lim(l: number)
+        .decl ok()
+        ok() :- M = {function} L : {{ p(_, L) }}, lim(B), M < B, M > 3.
+    """
+    answer = database(program).realize({"ok": [()]}, bounds=Bounds(new_constants=3))
+    assert ways(answer) == {"+lim(?1) +p(?3, ?2)": ("?2 > 3", "?1 > ?2")}
+    fewer = database(program).realize({"ok": [()]})
+    assert ways(fewer) == {}
+    assert "2 new values" in fewer.reason

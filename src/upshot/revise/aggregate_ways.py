@@ -20,7 +20,7 @@ from upshot.revise.branch import Branch, OpenInstance
 from upshot.revise.built_ins import Binding, determined
 from upshot.revise.folds import COUNT, Fold, Groups, group_key
 from upshot.revise.group_steps import Steps, steps
-from upshot.revise.new_rows import NewRows, Wanted, ends_of, most_of
+from upshot.revise.new_rows import NewRows, Wanted, ends_of, hangs_on_new, most_of
 from upshot.revise.open_instances import folded_atoms, group_of
 from upshot.revise.request import DELETE, Key, Row
 from upshot.revise.rules import Column, RuleParts, ground
@@ -42,7 +42,8 @@ Unmet = tuple[Key, list[Alternatives] | None]
 @dataclass(slots=True)
 class Wish:
     """What a group is to come to: one of the `exact` values if there are any, a value of `spans` and none of `barred`;
-    it `must_be` there, or may as well have no rows. The deepest of those who wish it lies at `depth`."""
+    it `must_be` there, or may as well have no rows. The deepest of those who wish it lies at `depth`. One that hangs on
+    a new value `is_tried`: with another, the group would have to come to something else."""
 
     exact: set[Any] = field(default_factory=set)
     barred: set[Any] = field(default_factory=set)
@@ -50,6 +51,7 @@ class Wish:
     spans: Spans = ANY
     must_be: bool = False
     depth: int = 0
+    is_tried: bool = False
 
     @property
     def allowed(self) -> Spans:
@@ -129,27 +131,31 @@ class AggregateWays:
 
         for view, row in branch.true:
             if view in folds:
-                wish(view, row[:-1], branch.depths.get((view, row), 0)).exact.add(row[-1])
+                here = wish(view, row[:-1], branch.depths.get((view, row), 0))
+                here.exact.add(row[-1])
+                here.is_tried |= any(each.stands_at((view, len(row) - 1), row[-1]) for each in branch.placeholders)
         for view, row in branch.false:
             if view in folds:
                 wish(view, row[:-1], branch.depths.get((view, row), 0)).barred.add(row[-1])
         for view, group, span in branch.avoided:
             wish(view, group).avoided += (span,)
         for open_ in branch.open:
-            for view, group, spans in self._asked(open_):
+            for view, group, spans, is_tried in self._asked(branch, open_):
                 here = wish(view, group, open_.depth)
                 here.spans, here.must_be = common(here.spans, spans), True
+                here.is_tried |= is_tried
         for each in found.values():
             each.must_be |= bool(each.exact)
         return found
 
-    def _asked(self, open_: OpenInstance) -> Iterator[tuple[str, Row, Spans]]:
-        """The groups that an open instance waits for, and between what bounds."""
+    def _asked(self, branch: Branch, open_: OpenInstance) -> Iterator[tuple[str, Row, Spans, bool]]:
+        """The groups that an open instance waits for, between what bounds, and whether those hang on new values."""
         rule, known = self.ways.rules.by_number[open_.rule], dict(open_.known)
         for atom in folded_atoms(rule, self.ways.rules.folds, known):
             group, value = group_of(atom, known), atom.args[-1]
             if group is not None and isinstance(value, Variable):
-                yield atom.relation, group, wished(value.name, rule.built_ins, known, rule.types)
+                spans = wished(value.name, rule.built_ins, known, rule.types)
+                yield atom.relation, group, spans, hangs_on_new(value, branch, rule, known)
 
     # ---- groups -------------------------------------------------------------------------------------------------
 
@@ -177,7 +183,7 @@ class AggregateWays:
             if there is not None:
                 there = replace(there, brought=there.brought | {(fold.view, group)})
                 most = most_of(todo, self._amounts.of_new_rows(fold)) if is_first and fold.function in TOTALS else None
-                wanted = Wanted(fold, group, frozenset(rows), todo, is_first, most)
+                wanted = Wanted(fold, group, frozenset(rows), todo, is_first, most, wish.is_tried)
                 found += self._new.alternatives(there, about, wanted)
         return found
 
@@ -206,9 +212,10 @@ class AggregateWays:
                 spans: Spans = (point(value_of(term, binding, rule.types)),)
                 if isinstance(term, Variable) and term.name not in binding:
                     spans = wished(term.name, rule.built_ins, binding, rule.types)
-                yield folds[atom.relation], group, spans
+                if not hangs_on_new(term, branch, rule, binding):
+                    yield folds[atom.relation], group, spans
         for (view, group), wish in self._wishes(branch).items() if folds else ():
-            if view in folds and wish.must_be:
+            if view in folds and wish.must_be and not wish.is_tried:
                 yield folds[view], group, wish.allowed
 
     def _is_folded(self, atom: Atom, name: str, fold: Fold, group: Row, binding: Binding) -> bool:

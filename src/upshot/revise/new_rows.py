@@ -39,6 +39,8 @@ class Wanted:
     is_first: bool
     most: Any = None
     """What a row adds if none may add enough: as much as it may."""
+    is_tried: bool = False
+    """Whether what a row has to add hangs on a new value: then it is one itself, or a value that is stored."""
 
     def fits(self, row: Row) -> bool:
         if row in self.rows:
@@ -118,6 +120,9 @@ class NewRows:
         )
         tried: dict[Any, None] = dict.fromkeys(each for each in (*ends, *left) if each not in taken)
         if is_column:
+            if wanted.is_tried:
+                yield from self._following(branch, wanted, rule, binding, name) if works_out else ()
+                tried.clear()
             if works_out:
                 yield from self._placed(branch, wanted, rule, binding, name)
             values = self.ways.candidates(branch, rule, name, binding)
@@ -134,6 +139,18 @@ class NewRows:
         if not is_column:
             made = self.ways.filled(branch, rule, binding)
             yield from (each for each in _without_new(made, name, rule) if each[0][name] not in tried)
+
+    def _following(
+        self, branch: Branch, wanted: Wanted, rule: RuleParts, binding: Binding, name: str
+    ) -> Iterator[tuple[Binding, Branch]]:
+        """Values for what is folded that new ones leave no choice: they follow from those, and are new as well."""
+        only = [each for each in wanted.steps.decisive if each.low is not None and each.low == each.high]
+        for value in ends_of(replace(wanted.steps, decisive=tuple(only)), rule.types[name].required()):
+            made = replace(self.ways.new_values.placeholder(branch, rule, name, value), is_computed=True)
+            known = determined(rule.built_ins, {**binding, name: value}, rule.types)
+            if known is not None and self.ways.new_values.is_new(value, made):
+                placed = replace(branch, placeholders=(*branch.placeholders, made))
+                yield from self.ways.filled(placed, rule, known)
 
     def _placed(
         self, branch: Branch, wanted: Wanted, rule: RuleParts, binding: Binding, name: str
@@ -191,6 +208,15 @@ class NewRows:
 def waits(term: object, ways: Ways, rule: RuleParts, binding: Binding) -> bool:
     """Whether a term has the value of another aggregate, which is not known yet."""
     return isinstance(term, Variable) and term.name in waiting(rule, ways.rules.folds, binding)
+
+
+def hangs_on_new(term: object, branch: Branch, rule: RuleParts, binding: Binding) -> bool:
+    """Whether built-ins make of new values what a term has to be."""
+    parts = _computed(term.name, rule) if isinstance(term, Variable) and branch.placeholders else ()
+    return any(
+        each.stands_at(column, binding[name])
+        for name in parts if name in binding for column in columns_of(name, rule) for each in branch.placeholders
+    )  # fmt: skip
 
 
 def _without_new(
