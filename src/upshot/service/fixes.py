@@ -36,7 +36,7 @@ class Fixes:
         if self.count == 0 or not is_fixable(view, database):
             return 0
         try:
-            require_reach(database.search_reach({view}), scopes)
+            require_reach({view}, database, scopes)
         except Refused:
             if self.count is not None:
                 raise
@@ -65,14 +65,41 @@ async def with_fixes(
     fixes: Fixes,
     is_given_up: Callable[[], Awaitable[bool]],
 ) -> tuple[int, Failure] | None:
-    """The version, and why the row is not there with what would bring it about; nothing if it is there by then."""
+    """The version, and why the row is not there with what would bring it about; nothing if the row is there by then,
+    or the token may not see so much any more. `why_not` is asked where nothing changes meanwhile."""
+    try:
+        return await _looked_for(service, scopes, key, why_not, fixes, is_given_up)
+    except DataError as error:
+        if error.code != "row-is-there":
+            raise
+        return None
+    except _NotToBeSoughtError:
+        return None
+
+
+async def _looked_for(
+    service: Service,
+    scopes: Scopes,
+    key: tuple[str, Row],
+    why_not: Callable[[Database], Absence],
+    fixes: Fixes,
+    is_given_up: Callable[[], Awaitable[bool]],
+) -> tuple[int, Failure]:
     database, bounds, answers = service.database, service.settings.bounds, list[Absence]()
     count = fixes.number(key[0], scopes, database)
+    if not count:
+        raise _NotToBeSoughtError
 
     def begin(held: Database) -> Realizations:
         answers.clear()
-        answers.append(why_not(held))
-        return answers[0].fixes(bounds=Bounds(seconds=math.inf))
+        with held.reading():
+            # Rules may have been defined while others had their turn.
+            if not fixes.number(key[0], scopes, held):
+                raise _NotToBeSoughtError
+            answer = why_not(held)
+        ways = answer.fixes(bounds=Bounds(seconds=math.inf))
+        answers.append(answer)
+        return ways
 
     def hunt() -> Hunt:
         seconds = usual_seconds(database.placement) if fixes.seconds is None else fixes.seconds
@@ -84,16 +111,16 @@ async def with_fixes(
             part = await service.run_read(lambda: _part(found, key, scopes))
             return found.version, answers[0].with_last(part)
         reason = found.reason
-    except DataError as error:
-        if error.code != "row-is-there":
-            raise
-        return None
     except Refused as refused:
         if refused.code not in _PASSING:
             raise
         reason = refused.message
     version, answer = await service.run_read(lambda: _read(database, why_not))
     return version, answer.with_last(not_looked_for(reason))
+
+
+class _NotToBeSoughtError(Exception):
+    """None are to be looked for in this version."""
 
 
 def _part(found: Hunt, key: tuple[str, Row], scopes: Scopes) -> Failure:

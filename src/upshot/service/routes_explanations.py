@@ -206,7 +206,7 @@ async def _reasons(request: Request, question: Question, service: Service, scope
         found = await service.run_read(lambda: _derivations(question, scopes, database))
         if found.told:
             return found
-        why_not = partial(_why_not, question, found.row)
+        why_not = partial(_why_not, question, scopes, found.row)
         key = question.view, found.row
         answer = await with_fixes(service, scopes, key, why_not, question.fixes, request.is_disconnected)
         if answer is not None:
@@ -232,11 +232,13 @@ def _derivations(question: Question, scopes: Scopes, database: Database) -> Foun
                 raise
         if count:
             return Found("why_not", at.version, row, ())
-        answer = _why_not(question, row, database)
+        answer = _why_not(question, scopes, row, database)
         return Found("why_not", at.version, row, (question.fixes.unsought(view, answer, database),))
 
 
-def _why_not(question: Question, row: Row, database: Database) -> Absence:
+def _why_not(question: Question, scopes: Scopes, row: Row, database: Database) -> Absence:
+    """Asked inside of `database.reading()`: what may be shown is looked at in the version that is told of."""
+    _require_all_below(question.view, scopes, database)
     return database.why_not(question.view, row, depth=question.depth, bounds=_WHY_BOUND)
 
 

@@ -64,12 +64,16 @@ async def realizations(request: Request) -> Response:
     service: Service = request.app.state.service
     scopes = service.scopes(request)
     body = _body(await read_object(request, _KEYS, exact=True), service.database, scopes)
-    require_reach(body.relations(service.database), scopes)
+    require_reach(body.relations, service.database, scopes)
     asked: list[Wish] = [body.wish]
 
     def begin(database: Database) -> Realizations:
-        asked[:] = [body.with_witnesses(database)]
-        return body.search(asked[0], database)
+        wanted = body.with_witnesses(database)
+        search = body.search(wanted, database)
+        # Rules may have been defined while others had their turn. A search does nothing in a version after its own.
+        require_reach(body.relations, database, scopes)
+        asked[:] = [wanted]
+        return search
 
     def hunt() -> Hunt:
         bounds = service.settings.bounds
@@ -96,9 +100,10 @@ class RealizationsBody:
     bounds: Bounds = field(default_factory=Bounds)
     side_effect_free_first: bool = False
 
-    def relations(self, database: Database) -> Collection[str]:
-        """All that the answer can hang on."""
-        return database.search_reach({*self.wish.insert, *self.wish.delete, *self.repair})
+    @property
+    def relations(self) -> set[str]:
+        """Those that something is asked of."""
+        return {*self.wish.insert, *self.wish.delete, *self.repair}
 
     def with_witnesses(self, database: Database) -> Wish:
         """The rows that are asked for, with the witnesses there are now."""
@@ -221,9 +226,9 @@ def _bad(message: str, help: str = "") -> Refused:
     return Refused(400, "bad-request", message, help=help)
 
 
-def require_reach(relations: Collection[str], scopes: Scopes) -> None:
-    """`forbidden` unless the token may read all that realisations hang on."""
-    if not scopes.reads_everything and not scopes.may_read_all(relations):
+def require_reach(relations: Collection[str], database: Database, scopes: Scopes) -> None:
+    """`forbidden` unless the token may read all that realisations for rows of these relations hang on."""
+    if not scopes.reads_everything and not scopes.may_read_all(database.search_reach(relations)):
         hint = "a token that may read all that the answer hangs on can ask"
         raise Refused(403, "forbidden", "the realisations would show what this token may not read", help=hint)
 

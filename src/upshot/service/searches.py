@@ -59,6 +59,7 @@ class Hunt:
     counted: Callable[[Realization], int]
     found: list[Realization] = field(default_factory=list)
     version: int = 0
+    """The one that it began in last: what was found, and what `begin` took note of, is so there."""
     status: str = OPEN
     reason: str = ""
     is_alone: bool = False
@@ -70,10 +71,11 @@ class Hunt:
     _vain: int = 0
     _ends: float = 0.0
     _changed: int = 0
-    _has_begun: bool = False
+    _seen: int | None = None
+    """The version there was when it went on last, in which it need not have begun."""
 
     def __post_init__(self) -> None:
-        self._ends = time.monotonic() + self.seconds
+        self._ends, self.version = time.monotonic() + self.seconds, self.database.version
 
     def go_on(self, is_wanted: Callable[[], bool]) -> bool:
         """Looks further for a moment, in the version that there is now; whether that is the end. `is_wanted` says
@@ -102,20 +104,22 @@ class Hunt:
         version, self._copy = self.database.version, self.database.hold_version(MOST_COPIED)
         self._vain = 0
         if self._copy is not None:
-            self.is_alone, self.version, self._moment = True, version, LONGEST_MOMENT
+            self.is_alone, self._seen, self._moment = True, version, LONGEST_MOMENT
 
     def _look(self, version: int) -> None:
-        if self._has_begun and self.version != version:
+        if self._seen not in (None, version):
             self._moment = min(2 * self._moment, LONGEST_MOMENT)
             self._interruptions += 1
             self._vain += 1
             self._search = None
+        self._seen = version
         if self._search is None:
             self.found.clear()
-            self._changed, self._has_begun, self.version = 0, True, version
+            self._changed = 0
             if self._vain >= VAIN:
                 return
             self._search = self.begin(self.database)
+            self.version = version
         search, until = self._search, time.monotonic() + self._moment
         while search.status == OPEN and (left := until - time.monotonic()) > 0:
             if (found := search.advance(left)) is not None:
