@@ -17,12 +17,14 @@ from upshot.core.types import BOOLEAN, DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, U
 
 pytest.importorskip("pyspark")
 
+from pyspark.sql import functions as F
+
 from upshot.engine.spark import asks
 from upshot.engine.spark.asks import Answers, Ask
 from upshot.engine.spark.contents import Contents
 from upshot.engine.spark.pieces import FilePiece, LocalPiece
 from upshot.engine.spark.scratch import Scratch
-from upshot.engine.spark.session import private_session
+from upshot.engine.spark.session import is_connect, private_session
 from upshot.engine.spark.spark_types import rows_for_spark
 from upshot.engine.spark.statements import sifted
 
@@ -125,6 +127,16 @@ def test_settings_of_the_private_session_do_not_reach_the_users(spark: Any, tmp_
     assert private.conf.get("spark.sql.session.timeZone") == "UTC"
     Answers(private, Scratch(tmp_path)).compile(False)
     assert {name: spark.conf.get(name, None) for name in SETTINGS} == before
+
+
+def test_classes_of_java_are_remembered_for_the_users_session_too_which_finds_the_same(spark: Any) -> None:
+    if is_connect(spark):
+        pytest.skip("Spark Connect has no Java")
+    private = private_session(spark)
+    assert private.sparkContext._jvm is spark.sparkContext._jvm
+    known = vars(spark.sparkContext._jvm)
+    assert known["functions"]._fqn == "org.apache.spark.sql.functions"
+    assert [row[0] for row in spark.range(2).selectExpr("id").select(F.upper(F.lit("a"))).collect()] == ["A", "A"]
 
 
 SETTINGS = (

@@ -2,7 +2,8 @@
 pyspark.
 
 To find a class, Java looks through some hundred archives, and PySpark forgets the answer: so a third of what the driver
-does for a small round would be looking for the same four classes.
+does for a small round would be looking for the same few classes. They are remembered where PySpark looks for them:
+all sessions of the process share that, the user's own too, and find the same classes sooner.
 """
 
 from __future__ import annotations
