@@ -66,8 +66,8 @@ def own_session(**config: Any) -> Any:
 
 
 def private_session(session: Any) -> Any:
-    """A session beside the user's, on the same cluster, with our settings; those of the user's are not touched. What all
-    sessions of the process share is: PySpark remembers a few classes of Java from now on, for all of them
+    """A session beside the user's, on the same cluster, with our settings; those of the user's are not touched. What
+    all sessions of the process share is: PySpark remembers a few classes of Java from now on, for all of them
     (`java_classes.py`), and workers on this machine that would take any `python3` take this one."""
     workers_use_this_python(session)
     if is_connect(session):
