@@ -43,7 +43,8 @@ class Branch:
     brought for it lies one deeper, and one that goes as deep, since rows that are stored come to an end.
 
     Of a realisation, `formulas` has the rows of views that move with its new values, by what they come to with those
-    that it was proven with; `by_trial` are the views that may come to something else with others."""
+    that it was proven with; `by_trial` are the views that may come to something else with others, and it `is_followed`
+    if all is known that follows from those."""
 
     insert: frozenset[Key] = frozenset()
     delete: frozenset[Key] = frozenset()
@@ -59,6 +60,7 @@ class Branch:
     depth: int = 0
     formulas: Mapping[Key, Row] = field(default_factory=dict, hash=False)
     by_trial: frozenset[str] = frozenset()
+    is_followed: bool = True
 
     @property
     def size(self) -> int:

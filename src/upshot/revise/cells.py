@@ -41,7 +41,7 @@ def points(
     borders: Iterable[Linear], names: Mapping[str, Type], usable: Usable, is_new: IsNew, first: Point
 ) -> list[Point]:
     """A point for each way in which the borders can be met or passed, as far as usable values can do it; between them
-    only new ones. The values of `first` are taken where they would do."""
+    only new ones, unless all are stored. The values of `first` are taken where they would do."""
     order = list(names)
     levels = [list(dict.fromkeys(each.scaled() for each in borders))]
     for name in reversed(order[1:]):
@@ -104,6 +104,8 @@ def _values(
         if not found or not is_last:
             tried = (each for each in inside(low, high, type) if usable(name, each, known) and is_new(name, each))
             found |= dict.fromkeys(islice(tried, 1 if is_last else 3))
+            if not found:
+                found |= dict.fromkeys(each for each in _all_between(low, high, type) if usable(name, each, known))
             for land in (each for each in lands if not any(map(each, found))):
                 near = (
                     each for each in _near(low, high, here, type) if usable(name, each, known) and is_new(name, each)
@@ -113,6 +115,13 @@ def _values(
         at = None if high is None else value_at(high, type)
         if at is not None and usable(name, at, known):
             yield at
+
+
+def _all_between(low: Fraction | None, high: Fraction | None, type: Type) -> Iterator[Any]:
+    """The values between two places, if they are few."""
+    step = unit(type)
+    if step is not None and low is not None and high is not None and high - low <= TRIES * step:
+        yield from dict.fromkeys(inside(low, high, type))
 
 
 def _near(low: Fraction | None, high: Fraction | None, here: Fraction | None, type: Type) -> Iterator[Any]:

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import combinations, islice, product
+from itertools import combinations, islice
 from typing import Any
 
 from upshot.core.errors import DataError
-from upshot.engine.time_limit import check_time
 from upshot.revise.borders import Found
 from upshot.revise.branch import Branch, Update
 from upshot.revise.cells import Point, TooManyBordersError, inside, points, unit
@@ -25,10 +24,11 @@ from upshot.revise.linear import Linear, new_value, number_of
 from upshot.revise.moving_columns import moving_columns
 from upshot.revise.new_values import NewValues
 from upshot.revise.placeholders import Placeholder, renamed
-from upshot.revise.regions import ANY, EVERYWHERE, Region, Signs, moved, passes, side
+from upshot.revise.regions import EVERYWHERE, Region, Signs, moved, passes, side
 from upshot.revise.request import Key, Request, Row
 from upshot.revise.rules import Column, Rules
 from upshot.revise.text_witnesses import containing, matching
+from upshot.revise.widening import Widening, tried_points
 from upshot.revise.world import World
 
 MOST_TRIALS = 60
@@ -76,6 +76,7 @@ class Range:
             conditions=stated,
             formulas={key: shown_row(rows[0], key[1], moved, self.point) for key, rows in self.rows.items()},
             by_trial=self.by_trial,
+            is_followed=not (self.missing or self.by_trial),
         )
 
 
@@ -148,7 +149,7 @@ class Ranges:
         """The points to be tried; None if they are too many."""
         try:
             types = {each.name: each.type for each in used}
-            made = points(found.borders, types, self._usable(used), self._is_new(used), first)
+            made = points(found.borders, types, self._usable(used), self.newness(used), first)
         except TooManyBordersError:
             found.missing["what they are compared with"] = None
             return None
@@ -174,7 +175,8 @@ class Ranges:
             and not self.world.key_conflicts()
         )
 
-    def _is_new(self, used: Sequence[Placeholder]) -> Callable[[str, Any], bool]:
+    def newness(self, used: Sequence[Placeholder]) -> Callable[[str, Any], bool]:
+        """Says of values of these names whether they are new."""
         by_name = {each.name: each for each in used}
         return lambda name, value: self.new_values.is_new(value, by_name[name])
 
@@ -353,27 +355,11 @@ class _Trials:
         """The cell of the first point, widened border by border, the nearest first, as long as all points in it are
         good."""
         cell = self._cell(first)
-        sides, tests = {**cell.borders}, {**cell.tests}
-        order = sorted(sides, key=lambda border: abs(_distance(border, first)))
+        order = sorted(cell.borders, key=lambda border: abs(_distance(border, first)))
         beside = self._beside(order)
         steps = [step for border in order for step in ((border,), *(each for each in beside if each[0] == border))]
-        moved = True
-        while moved:
-            moved = False
-            for step in steps:
-                check_time()
-                for wider in product(*(_wider(sides.get(border, ANY)) for border in step)):
-                    new = {**sides, **dict(zip(step, wider, strict=True))}
-                    new = {border: signs for border, signs in new.items() if signs != ANY}
-                    may_be_empty = {*wider} == {ANY}
-                    if self._is_good(Region(sides, tests), Region(new, tests), tried, may_be_empty=may_be_empty):
-                        sides, moved = new, True
-                        break
-        for test in list(tests):
-            new_tests = {each: so for each, so in tests.items() if each != test}
-            if self._is_good(Region(sides, tests), Region(sides, new_tests), tried, may_be_empty=False):
-                tests = new_tests
-        return Region(sides, tests)
+        points = tried_points(tried, cell, self.ranges.newness(self.used))
+        return Widening(points, steps, self._holds).widest(cell)
 
     def _beside(self, borders: Sequence[Linear]) -> list[tuple[Linear, Linear]]:
         """Borders of one new value between which there is none: beyond one of them is only the other."""
@@ -382,15 +368,6 @@ class _Trials:
             (one, other) for one, other in combinations(borders, 2)
             if one.parts == other.parts and (step := steps.get(one.parts)) and abs(one.more - other.more) <= step
         ]  # fmt: skip
-
-    def _is_good(self, inner: Region, outer: Region, tried: Sequence[Point], *, may_be_empty: bool) -> bool:
-        """Whether all points are good that a region has beyond another."""
-        beyond = [point for point in tried if point in outer and point not in inner]
-        new = [point for point in beyond if self.ranges.are_new(self.used, point)]
-        # Of values that are not new nothing is said, unless they are all that a border has.
-        return all(map(self._holds, new)) and (
-            may_be_empty or bool(new) or (bool(beyond) and all(map(self._holds, beyond)))
-        )
 
     # ---- one point ----------------------------------------------------------------------------------------------
 
@@ -453,10 +430,3 @@ class _Trials:
 
 def _distance(border: Linear, point: Point) -> Fraction:
     return border.at({name: number_of(point[name]) or Fraction(0) for name, _ in border.parts})
-
-
-def _wider(signs: Signs) -> list[Signs]:
-    """What may be allowed beyond these sides, the most first."""
-    if signs == ANY:
-        return []
-    return [ANY, *(each for each in (signs | {0}, signs | {1}, signs | {-1}) if len(signs) < len(each) < 3)]
