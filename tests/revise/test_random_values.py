@@ -105,7 +105,7 @@ def does_as_stated(case: Case, way: Realization, update: Update, values: dict[st
     there already does not come, and one that comes does not go."""
     before, after = models(case, update)
     changes = dict(way.effects.items())
-    for name in reached(case):
+    for name in {*reached(case), *before} - {"d", *(way.by_trial - reached(case))}:
         change = changes.get(name)
         stated = ((), ()) if change is None else (change.inserted, change.deleted)
         came, went = (

@@ -204,7 +204,9 @@ class Realizations(Iterator[Realization]):
             return frozenset(effects)
         rules, found = self._search.rules, branch.by_trial
         columns = frozenset().union(*(_columns(each, branch) for each in branch.placeholders))
-        found |= looked_at(self._all_rules(), columns, rules.by_view.keys() - found, found)
+        if branch.is_followed:
+            return looked_at(self._all_rules(), columns, told=rules.by_view.keys()) & self._state.schemas.keys()
+        found |= looked_at(self._all_rules(), columns) - rules.by_view.keys()
         return found & self._state.schemas.keys()
 
     def _all_rules(self) -> Rules:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from upshot.check.program import Literal
@@ -67,11 +67,13 @@ def moving_columns(rules: Rules, columns: frozenset[Column]) -> frozenset[Column
     return frozenset(found)
 
 
-def looked_at(rules: Rules, columns: frozenset[Column]) -> frozenset[str]:
+def looked_at(rules: Rules, columns: frozenset[Column], told: Collection[str] = ()) -> frozenset[str]:
     """The views that may come to something else with other new values in these columns: rules on the way to them
-    compare those, fold them, or compute others from them."""
+    compare those, fold them, or compute others from them. Of views that are `told` it is known what they come to."""
     moving, found, size = moving_columns(rules, columns), set[str](), -1
-    every = [rule for listed in rules.by_view.values() for rule in listed]
+    # A computed row may be there already: then there is one less to be folded.
+    computed = looked_at(rules, columns) & {name for name, _ in moving} if told else ()
+    every = [rule for listed in rules.by_view.values() for rule in listed if rule.clause.head.relation not in told]
     while len(found) != size:
         size = len(found)
         for rule in every:
@@ -83,6 +85,7 @@ def looked_at(rules: Rules, columns: frozenset[Column]) -> frozenset[str]:
                 any(atom.relation in found for atom in atoms)
                 or any(c in moving and (not isinstance(t, Variable) or t.name in used) for c, t in cells)
                 or (fold is not None and any((fold.below, at) in moving for at in (*range(fold.width), fold.target)))
+                or (fold is not None and fold.below in computed)
             ):
                 found.add(rule.clause.head.relation)
     return frozenset(found)
