@@ -96,7 +96,7 @@ class Realization:
         tried = ", ".join(f"{e.name} = {spelled(self.tried.get(e.name), e.kind)}" for e in self.placeholders)
         for sign, name, row in self._view_changes():
             asked = row in self.expect["insert" if sign == "+" else "delete"].get(name, ())
-            more = f" for {tried}" * (name in self.by_trial)
+            more = f" for {tried}" * (name in self.by_trial and not asked)
             lines.append(f"// {'asked: ' if asked else 'also:  '}{sign}{self._fact(name, row)}{more}")
         if others := sorted(self.by_trial - {*self.changes}):
             lines.append(f"// perhaps: rows of {', '.join(others)}, for others than {tried}")

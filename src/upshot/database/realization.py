@@ -82,7 +82,7 @@ class Realization:
         lines += [f"// {each.name}: some new {each.type}" for each in self.placeholders]
         lines += [f"// where {condition}" for condition in self.conditions]
         for sign, name, row, asked in self.view_changes():
-            tried = f" for {self._tried_in_words()}" if name in self.by_trial else ""
+            tried = f" for {self._tried_in_words()}" if name in self.by_trial and not asked else ""
             lines.append(f"// {'asked: ' if asked else 'also:  '}{sign}{self.fact(name, row)}{tried}")
         if others := sorted(self.by_trial - {*self.effects}):
             lines.append(f"// perhaps: rows of {', '.join(others)}, for others than {self._tried_in_words()}")
@@ -146,8 +146,9 @@ class Realization:
         return insert, {name: list(rows) for name, rows in self.delete.items()}
 
     def named(self, name: str, row: Row) -> Row:
-        """A row of a relation with placeholders for their witnesses, and formulas for what follows from those."""
-        if not self.placeholders or row in self._deleted(name):
+        """A row of a relation with placeholders for their witnesses, and formulas for what follows from those. What was
+        asked for is the same for all new values."""
+        if not self.placeholders or row in self._deleted(name) or (name, one_nan(row)) in self.request.insert:
             return row
         return self.formulas.get((name, row)) or named((name, row), self.placeholders)
 
