@@ -241,6 +241,14 @@ def test_endless_recursion_ends_in_an_error_and_changes_nothing() -> None:
         upshot.connect(max_rounds=0)
 
 
+def test_a_bound_on_rounds_may_be_beyond_all_that_can_be_counted() -> None:
+    with upshot.connect(max_rounds=10**20) as db:
+        db.define(".decl start(x: number)  .decl n(x: number)  n(X) :- start(X).  n(Y) :- n(X), Y = X + 1, X < 1000.")
+        with db.transaction() as tx:
+            tx.insert("start", [(1,)])
+        assert len(db.rows("n")) == 1_000
+
+
 def test_the_public_names_are_sorted_and_all_there() -> None:
     assert upshot.__all__ == sorted(upshot.__all__)
     assert all(getattr(upshot, name) is not None for name in upshot.__all__)

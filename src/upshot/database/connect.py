@@ -18,7 +18,7 @@ from upshot.database.engines import Engine, local_engine
 from upshot.database.placement import SparkPlace
 from upshot.database.retention import retention_of
 from upshot.database.state import MAX_FIRINGS
-from upshot.engine.limits import Limits
+from upshot.engine.limits import MOST_ROUNDS, Limits
 from upshot.engine.optimizations import optimizations
 from upshot.engine.spark.session import own_session
 
@@ -67,7 +67,8 @@ def connect(
         raise UsageError(
             "`memory` bounds the local engine, and nothing is done there", code="wrong-argument", help=hint
         )
-    limits = Limits(max_rounds or Limits().max_rounds, optimizations=optimizations(optimize))
+    rounds = min(max_rounds or Limits().max_rounds, MOST_ROUNDS)
+    limits = Limits(rounds, optimizations=optimizations(optimize))
     make_engine = _engines(spark, engine, limits, memory)
     retention = retention_of(keep)
     if path is None:

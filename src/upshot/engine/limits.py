@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from upshot.core.errors import LimitError
 from upshot.engine.optimizations import Optimizations
 
+MOST_ROUNDS = 2**63 - 1
+"""Rounds that the kernel can count to."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
