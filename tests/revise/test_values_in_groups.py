@@ -120,3 +120,26 @@ def test_an_aggregate_that_is_compared_with_a_new_value_is_made_of_new_ones(func
     fewer = database(program).realize({"ok": [()]})
     assert ways(fewer) == {}
     assert "2 new values" in fewer.reason
+
+
+@pytest.mark.parametrize(("function", "now", "asked", "off"), [("min", 2, 5, -3), ("max", 9, 5, 4)])
+def test_what_makes_another_of_a_row_that_goes_is_worked_out_and_does_not_count_as_new(
+    function: str, now: int, asked: int, off: int
+) -> None:
+    program = f"""
+        .decl item(s: symbol, p: number) key(s)
+        .decl discount(s: symbol, o: number, f: number, t: number) check(f <= t)
+        .decl reduced(s: symbol, o: number)
+        .decl net(s: symbol, p: number)
+        .decl best(p: number)
+        reduced(S, O) :- discount(S, O, F, T), F <= 10, 10 <= T.
+        net(S, P - O) :- item(S, P), reduced(S, O).
+        net(S, P) :- item(S, P), !reduced(S, _).
+        best(M) :- M = {function} P : {{ net(_, P) }}.
+        item("a", {now}).
+    """
+    answer = database(program).realize({"best": [(asked,)]}, bounds=Bounds(size=2, seconds=300))
+    found = list(answer)
+    assert [*found[0].lines()] == [f'+discount("a", {off}, ?1, ?2)']
+    assert found[0].conditions == ("?1 <= 10", "?2 >= 10")
+    assert [each.size for each in found] == sorted(each.size for each in found)

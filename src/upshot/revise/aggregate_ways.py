@@ -8,9 +8,10 @@ is decided about the rows of its group is so already; what lies lowest always ca
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from itertools import islice, product
 from typing import Any
 
 from upshot.check.variables import variables
@@ -21,6 +22,7 @@ from upshot.revise.built_ins import Binding, determined
 from upshot.revise.folds import COUNT, Fold, Groups, group_key
 from upshot.revise.group_steps import Steps, steps
 from upshot.revise.new_rows import NewRows, Wanted, ends_of, hangs_on_new, most_of
+from upshot.revise.offered_values import FEW
 from upshot.revise.open_instances import folded_atoms, group_of
 from upshot.revise.request import DELETE, Key, Row
 from upshot.revise.rules import Column, RuleParts, ground
@@ -82,6 +84,8 @@ class AggregateWays:
     _groups: Groups = field(init=False)
     _new: NewRows = field(init=False)
     _amounts: Amounts = field(init=False)
+    _others: set[Key] = field(default_factory=set)
+    """Rows that could come in the places of others, for which values were offered."""
 
     def __post_init__(self) -> None:
         self._groups = Groups(self.ways.rules.program.schemas)
@@ -174,6 +178,8 @@ class AggregateWays:
             return []
         allowed = possible
         todo = self._amounts.within(fold, allowed, steps(fold, rows, value, allowed, absent=not wish.must_be))
+        if fold.function in ("min", "max"):
+            self._offer_for_others(fold, todo.together, () if wish.is_tried else wish.exact)
         about = group_key(fold, group, min(wish.exact, default=value))
         branch = replace(branch, depth=wish.depth)
         found = list(self._leaving(branch, about, fold, todo, kept))
@@ -186,6 +192,29 @@ class AggregateWays:
                 wanted = Wanted(fold, group, frozenset(rows), todo, is_first, most, wish.is_tried)
                 found += self._new.alternatives(there, about, wanted)
         return found
+
+    def _offer_for_others(self, fold: Fold, going: Sequence[Row], wanted: Iterable[Any]) -> None:
+        """A row that goes may go because a rule makes another of it, which has the value that is wished. What the rule
+        needs for that is offered: it follows, and is not new."""
+        target = fold.target
+        if target is None:
+            return
+        for row, value in product(going[:FEW], wanted):
+            other = fold.below, (*row[:target], value, *row[target + 1 :])
+            if other not in self._others:
+                self._others.add(other)
+                for rule in self.ways.rules.by_view.get(fold.below, ()):
+                    for columns, needed in self._needed(rule, rule.binding(other[1])):
+                        self.ways.offered.offer(columns, needed)
+
+    def _needed(self, rule: RuleParts, head: Binding | None) -> Iterator[tuple[frozenset[Column], Any]]:
+        """The values that a rule asks for in one of its literals, all others of which hold, and their base columns."""
+        for place, atom in enumerate(rule.positive) if head is not None else ():
+            rest = tuple(each for each in range(len(rule.positive)) if each != place)
+            for known in islice(self.ways.matches.find(self.ways.world, rule, rest, head or {}), FEW):
+                for at, term in enumerate(atom.args):
+                    if isinstance(term, Variable) and term.name in known:
+                        yield self.ways.rules.sources((atom.relation, at)), known[term.name]
 
     def _completing(self, branch: Branch, rule: RuleParts, binding: Binding, name: str) -> Iterator[Any]:
         """What a variable of a literal of a rule has to be for totals of the same rows to come to what the rule, or the

@@ -117,6 +117,15 @@ class OfferedValues:
         """Notes that a value should be offered for these base columns."""
         self._late |= {(each, value): None for each in columns if self._is_late(each, value)}
 
+    def offer(self, columns: Columns, value: Any) -> None:
+        """Offers a value for these base columns: at once, or, where others were offered before, from when it is taken
+        in."""
+        for each in columns:
+            if self._is_late(each, value):
+                self._late[each, value] = None
+            elif not self._is_offered(value, frozenset({each})):
+                self.brought.setdefault(each, {})[value] = None
+
     @property
     def has_news(self) -> bool:
         """Whether anything was noted that is not offered yet."""
