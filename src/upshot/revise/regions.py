@@ -10,6 +10,7 @@ from itertools import product
 from typing import Any
 
 from upshot.core.types import Type
+from upshot.revise.bounds_of_values import bounds_of
 from upshot.revise.built_ins import holds
 from upshot.revise.cells import Point, unit, value_at
 from upshot.revise.linear import Linear, new_value, number_of
@@ -63,12 +64,9 @@ def passes(test: TextTest, point: Point) -> bool:
 
 def without_pinned(region: Region, used: Sequence[Placeholder]) -> tuple[Region, tuple[Placeholder, ...]]:
     """The region without new values that can only be what they were proven with, and the others."""
-    fixed = dict[str, Fraction]()
-    for border, signs in region.borders.items():
-        for each in used:
-            number = number_of(each.witness)
-            if signs == {0} and border.parts == new_value(each.name).parts and number is not None:
-                fixed[each.name] = number
+    ends = bounds_of(region.borders, {each.name: each.type for each in used})
+    numbers = {each.name: number for each in used if (number := number_of(each.witness)) is not None}
+    fixed = {name: number for name, number in numbers.items() if ends[name] == (number, number)}
     if not fixed:
         return region, tuple(used)
     borders: dict[Linear, Signs] = {}
