@@ -62,3 +62,17 @@ def test_a_client_shows_what_the_library_shows(running: Running) -> None:
         ((row,),) = way.changes["up"].inserted
         assert (repr(row), way.by_trial, way.tried) == ("?1 + 1", {"big", "square"}, {"?1": 4})
         assert str(way) == str(next(running.database.realize({"has": [()]})))
+
+
+def test_what_was_asked_for_is_told_as_it_was_asked_for() -> None:
+    database = upshot.connect()
+    database.define("""
+        .decl edge(x: number, y: number)  .decl long(n: number)
+        long(Y - X) :- edge(X, Y), Y * Y != 49.
+    """)
+    with Running(database) as running, Client(f"http://127.0.0.1:{running.port}", retry_for=30.0) as client:
+        _, answer, _ = running.request("POST", "/realizations", {"insert": {"long": [[5]]}})
+        assert {json.dumps(each["changes"]["long"]["insert"]) for each in answer["realizations"]} == {"[[5]]"}
+        here = [str(way) for way in database.realize({"long": [(5,)]})]
+        assert [str(way) for way in client.realize({"long": [(5,)]})] == here
+        assert all("// asked: +long(5)" in way.splitlines() for way in here)
