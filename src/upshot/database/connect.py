@@ -67,8 +67,7 @@ def connect(
         raise UsageError(
             "`memory` bounds the local engine, and nothing is done there", code="wrong-argument", help=hint
         )
-    rounds = min(max_rounds or Limits().max_rounds, MOST_ROUNDS)
-    limits = Limits(rounds, optimizations=optimizations(optimize))
+    limits = Limits(min(max_rounds or Limits().max_rounds, MOST_ROUNDS), optimizations=optimizations(optimize))
     make_engine = _engines(spark, engine, limits, memory)
     retention = retention_of(keep)
     if path is None:
