@@ -51,7 +51,7 @@ function consequences(way, request, state) {
   rows.sort((a, b) => b.wanted - a.wanted || a.base - b.base);
   return h("details", { class: "effects", open: rows.length <= OPEN_UP_TO }, h("summary", {}, `What it does: ${plural(rows.length, "row")} of ${[...new Set(rows.map(({ name }) => name))].join(", ")}`),
     h("div", { class: "scroll" }, h("table", {}, h("tbody", {}, rows.slice(0, SHOWN).map(({ sign, name, row, base, wanted }) =>
-      h("tr", { class: sign === "insert" ? "come" : "gone" }, h("td", { class: "sign" }, sign === "insert" ? "+" : "−"), h("td", {}, fact(name, row)), h("td", { class: "faint note" }, (base ? "by rules" : wanted ? "asked for" : "also") + tried(way, name))))))),
+      h("tr", { class: sign === "insert" ? "come" : "gone" }, h("td", { class: "sign" }, sign === "insert" ? "+" : "−"), h("td", {}, fact(name, row)), h("td", { class: "faint note" }, base ? `by rules${tried(way, name)}` : wanted ? "asked for" : `also${tried(way, name)}`)))))),
     rows.length > SHOWN ? h("p", { class: "faint" }, `and ${plural(rows.length - SHOWN, "row")} more`) : null);
 }
 
