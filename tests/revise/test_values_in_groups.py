@@ -143,3 +143,12 @@ def test_what_makes_another_of_a_row_that_goes_is_worked_out_and_does_not_count_
     assert [*found[0].lines()] == [f'+discount("a", {off}, ?1, ?2)']
     assert found[0].conditions == ("?1 <= 10", "?2 >= 10")
     assert [each.size for each in found] == sorted(each.size for each in found)
+
+
+def test_the_bound_that_is_enough_is_one_of_the_new_values() -> None:
+    program = PEOPLE.format(a=20, b=1) + "top(M) :- M = max L : { p(_, L) }."
+    answer = database(program).realize({"has": [("a",)]}, {"top": [(20,)]})
+    found = [(" ".join(sorted(each.lines())), each.conditions) for each in answer]
+    assert found[:2] == [("+p(?2, ?1)", ("?1 > 20",)), ('+p("b", ?1) -p("b", 1)', ("?1 > 20",))]
+    assert not any("21" in line or "!=" in " ".join(stated) for line, stated in found)
+    assert answer.status == "all"

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from upshot.check.variables import variables
@@ -21,7 +20,7 @@ from upshot.revise.group_steps import Steps
 from upshot.revise.open_instances import waiting
 from upshot.revise.placeholders import regions, witnesses
 from upshot.revise.request import INSERT, Key, Row
-from upshot.revise.rules import Column, RuleParts, columns_of, ground
+from upshot.revise.rules import Column, RuleParts, columns_of, free_variables, ground
 from upshot.revise.spans import Span, common, is_among, point
 from upshot.revise.ways import Ways
 from upshot.syntax.ast import Comparison, Constant, Variable
@@ -113,11 +112,7 @@ class NewRows:
         is_column = any(columns_of(name, rule))
         between = wanted.steps.decisive if is_extreme and not is_column else ()
         works_out = is_extreme or (wanted.is_first and not self.rests_on_new(branch, wanted.fold))
-        ends = (
-            chain(ends_of(wanted.steps, type), () if wanted.most is None else (wanted.most,))
-            if works_out and not between
-            else ()
-        )
+        ends = self._ends(branch, wanted, rule, binding, name) if works_out and not between else ()
         tried: dict[Any, None] = dict.fromkeys(each for each in (*ends, *left) if each not in taken)
         if is_column:
             if wanted.is_tried:
@@ -139,6 +134,18 @@ class NewRows:
         if not is_column:
             made = self.ways.filled(branch, rule, binding)
             yield from (each for each in _without_new(made, name, rule) if each[0][name] not in tried)
+
+    def _ends(self, branch: Branch, wanted: Wanted, rule: RuleParts, binding: Binding, name: str) -> Iterator[Any]:
+        """The bounds that make one row enough, but for those that a new value stands for; the most that a row adds."""
+        type, new_values = rule.types[name].required(), self.ways.new_values
+        others = free_variables(rule, {**binding, name: None})
+        is_placed = any(columns_of(name, rule)) and new_values.room(branch) > len(others)
+        new = new_values.placeholder(branch, rule, name, None)
+        for span in wanted.steps.decisive:
+            for value in ends_of(replace(wanted.steps, decisive=(span,)), type):
+                if not (is_placed and span.low != span.high and new_values.is_new(value, new)):
+                    yield value
+        yield from () if wanted.most is None else (wanted.most,)
 
     def _following(
         self, branch: Branch, wanted: Wanted, rule: RuleParts, binding: Binding, name: str

@@ -178,10 +178,14 @@ class NewValues:
 
     def leaves_room(self, branch: Branch) -> bool:
         """Whether there may be one more new value, beside those that follow from others."""
-        if self._number(branch) < self.bounds.new_constants:
+        if self.room(branch) > 0:
             return True
         self.limits.note(counted(self.bounds.new_constants, "new value"))
         return False
+
+    def room(self, branch: Branch) -> int:
+        """How many more new values there may be."""
+        return self.bounds.new_constants - self._number(branch)
 
     def _number(self, branch: Branch) -> int:
         """How many new values a branch has that do not follow from others."""
