@@ -39,7 +39,9 @@ class KeyedRows:
                 given = _joined(atom, row, known)
                 longer = None if given is None else determined(rule.built_ins, given, rule.types)
                 if longer is None or len(longer) > len(known):
-                    self._note(branch, rule, given or known, (atom.relation, row))
+                    # Where the row is another than the one that values ask for, they would have to be its own.
+                    met = given or {**known, **_given(atom, row)}
+                    self._note(branch, rule, met, (atom.relation, row))
                 if longer is None:
                     self._note_conflict(branch, (atom.relation, row))
                     return None
@@ -125,6 +127,11 @@ def _joined(atom: Atom, row: Row, binding: Binding) -> Binding | None:
             case _:
                 pass
     return known
+
+
+def _given(atom: Atom, row: Row) -> Binding:
+    """What a row gives to the variables of a literal."""
+    return {term.name: value for term, value in zip(atom.args, row, strict=True) if isinstance(term, Variable)}
 
 
 def _value(term: Term, binding: Binding) -> object:
