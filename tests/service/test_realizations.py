@@ -162,6 +162,8 @@ def test_what_contradicts_itself_is_refused(access: Running) -> None:
 def test_a_transaction_that_would_be_rejected_is_completed(access: Running) -> None:
     row = {"member": [["cid", "new"]]}
     assert refused(access, "/transactions", {"insert": row}) == (409, "constraint-violated")
+    _, answer, _ = access.request("POST", "/transactions", {"insert": row})
+    assert "`POST /realizations` with the same rows finds what else to change" in answer["error"]["help"]
     found = asked(access, insert=row)
     assert base_changes(found) == [({"member": [["cid", "new"]], "team": [["new"]]}, {})]
 

@@ -80,12 +80,22 @@ def status_of(error: Error) -> int:
             return 409 if error.code == "vetoed" else 500
 
 
+def over_http(help: str) -> str:
+    """The advice with addresses for what Python and the command line call.
+
+    >>> over_http("`db.realize`, or `upshot update`, finds the base changes for rows of views")
+    '`POST /realizations` finds the base changes for rows of views'
+    """
+    help = help.replace("`db.realize`, or `upshot update`,", "`POST /realizations`")
+    return help.replace("`db.repairs`, or `upshot repairs`,", "`POST /realizations` with the same rows")
+
+
 def error_body(error: Error, details: Mapping[str, Any] | None = None, kind: str = "") -> dict[str, Any]:
     """The error as it is sent; `kind` is the class that it stands for, if that is not its own."""
     found: dict[str, Any] = {
         "code": error.code,
         "message": error.message,
-        "help": error.help,
+        "help": over_http(error.help),
         "retryable": error.retryable,
     }
     if not isinstance(error, Refused):

@@ -35,8 +35,17 @@ export function value(cell) {
 // Whether it is a new value, or follows from one.
 const isOpen = (cell) => Boolean(cell?.placeholder ?? cell?.formula);
 
-export function fact(name, row) {
-  return `${name}(${row.map((cell) => (cell === null || isOpen(cell) ? value(cell) : JSON.stringify(cell))).join(", ")})`;
+// A row as programs write it, if its columns are known; as JSON has it otherwise.
+export function fact(name, row, columns = []) {
+  return `${name}(${row.map((cell, place) => spelled(cell, columns[place]?.type)).join(", ")})`;
+}
+
+export function spelled(cell, type = "") {
+  const [kind] = type.split(/[(?]/);
+  if (cell === null || isOpen(cell)) return value(cell);
+  if (["date", "timestamp", "decimal"].includes(kind)) return `${kind}(${JSON.stringify(cell)})`;
+  if (kind === "unsigned") return `${JSON.stringify(cell)}u`;
+  return kind === "float" && Number.isInteger(cell) ? cell.toFixed(1) : JSON.stringify(cell);
 }
 
 export const number = (n) => Number(n).toLocaleString("en");

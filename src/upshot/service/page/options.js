@@ -97,7 +97,7 @@ class Section {
   }
 
   drawList() {
-    const items = this.wishes.map((wish, n) => this.entry(wish.sign, fact(wish.name, wish.row), wish.sign === "insert" ? "should be true" : "should be false", () => this.wishes.splice(n, 1)));
+    const items = this.wishes.map((wish, n) => this.entry(wish.sign, fact(wish.name, wish.row, this.relations.find((each) => each.name === wish.name)?.columns), wish.sign === "insert" ? "should be true" : "should be false", () => this.wishes.splice(n, 1)));
     if (this.repair) items.push(this.entry("delete", this.repair === "*" ? "every violation" : `every witness of ${this.repair}`, "should go", () => { this.repair = null; }));
     show(this.list, items.length ? h("div", { class: "scroll" }, h("table", { id: "wishes" }, h("tbody", {}, items))) : empty("Nothing is asked for yet: fill in a row of a view, then “should be true” or “should be false”."));
     this.find.disabled = !items.length;

@@ -1,7 +1,7 @@
 // One realisation as a card: base changes, values that are open, effects, and a way to commit it.
 
 import { ask } from "./api.js";
-import { h, show, fact, plural, problem, tell } from "./dom.js";
+import { h, show, fact, plural, problem, spelled, tell } from "./dom.js";
 import { SHOWN, cell, effects, witnesses } from "./change.js";
 
 const OPEN_UP_TO = 20;
@@ -26,7 +26,7 @@ export function card(way, number, answer, state, committed) {
     h("h3", {}, `Option ${number + 1}`, h("span", { class: "tag" }, plural(changes.length, "change")), way.cost === changes.length ? null : h("span", { class: "tag" }, `cost ${way.cost}`),
       h("span", { class: `tag ${way.side_effects ? "warn" : "good"}` }, way.side_effects ? plural(way.side_effects, "side effect") : "no side effect")),
     changes.length ? h("div", { class: "scroll" }, h("table", { class: "changes" }, h("tbody", {}, changes.map((change) =>
-      h("tr", { class: change.sign }, h("td", { class: "sign" }, change.sign === "come" ? "+" : "−"), h("td", {}, fact(change.name, change.row))))))) : h("p", { class: "faint" }, "Nothing to do: it is so already."),
+      h("tr", { class: change.sign }, h("td", { class: "sign" }, change.sign === "come" ? "+" : "−"), h("td", {}, fact(change.name, change.row, columnsOf(change.name, state)))))))) : h("p", { class: "faint" }, "Nothing to do: it is so already."),
     inputs.length ? h("div", { class: "tools open-values" }, inputs.map(({ name, type, input }) => h("label", { class: "choice" }, h("code", {}, name), ` ${type} `, input))) : null,
     way.conditions.map((condition) => h("p", { class: "faint" }, "where ", h("code", {}, condition))),
     witnesses(way.violations),
@@ -34,6 +34,10 @@ export function card(way, number, answer, state, committed) {
     way.firings.length ? h("p", {}, "Rules that fire: ", way.firings.map((firing) => `${firing.rule} (${plural(firing.rows.length, "instance")})`).join(", ")) : null,
     locked.length ? h("p", { class: "faint" }, `You may not change ${locked.join(", ")}.`) : null,
     h("div", { class: "tools" }, preview, commit), outcome);
+}
+
+function columnsOf(name, state) {
+  return state.relations.find((known) => known.name === name)?.columns;
 }
 
 function* each(facts, sign) {
@@ -51,14 +55,14 @@ function consequences(way, request, state) {
   rows.sort((a, b) => b.wanted - a.wanted || a.base - b.base);
   return h("details", { class: "effects", open: rows.length <= OPEN_UP_TO }, h("summary", {}, `What it does: ${plural(rows.length, "row")} of ${[...new Set(rows.map(({ name }) => name))].join(", ")}`),
     h("div", { class: "scroll" }, h("table", {}, h("tbody", {}, rows.slice(0, SHOWN).map(({ sign, name, row, base, wanted }) =>
-      h("tr", { class: sign === "insert" ? "come" : "gone" }, h("td", { class: "sign" }, sign === "insert" ? "+" : "−"), h("td", {}, fact(name, row)), h("td", { class: "faint note" }, base ? `by rules${tried(way, name)}` : wanted ? "asked for" : `also${tried(way, name)}`)))))),
+      h("tr", { class: sign === "insert" ? "come" : "gone" }, h("td", { class: "sign" }, sign === "insert" ? "+" : "−"), h("td", {}, fact(name, row, columnsOf(name, state))), h("td", { class: "faint note" }, base ? `by rules${tried(way, name)}` : wanted ? "asked for" : `also${tried(way, name)}`)))))),
     rows.length > SHOWN ? h("p", { class: "faint" }, `and ${plural(rows.length - SHOWN, "row")} more`) : null);
 }
 
 // For which new values a relation comes to that, where others may bring something else.
 function tried(way, name) {
   if (!way.by_trial?.relations.includes(name)) return "";
-  return ` for ${Object.entries(way.by_trial.values).map(([known, cell]) => `${known} = ${JSON.stringify(cell)}`).join(", ")}`;
+  return ` for ${Object.entries(way.by_trial.values).map(([known, cell]) => `${known} = ${spelled(cell, way.placeholders[known])}`).join(", ")}`;
 }
 
 function perhaps(way) {

@@ -9,7 +9,7 @@ const OPEN_DEPTH = 12;
 // `mark` says what has just become of the row, and with which version; `unsure` that it may not be there.
 export async function why(relation, row, { mark = null, unsure = false } = {}) {
   const place = h("div", {}, h("p", { class: "faint" }, "asking…"));
-  const dialog = openDialog(`Why ${fact(relation.name, row)}?`, place);
+  const dialog = openDialog(`Why ${fact(relation.name, row, relation.columns)}?`, place);
   const asked = new Dialog(relation, row, place, dialog);
   if (mark?.sign === "gone") return asked.changed(mark.version);
   if (relation.role === "base" && !unsure) return asked.base(mark);
