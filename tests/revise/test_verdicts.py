@@ -7,6 +7,7 @@ import pytest
 import upshot
 from tests.revise.test_goldens import database, shown
 from upshot.core.errors import UsageError
+from upshot.engine.local.machine import MACHINE
 
 VIEW = ".decl a(x: number) .decl b(x: number) .decl v(x: number) v(X) :- a(X)."
 SUMMED = """
@@ -193,3 +194,12 @@ def test_the_time_that_is_given_still_ends_a_search() -> None:
     answer = database(VIEW).realize({"v": [(1,)]}, bounds=upshot.Bounds(seconds=0))
     assert list(answer) == []
     assert answer.reason == "none found within 0 seconds"
+
+
+def test_time_that_went_into_machine_code_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = database(VIEW).realize({"v": [(1,)]}, bounds=upshot.Bounds(seconds=0))
+    monkeypatch.setattr(MACHINE, "seconds_waited", MACHINE.seconds_waited + 8)
+    assert list(found) == []
+    assert found.reason == ("none found within 0 seconds, of which 8 seconds went into compiling the engine: ask again")
+    small = database(VIEW).realize({"v": [(1,), (2,)]}, bounds=upshot.Bounds(size=1))
+    assert (list(small), small.reason) == ([], "none found within 1 change")

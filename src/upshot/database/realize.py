@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from upshot.core.counted import counted
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import ConstraintError, DataError, LimitError, RuleError, UsageError
 from upshot.core.fact_text import fact
@@ -28,6 +29,7 @@ from upshot.database.stated_conditions import require_conditions
 from upshot.database.transaction import Transaction
 from upshot.database.tried_changes import TriedChanges, by_relation
 from upshot.database.what_if import WhatIf, what_if
+from upshot.engine.local.machine import MACHINE
 from upshot.revise.branch import Branch
 from upshot.revise.likeness import named
 from upshot.revise.model_state import minimal_choices
@@ -68,6 +70,7 @@ class Realizations(Iterator[Realization]):
         self._unfrozen: Search | None = None
         self._every_rule: Rules | None = None
         self._given = self._proven_so_far = 0
+        self._waited_before = MACHINE.seconds_waited
         self._unproven: list[str] = []
         self.status, self.reason = OPEN, "the search has not ended: there may be more"
 
@@ -260,7 +263,7 @@ class Realizations(Iterator[Realization]):
         if limits.reached:
             bounds = "; ".join(limits.reached)
             found = f"{self._proven_so_far} found" if self._proven_so_far else "none found"
-            return BOUNDED, f"{found} within {bounds}"
+            return BOUNDED, f"{found} within {bounds}{self._waited()}"
         if self._proven_so_far:
             number = self._proven_so_far
             if self._by_side_effects and self._limit is not None and self._limit < number:
@@ -276,6 +279,13 @@ class Realizations(Iterator[Realization]):
         if self._unproven:
             return NONE, f"none exists: {self._unproven[0]}"
         return NONE, f"none exists: {self._dead_end()}"
+
+    def _waited(self) -> str:
+        """What the time went into, if it is over and machine code was made in it, which is not made again."""
+        seconds = round(MACHINE.seconds_waited - self._waited_before)
+        if not seconds or not any("second" in each for each in self._search.limits.reached):
+            return ""
+        return f", of which {counted(seconds, 'second')} went into compiling the engine: ask again"
 
     def _untried(self) -> Iterator[str]:
         """Which columns have values that were not tried for others."""

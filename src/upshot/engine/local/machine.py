@@ -6,6 +6,7 @@ Loading Numba takes most of a second; a program with a few hundred facts is fini
 from __future__ import annotations
 
 import importlib
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -22,11 +23,13 @@ _COMPILED = "upshot.engine.local.compiled"
 
 
 class Machine:
-    """The kernel's entry points; one for the process, since compiled code is."""
+    """The kernel's entry points; one for the process, since compiled code is. `seconds_waited` is how long work had to
+    wait for machine code, a matter of a minute where it has to be made first."""
 
     def __init__(self) -> None:
         self.patience = PATIENCE
         self.is_compiled = False
+        self.seconds_waited = 0.0
         self._lenience = 0
         self._bind(
             {
@@ -50,8 +53,10 @@ class Machine:
             self._lenience -= 1
             self.patience = PATIENCE
         elif not self.is_compiled:
+            begun = time.monotonic()
             self._bind(importlib.import_module(_COMPILED).ENTRIES)
             self.is_compiled = True
+            self.seconds_waited += time.monotonic() - begun
 
     def expect(self, steps: int) -> None:
         """Tell the machine of work ahead, so that it compiles before it starts on a large one."""
