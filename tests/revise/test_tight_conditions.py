@@ -13,6 +13,7 @@ from upshot import Bounds, Realization
 from upshot.core.types import Kind, Type
 from upshot.revise.bounds_of_values import bounds_of
 from upshot.revise.linear import Linear, new_value
+from upshot.revise.regions import Region, without_implied
 
 LEVELS = """
 .decl person(name: symbol, level: number) check(level > 0)
@@ -89,6 +90,15 @@ def test_what_one_new_value_has_to_be_bounds_another() -> None:
     assert bounds_of({less_than[0]: frozenset({0})}, dict.fromkeys(types, Type(Kind.FLOAT))) == dict.fromkeys(
         types, (None, None)
     )
+
+
+def test_borders_beyond_nearer_ones_are_not_stated() -> None:
+    value = new_value("?1")
+    near, far, last = (value.plus(Linear((), Fraction(-each))) for each in (1, 5, 7))
+    below, apart = frozenset({-1}), frozenset({-1, 1})
+    assert without_implied(Region({far: below, near: below, last: apart})).borders == {near: below}
+    assert without_implied(Region({far: below, near: apart})).borders == {far: below, near: apart}
+    assert without_implied(Region({far: frozenset({0}), near: frozenset({1})})).borders == {far: frozenset({0})}
 
 
 def test_what_was_asked_for_is_told_as_it_was_asked_for() -> None:

@@ -24,7 +24,7 @@ from upshot.revise.linear import Linear, new_value, number_of
 from upshot.revise.moving_columns import moving_columns
 from upshot.revise.new_values import NewValues
 from upshot.revise.placeholders import Placeholder, renamed
-from upshot.revise.regions import EVERYWHERE, Region, Signs, moved, passes, side
+from upshot.revise.regions import EVERYWHERE, Region, Signs, moved, passes, side, without_implied
 from upshot.revise.request import Key, Request, Row
 from upshot.revise.rules import Column, Rules
 from upshot.revise.text_witnesses import containing, matching
@@ -271,7 +271,7 @@ class _Trials:
         while True:
             tried = self.ranges.points(self.found, self.used, first)
             if tried is None:
-                return self._range(self._cell(first), (), first, met)
+                return self._range(without_implied(self._cell(first)), (), first, met)
             size = len(self.found.borders), len(self.found.tests)
             region = self._widest(first, tried)
             if (len(self.found.borders), len(self.found.tests)) == size:

@@ -88,6 +88,26 @@ def without_pinned(region: Region, used: Sequence[Placeholder]) -> tuple[Region,
     return Region(borders, tests), left
 
 
+def without_implied(region: Region) -> Region:
+    """The same region without borders that another one, of the same values, leaves nothing to say."""
+    borders = dict(region.borders)
+    for border in region.borders:
+        others = ((each, signs) for each, signs in borders.items() if each != border and each.parts == border.parts)
+        if any(_implies(*other, border, borders[border]) for other in others):
+            del borders[border]
+    return Region(borders, region.tests)
+
+
+def _implies(one: Linear, signs: Signs, other: Linear, other_signs: Signs) -> bool:
+    """Whether all that lies on the sides of one border lies on those of another, of the same values."""
+    places = sorted((-one.more, -other.more))
+    for place in (places[0] - 1, places[0], sum(places) / 2, places[1], places[1] + 1):
+        first, second = place + one.more, place + other.more
+        if (first > 0) - (first < 0) in signs and (second > 0) - (second < 0) not in other_signs:
+            return False
+    return True
+
+
 def _allows(borders: Mapping[Linear, Signs], name: str, value: Any) -> bool:
     """Whether a new value may be this one, as far as it is not compared with others."""
     own = {border: signs for border, signs in borders.items() if border.parts == new_value(name).parts}
