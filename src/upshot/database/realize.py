@@ -285,7 +285,7 @@ class Realizations(Iterator[Realization]):
         seconds = round(MACHINE.seconds_waited - self._waited_before)
         if not seconds or not any("second" in each for each in self._search.limits.reached):
             return ""
-        return f", of which {counted(seconds, 'second')} went into compiling the engine: ask again"
+        return f"; compiling the engine, which is done once, took {counted(seconds, 'second')}: ask again"
 
     def _untried(self) -> Iterator[str]:
         """Which columns have values that were not tried for others."""
