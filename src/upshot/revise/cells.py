@@ -278,7 +278,8 @@ def _whole(
         # Not so far out that what is computed from them leaves the range of its type.
         start = 0 if first <= 0 <= last else (first + last) // 2
         distance = min(_FAR, (last - start) // (2 * TRIES))
-        yield from (start + distance * each for each in range(1, TRIES))
+        sides = (start + sign * distance * each for each in range(1, TRIES) for sign in (-1, 1))
+        yield from (each for each in sides if first <= each <= last)
     elif start is None:
         yield from (
             last - each for each in (0, 1, min(_FAR, (last - first) // 2), *range(2, TRIES)) if each <= last - first

@@ -234,7 +234,8 @@ class _Trials:
     _moving: frozenset[Column] = field(init=False)
     _seen: list[str] = field(init=False)
     """The relations that users know."""
-    _good: dict[Update, bool] = field(default_factory=dict)
+    _good: dict[tuple[Any, ...], bool] = field(default_factory=dict)
+    """Whether it is a realisation with these values for the new ones."""
     _enough: dict[Update, bool] = field(default_factory=dict)
     """Which parts of the change are realisations."""
     _expected: Consequences = field(init=False)
@@ -245,7 +246,7 @@ class _Trials:
         rules = self.ranges.rules
         views = [name for name in rules.by_view if name not in rules.serves]
         self._seen = [*views, *{name for name, _ in self.branch.insert | self.branch.delete}]
-        self._good[self._template.filled({each.name: each.witness for each in self.used})] = True
+        self._good[tuple(each.witness for each in self.used)] = True
 
     def begin(self) -> Found:
         """Notes what the branch does, which is staged; what it meets."""
@@ -372,13 +373,13 @@ class _Trials:
     # ---- one point ----------------------------------------------------------------------------------------------
 
     def _holds(self, point: Point) -> bool:
-        update = self._template.filled(point)
-        if update not in self._good:
+        tried = tuple(point[each.name] for each in self.used)
+        if tried not in self._good:
             if len(self._good) > MOST_TRIALS:
                 self.found.missing["those that were tried"] = None
                 return False
-            self._good[update] = self._is_one(update, point)
-        return self._good[update]
+            self._good[tried] = self._is_one(self._template.filled(point), point)
+        return self._good[tried]
 
     def _is_one(self, update: Update, point: Point) -> bool:
         """Whether the change is a realisation with these values, and does the same."""
