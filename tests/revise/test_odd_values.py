@@ -73,9 +73,16 @@ v(1) :- e(X), X {}.
 """
 
 
+@pytest.mark.parametrize("bound", ["> 1e+18", "< -1e+18", "> 1e+308"])
+def test_new_values_lie_beyond_floats_that_are_further_apart_than_one(bound: str) -> None:
+    assert found(ONE.format("float", bound), {"v": [(1,)]}) == ({"+e(?1)": (f"?1 {bound}",)}, "all")
+
+
 @pytest.mark.parametrize(
     ("type", "bound"),
     [
+        ("timestamp", '> timestamp("9999-01-01T00:00:00Z")'),
+        ("timestamp", '< timestamp("0001-06-01T00:00:00Z")'),
         ("date", '> date("9999-12-29")'),
         ("date", '< date("0001-01-03")'),
     ],
@@ -168,3 +175,24 @@ def test_values_that_were_made_up_are_not_told_as_what_stands_in_the_way() -> No
         ways = db.realize({"u": [(1,)]})
         assert list(ways) == []
     assert ways.reason == "none exists: what is asked for contradicts itself"
+
+
+def test_a_new_value_that_meets_the_row_of_a_key_is_worked_out_from_that_row() -> None:
+    program = """
+    .decl b(x: number)
+    .decl e(k: number, x: number) key(k)
+    .decl v(x: number)
+    .decl w(x: number)
+    .decl p()
+    .decl r()
+    v(X) :- b(X), e(1, Y), X = Y - 1.
+    w(X) :- e(1, X), X = 9.
+    p() :- v(X).
+    r() :- w(X).
+    b(0).
+    """
+    with upshot.connect() as db:
+        db.define(program)
+        ways = db.realize({"p": [()], "r": [()]})
+        filled = [way.filled({each.name: 8 for each in way.placeholders})[0] for way in ways]
+    assert (filled, ways.status) == ([{"b": [(8,)], "e": [(1, 9)]}], "all")

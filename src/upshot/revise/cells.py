@@ -199,8 +199,8 @@ def extent(type: Type) -> tuple[Fraction | None, Fraction | None]:
             return None, None
 
 
-_FIRST = datetime.datetime(2, 1, 1, tzinfo=datetime.UTC)
-_LAST = datetime.datetime(9998, 12, 31, tzinfo=datetime.UTC)
+_FIRST = datetime.datetime.min.replace(tzinfo=datetime.UTC)
+_LAST = datetime.datetime.max.replace(tzinfo=datetime.UTC)
 
 
 def value_at(number: Fraction, type: Type) -> Any:
@@ -302,8 +302,10 @@ def _dense(low: Fraction | None, high: Fraction | None) -> Iterator[float]:
     elif low is None or high is None:
         end, sign = (high, -1) if low is None else (low, 1)
         assert end is not None, "one of them is there"
+        near = _float(end)
+        step = Fraction(1) if near is None else max(Fraction(1), 2 * Fraction(math.ulp(near)))
         for each in range(1, TRIES):
-            value = _float(end + sign * each)
+            value = _float(end + sign * each * step)
             if value is not None and (Fraction(value) - end) * sign > 0:
                 yield value
     else:
