@@ -240,12 +240,15 @@ def test_new_values_with_too_many_borders_are_said_to_lie_where_they_were_proven
     """
     lines = [(each, each**3) for each in range(1, 33)]
     found = asked(program + "".join(f"line{each}. " for each in lines), "p", (), frozen=("line",))
-    (only,) = found
-    assert len(only.conditions) == len(lines)
-    one, other = (each.witness for each in only.placeholders)
-    for (slope, shift), said in zip(reversed(lines), only.conditions, strict=True):
-        assert said in (f"?1 < {slope} * ?2 + {shift}", f"?1 < ?2 + {shift}")
-        assert one < slope * other + shift
+    first, *others = found
+    for way in (first, *others):
+        assert len(way.conditions) == len(lines)
+        one, other = (each.witness for each in way.placeholders)
+        for (slope, shift), said in zip(reversed(lines), way.conditions, strict=True):
+            sign = "<" if one < slope * other + shift else ">"
+            assert said in (f"?1 {sign} {slope} * ?2 + {shift}", f"?1 {sign} ?2 + {shift}")
+    assert all("<" in said for said in first.conditions)
+    assert all(">" in said for way in others for said in way.conditions[:-1])
     assert "what they are compared with was not followed" in found.reason
 
 
