@@ -47,7 +47,7 @@ def test_the_same_as_data(upshot: Run, golden: Golden, tmp_path: Path) -> None:
 
 def _changes(way: dict[str, dict[str, list[list[object]]]], part: str, sign: str) -> list[str]:
     return [
-        f"{sign}{relation}({', '.join(value if str(value)[:1] == '?' else json.dumps(value) for value in row)})"
+        f"{sign}{relation}({', '.join(v['placeholder'] if isinstance(v, dict) else json.dumps(v) for v in row)})"
         for relation, rows in way[part].items()
         for row in rows
     ]
