@@ -193,3 +193,12 @@ def test_two_new_values_are_tried_on_both_sides_of_a_stored_one(
 ) -> None:
     program = f".decl a(x: number) .decl e(x: number) .decl p() p() :- e(X), a(Y), {compared}. e(4)."
     assert conditions(ways(program, {"p": [()]})) == {"+a(?1)": alone, "+a(?2) +e(?1)": both}
+
+
+@pytest.mark.parametrize(
+    ("computed", "stated"),
+    [("X / 3", "?1 / 3 > 10"), ("X * X", "?1 * ?1 > 10"), ("X + 3", "?1 > 7")],
+)
+def test_what_a_rule_asks_of_a_value_that_another_computes_is_stated_of_the_new_one(computed: str, stated: str) -> None:
+    program = f".decl e(x: number) .decl w(x: number) .decl v() w(Y) :- e(X), Y = {computed}. v() :- w(Y), Y > 10."
+    assert conditions(ways(program, {"v": [()]})) == {"+e(?1)": (stated,)}

@@ -30,6 +30,8 @@ class Placeholder:
     witness: Any
     columns: frozenset[tuple[str, int]] | None = field(default=None, compare=False)
     is_computed: bool = field(default=False, compare=False)
+    is_opaque: bool = field(default=False, compare=False)
+    """Whether it is computed in a way that is not found out by trying others: what rules ask of it has to be said."""
 
     def stands_at(self, column: tuple[str, int], value: Any) -> bool:
         """Whether a value in a column is this one."""

@@ -254,9 +254,13 @@ class Ways:
         if names.keys().isdisjoint(binding.values()):
             return []
         asking = [each for each in rule.built_ins if any(binding[name] in names for name in variables(each))]
+        opaque = {value for value, each in names.items() if each.is_opaque}
         left = {
-            name for each in asking if not self._is_followed(each, binding, names, rule) for name in variables(each)
-        }
+            name for each in asking
+            if not self._is_followed(each, binding, names, rule)
+            or any(binding[name] in opaque for name in variables(each))
+            for name in variables(each)
+        }  # fmt: skip
         stated = [each for each in asking if left.intersection(variables(each))]
         return [self._condition(each, binding, rule, names) for each in stated]
 
@@ -385,9 +389,18 @@ class Ways:
                     if isinstance(term, Variable) and value not in new and new.intersection(given.values()):
                         solved = self.new_values.placeholder(continued, rule, term.name, value)
                         if self.new_values.is_new(value, solved):
-                            solved = replace(solved, is_computed=True)
+                            opaque = self._is_opaque(term.name, rule, given, continued)
+                            solved = replace(solved, is_computed=True, is_opaque=opaque)
                             continued = replace(continued, placeholders=(*continued.placeholders, solved))
                     yield value, continued
+
+    def _is_opaque(self, name: str, rule: RuleParts, binding: Binding, branch: Branch) -> bool:
+        """Whether a variable is computed from new values in a way that is not found out by trying others."""
+        names = {each.witness: each for each in branch.placeholders}
+        computing = (each for each in rule.built_ins if name in variables(each))
+        return any(each.is_opaque for each in names.values() if each.witness in binding.values()) or not all(
+            self._is_followed(each, binding, names, rule) for each in computing
+        )
 
     def candidates(self, branch: Branch, rule: RuleParts, name: str, binding: Binding) -> Iterator[Any]:
         """The values that a variable may take: those of other variables of the same columns, new ones of this branch,
