@@ -106,14 +106,14 @@ SUITES = (
     Suite("scripts", "tests/scripts", 60),
     Suite("properties", "tests/properties", 400),
     Suite("cli", "tests/cli", 90, quick=False),
-    Suite("docs", "tests/docs", 75),
+    Suite("docs", "tests/docs", 100),
     Suite("bench", "tests/bench", 60, quick=False),
     Suite("store", "tests/store", 120, quick=False),
     Suite("service", "tests/service", 280, quick=False),
     Suite("client", "tests/client", 90, quick=False),
-    Suite("page", "tests/page", 90, unless=missing_for_browser(), quick=False),
+    Suite("page", "tests/page", 110, unless=missing_for_browser(), quick=False),
     Suite("spark", "tests/spark", 1300, unless=_NO_SPARK),
-    Suite("pipeline", "tests/pipeline", 600, unless=_NO_SPARK, quick=False),
+    Suite("pipeline", "tests/pipeline", 700, unless=_NO_SPARK, quick=False),
     Suite("cluster", "tests/cluster", 340, unless=_NO_SPARK, quick=False),
 )
 
