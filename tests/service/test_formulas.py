@@ -8,26 +8,15 @@ from collections.abc import Iterator
 import pytest
 
 import upshot
+from tests.revise.test_stated_values import LOOKED_AT
 from tests.service.serving import Running
 from upshot.client import Client
-
-PROGRAM = """
-.decl n(x: number)
-.decl has()
-.decl up(x: number)
-.decl square(x: number)
-.decl big(x: number)
-has() :- n(X), X > 3.
-up(X + 1) :- n(X).
-square(X * X) :- n(X).
-big(X) :- n(X), X > 100.
-"""
 
 
 @pytest.fixture
 def running() -> Iterator[Running]:
     database = upshot.connect()
-    database.define(PROGRAM)
+    database.define(LOOKED_AT)
     with Running(database) as found:
         yield found
 
