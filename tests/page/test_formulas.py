@@ -9,13 +9,13 @@ import pytest
 
 from tests.page.browser import Browser
 from tests.page.test_options import at, serving, wish
-from tests.service.test_formulas import PROGRAM
+from tests.revise.test_stated_values import LOOKED_AT
 
 pytestmark = pytest.mark.slow
 
 
 def test_an_option_says_how_rows_follow_from_a_new_value(browser: Browser) -> None:
-    with serving(PROGRAM + "n(1).") as running:
+    with serving(LOOKED_AT + "n(1).") as running:
         browser.go(at(running, "#/options"))
         wish(browser, "has", [], "should be true")
         browser.click("Find options")
