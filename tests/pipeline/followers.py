@@ -9,10 +9,10 @@ from typing import Any
 
 from upshot.core.schema import Column, Schema
 from upshot.core.types import BOOLEAN, DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, UNSIGNED, Kind, Type
-from upshot.engine.spark.spark_types import rows_from_spark
 from upshot.pipeline.config import SourceConfig
 from upshot.pipeline.positions import Position, read_position, write_position
 from upshot.pipeline.sources import SourceBatch, open_source
+from upshot.spark.types import rows_from_spark
 
 Row = tuple[Any, ...]
 

@@ -27,12 +27,12 @@ from upshot.engine.spark.part_copies import by_part
 from upshot.engine.spark.pieces import LocalPiece, Piece, nothing
 from upshot.engine.spark.scratch import Scratch
 from upshot.engine.spark.shard_files import LISTED
-from upshot.engine.spark.spark_types import rows_for_spark, rows_from_spark
 from upshot.engine.spark.tables import Table
 from upshot.engine.spark.whole_shard import whole_plan
 from upshot.engine.work import ViewWork
 from upshot.plan import ComponentPlan
 from upshot.plan.choice import read_by
+from upshot.spark.types import rows_for_spark, rows_from_spark
 
 
 class HereExchange(Exchange):

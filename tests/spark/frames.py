@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from upshot.core.types import Kind, Type
-from upshot.engine.spark.spark_types import framed, python_values, rows_for_spark, spark_schema, spark_type
+from upshot.spark.types import framed, python_values, rows_for_spark, spark_schema, spark_type
 
 Row = tuple[Any, ...]
 Asked = tuple[DataFrame, Sequence[Type]]

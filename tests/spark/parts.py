@@ -24,9 +24,9 @@ from upshot.engine.spark.shard_files import LISTED, gathered
 from upshot.engine.spark.shard_plan import ShardPlan, SharedRelation, shard_plan
 from upshot.engine.spark.shared_file import SharedRows, shared_table
 from upshot.engine.spark.slots import Slots
-from upshot.engine.spark.spark_types import rows_for_spark, rows_from_spark
 from upshot.plan import compile_program
 from upshot.plan.pivot import Decomposition, decomposition
+from upshot.spark.types import rows_for_spark, rows_from_spark
 
 Row = tuple[Any, ...]
 State = dict[str, set[Row]]

@@ -17,10 +17,10 @@ from upshot.check import check
 from upshot.core.errors import OverflowError_
 from upshot.engine.naive import evaluate
 from upshot.engine.spark.aggregates import group_values, groups
-from upshot.engine.spark.failures import translated
-from upshot.engine.spark.session import private_session
 from upshot.plan.program_plan import ProgramPlan, compile_program
 from upshot.rewrite.shapes import aggregate_of
+from upshot.spark.failures import translated
+from upshot.spark.session import private_session
 from upshot.syntax import parse
 
 pytestmark = pytest.mark.slow

@@ -24,9 +24,9 @@ from upshot.engine.spark.asks import Answers, Ask
 from upshot.engine.spark.contents import Contents
 from upshot.engine.spark.pieces import FilePiece, LocalPiece
 from upshot.engine.spark.scratch import Scratch
-from upshot.engine.spark.session import is_connect, private_session
-from upshot.engine.spark.spark_types import rows_for_spark
 from upshot.engine.spark.statements import sifted
+from upshot.spark.session import is_connect, private_session
+from upshot.spark.types import rows_for_spark
 
 DECIMAL = Type(Kind.DECIMAL, precision=10, scale=2)
 WIDE = (NUMBER, UNSIGNED, FLOAT.optional(), SYMBOL.optional(), BOOLEAN, DATE, TIMESTAMP, DECIMAL)

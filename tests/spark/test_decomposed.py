@@ -32,11 +32,11 @@ from upshot.engine.spark.contents import Contents
 from upshot.engine.spark.pieces import LocalPiece, Piece, nothing
 from upshot.engine.spark.recursion import Recursion, recursion
 from upshot.engine.spark.scratch import Scratch
-from upshot.engine.spark.session import private_session
-from upshot.engine.spark.spark_types import rows_for_spark, rows_from_spark
 from upshot.engine.spark.tables import Table
 from upshot.engine.spark.waves import Task, run_together
 from upshot.engine.spark.without_pivot import WithoutPivot
+from upshot.spark.session import private_session
+from upshot.spark.types import rows_for_spark, rows_from_spark
 
 FOCUSES = [
     Features(recursion=1, nonlinear=0.4, mutual=0.3, aggregates=0, arithmetic=0.1, constants=0.02, views=2),

@@ -16,7 +16,7 @@ from upshot.core.errors import DataError, EngineError, LimitError
 pytest.importorskip("pyspark")
 
 from upshot.engine.spark.asks import Answers
-from upshot.engine.spark.failures import translated
+from upshot.spark.failures import translated
 
 CLOSURE = """
 .decl edge(x: number, y: number) .decl even(x: number, y: number) .decl odd(x: number, y: number)

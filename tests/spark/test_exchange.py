@@ -24,9 +24,9 @@ pytest.importorskip("pyspark")
 
 from tests.spark.exchanges import WholeRun
 from upshot.engine.spark.exchange_plan import exchange_plans
-from upshot.engine.spark.failures import CarriedError
 from upshot.engine.spark.meeting import APART, LOST, Ended, Meeting
 from upshot.engine.spark.whole_shard import whole_plan
+from upshot.spark.failures import CarriedError
 
 FOCUSES = [
     Features(recursion=1, nonlinear=0.5, mutual=0.5, aggregates=0.05, arithmetic=0.1, constants=0.03, views=3),

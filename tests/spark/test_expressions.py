@@ -23,13 +23,13 @@ from upshot.engine.local.functors import TESTS, function
 from upshot.engine.naive_values import canonical
 from upshot.engine.naive_values import compare as holds
 from upshot.engine.spark import expressions
-from upshot.engine.spark.failures import translated
 from upshot.engine.spark.rule_frames import heads
-from upshot.engine.spark.session import private_session
-from upshot.engine.spark.spark_types import spark_type
 from upshot.plan.program_plan import compile_program
 from upshot.plan.rule_plan import Action
 from upshot.plan.rule_plans import load_plan
+from upshot.spark.failures import translated
+from upshot.spark.session import private_session
+from upshot.spark.types import spark_type
 from upshot.syntax import parse
 
 pytestmark = pytest.mark.slow

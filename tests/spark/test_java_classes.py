@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import upshot
-from upshot.engine.spark.session import without_call_sites
+from upshot.spark.session import without_call_sites
 
 
 def test_a_column_is_one_call_to_java(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,11 +18,11 @@ from upshot.check.program import CheckedProgram, Clause
 from upshot.engine.naive import derive, evaluate
 from upshot.engine.naive_values import canonical
 from upshot.engine.spark.rule_frames import heads, hubs_split
-from upshot.engine.spark.session import private_session
 from upshot.plan.program_plan import ComponentPlan, compile_program
 from upshot.plan.rule_plan import Action, Change, RulePlan, State
 from upshot.plan.rule_plans import load_plan, maintenance_plans
 from upshot.rewrite.shapes import aggregate_of
+from upshot.spark.session import private_session
 from upshot.syntax import parse
 
 pytestmark = pytest.mark.slow

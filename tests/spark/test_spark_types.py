@@ -16,8 +16,8 @@ from upshot.core.errors import OverflowError_
 from upshot.core.rows import Rows
 from upshot.core.schema import Column, Schema
 from upshot.core.types import Kind, Type
-from upshot.engine.spark.session import private_session
-from upshot.engine.spark.spark_types import (
+from upshot.spark.session import private_session
+from upshot.spark.types import (
     arrow_for_spark,
     arrow_schema_for_spark,
     literal,

@@ -27,7 +27,7 @@ from upshot.database.database import Database
 from upshot.database.placement import PlacedEngine
 from upshot.database.spark_frames import refuse_other_session
 from upshot.engine.spark.engine import SparkEngine
-from upshot.engine.spark.session import workers_use_this_python
+from upshot.spark.session import workers_use_this_python
 
 STOCK = """
 .decl quantity(item: symbol, n: number) key(item)

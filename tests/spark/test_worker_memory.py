@@ -9,7 +9,7 @@ import pytest
 
 import upshot
 from upshot.core.machine_memory import available_memory
-from upshot.engine.spark.worker_memory import worker_memory
+from upshot.spark.worker_memory import worker_memory
 
 
 def session(**settings: str) -> Any:

@@ -18,7 +18,7 @@ from upshot.core.errors import EngineError, UsageError
 from upshot.core.running_spark import running_session
 from upshot.database.connect import connect
 from upshot.database.database import Database
-from upshot.engine.spark.session import own_session, require_java, require_spark
+from upshot.spark.session import own_session, require_java, require_spark
 
 SETTINGS = {
     "spark.app.name": "upshot",

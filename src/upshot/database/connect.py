@@ -20,7 +20,7 @@ from upshot.database.retention import retention_of
 from upshot.database.state import MAX_FIRINGS
 from upshot.engine.limits import MOST_ROUNDS, Limits
 from upshot.engine.optimizations import optimizations
-from upshot.engine.spark.session import own_session
+from upshot.spark.session import own_session
 
 ENGINES = ("auto", "local", "spark")
 

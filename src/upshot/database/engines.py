@@ -33,7 +33,7 @@ class Engine(Protocol):
     Rows that were handed out stay as they were when the state moves on.
 
     Rows come as tuples or as an Arrow table of the relation's columns and natural types; engines with a Spark session
-    also take a DataFrame of the types of `spark_types`, under the columns' own names.
+    also take a DataFrame of the types of `upshot.spark.types`, under the columns' own names.
     """
 
     def install(self, plan: ProgramPlan, recompute: Collection[str] = ...) -> frozenset[str]:

@@ -26,7 +26,7 @@ from upshot.database.spark_frames import collected, counted, is_spark_frame, ref
 from upshot.engine.limits import BudgetExceeded, Limits, in_bytes
 from upshot.engine.local import LocalEngine
 from upshot.engine.saved import Saved
-from upshot.engine.spark.session import refuse_unfit_workers
+from upshot.engine.spark.preflight import refuse_unfit_workers
 from upshot.engine.work import Work
 from upshot.plan import ProgramPlan
 

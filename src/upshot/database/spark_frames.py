@@ -14,8 +14,8 @@ from upshot.core.errors import DataError, UsageError
 from upshot.core.schema import Column, Schema
 from upshot.core.types import Kind, Type
 from upshot.database.arrow_tables import arranged, unsupported_type, wrong_type
-from upshot.engine.spark.failures import translated
-from upshot.engine.spark.session import is_connect
+from upshot.spark.failures import translated
+from upshot.spark.session import is_connect
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,7 +74,7 @@ def aligned_frame(frame: Any, schema: Schema) -> Any:
 def _column(value: Any, spark: Any, column: Column, schema: Schema) -> Any:
     from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
 
-    from upshot.engine.spark.spark_types import spark_type  # noqa: PLC0415 - imports pyspark
+    from upshot.spark.types import spark_type  # noqa: PLC0415 - imports pyspark
 
     name = type(spark).__name__
     target = spark_type(column.type)

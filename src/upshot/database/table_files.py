@@ -10,7 +10,7 @@ from upshot.core.errors import DataError, UsageError
 from upshot.database.engines import Engine
 from upshot.database.placement import PlacedEngine, bytes_of_rows
 from upshot.database.spark_frames import has_delta, spark_errors
-from upshot.engine.spark.spark_paths import exact_path
+from upshot.spark.location import exact_path
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,7 +17,6 @@ from upshot.core.schema import Role, Schema
 from upshot.database.changes import ChangeSet
 from upshot.database.database import Database
 from upshot.database.transaction import Transaction
-from upshot.engine.spark.session import without_call_sites
 from upshot.pipeline.attempts import tried
 from upshot.pipeline.checkpoint import mismatch
 from upshot.pipeline.config import PipelineConfig
@@ -31,6 +30,7 @@ from upshot.pipeline.sinks.catch_up import Publication
 from upshot.pipeline.sources import Source
 from upshot.pipeline.steps import Point, Step, Stopwatch, reached
 from upshot.pipeline.toml_places import placed
+from upshot.spark.session import without_call_sites
 
 _SIDE_BY_SIDE = 4
 """Sources that are read at the same time."""

@@ -15,11 +15,11 @@ from pyspark.sql import types as spark
 from upshot.core.errors import Error
 from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
-from upshot.engine.spark.failures import translated
-from upshot.engine.spark.spark_types import column_names, literal, spark_type, table_from_spark
 from upshot.pipeline.quarantine import BAD, BadRows
 from upshot.pipeline.sinks.tables import FEW
 from upshot.pipeline.sources.batch import CLASS, SourceBatch
+from upshot.spark.failures import translated
+from upshot.spark.types import column_names, literal, spark_type, table_from_spark
 
 if TYPE_CHECKING:
     from upshot.database.transaction import Transaction

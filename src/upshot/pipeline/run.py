@@ -21,7 +21,6 @@ from upshot.database.changes import Definition
 from upshot.database.compile import Compiled
 from upshot.database.connect import connect
 from upshot.database.database import Database
-from upshot.engine.spark.session import is_connect
 from upshot.pipeline.batch import BatchRunner
 from upshot.pipeline.checkpoint import Checkpoint, read_checkpoint, refuse_mismatch, take_back
 from upshot.pipeline.config import PipelineConfig, read_config
@@ -45,6 +44,7 @@ from upshot.pipeline.spark_output import spark_prints_to
 from upshot.pipeline.steps import Step
 from upshot.pipeline.streaming import Stream, StreamEnded
 from upshot.pipeline.toml_places import placed
+from upshot.spark.session import is_connect
 
 PAUSES = (0.5, 2.0, 5.0, 15.0, 30.0, 60.0)
 """Seconds before a stream that Spark ended is started again, and before a source that did not answer is asked again,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from upshot.core.errors import Error, UsageError
 from upshot.core.running_spark import running_session
-from upshot.engine.spark.session import is_connect, own_session
 from upshot.pipeline.config import PipelineConfig
+from upshot.spark.session import is_connect, own_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

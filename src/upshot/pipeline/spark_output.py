@@ -9,7 +9,7 @@ from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 
 from upshot.core.errors import EngineError
-from upshot.engine.spark.session import NOT_STARTED
+from upshot.spark.session import NOT_STARTED
 
 _STREAMS = (1, 2)
 _SHOWN = 3

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from upshot.core.errors import EngineError
-from upshot.engine.spark.failures import translated
 from upshot.pipeline.attempts import tried
 from upshot.pipeline.data_source import FORMAT, Movement, movements, register_positions
+from upshot.spark.failures import translated
 
 _LOOK = 0.2
 """Seconds between two looks at whether the query is still alive while a batch is awaited."""

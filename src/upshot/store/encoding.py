@@ -21,8 +21,8 @@ from upshot.core.rows import Row, Rows
 from upshot.core.running_spark import running_session
 from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
-from upshot.engine.spark.failures import translated
-from upshot.engine.spark.session import is_connect
+from upshot.spark.failures import translated
+from upshot.spark.session import is_connect
 from upshot.store.folders import StoredFile
 from upshot.store.trouble import damaged
 
@@ -253,7 +253,7 @@ def _tuples(schema: Schema, table: pa.Table) -> list[Row]:
 
 def read_frame(schema: Schema, folder: Path, session: Any) -> Any:
     """As `read_folder`, a DataFrame. Arrow's unsigned numbers and Spark's own form of them are both decimals there."""
-    from upshot.engine.spark.spark_types import declared_type  # noqa: PLC0415 - imports pyspark
+    from upshot.spark.types import declared_type  # noqa: PLC0415 - imports pyspark
 
     try:
         # The footers are read as they are: a folder may be one of Arrow's or one of Spark's.

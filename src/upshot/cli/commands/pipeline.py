@@ -10,7 +10,7 @@ from upshot.cli.firings import without_log
 from upshot.cli.settings import OK, Engine
 from upshot.cli.terminal import Terminal
 from upshot.database.changes import Changes
-from upshot.engine.spark.session import require_spark
+from upshot.spark.session import require_spark
 
 
 def run(terminal: Terminal, file: Path, engine: Engine | None, *, once: bool, dry_run: bool) -> int:

@@ -13,10 +13,10 @@ from upshot.core.errors import OverflowError_
 from upshot.core.schema import Schema
 from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
 from upshot.engine.spark.exact_sums import float_sums, whole_means
-from upshot.engine.spark.failures import marked, place
 from upshot.engine.spark.one_task import in_one_part
-from upshot.engine.spark.spark_types import DECIMAL_DIGITS, column_names, literal, spark_type
 from upshot.rewrite.shapes import conjunction
+from upshot.spark.failures import marked, place
+from upshot.spark.types import DECIMAL_DIGITS, column_names, literal, spark_type
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Variable
 
 _WHOLE = "decimal(28,0)"

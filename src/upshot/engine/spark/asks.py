@@ -15,12 +15,12 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from upshot.core.errors import EngineError
-from upshot.engine.spark.failures import translated
 from upshot.engine.spark.pieces import SMALL, FilePiece, LocalPiece, Piece, Types, united
 from upshot.engine.spark.rule_frames import hubs_split
 from upshot.engine.spark.scratch import Scratch
 from upshot.engine.spark.slots import Slots
-from upshot.engine.spark.spark_types import arrow_schema_for_spark, column_names
+from upshot.spark.failures import translated
+from upshot.spark.types import arrow_schema_for_spark, column_names
 
 BRANCHES = 16
 """So many rules go into one job: planning more of them takes longer than a second job."""

@@ -20,9 +20,9 @@ from upshot.engine.spark.contents import Contents
 from upshot.engine.spark.differences import rows_without
 from upshot.engine.spark.pieces import MixedPiece, Piece, nothing
 from upshot.engine.spark.rule_frames import heads
-from upshot.engine.spark.spark_types import framed
 from upshot.engine.spark.tables import MOST_LAYERS, spilled
 from upshot.plan.rule_plan import Action, Change, RulePlan, State
+from upshot.spark.types import framed
 from upshot.syntax.ast import Variable
 
 _FEWER = 4

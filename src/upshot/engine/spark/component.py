@@ -19,7 +19,6 @@ from upshot.engine.spark.groups import grouped
 from upshot.engine.spark.pieces import LocalPiece, Piece, nothing
 from upshot.engine.spark.recursion import Recursion
 from upshot.engine.spark.rule_frames import heads
-from upshot.engine.spark.spark_types import framed
 from upshot.engine.spark.tables import Table, TableStatistics, spilled
 from upshot.engine.spark.without_pivot import WithoutPivot
 from upshot.engine.work import ViewWork
@@ -29,6 +28,7 @@ from upshot.plan.cost import Experience, Situation, decide
 from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_changes import RuleChange
 from upshot.plan.rule_plan import Action, Change, RulePlan, State
+from upshot.spark.types import framed
 
 Taken = Callable[[str, Piece], None]
 

@@ -13,7 +13,7 @@ from upshot.core.types import Type
 from upshot.engine.spark.one_task import reads_files
 from upshot.engine.spark.pieces import FilePiece, LocalPiece, MixedPiece, Piece, Types, nothing, united
 from upshot.engine.spark.set_frames import within, without
-from upshot.engine.spark.spark_types import column_names
+from upshot.spark.types import column_names
 
 
 class Contents:

@@ -16,9 +16,9 @@ from upshot.engine.spark.differences import settle_whole
 from upshot.engine.spark.one_task import in_one_part
 from upshot.engine.spark.pieces import LocalPiece, Piece, united
 from upshot.engine.spark.set_frames import within
-from upshot.engine.spark.spark_types import column_names
 from upshot.engine.spark.tables import Table
 from upshot.engine.work import ViewWork
+from upshot.spark.types import column_names
 
 Signed = tuple[DataFrame, int]
 """One row per derivation, and whether they come (1) or go (-1)."""

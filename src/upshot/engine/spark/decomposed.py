@@ -16,7 +16,6 @@ from upshot.core.span import Span
 from upshot.core.types import Type
 from upshot.engine.limits import Limits, in_bytes
 from upshot.engine.spark.asks import Ask, Steps
-from upshot.engine.spark.failures import place
 from upshot.engine.spark.part_work import add_counters, received_by
 from upshot.engine.spark.pieces import SMALL, LocalPiece, Piece, nothing, united
 from upshot.engine.spark.rule_frames import heads
@@ -26,9 +25,7 @@ from upshot.engine.spark.shard import ChangeTask, LoadTask
 from upshot.engine.spark.shard_files import LISTED, gathered
 from upshot.engine.spark.shard_plan import shard_plan
 from upshot.engine.spark.sharing import MOST_SHARED, Sharing, bytes_of, new_key
-from upshot.engine.spark.spark_types import spark_schema
 from upshot.engine.spark.tables import Table, TableStatistics
-from upshot.engine.spark.worker_memory import worker_memory
 from upshot.engine.work import ViewWork
 from upshot.plan.choice import read_by
 from upshot.plan.component_plans import stage_plans
@@ -38,6 +35,9 @@ from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_plan import Action, Change, RulePlan, State
 from upshot.plan.rule_plans import load_plan
 from upshot.plan.weakened import reads_any, weakened
+from upshot.spark.failures import place
+from upshot.spark.types import spark_schema
+from upshot.spark.worker_memory import worker_memory
 
 FEW = 200
 """So few rows going in are expected to come out as few that the driver can take them."""

@@ -14,7 +14,6 @@ from upshot.core.types import Type
 from upshot.engine.limits import Limits, in_bytes
 from upshot.engine.spark.asks import Answers, Ask, Steps
 from upshot.engine.spark.demand_shard import Asked, DemandTask, NetChanges, Queried
-from upshot.engine.spark.failures import place
 from upshot.engine.spark.part_work import add_counters
 from upshot.engine.spark.pieces import LocalPiece, Piece
 from upshot.engine.spark.queries import Given
@@ -22,13 +21,14 @@ from upshot.engine.spark.scratch import Scratch
 from upshot.engine.spark.shard_files import LISTED, gathered
 from upshot.engine.spark.shard_plan import ShardPlan, framed_program
 from upshot.engine.spark.sharing import MOST_SHARED, Sharing, bytes_of, new_key
-from upshot.engine.spark.spark_types import spark_schema
 from upshot.engine.spark.tables import Table
-from upshot.engine.spark.worker_memory import worker_memory
 from upshot.engine.work import ViewWork
 from upshot.plan.on_demand import OnDemand
 from upshot.plan.program_plan import ProgramPlan
 from upshot.rewrite.demand import DemandProgram
+from upshot.spark.failures import place
+from upshot.spark.types import spark_schema
+from upshot.spark.worker_memory import worker_memory
 
 Types = tuple[Type, ...]
 

@@ -22,7 +22,6 @@ from upshot.engine.spark.derivations import new_rows
 from upshot.engine.spark.pieces import FilePiece, LocalPiece, Piece, joined, nothing
 from upshot.engine.spark.rule_frames import heads
 from upshot.engine.spark.set_frames import within
-from upshot.engine.spark.spark_types import framed
 from upshot.engine.spark.statements import sifted
 from upshot.engine.spark.tables import Table, TableStatistics, spilled
 from upshot.engine.work import ViewWork
@@ -31,6 +30,7 @@ from upshot.plan.gate_order import waits_for
 from upshot.plan.rule_plan import Change, RulePlan, State
 from upshot.rewrite.demand import DemandProgram, DemandRule, Held
 from upshot.rewrite.shapes import aggregate_of, conjunction
+from upshot.spark.types import framed
 from upshot.syntax.ast import Atom
 
 

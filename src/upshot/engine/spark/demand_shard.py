@@ -25,9 +25,9 @@ from upshot.engine.spark.shard import Codes, Shard, kept_as
 from upshot.engine.spark.shard_files import LISTED, PartFiles, listing
 from upshot.engine.spark.shard_plan import ShardPlan, SharedRelation
 from upshot.engine.spark.shared_file import SharedRows
-from upshot.engine.spark.spark_types import rows_for_spark
 from upshot.engine.work import ViewWork
 from upshot.rewrite.demand import DemandProgram
+from upshot.spark.types import rows_for_spark
 
 Given = Mapping[str, tuple[SharedRows, ...]]
 

@@ -9,8 +9,8 @@ from upshot.engine.spark.asks import Ask, Steps
 from upshot.engine.spark.contents import Contents
 from upshot.engine.spark.pieces import LocalPiece, Piece, Types, nothing
 from upshot.engine.spark.set_frames import without
-from upshot.engine.spark.spark_types import framed
 from upshot.engine.spark.tables import Table
+from upshot.spark.types import framed
 
 
 def rows_without(some: Contents, others: Contents, session: SparkSession) -> Steps[Piece]:

@@ -19,7 +19,6 @@ from upshot.engine.spark.answering import Asked, answered
 from upshot.engine.spark.asks import Answers, Steps
 from upshot.engine.spark.attempt import Attempt
 from upshot.engine.spark.contents import Contents
-from upshot.engine.spark.failures import TOO_LARGE_TO_SEND
 from upshot.engine.spark.given import Given
 from upshot.engine.spark.installed import Installed
 from upshot.engine.spark.installed import release as _release
@@ -28,7 +27,6 @@ from upshot.engine.spark.pieces import SMALL, Piece
 from upshot.engine.spark.recursion import Recursion, recursion
 from upshot.engine.spark.restored import adopted, save
 from upshot.engine.spark.scratch import SETTING, Scratch
-from upshot.engine.spark.session import private_session, release, sending_nothing, without_call_sites
 from upshot.engine.spark.sharing import MOST_SHARED
 from upshot.engine.spark.spark_rows import HandedOut
 from upshot.engine.spark.statements import Kind, Statement, key_conflicts, sifted
@@ -39,6 +37,8 @@ from upshot.plan.cost import Experience, estimate
 from upshot.plan.following import afresh_on_demand, counted, followed_on_demand, following, remade
 from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan
+from upshot.spark.failures import TOO_LARGE_TO_SEND
+from upshot.spark.session import private_session, release, sending_nothing, without_call_sites
 
 ATTEMPTS = 3
 """How often a change is propagated before a loss in the cluster ends it."""

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from upshot.engine.spark.functor_udfs import arrow_function
 from upshot.engine.spark.one_task import in_one_part
-from upshot.engine.spark.spark_types import canonical_float
+from upshot.spark.types import canonical_float
 
 _DIGITS = 53
 _LOW_BITS = 26

@@ -23,8 +23,8 @@ from upshot.engine.spark.scratch import Scratch
 from upshot.engine.spark.shard_files import GAVE_UP, LISTED, gathered
 from upshot.engine.spark.shard_plan import ShardPlan, SharedRelation
 from upshot.engine.spark.sharing import Sharing
-from upshot.engine.spark.spark_types import spark_schema
 from upshot.engine.spark.tables import Table
+from upshot.spark.types import spark_schema
 
 Frames = Mapping[str, Sequence[DataFrame]]
 """For each view, what rules derive for it."""

@@ -21,7 +21,6 @@ from upshot.core.types import Kind, Type
 from upshot.engine.limits import BudgetExceeded
 from upshot.engine.local.codec import null_code
 from upshot.engine.spark.exchange_plan import ExchangePlan
-from upshot.engine.spark.failures import CarriedError
 from upshot.engine.spark.meeting import LOST, PATIENCE, Ended, Meeting, Sent
 from upshot.engine.spark.part_work import counters
 from upshot.engine.spark.shard import Codes, Shard, kept_shard
@@ -29,8 +28,9 @@ from upshot.engine.spark.shard_files import GAVE_UP, LISTED, PartFiles, instead
 from upshot.engine.spark.shard_plan import SharedRelation
 from upshot.engine.spark.shared_file import SharedRows
 from upshot.engine.spark.slots import Slots
-from upshot.engine.spark.spark_types import rows_for_spark
 from upshot.engine.work import ViewWork
+from upshot.spark.failures import CarriedError
+from upshot.spark.types import rows_for_spark
 
 Files = Mapping[int, Sequence[Path]]
 """Files with rows, by the part that needs them."""

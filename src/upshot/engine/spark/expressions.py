@@ -21,10 +21,10 @@ from pyspark.sql.types import LongType
 from upshot.core.errors import Error
 from upshot.core.types import NUMBER, NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
 from upshot.engine.local.functors import overflow
-from upshot.engine.spark.failures import marked, place
 from upshot.engine.spark.functor_udfs import Functor, Predicate, python_column, rule_error
-from upshot.engine.spark.spark_types import DECIMAL_DIGITS, literal, spark_type
 from upshot.plan.rule_plan import Check, Compare, Compute, Operand, RulePlan, Same
+from upshot.spark.failures import marked, place
+from upshot.spark.types import DECIMAL_DIGITS, literal, spark_type
 from upshot.syntax import print_term
 from upshot.syntax.ast import Call, Constant, Variable
 

@@ -15,8 +15,8 @@ from pyspark.sql.types import DataType
 from upshot.core.errors import DataError, Error, OverflowError_
 from upshot.core.types import BOOLEAN, Type
 from upshot.engine.local.functors import TESTS, function
-from upshot.engine.spark.failures import CarriedError, marked
-from upshot.engine.spark.spark_types import arrow_values, python_values, spark_type
+from upshot.spark.failures import CarriedError, marked
+from upshot.spark.types import arrow_values, python_values, spark_type
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,10 @@ from upshot.engine.local.arrow_codec import decode_table
 from upshot.engine.local.codec import DAYS, MICROSECONDS, Codec
 from upshot.engine.local.encode_rows import encode_rows
 from upshot.engine.spark.asks import Answers, Ask, local_piece, read_rows
-from upshot.engine.spark.failures import translated
 from upshot.engine.spark.pieces import FilePiece, LocalPiece, Piece, with_one_nan
 from upshot.engine.spark.scratch import Scratch
-from upshot.engine.spark.spark_types import arrow_for_spark, column_names, declared_type, spark_type
+from upshot.spark.failures import translated
+from upshot.spark.types import arrow_for_spark, column_names, declared_type, spark_type
 
 Key = tuple[int, ...]
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from upshot.engine.spark.failures import CarriedError
+from upshot.spark.failures import CarriedError
 
 LOST = -3
 """In place of a set of rows: a task was lost."""

@@ -20,7 +20,6 @@ from upshot.engine.spark.pieces import LocalPiece, Piece, nothing, united
 from upshot.engine.spark.queries import Given
 from upshot.engine.spark.scratch import Scratch
 from upshot.engine.spark.sharing import MOST_SHARED
-from upshot.engine.spark.spark_types import column_names
 from upshot.engine.spark.statements import sifted
 from upshot.engine.spark.tables import Table, TableStatistics
 from upshot.engine.work import ViewWork
@@ -30,6 +29,7 @@ from upshot.plan.program_plan import ProgramPlan
 from upshot.rewrite.changes_on_demand import changes_on_demand
 from upshot.rewrite.demand import DemandProgram, Held
 from upshot.rewrite.questions import Question, about_clauses, about_views
+from upshot.spark.types import column_names
 
 Net = dict[str, tuple[Piece, Piece]]
 """For each view what comes and what goes."""

@@ -15,10 +15,10 @@ from upshot.engine.spark.scratch import Scratch
 from upshot.engine.spark.shard_files import LISTED, gathered
 from upshot.engine.spark.shard_plan import ShardPlan
 from upshot.engine.spark.sharing import Sharing, bytes_of
-from upshot.engine.spark.spark_types import spark_schema
 from upshot.engine.spark.tables import Table
 from upshot.engine.spark.whole_shard import WholeChange, WholeTask
 from upshot.engine.work import ViewWork
+from upshot.spark.types import spark_schema
 
 
 class OneWorker:

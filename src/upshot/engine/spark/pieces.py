@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from upshot.core.rows import Row
 from upshot.core.types import Kind, Type
 from upshot.engine.spark.one_task import reads_files
-from upshot.engine.spark.spark_paths import exact_path
-from upshot.engine.spark.spark_types import (
+from upshot.spark.location import exact_path
+from upshot.spark.types import (
     column_names,
     rows_for_spark,
     rows_from_spark,

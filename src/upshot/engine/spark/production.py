@@ -15,11 +15,11 @@ from upshot.engine.spark.component import Propagation
 from upshot.engine.spark.contents import Contents
 from upshot.engine.spark.differences import rows_without, settle_whole
 from upshot.engine.spark.pieces import LocalPiece, MixedPiece, Piece, nothing
-from upshot.engine.spark.spark_types import framed
 from upshot.engine.spark.tables import TableStatistics, spilled
 from upshot.plan.production_plans import production_plan
 from upshot.plan.rule_plan import Change, RulePlan, State
 from upshot.rewrite.production import MATERIALIZE, Group, ProductionRule
+from upshot.spark.types import framed
 
 _CHANGE = {INSERTED: Change.INSERTED, DELETED: Change.DELETED}
 _ASKED = LocalPiece.of([()], ())

@@ -13,8 +13,8 @@ from upshot.engine.saved import Saved
 from upshot.engine.spark.asks import Steps, local_piece, rows_in
 from upshot.engine.spark.contents import Contents
 from upshot.engine.spark.pieces import FilePiece, LocalPiece, Piece, nothing
-from upshot.engine.spark.spark_types import arrow_for_spark
 from upshot.engine.spark.tables import Table, miscounted, spilled
+from upshot.spark.types import arrow_for_spark
 
 
 def adopted(table: Table, saved: Saved, session: SparkSession) -> Steps[None]:

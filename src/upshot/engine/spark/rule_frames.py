@@ -28,7 +28,6 @@ from upshot.engine.spark.expressions import (
 )
 from upshot.engine.spark.one_task import beside, in_one_part, is_alone, sent
 from upshot.engine.spark.set_frames import all_equal
-from upshot.engine.spark.spark_types import literal
 from upshot.plan.rule_plan import (
     Absent,
     Action,
@@ -45,6 +44,7 @@ from upshot.plan.rule_plan import (
     State,
     Step,
 )
+from upshot.spark.types import literal
 from upshot.syntax.ast import Call, Constant, Variable
 
 Read = Callable[[str, State], DataFrame]

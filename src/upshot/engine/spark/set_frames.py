@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from upshot.core.types import Type
 from upshot.engine.spark.one_task import beside, in_one_part, sent
-from upshot.engine.spark.spark_types import framed
+from upshot.spark.types import framed
 
 
 def within(

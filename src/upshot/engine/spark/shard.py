@@ -26,14 +26,14 @@ from upshot.engine.local.arrow_codec import decode_table
 from upshot.engine.local.codec import null_code
 from upshot.engine.local.layout import NEW, T_DEL, T_INS
 from upshot.engine.local.restore import read_rows
-from upshot.engine.spark.failures import CarriedError, marked
 from upshot.engine.spark.part_work import RECEIVED, counters
 from upshot.engine.spark.shard_files import LISTED, PartFiles, listing
 from upshot.engine.spark.shard_plan import ShardPlan, SharedRelation
 from upshot.engine.spark.shared_file import NO_ROWS, SharedRows
 from upshot.engine.spark.slots import Slots
-from upshot.engine.spark.spark_types import arrow_type_for_spark, rows_for_spark
 from upshot.engine.work import ViewWork
+from upshot.spark.failures import CarriedError, marked
+from upshot.spark.types import arrow_type_for_spark, rows_for_spark
 
 Codes = NDArray[np.int64]
 

@@ -17,7 +17,7 @@ from upshot.core.rows import Row
 from upshot.core.types import NUMBER, SYMBOL, Type
 from upshot.engine.limits import BudgetExceeded
 from upshot.engine.spark.pieces import FilePiece, LocalPiece, Piece, nothing
-from upshot.engine.spark.spark_types import arrow_schema_for_spark, rows_for_spark
+from upshot.spark.types import arrow_schema_for_spark, rows_for_spark
 
 LISTED = (NUMBER, SYMBOL, NUMBER)
 """The types of the list: which set of rows, the file's name, its rows."""

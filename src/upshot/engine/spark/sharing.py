@@ -14,8 +14,8 @@ from upshot.engine.spark.pieces import FilePiece, LocalPiece, Piece
 from upshot.engine.spark.scratch import Scratch
 from upshot.engine.spark.shard_plan import SharedRelation
 from upshot.engine.spark.shared_file import NO_ROWS, SharedRows, shared_table
-from upshot.engine.spark.spark_types import framed
 from upshot.engine.spark.tables import Table
+from upshot.spark.types import framed
 
 MOST_SHARED = 1 << 30
 """The most bytes of relations that every worker holds whole."""

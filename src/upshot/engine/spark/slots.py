@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from upshot.core.types import NUMBER, Type
-from upshot.engine.spark.spark_types import arrow_type_for_spark, column_names, framed, sql_type
+from upshot.spark.types import arrow_type_for_spark, column_names, framed, sql_type
 
 
 @dataclass(frozen=True)

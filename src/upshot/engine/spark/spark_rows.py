@@ -15,9 +15,9 @@ from upshot.core.errors import UsageError
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Schema
 from upshot.engine.spark.contents import Contents
-from upshot.engine.spark.failures import translated
 from upshot.engine.spark.pieces import LocalPiece, Piece
-from upshot.engine.spark.spark_types import column_names, framed, rows_from_spark, table_from_spark
+from upshot.spark.failures import translated
+from upshot.spark.types import column_names, framed, rows_from_spark, table_from_spark
 
 
 class SparkRows:

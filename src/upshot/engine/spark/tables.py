@@ -14,7 +14,7 @@ from upshot.core.types import NUMBER
 from upshot.engine.spark.asks import Ask, Steps
 from upshot.engine.spark.contents import Contents
 from upshot.engine.spark.pieces import SMALL, Piece, Types, nothing
-from upshot.engine.spark.spark_types import framed
+from upshot.spark.types import framed
 
 MOST_LAYERS = 4
 MOST_FOLDERS = 32

@@ -22,10 +22,10 @@ from upshot.engine.spark.shard import Shard, kept_as, kept_shard
 from upshot.engine.spark.shard_files import LISTED, PartFiles, listing
 from upshot.engine.spark.shard_plan import ShardPlan, SharedRelation, framed_program
 from upshot.engine.spark.shared_file import SharedRows
-from upshot.engine.spark.spark_types import rows_for_spark
 from upshot.engine.work import ViewWork
 from upshot.plan.program_plan import ComponentPlan, compile_program
 from upshot.rewrite.stratified import stratified
+from upshot.spark.types import rows_for_spark
 
 
 def whole_plan(

@@ -17,7 +17,6 @@ from upshot.engine.limits import Limits, in_bytes
 from upshot.engine.spark.asks import Steps
 from upshot.engine.spark.exchange import Exchange
 from upshot.engine.spark.exchange_plan import Place
-from upshot.engine.spark.failures import place
 from upshot.engine.spark.one_worker import OneWorker
 from upshot.engine.spark.pieces import SMALL, Piece
 from upshot.engine.spark.rule_frames import heads
@@ -25,11 +24,12 @@ from upshot.engine.spark.scratch import Scratch
 from upshot.engine.spark.sharing import MOST_SHARED, bytes_of, new_key
 from upshot.engine.spark.tables import Table, TableStatistics
 from upshot.engine.spark.whole_shard import whole_plan
-from upshot.engine.spark.worker_memory import worker_memory
 from upshot.engine.work import ViewWork
 from upshot.plan.component_plans import stage_plans
 from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_plan import Change, State
+from upshot.spark.failures import place
+from upshot.spark.worker_memory import worker_memory
 
 READ_A_SECOND = 1_000_000
 """Rows that a worker takes into its tables."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from upshot.core.errors import EngineError, Error
-from upshot.engine.spark.failures import translated
+from upshot.spark.failures import translated
 
 
 def sink_failed(what: str, reason: str) -> EngineError:

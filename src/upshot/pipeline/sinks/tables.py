@@ -63,7 +63,7 @@ def frame_of(rows: Rows, session: Any) -> Any:
     """The rows as a DataFrame of the session, in the types of a lake."""
     if not stays_on_spark(rows):
         return _small_frame(table_of(rows), session)
-    from upshot.engine.spark.spark_types import declared_type  # noqa: PLC0415 - imports pyspark
+    from upshot.spark.types import declared_type  # noqa: PLC0415 - imports pyspark
 
     found = rows.to_spark(session)
     # Decimals have more digits on Spark than their column declares.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from upshot.core.schema import Schema
-from upshot.engine.spark.spark_types import column_names
+from upshot.spark.types import column_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,7 +20,7 @@ class SourceBatch:
     """Either `replaced` holds the whole relation, or `net` holds its change; a frame that is None has no rows.
 
     Frames have the relation's columns by name (a relation without columns has one, `c0`), of the types of
-    `engine.spark.spark_types`, with values that fit; in `replaced` and `inserted` a row may occur more than once. The
+    `upshot.spark.types`, with values that fit; in `replaced` and `inserted` a row may occur more than once. The
     change is net: no row is in two parts of it, no key is both in `upserted` and in `removed`.
     """
 

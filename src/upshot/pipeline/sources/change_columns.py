@@ -10,12 +10,12 @@ from pyspark.sql import functions as F
 
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
-from upshot.engine.spark.spark_paths import exact_path
 from upshot.pipeline.sources.envelopes import OPERATIONS
 from upshot.pipeline.sources.file_tables import parquet_columns
 from upshot.pipeline.sources.lines import file_path
 from upshot.pipeline.sources.listing import FoundFile
 from upshot.pipeline.sources.table_rows import table_rows
+from upshot.spark.location import exact_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

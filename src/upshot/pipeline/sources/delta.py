@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
-from upshot.engine.spark.spark_types import column_names
 from upshot.pipeline.positions import Position, TablePosition
 from upshot.pipeline.sources.batch import CLASS, SourceBatch
 from upshot.pipeline.sources.delta_readers import DeltaReader, FeedUnavailable, delta_reader
@@ -25,6 +24,7 @@ from upshot.pipeline.sources.journal import other_source
 from upshot.pipeline.sources.listing import missing
 from upshot.pipeline.sources.net_effect import net_effect
 from upshot.pipeline.sources.table_rows import table_rows
+from upshot.spark.types import column_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

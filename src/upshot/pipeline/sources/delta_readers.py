@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from upshot.core.errors import DataError, Error
-from upshot.engine.spark.spark_paths import exact_path
+from upshot.spark.location import exact_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

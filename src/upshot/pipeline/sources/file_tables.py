@@ -15,12 +15,12 @@ from pyspark.sql import types as spark_types
 
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
-from upshot.engine.spark.spark_paths import exact_path
-from upshot.engine.spark.spark_types import spark_schema
 from upshot.pipeline.sources.fitting import PLACE, REASON, ROW
 from upshot.pipeline.sources.lines import file_path
 from upshot.pipeline.sources.listing import FoundFile, being_written, files_of, fingerprint, missing
 from upshot.pipeline.sources.table_rows import table_rows
+from upshot.spark.location import exact_path
+from upshot.spark.types import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,10 +18,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from upshot.core.schema import Schema
-from upshot.engine.spark.spark_paths import exact_path
-from upshot.engine.spark.spark_types import arrow_values, column_names, framed, spark_schema
 from upshot.pipeline.sources.envelopes import LineReader, Statement
 from upshot.pipeline.sources.fitting import PLACE, REASON, ROW, bad_rows
+from upshot.spark.location import exact_path
+from upshot.spark.types import arrow_values, column_names, framed, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,8 +9,8 @@ from pyspark.sql import Column, Window
 from pyspark.sql import functions as F
 
 from upshot.core.schema import Schema
-from upshot.engine.spark.spark_types import column_names
 from upshot.pipeline.sources.batch import CLASS
+from upshot.spark.types import column_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

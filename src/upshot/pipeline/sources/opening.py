@@ -13,7 +13,6 @@ from pyspark.errors import PySparkException
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
 from upshot.core.span import Span
-from upshot.engine.spark.failures import translated
 from upshot.pipeline.config import SourceConfig
 from upshot.pipeline.positions import Position
 from upshot.pipeline.sources import Source
@@ -26,6 +25,7 @@ from upshot.pipeline.sources.jdbc import JdbcQuery
 from upshot.pipeline.sources.staged import SnapshotSource
 from upshot.pipeline.sources.watermark import AppendedRows
 from upshot.pipeline.toml_places import placed
+from upshot.spark.failures import translated
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

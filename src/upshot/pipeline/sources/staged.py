@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from upshot.core.errors import EngineError
 from upshot.core.schema import Schema
-from upshot.engine.spark.spark_paths import exact_path
 from upshot.pipeline.positions import Position, SnapshotPosition
 from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.fitting import bad_rows, good_rows
 from upshot.pipeline.sources.journal import other_source, torn_state
+from upshot.spark.location import exact_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from upshot.core.errors import EngineError, UsageError
-from upshot.engine.spark.failures import translated
-from upshot.engine.spark.worker_memory import SETTING as WORKER_MEMORY
+from upshot.spark.worker_memory import SETTING as WORKER_MEMORY
 
 NOT_STARTED = "spark-not-started"
 
@@ -73,7 +72,7 @@ def private_session(session: Any) -> Any:
     if is_connect(session):
         private = session.cloneSession()
     else:
-        from upshot.engine.spark.java_classes import remember_classes  # noqa: PLC0415 - Spark Connect has no Java
+        from upshot.spark.java_classes import remember_classes  # noqa: PLC0415 - Spark Connect has no Java
 
         remember_classes(session.sparkContext._jvm)
         private = session.newSession()
@@ -177,20 +176,6 @@ def workers_use_this_python(session: Any = None) -> None:
     context = None if session is None or is_connect(session) else session.sparkContext
     if context is not None and context.master.startswith("local") and context.pythonExec == "python3":
         context.pythonExec = sys.executable
-
-
-def refuse_unfit_workers(session: Any) -> None:
-    """Raises if the Python workers cannot run Upshot: found out by one job, before anything depends on it."""
-
-    def imported(batches: Iterator[Any]) -> Iterator[Any]:
-        import upshot.engine.spark.shard  # noqa: F401, PLC0415 - in the worker
-
-        yield from batches
-
-    try:
-        session.range(1).mapInArrow(imported, "id long").collect()
-    except Exception as error:
-        raise translated(error) from error
 
 
 def _setting(name: str) -> str:

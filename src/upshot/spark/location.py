@@ -1,0 +1,236 @@
+"""Locations: URIs that the driver and the executors reach through Spark, and the files there.
+
+A text with a scheme (`s3a://bucket/folder`, `hdfs://…`, `file:///…`) is a URI and means what Spark takes it for. A text
+without one is a path of this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote, unquote, urlsplit
+
+from upshot.core.errors import EngineError
+from upshot.spark.session import is_connect
+
+SETTING = "upshot.location"
+"""The Spark setting that names the location of an engine's files."""
+
+_PATTERN = re.compile(r"[\\\[\]{}*?]")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+def exact_path(path: str | os.PathLike[str]) -> str:
+    r"""Escape a path for `spark.read`, which takes every path for a pattern. Delta's reader takes paths as they are.
+
+    >>> print(exact_path("/lake/a[1]/{b,c}*.parquet"))
+    /lake/a\[1\]/\{b,c\}\*.parquet
+    """
+    return _PATTERN.sub(r"\\\g<0>", os.fspath(path))
+
+
+def has_scheme(text: str | os.PathLike[str]) -> bool:
+    """Tell a URI from a path of this machine.
+
+    >>> has_scheme("s3a://bucket/folder"), has_scheme("/data/folder"), has_scheme("file:/data")
+    (True, False, True)
+    """
+    return bool(_SCHEME.match(os.fspath(text)))
+
+
+def uri_of(text: str | os.PathLike[str]) -> str:
+    """The URI of a location, without a slash at its end.
+
+    >>> uri_of("s3a://bucket/folder/"), uri_of("/data/a b")
+    ('s3a://bucket/folder', 'file:///data/a%20b')
+    """
+    told = os.fspath(text)
+    if has_scheme(told):
+        return told.rstrip("/")
+    return "file://" + quote(os.path.abspath(os.path.expanduser(told)))
+
+
+def local_path(uri: str) -> Path | None:
+    """The path of a `file:` URI on this machine; None for every other scheme.
+
+    >>> local_path("file:///data/a%20b").as_posix(), local_path("hdfs://host/a")
+    ('/data/a b', None)
+    """
+    if not has_scheme(uri):
+        return Path(uri)
+    parts = urlsplit(uri)
+    return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
+
+def child(uri: str, name: str) -> str:
+    """The URI of an entry of a folder."""
+    return f"{uri.rstrip('/')}/{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file or folder at a location. `modified` is in seconds since 1970."""
+
+    name: str
+    uri: str
+    is_folder: bool
+    size: int
+    modified: float
+
+
+class Files(Protocol):
+    """File operations of the driver. Errors are `EngineError` with the code `location-unusable`."""
+
+    def entries(self, folder: str) -> list[Entry]:
+        """The entries of a folder by name; none if there is no such folder."""
+
+    def read(self, uri: str) -> bytes | None:
+        """The bytes of a file; None if there is none."""
+
+    def write(self, uri: str, data: bytes) -> None:
+        """Write a file, over one that is there; folders above it are made."""
+
+    def make_folder(self, uri: str) -> None: ...
+
+    def delete(self, uri: str) -> None:
+        """Delete a file, or a folder with all below it. One that is not there is none of this function's business."""
+
+
+def files_of(session: Any, uri: str) -> Files:
+    """File operations for a location: Hadoop's of the session, or this machine's where there is no session or it has
+    no Java in this process."""
+    if local_path(uri) is not None:
+        return LocalFiles()
+    if session is None or is_connect(session):
+        raise EngineError(
+            f"`{uri}` cannot be reached from this process",
+            code="location-unusable",
+            help="a classic Spark session reaches it; name a path of this machine, or pass such a session",
+        )
+    return HadoopFiles(session)
+
+
+class LocalFiles:
+    """The files of this machine."""
+
+    def entries(self, folder: str) -> list[Entry]:
+        path = _path(folder)
+        with _reported(folder):
+            if not path.is_dir():
+                return []
+            found = []
+            for entry in sorted(path.iterdir()):
+                stat = entry.stat()
+                found.append(Entry(entry.name, child(folder, entry.name), entry.is_dir(), stat.st_size, stat.st_mtime))
+            return found
+
+    def read(self, uri: str) -> bytes | None:
+        with _reported(uri):
+            try:
+                return _path(uri).read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def write(self, uri: str, data: bytes) -> None:
+        with _reported(uri):
+            path = _path(uri)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+            unfinished.write_bytes(data)
+            unfinished.replace(path)
+
+    def make_folder(self, uri: str) -> None:
+        with _reported(uri):
+            _path(uri).mkdir(parents=True, exist_ok=True)
+
+    def delete(self, uri: str) -> None:
+        path = _path(uri)
+        with _reported(uri):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+class HadoopFiles:
+    """Files of any storage that the session's Hadoop configuration knows."""
+
+    def __init__(self, session: Any) -> None:
+        self._java = session.sparkContext._jvm
+        self._settings = session._jsparkSession.sessionState().newHadoopConf()
+
+    def _found(self, uri: str) -> tuple[Any, Any]:
+        path = self._java.org.apache.hadoop.fs.Path(uri)
+        return path.getFileSystem(self._settings), path
+
+    def entries(self, folder: str) -> list[Entry]:
+        with _reported(folder):
+            system, path = self._found(folder)
+            if not system.exists(path):
+                return []
+            found = []
+            for status in system.listStatus(path):
+                name = status.getPath().getName()
+                modified = status.getModificationTime() / 1000
+                found.append(Entry(name, child(folder, name), status.isDirectory(), status.getLen(), modified))
+            return sorted(found, key=lambda entry: entry.name)
+
+    def read(self, uri: str) -> bytes | None:
+        with _reported(uri):
+            system, path = self._found(uri)
+            if not system.exists(path):
+                return None
+            stream = system.open(path)
+            try:
+                return bytes(self._java.org.apache.commons.io.IOUtils.toByteArray(stream))
+            finally:
+                stream.close()
+
+    def write(self, uri: str, data: bytes) -> None:
+        with _reported(uri):
+            system, path = self._found(uri)
+            stream = system.create(path, True)
+            try:
+                stream.write(bytearray(data))
+            finally:
+                stream.close()
+
+    def make_folder(self, uri: str) -> None:
+        with _reported(uri):
+            system, path = self._found(uri)
+            system.mkdirs(path)
+
+    def delete(self, uri: str) -> None:
+        with _reported(uri):
+            system, path = self._found(uri)
+            system.delete(path, True)
+
+
+def _path(uri: str) -> Path:
+    path = local_path(uri)
+    assert path is not None, "a path of this machine"
+    return path
+
+
+@contextmanager
+def _reported(uri: str) -> Iterator[None]:
+    """Raise what the storage raises as an error that names the location."""
+    try:
+        yield
+    except EngineError:
+        raise
+    except Exception as error:
+        cause = getattr(error, "java_exception", None)
+        said = str(cause.toString() if cause is not None else error).splitlines() or [type(error).__name__]
+        raise EngineError(
+            f"location `{uri}` cannot be used: {said[0]}",
+            code="location-unusable",
+            help=f"name one that this process can read and write, in `location` or the setting `{SETTING}`, and check "
+            "the credentials of the session",
+        ) from error
