@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from upshot.check.program import Literal
 from upshot.check.variables import variables
@@ -71,6 +72,9 @@ def order_body(
 ) -> Ordered:
     """Greedy: every filter that is ready, then the atom with the fewest expected rows; `first` forces the first atom.
 
+    An atom that shares no variable with what is bound waits until no other is left: joining it is a cross product,
+    whatever its size was when the plan was made.
+
     What can fail (arithmetic that overflows, a division) comes after every literal that does not need its result,
     so that it fails only for a binding that satisfies the rest of the body.
     """
@@ -107,6 +111,15 @@ def best_start(
         return ordered.cost
 
     return min(small, key=cost)[0]
+
+
+class _Expected(NamedTuple):
+    """The rows expected to match an atom, in the order in which atoms are taken: cross products last, then fewest rows,
+    of equals the one with more bound columns. A relation of one row multiplies nothing."""
+
+    is_product: bool
+    rows: float
+    unbound: int
 
 
 class _Ordering:
@@ -165,7 +178,7 @@ class _Ordering:
         """Append the atom as the next step."""
         atom = self._body[choice]
         assert isinstance(atom, Atom)
-        self._rows *= max(self._expected.pop(choice)[0], 1e-6)
+        self._rows *= max(self._expected.pop(choice).rows, 1e-6)
         self.cost += self._rows
         match = match_atom(atom, self._bound, self._resolve)
         self.steps.append(Probe(match, whole=len(match.key) == len(atom.args)))
@@ -181,13 +194,14 @@ class _Ordering:
                 elif i in self._filters:
                     self._ready[i] = None
 
-    def _rows_of(self, i: int) -> tuple[float, int]:
-        """The rows expected to match the atom; of equals, the one with more bound columns first."""
+    def _rows_of(self, i: int) -> _Expected:
         atom = self._body[i]
         assert isinstance(atom, Atom)
         match = match_atom(atom, self._bound, self._resolve)
         columns = tuple(column for column, _ in match.key)
-        return fan_out(self._statistics, match.relation, len(atom.args), columns), -len(columns)
+        rows = fan_out(self._statistics, match.relation, len(atom.args), columns)
+        is_product = bool(self._bound) and bool(atom.args) and not columns and rows != 1
+        return _Expected(is_product, rows, -len(columns))
 
 
 def _is_negated_atom(literal: Literal) -> bool:

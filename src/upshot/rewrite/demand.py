@@ -333,10 +333,12 @@ class _Chain:
         if driver is not None:
             self._prefix.append(driver)
             self._bound.update(variables(driver))
+        given = frozenset(self._bound)
         while waiting:
             place = next_literal(
-                waiting, self._bound, self._types, self._is_asked, outward=self._demand.sip, small=self._demand.small
-            )
+                waiting, self._bound, self._types, self._is_asked, outward=self._demand.sip, small=self._demand.small,
+                given=given,
+            )  # fmt: skip
             literal = waiting.pop(place)
             match literal:
                 case Atom():

@@ -21,11 +21,13 @@ def next_literal(
     *,
     outward: bool = True,
     small: Collection[str] = (),
+    given: Collection[str] = (),
 ) -> int:
     """The place of the literal to join next: filters as soon as they are bound; then an atom of a relation known to be
-    `small`; then the atom with the largest bound part, one that is stored before one that must be asked for; negations
-    when no atom is left that can go first; what can fail only after all that does not need its result. Not `outward`:
-    atoms as they stand, from left to right."""
+    `small`; then an atom that continues the chain of joins, one that is stored before one that must be asked for, the
+    one with the largest bound part; negations when no atom is left that can go first; what can fail only after all that
+    does not need its result. Not `outward`: atoms as they stand, from left to right. `given`: the variables that were
+    bound before the first join."""
     ready = [i for i, literal in enumerate(waiting) if _is_ready(literal, bound)]
     filters = [i for i in ready if not isinstance(waiting[i], Atom) and not _is_negation(waiting[i])]
     for i in filters:
@@ -38,7 +40,7 @@ def next_literal(
         return independent[0]
     if independent:
         few = [i for i in independent if _relation(waiting[i]) in small]
-        return min(few or independent, key=lambda i: _rank(waiting[i], bound, is_asked(waiting[i])))
+        return min(few or independent, key=lambda i: _rank(waiting[i], bound, given, is_asked(waiting[i])))
     negations = [i for i in ready if _is_negation(waiting[i])]
     return next(iter((*negations, *filters, *atoms)))
 
@@ -48,13 +50,21 @@ def _relation(literal: Literal) -> str:
     return literal.relation
 
 
-def _rank(literal: Literal, bound: Collection[str], asked: bool) -> tuple[int, bool, int]:
-    """Smaller is better: a column bound by what was joined already, then stored ones, then few unbound columns. A
-    constant alone does not tie a literal to the others: it would be joined with all that was found so far."""
+def _rank(literal: Literal, bound: Collection[str], given: Collection[str], asked: bool) -> tuple[int, bool, int]:
+    """Smaller is better. Literals that share no variable with each other, only with what was `given`, multiply: so a
+    literal that shares one with those joined already comes first, even if it must be asked for. A constant alone does
+    not tie a literal to the others: it would be joined with all that was found so far."""
     assert isinstance(literal, Atom)
-    given = sum(is_bound(term, bound) for term in literal.args)
-    tied = any(name in bound for name in variables(literal)) or given == len(literal.args)
-    return (0 if tied else 1, asked, len(literal.args) - given)
+    names = {name for name in variables(literal) if name in bound}
+    known = sum(is_bound(term, bound) for term in literal.args)
+    reached = any(name not in given for name in bound)
+    if known == len(literal.args) or any(name not in given for name in names):
+        tie = 0
+    elif names:
+        tie = 1 if reached else 0
+    else:
+        tie = 2
+    return tie, asked, len(literal.args) - known
 
 
 def _is_ready(literal: Literal, bound: Collection[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from upshot.core.schema import Schema
 from upshot.engine.local.aggregates import AggregateView
@@ -247,7 +248,8 @@ class Component:
 
     def _run(self, stage: str, grows: Change | None, work: ViewWork) -> None:
         numbered = {table.number: table for _, table in self.views}
-        self._runner.run(self._phase(stage), self.views, grows, numbered, work)
+        replan = partial(self._phase, stage)
+        self._runner.run(replan(), self.views, grows, numbered, work, replan=replan)
 
     def _phase(self, stage: str) -> Phase:
         return self._phases.phase(stage, lambda: self.plans(stage), self._tables, self._schemas, self.read_or_written)

@@ -122,7 +122,7 @@ def begin_plan_on_buffer(plan: int, tables: int, state: int) -> None:
 def end_round(tables: int, state: int) -> int:
     """Make what this round found the driving rows of the next; the answer is how many there are."""
     kind = load8(state, L.S_LIST)
-    found, missing = 0, 0
+    found, missing, held = 0, 0, 0
     for i in range(load8(state, L.S_NTABLES)):
         table = tables + 8 * L.TABLE_WORDS * load8(state, L.S_COMPONENT + i)
         first, end = load8(table, L.T_HI), list_length(table, kind)
@@ -130,7 +130,9 @@ def end_round(tables: int, state: int) -> int:
         store8(table, L.T_HI, end)
         found += end - first
         missing += load8(table, L.T_NDEL) - load8(table, L.T_NRED)
+        held += load8(table, L.T_LIVE)
     store8(state, L.S_ROUND, load8(state, L.S_ROUND) + 1)
+    store8(state, L.S_HELD, held)
     if kind == L.FROM_RED:
         if missing == 0:
             return 0
@@ -197,6 +199,8 @@ def run(code: int, plans: int, tables: int, indexes: int, regs: int, cursors: in
             return L.TOO_MANY_ROUNDS
         if load8(state, L.S_TRACE) == 1:
             return L.ROUND_ENDED
+        if load8(state, L.S_HELD) > load8(state, L.S_DRIFT):
+            return L.DRIFTED
 
 
 INNER = (execute, list_length, begin_plan, begin_plan_on_buffer, is_worth_sharing, end_round, runs_now)

@@ -48,15 +48,15 @@ FROM_ROWS, FROM_DEL, FROM_RED, FROM_INS, FROM_UNIT, FROM_BUFFER = range(6)
     S_PLAN, S_NPLANS, S_ROUND, S_PC, S_RUNNING, S_BUDGET, S_DETAIL, S_MAXROUNDS, S_LIST, S_TRACE, S_RESULT,
     S_PROBED, S_DERIVED, S_CHANGED, S_MATCHED, S_NTABLES, S_POSITION, S_END, S_STEPS,
     S_BLOCK, S_PENDING, S_EMIT, S_HEAD, S_RECHECK,
-    S_WORKERS, S_SHARED, S_NEXT, S_LIMIT, S_QUOTA, S_STUCK, S_WORTH, S_ROW,
-) = range(32)  # fmt: skip
-S_COMPONENT = 32
+    S_WORKERS, S_SHARED, S_NEXT, S_LIMIT, S_QUOTA, S_STUCK, S_WORTH, S_ROW, S_HELD, S_DRIFT,
+) = range(34)  # fmt: skip
+S_COMPONENT = 34
 
 # What the kernel answers.
 (
     DONE, GROW, SPENT, OVERFLOW, ZERO_DIVISION, NEGATIVE_EXPONENT, EXTERN, ROUND_ENDED, TOO_MANY_ROUNDS, RESERVED,
-    SHARE,
-) = range(11)  # fmt: skip
+    SHARE, DRIFTED,
+) = range(12)  # fmt: skip
 
 # Instructions: word 0 the operation, 1 where to go back to on failure, 2 where to go on.
 (

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import numpy as np
 
 from upshot.core.schema import Schema
 from upshot.engine.local.assemble import Assembler, Phase
@@ -14,8 +17,15 @@ _DRIFT = 8
 """A phase is planned anew once a relation it reads is this many times larger or smaller than when it was planned."""
 
 
+_SAMPLE = 1024
+"""Rows from which the number of distinct keys is estimated where no index counts them."""
+
+_FEWEST_SAMPLED = 64
+"""Tables with fewer rows are not sampled: any order is fast."""
+
+
 class TableStatistics:
-    """Sizes from the tables, key counts from the indexes there are."""
+    """Sizes from the tables, key counts from the indexes there are, else from a sample of the rows."""
 
     def __init__(self, tables: Mapping[str, Table]) -> None:
         self._tables = tables
@@ -24,8 +34,31 @@ class TableStatistics:
         return self._tables[relation].size
 
     def keys(self, relation: str, columns: tuple[int, ...]) -> int | None:
-        index = self._tables[relation].indexes.get(columns)
-        return index.keys if index is not None else None
+        table = self._tables[relation]
+        index = table.indexes.get(columns)
+        if index is not None:
+            return index.keys
+        if table.size < _FEWEST_SAMPLED:
+            return None
+        known = table.key_counts.get(columns)
+        if known is None or not known[0] / 2 <= table.size <= 2 * known[0]:
+            known = table.key_counts[columns] = table.size, _distinct_keys(table, columns)
+        return known[1]
+
+
+def _distinct_keys(table: Table, columns: tuple[int, ...]) -> int:
+    """Estimate the distinct values in some columns from a sample: all differ where no value repeats in it, else values
+    seen once stand for others like them. [Charikar et al. 2000, the guaranteed-error estimator]"""
+    rows = table.all_rows()
+    step = max(1, len(rows) // _SAMPLE)
+    sample = rows[::step, list(columns)]
+    _, times = (
+        np.unique(sample, axis=0, return_counts=True) if len(columns) > 1 else np.unique(sample, return_counts=True)
+    )
+    once = int(np.count_nonzero(times == 1))
+    if once == len(sample):
+        return table.size
+    return min(table.size, round((len(times) - once) + once * math.sqrt(table.size / len(sample))))
 
 
 class Phases:
@@ -67,6 +100,11 @@ class Phases:
         self._known.clear()
 
 
+def drift_limit(size: int) -> int:
+    """The largest size that is not far from this one; small ones never are from each other."""
+    return (size + 16) * _DRIFT - 16
+
+
 def _around(size: int) -> tuple[float, int]:
-    """The sizes that are not far from this one; small ones never are from each other."""
-    return (size + 16) / _DRIFT - 16, (size + 16) * _DRIFT - 16
+    """The sizes that are not far from this one."""
+    return (size + 16) / _DRIFT - 16, drift_limit(size)

@@ -17,6 +17,7 @@ from upshot.engine.local.codec import Codec
 from upshot.engine.local.crew import Crew
 from upshot.engine.local.machine import MACHINE
 from upshot.engine.local.memory import Buffer
+from upshot.engine.local.phases import drift_limit
 from upshot.engine.local.storage import Storage, Table
 from upshot.engine.local.threads import WORKERS
 from upshot.engine.time_limit import check_time, is_limited
@@ -31,6 +32,8 @@ _SHORT_SLICE = 1 << 23
 """The same where time is limited: some hundredths of a second."""
 
 _LIST = {Change.DELETED: op.FROM_DEL, Change.REDERIVED: op.FROM_RED, Change.INSERTED: op.FROM_INS}
+
+_NEVER = (1 << 63) - 1
 
 _NO_NUMBERS = np.empty(0, np.int64)
 
@@ -61,10 +64,13 @@ class Runner:
     def run(
         self, phase: Phase, component: Sequence[tuple[str, Table]], grows: Change | None, numbered: dict[int, Table],
         work: ViewWork, *, resumed: bool = False, numbers: NDArray[np.int64] | None = None,
+        replan: Callable[[], Phase] | None = None,
     ) -> None:  # fmt: skip
         """Run a phase to its fixpoint and add to `work` what it took; `grows` is the list of the component's tables
         that drives the rounds. When it is `resumed`, plans that start it do not run again, and the caller has set each
-        driving table's first window; so it has if it gives the `numbers` of a component of many tables."""
+        driving table's first window; so it has if it gives the `numbers` of a component of many tables. Between two
+        rounds, once the component holds several times the rows it held when it was planned, `replan` gives the phase
+        to go on with."""
         started = time.perf_counter()
         if numbers is None:
             numbers = _NO_NUMBERS
@@ -74,6 +80,8 @@ class Runner:
                     table.set(op.T_LO, 0)
                     table.set(op.T_HI, 0)
         self._begin(phase, numbers, grows, resumed)
+        if replan is not None and grows is not None:
+            self._set(op.S_DRIFT, _drifted(component))
         while True:
             result = MACHINE.run(
                 phase.code.address, phase.table.address, self._storage.tables, self._storage.indexes,
@@ -81,6 +89,14 @@ class Runner:
             )  # fmt: skip
             if result == op.DONE:
                 break
+            if result == op.DRIFTED:
+                assert replan is not None
+                phase = replan()
+                self._prepare(phase)
+                self._set(op.S_NPLANS, phase.count)
+                self._set(op.S_BLOCK, self._block.address)
+                self._set(op.S_DRIFT, _drifted(component))
+                continue
             self._attend(result, phase, component, numbered)
         self._add_to(work)
         work.seconds += time.perf_counter() - started
@@ -89,9 +105,7 @@ class Runner:
         if self._state.size < 8 * (op.S_COMPONENT + len(numbers)):
             self._state.reserve(8 * (op.S_COMPONENT + len(numbers)))
             self._words = self._state.words()
-        for extern in phase.externs:
-            extern.input.empty_scratch()
-        self._block.reserve(8 * op.BLOCK * (1 + phase.widest))
+        self._prepare(phase)
         compiled, header = MACHINE.is_compiled, self._header
         slice_ = _SHORT_SLICE if is_limited() else _SLICE
         header[op.S_BLOCK] = self._block.address
@@ -104,9 +118,15 @@ class Runner:
         header[op.S_WORTH] = self.worth_sharing
         header[op.S_NTABLES] = len(numbers)
         header[op.S_ROUND] = resumed
+        header[op.S_DRIFT] = _NEVER
         self._words[: op.S_COMPONENT] = self._header_words
         if len(numbers):
             self._state.view(np.int64, op.S_COMPONENT + len(numbers))[op.S_COMPONENT :] = numbers
+
+    def _prepare(self, phase: Phase) -> None:
+        for extern in phase.externs:
+            extern.input.empty_scratch()
+        self._block.reserve(8 * op.BLOCK * (1 + phase.widest))
 
     def _set(self, word: int, value: int) -> None:
         self._words[word] = value
@@ -197,6 +217,11 @@ class Runner:
     def changed(self) -> int:
         """Rows that the last run put into its lists."""
         return self._get(op.S_CHANGED)
+
+
+def _drifted(component: Sequence[tuple[str, Table]]) -> int:
+    """The rows beyond which the component's plans were made for other sizes."""
+    return drift_limit(sum(table.size for _, table in component))
 
 
 def _arithmetic_error(result: int, plan: RulePlan) -> Error:

@@ -99,6 +99,8 @@ class Table:
     def __init__(self, storage: Storage, number: int, arity: int, *, counted: bool) -> None:
         self.storage, self.number, self.arity, self.counted = storage, number, arity, counted
         self.indexes: dict[tuple[int, ...], Index] = {}
+        self.key_counts: dict[tuple[int, ...], tuple[int, int]] = {}
+        """Estimated numbers of distinct values in columns without an index, each with the size it was made at."""
         self.capacity = 0
         self._beside = 0
         account = storage.account
