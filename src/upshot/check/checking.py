@@ -131,6 +131,8 @@ class _Items:
 
 def _note_ignored(ignored: Iterable[Ignored], findings: Findings) -> None:
     for item in ignored:
+        if item.text.startswith('.pragma "magic-transform"'):
+            continue  # `upshot run` honors it
         word = item.text.split(maxsplit=1)[0] if item.text.split() else item.text
         findings.note(
             "ignored-directive",

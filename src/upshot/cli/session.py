@@ -20,6 +20,7 @@ from upshot.core.errors import DataError
 from upshot.core.schema import Role, Schema
 from upshot.database.database import Database
 from upshot.database.souffle_files import FileOptions, file_options, read_facts
+from upshot.plan.goals import magic_pragma, unstored_views
 from upshot.syntax.ast import Program
 
 
@@ -33,13 +34,15 @@ def opened(
     actions: Path | None = None,
     facts_required: bool = False,
     keeps_violations: bool = False,
+    goal_directed: bool = False,
 ) -> Iterator[Database]:
     """The program of a file over the facts in a directory, with the functions of a file for its rules. What the facts
     violate is refused, unless violations are to be kept: then nothing is said of them, and constraints hold from there
     on for what is new.
 
     Without `-F` the current directory is looked at as Soufflé does; a missing fact file is then an error only where
-    `facts_required`, and otherwise a warning and an empty relation.
+    `facts_required`, and otherwise a warning and an empty relation. `goal_directed`: only what the outputs, constraints
+    and rules need is computed.
     """
     if fact_dir is not None:
         existing_directory(fact_dir, "-F")
@@ -50,6 +53,8 @@ def opened(
         register_actions(database, actions)
         with terminal.progress(f"defining {source.name}"):
             text = source.text + "".join(f"\n.deny {name} on_violation=warn" for name in rejecting)
+            if goal_directed:
+                text += "".join(f"\n.view {view} materialized=false events=none" for view in _unstored(program))
             terminal.report(_but_violations(database.define(text, name=source.name).warnings, rejecting))
         load_facts(
             terminal, database, fact_dir or Path(), optional=fact_dir is None and not facts_required, kept=rejecting
@@ -64,6 +69,11 @@ def opened(
 def _rejecting(program: Program) -> list[str]:
     """The constraints that refuse what violates them."""
     return [name for name, each in check(program).constraints.items() if each.on_violation == "reject"]
+
+
+def _unstored(program: Program) -> Iterable[str]:
+    """The views that a run computes only as far as its outputs ask for them."""
+    return unstored_views(check(program), magic_pragma(program.items))
 
 
 def _but_violations(warnings: Iterable[Diagnostic], kept: Sequence[str]) -> list[Diagnostic]:

@@ -27,7 +27,7 @@ def run(
     """Results come in the order of the program's `.output` and `.printsize` directives."""
     if output_dir != _STDOUT and output_dir.exists() and not output_dir.is_dir():
         raise UsageError(f"`{output_dir}` is a file, not a directory", code="not-a-directory", help="check `-D`")
-    with opened(terminal, file, fact_dir, engine, actions=actions, facts_required=True) as database:
+    with opened(terminal, file, fact_dir, engine, actions=actions, facts_required=True, goal_directed=True) as database:
         wanted = _write(terminal, database, output_dir)
         code = code_of_failures(database)
     if not wanted:
