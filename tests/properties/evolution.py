@@ -26,7 +26,10 @@ from tests.properties.strategies import STRATEGIES
 from upshot.check import check
 from upshot.core.errors import ProgramError
 from upshot.plan import compile_program
+from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
 from upshot.syntax import parse
+
+STORED = ("auto", *(strategy for strategy in STRATEGIES if strategy not in ON_DEMAND))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,7 @@ class Variations:
     features: Features
     base: Sequence[Relation]
     views: Sequence[Relation]
+    strategies: Sequence[str]
 
     def rules(self, rules: tuple[str, ...]) -> tuple[str, ...]:
         """The rules with one of them changed, doubled, added or removed; every view keeps one."""
@@ -131,7 +135,9 @@ class Variations:
         ]  # fmt: skip
         made = self.random.choice(ways)(rules[at])
         result = (*rules[:at], *made, *rules[at + 1 :])
-        lost = {name for text in rules for name in heads_of(text)} - {name for text in result for name in heads_of(text)}
+        lost = {name for text in rules for name in heads_of(text)} - {
+            name for text in result for name in heads_of(text)
+        }
         return rules if lost else result
 
     def _doubled(self, text: str) -> list[str]:
@@ -196,9 +202,8 @@ class Variations:
         return (*kept, self.line(name))
 
     def line(self, view: str) -> str:
-        strategy = self.random.choice(("auto", *STRATEGIES))
-        parts = [f".view {view} strategy={strategy}"]
-        if self.random.random() < 0.3:
+        parts = [f".view {view} strategy={self.random.choice(self.strategies)}"]
+        if self.strategies != STORED and self.random.random() < 0.3:
             parts.append(f"materialized={self.random.choice(('true', 'false'))}")
         if self.random.random() < 0.4:
             parts.append(f"policy={self.random.choice(('auto', 'incremental', 'strict', 'full'))}")
@@ -220,7 +225,8 @@ def random_evolution(seed: int, features: Features | None = None, *, reopen: flo
     rng, features = random.Random(seed), features or Features()
     base, views, rules = random_program(rng, features)
     declarations = tuple(each.declaration() for each in [*base, *views])
-    vary = Variations(rng, features, base, views)
+    # Whatever lies above a view on demand is on demand too: left to chance, few views would have stored rows.
+    vary = Variations(rng, features, base, views, STORED if rng.random() < 0.65 else ("auto", *STRATEGIES))
     if rng.random() < 0.3:
         rules.append(denial(rng, rng.choice(views)))
     empty = Evolution(seed, declarations, Version(tuple(rules)), {}, ())

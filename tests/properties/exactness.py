@@ -258,7 +258,11 @@ class Evolving:
         wanted = self._oracle(version, self.base)
         change = single_change(self.version, version)
         try:
-            made = getattr(self.db, change[0])(change[1]) if change else self.db.define(redefinition(self.version, version))
+            made = (
+                getattr(self.db, change[0])(change[1])
+                if change
+                else self.db.define(redefinition(self.version, version))
+            )
         except upshot.Error as error:
             refused = error.code in REFUSALS or (isinstance(error, DataError) and wanted is None)
             if not refused:
