@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import upshot
@@ -50,6 +52,56 @@ def test_constants_are_pushed_down_and_only_wanted_events_are_followed() -> None
             probed[name] = (tx.stats.probed + tx.stats.derived, gone.stats.probed + gone.stats.derived)
     assert probed["on"][0] * 5 < probed["off"][0]
     assert probed["on"][1] * 5 < probed["off"][1]
+
+
+SILENT = """
+.decl edge(x: number, y: number)
+.decl first(x: number, y: number)
+.decl second(x: number, y: number)
+first(X, Y) :- edge(X, Y).
+first(X, Z) :- second(X, Y), edge(Y, Z).
+second(X, Y) :- first(X, Y).
+"""
+"""Views that depend on each other."""
+
+
+@pytest.mark.parametrize("strategy", ["rod", "epf", "propagation", "differencing"])
+@pytest.mark.parametrize(("silent", "other"), [("first", "second"), ("second", "first")])
+def test_a_view_without_events_reports_nothing_beside_one_that_reports(
+    strategy: str, silent: str, other: str, tmp_path: Path
+) -> None:
+    text = f"{SILENT}.view {silent} strategy={strategy} events=none\n.view {other} strategy={strategy}\n"
+    heard: list[upshot.Event] = []
+    with upshot.connect(tmp_path / "store") as db:
+        db.define(text)
+        db.watch(silent, heard.append)
+        with db.transaction() as tx:
+            tx.insert("edge", [(1, 2), (2, 3)])
+        assert plain(tx.changes[other].inserted) == plain(db.rows(silent)) == {(1, 2), (2, 3), (1, 3)}
+        defined = db.add_rule("first(X, X) :- edge(X, _).")
+        assert plain(defined.changes[other].inserted) >= {(1, 1), (2, 2)}
+        asked = db.what_if(delete={"edge": [(1, 2)]})
+        commits = [tx.changes, defined.changes, asked, *(commit.changes for commit in db.history())]
+        assert not any(silent in changes for changes in commits)
+        assert [event.snapshot for event in heard] == [True]
+        assert not list(db.past_events(silent, 1, db.version))
+        assert not db.reports_changes(silent)
+
+
+@pytest.mark.parametrize("events", ["all", "insert", "delete", "none"])
+def test_a_key_of_a_view_holds_whatever_is_reported_of_the_view(events: str) -> None:
+    with upshot.connect() as db:
+        db.define(f"""
+            .decl a(x: number, y: number) .decl v(x: number, y: number) key(x)
+            v(X, Y) :- a(X, Y).
+            .view v strategy=epf events={events}
+        """)
+        with db.transaction() as tx:
+            tx.insert("a", [(1, 2)])
+        assert len(tx.changes["v"].inserted) == (events in ("all", "insert"))
+        with pytest.raises(upshot.ConstraintError, match="key"), db.transaction() as tx:
+            tx.insert("a", [(1, 3)])
+        db.verify()
 
 
 def test_changes_that_no_literal_matches_wake_nobody() -> None:

@@ -130,6 +130,16 @@ def test_a_view_over_one_on_demand_is_on_demand_too_and_keeps_a_copy() -> None:
     assert compiled(text + " .view p strategy=rod materialized=true").on_demand.kept == {"p", "q"}
 
 
+@pytest.mark.parametrize("order", [("p", "q"), ("q", "p")])
+def test_every_view_of_a_component_that_asks_not_to_be_stored_is_not(order: tuple[str, str]) -> None:
+    """Also the second to ask, in the order of evaluation."""
+    declared = "".join(f".decl {name}(x: number) " for name in ("e", *order))
+    rules = "p(X) :- e(X). p(X) :- q(X). q(X) :- p(X)."
+    plan = compiled(f"{declared}{rules} .view p strategy=epf events=none .view q strategy=epf")
+    assert plan.on_demand.unstored == {"p", "q"}
+    assert plan.wanted() == {"q": ("plus", "minus")}
+
+
 @pytest.mark.parametrize("strategy", ["maintenance", "bf", "counting", "recompute"])
 def test_strategies_that_work_on_stored_rows_cannot_do_without_them(strategy: str) -> None:
     ((slug, message, help),) = refusals(PROGRAM + f".view flat strategy={strategy} materialized=false")

@@ -5,19 +5,22 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import upshot
 from tests.properties.cases import Base, Case, Change, Transaction, after
 from tests.properties.engines import connect
+from tests.properties.evolution import Evolution, Reopening, Version, redefinition, single_change
 from tests.properties.strategies import view_options
 from upshot.check import check
 from upshot.check.program import CheckedProgram
 from upshot.core.errors import DataError
 from upshot.engine.naive import evaluate
 from upshot.engine.naive_values import canonical
+from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
 from upshot.syntax import parse
 
 Row = tuple[Any, ...]
@@ -189,3 +192,113 @@ def check_late_views(case: Case, strategy: str) -> None:
         expect(f"the changes of transaction {number}", it.apply(transaction), difference(old, new))
         state = after(state, transaction)
     db.close()
+
+
+# ---- programs that change ---------------------------------------------------------------------------------------
+
+REFUSALS = frozenset({"would-recompute", "strategy-not-applicable"})
+"""Codes of definitions that say how views are to be kept and cannot be followed; nothing happens then."""
+
+_HEARD = {"all": (True, True), "insert": (True, False), "delete": (False, True), "none": (False, False)}
+
+
+def heard(delta: Delta, options: Sequence[str]) -> Delta:
+    """What is reported of a change: of a view without stored rows only the events that its options name."""
+    result = dict(delta)
+    for line in options:
+        if not line.startswith(".view "):
+            continue
+        view, given = line.split()[1], dict(part.split("=") for part in line.split()[2:])
+        stored = given.get("materialized") or str(given["strategy"] not in ON_DEMAND).lower()
+        if stored == "false":
+            signs = _HEARD[given.get("events", "all")]
+            inserted, deleted = (rows if sign else set() for sign, rows in zip(signs, delta[view], strict=True))
+            result[view] = inserted, deleted
+    return result
+
+
+@dataclass(slots=True)
+class Evolving:
+    """A database in the course of its history, and what it should hold."""
+
+    case: Evolution
+    folder: Path | None
+    db: Any = None
+    version: Version = Version(())
+    base: Base = field(default_factory=dict)
+    wanted: Views = field(default_factory=dict)
+
+    def run(self) -> None:
+        self.db, case = self._connected(), self.case
+        self.db.define(case.text(case.first))
+        self.version, self.base = case.first, {name: frozenset() for name in case.base}
+        self.wanted = self._oracle(self.version, self.base) or {}
+        first = tuple(Change("+", name, row) for name, rows in case.base.items() for row in rows)
+        for number, step in enumerate((first, *case.steps)):
+            match step:
+                case Version():
+                    self._become(number, step)
+                case Reopening():
+                    if self.folder is not None:
+                        self.db.close()
+                        self.db = self._connected()
+                        self._expect_state(f"reopening in step {number}")
+                case _:
+                    self._apply(number, step)
+        self.db.verify()
+        self.db.close()
+
+    def _connected(self) -> Any:
+        return connect() if self.folder is None else upshot.connect(self.folder)
+
+    def _oracle(self, version: Version, base: Base) -> Views | None:
+        return _oracle("\n".join([*self.case.declarations, *version.rules]) + "\n", frozenset(base.items()))
+
+    def _become(self, number: int, version: Version) -> None:
+        wanted = self._oracle(version, self.base)
+        change = single_change(self.version, version)
+        try:
+            made = (
+                getattr(self.db, change[0])(change[1])
+                if change
+                else self.db.define(redefinition(self.version, version))
+            )
+        except upshot.Error as error:
+            refused = error.code in REFUSALS or (isinstance(error, DataError) and wanted is None)
+            if not refused:
+                raise Wrong(f"step {number}: the definition fails: {error}") from error
+            self._expect_state(f"the refused step {number}")
+            return
+        self._expect(f"step {number}, a definition", made.changes, wanted, version, self.base)
+
+    def _apply(self, number: int, transaction: Transaction) -> None:
+        base = after(self.base, transaction)
+        wanted = self._oracle(self.version, base)
+        try:
+            with self.db.transaction() as tx:
+                for change in transaction:
+                    (tx.insert if change.sign == "+" else tx.delete)(change.relation, [change.row])
+        except DataError as error:
+            if wanted is not None:
+                raise Wrong(f"step {number} fails in the engine only: {error}") from error
+            self._expect_state(f"the failed step {number}")
+            return
+        self._expect(f"step {number}, a transaction", tx.changes, wanted, self.version, base)
+
+    def _expect(self, what: str, changes: Any, wanted: Views | None, version: Version, base: Base) -> None:
+        if wanted is None:
+            raise Wrong(f"{what} must fail")
+        old = {view: self.wanted.get(view, set()) for view in wanted}
+        found = {view: (keyed(changes[view].inserted), keyed(changes[view].deleted)) for view in wanted}
+        expect(f"the changes of {what}", found, heard(difference(old, wanted), version.options))
+        self.version, self.base, self.wanted = version, base, wanted
+        self._expect_state(what)
+
+    def _expect_state(self, what: str) -> None:
+        expect(f"the views after {what}", {view: keyed(self.db.rows(view)) for view in self.wanted}, self.wanted)
+
+
+def check_evolution(case: Evolution, folder: Path | None = None) -> None:
+    """Every transaction and every change of the program reports exactly what changed; what is refused changes nothing.
+    In a `folder` the database is durable, and can be reopened."""
+    Evolving(case, folder).run()

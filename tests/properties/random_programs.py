@@ -71,9 +71,13 @@ DOMAINS: dict[str, tuple[Any, ...]] = {
     "boolean": (False, True),
     "date": (datetime.date(1969, 12, 31), datetime.date(2026, 1, 31), datetime.date(2026, 2, 1)),
     "timestamp": tuple(datetime.datetime(2026, 1, 31, hour, tzinfo=datetime.UTC) for hour in (0, 10)),
+    # Small ones: what rules make of them stays within the precision.
     "decimal(10,2)": (Decimal("1.50"), Decimal("-0.25"), Decimal("0.00")),
+    "decimal(6,1)": (Decimal("0.5"), Decimal("-0.1"), Decimal("0.0")),
+    "decimal(38,12)": (Decimal("0.000000000001"), Decimal("-2.500000000000"), Decimal("0.000000000000")),
 }
-EXOTIC = ("float", "unsigned", "boolean", "date", "timestamp", "decimal(10,2)")
+DECIMALS = tuple(each for each in DOMAINS if each.startswith("decimal"))
+EXOTIC = ("float", "unsigned", "boolean", "date", "timestamp", *DECIMALS)
 
 
 def kind(type: str) -> str:
@@ -189,7 +193,7 @@ class RuleWriter:
 
     def other_arithmetic(self) -> list[str]:
         """A new float, unsigned or decimal; unbounded, so for rules without recursion only."""
-        kinds = [each for each in ("float", "unsigned", "decimal(10,2)") if self.bound(each)]
+        kinds = [each for each in ("float", "unsigned", *DECIMALS) if self.bound(each)]
         if not kinds:
             return []
         wanted = self.random.choice(kinds)
@@ -197,7 +201,7 @@ class RuleWriter:
         forms = {
             "float": ("{} + {}", "{} - {}", "{} * {}", "{} / {}", "-{0}", "max({}, {})", "{0} ^ 2.0"),
             "unsigned": ("{0} / 2", "{0} % 2", "min({}, {})", "{} band {}", "{0} bshr 1", "{} bxor {}"),
-            "decimal(10,2)": ("{} + {}", "{} - {}", "-{0}", "max({}, {})"),
+            **dict.fromkeys(DECIMALS, ("{} + {}", "{} - {}", "-{0}", "max({}, {})")),
         }
         expression = self.random.choice(forms[wanted]).format(left, right)
         return [f"{self.result(wanted)} = {expression}"]
@@ -268,7 +272,7 @@ class RuleWriter:
     def fold(self, local: Sequence[str], kinds: Mapping[str, str]) -> tuple[str, str, str]:
         """An aggregate's function, its target among the body's own variables, and the kind of its result."""
         function = self.random.choice(("count", "sum", "min", "max"))
-        numeric = [name for name in local if kinds[name] in ("number", "float", "decimal(10,2)")]
+        numeric = [name for name in local if kinds[name] in ("number", "float", *DECIMALS)]
         if function == "sum" and numeric:
             name = self.random.choice(numeric)
             if self.chance(self.features.mean):

@@ -80,9 +80,22 @@ class PackedDatabase:
         self._ask, self._prefix = ask, prefix
         self._schemas: dict[str, Schema] = {}
 
-    def define(self, text: str) -> None:
+    def define(self, text: str) -> PackedDefinition:
         program = parse(text)
-        self._schemas |= self._ask(_Wish("define", (self._prefix, print_program(prefixed(program, self._prefix)))))
+        schemas, changes = self._ask(_Wish("define", (self._prefix, print_program(prefixed(program, self._prefix)))))
+        self._schemas |= schemas
+        return PackedDefinition(self._own(changes))
+
+    def add_rule(self, text: str) -> PackedDefinition:
+        return self._with_rules("add_rule", text)
+
+    def remove_rule(self, text: str) -> PackedDefinition:
+        return self._with_rules("remove_rule", text)
+
+    def _with_rules(self, verb: str, text: str) -> PackedDefinition:
+        """Not together with the others: what follows a change of rules is a commit by itself."""
+        other = print_program(prefixed(parse(text), self._prefix))
+        return PackedDefinition(self._own(self._ask(_Wish("read", lambda db: getattr(db, verb)(other).changes))))
 
     @contextmanager
     def transaction(self) -> Iterator[PackedTransaction]:
@@ -119,6 +132,13 @@ class PackedDatabase:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class PackedDefinition:
+    """What a definition changed in the relations of a part."""
+
+    changes: ChangeSet
 
 
 class PackedTransaction:
@@ -214,9 +234,9 @@ class _Conductor:
             for wish in wishes:
                 wish.answer = wish.content(self._db)
         elif kind == "define":
-            self._db.define("".join(text for _, text in (wish.content for wish in wishes)))
+            made = self._db.define("".join(text for _, text in (wish.content for wish in wishes)))
             for wish in wishes:
-                wish.answer = _schemas(self._db, wish.content[0])
+                wish.answer = _schemas(self._db, wish.content[0]), made.changes
         else:
             with self._db.transaction() as tx:
                 for verb, name, rows in (statement for wish in wishes for statement in wish.content):

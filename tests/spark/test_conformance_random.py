@@ -14,11 +14,13 @@ import pytest
 
 from tests.properties.cases import Case
 from tests.properties.engines import Make, using
-from tests.properties.exactness import check_late_views, check_splits, check_transactions
+from tests.properties.evolution import Evolution, Version, random_evolution
+from tests.properties.exactness import check_evolution, check_late_views, check_splits, check_transactions
 from tests.properties.random_programs import random_case
 from tests.properties.settings import case_count, is_soak, seed_of
 from tests.properties.shrinking import as_script, shrink
 from tests.properties.strategies import STRATEGIES
+from tests.properties.test_evolving_programs import FOCUSES as EVOLVING
 from tests.properties.test_exact_changes import FAILING, FOCUSES
 from tests.spark.packing import Part, failures
 from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
@@ -33,6 +35,8 @@ SHARE = 160
 PACK = 20
 """Cases in one database. More would save jobs and lose time in Spark's optimiser, which sees one plan per round."""
 SECONDS_TO_SHRINK = 60.0
+HISTORIES = 500
+"""One history in so many: each change of rules is a commit by itself."""
 
 Trial = tuple[Property, Case, str]
 
@@ -95,6 +99,35 @@ def numbered(made: list[list[Trial]]) -> list[object]:
 def test_changes_and_states_equal_the_oracles(on_spark: Make, pack: list[Trial]) -> None:
     """Also views defined late, and changes cut into transactions this way and that."""
     agree(on_spark, pack)
+
+
+def histories(name: str) -> dict[str, Part]:
+    """Databases whose rules change too, each with its own, and whose views are kept in every way."""
+    found: dict[str, Part] = {}
+    for number in range(case_count(HISTORIES, least=4)):
+        focus = list(EVOLVING)[number % len(EVOLVING)]
+        case = random_evolution(seed_of(f"spark histories {name} {focus}", number), EVOLVING[focus], reopen=0)
+        short = case if is_soak() else replace(case, steps=case.steps[:5])
+        found[f"history {case.seed}, {focus}"] = partial(check_evolution, lenient(short))
+    return found
+
+
+def lenient(case: Evolution) -> Evolution:
+    """The history without policies that refuse a definition: one part's refusal would be that of the whole pack."""
+
+    def version(each: Version) -> Version:
+        return replace(each, options=tuple(line.replace("policy=strict", "policy=auto") for line in each.options))
+
+    steps = tuple(version(step) if isinstance(step, Version) else step for step in case.steps)
+    return replace(case, first=version(case.first), steps=steps)
+
+
+def test_histories_of_programs_and_transactions_equal_the_oracles(on_spark: Make) -> None:
+    parts = histories("memory")
+    for start in range(0, len(parts), PACK):
+        found = failures(on_spark, dict(list(parts.items())[start : start + PACK]))
+        if found:
+            pytest.fail("\n\n".join(f"{name}\n{words}" for name, words in found.items()), pytrace=False)
 
 
 @pytest.mark.parametrize("pack", numbered(packs("files")))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import upshot
-from tests.database.test_rule_changes import BLOCKS, LINKS
+from tests.database.test_rule_changes import BLOCKS, LINKS, REWRITINGS, follow_rewriting
 from tests.engine.driver import plain, plan_of
 from tests.properties.engines import Make
 from tests.properties.random_programs import Features, random_case
@@ -135,6 +135,12 @@ def test_a_change_of_rules_that_is_undone_leaves_everything_as_it_was(spark: Any
         assert it.state() == before
         it.delete("edge", (3, 4))
         it.assert_exact()
+
+
+@pytest.mark.parametrize("name", REWRITINGS)
+def test_a_clause_derives_a_row_once_however_often_it_is_written(on_spark: Make, name: str) -> None:
+    with on_spark() as db:
+        follow_rewriting(db, REWRITINGS[name])
 
 
 # ---- random programs --------------------------------------------------------------------------------------------

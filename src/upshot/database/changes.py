@@ -13,6 +13,7 @@ from upshot.core.errors import UsageError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.engine.work import Work
+from upshot.plan import ProgramPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,17 @@ class Changes:
 
     def __bool__(self) -> bool:
         return bool(len(self.inserted) or len(self.deleted))
+
+
+def reported(plan: ProgramPlan, deltas: Mapping[str, tuple[Rows, Rows]]) -> dict[str, tuple[Rows, Rows]]:
+    """The changes that users see, of all that an engine worked out: it may need more, for keys, copies and rules."""
+    found = dict(deltas)
+    for name, (inserted, deleted) in deltas.items():
+        signs = plan.reported(name)
+        if len(signs) < 2:
+            none = Rows.of(inserted.schema, [])
+            found[name] = (inserted if "plus" in signs else none, deleted if "minus" in signs else none)
+    return found
 
 
 class ChangeSet:

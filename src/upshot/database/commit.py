@@ -22,7 +22,7 @@ from upshot.core.row_sets import row_set
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Schema
 from upshot.database.actions import failed_call
-from upshot.database.changes import ChangeSet, Commit
+from upshot.database.changes import ChangeSet, Commit, reported
 from upshot.database.compile import Compiled
 from upshot.database.constraints import (
     Findings,
@@ -156,6 +156,7 @@ def settle(
         if corrected is not None:
             deltas = {**deltas, **corrected(deltas)}
         findings = examine(engine, deltas)
+        deltas = reported(new.plan, deltas)
         changes = ChangeSet(new.visible, deltas)
         is_new = bool(changes) or meta is not None or new.program != state.compiled.program or _hidden(new, deltas)
         version = state.version + is_new

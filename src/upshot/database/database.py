@@ -320,8 +320,7 @@ class Database(AsksWhy, Revises):
     def reports_changes(self, name: str) -> bool:
         """Whether all changes of a relation are worked out and told; not those of a view with `events=none`."""
         self._state.open()
-        plan = self._state.compiled.plan
-        return name not in plan.on_demand.unstored or plan.wanted().get(name) == ("plus", "minus")
+        return self._state.compiled.plan.reported(name) == ("plus", "minus")
 
     def reports_net_changes(self, name: str) -> bool:
         """Whether a copy of the relation can follow its changes; not those of a view with `semantics=nervous`."""

@@ -11,6 +11,7 @@ from upshot.check.program import Clause
 from upshot.core.row_sets import row_set
 from upshot.core.rows import Rows
 from upshot.core.schema import Column, Role, Schema
+from upshot.database.changes import reported
 from upshot.database.constraints import added_violations
 from upshot.database.engines import Asked, Deltas, Engine
 from upshot.database.placement import placement_of
@@ -128,7 +129,12 @@ class TriedChanges:
         if wanted not in self._tried:
             return None
         deltas, work = self._tried[wanted].deltas, self._tried[wanted].work
-        return WhatIf(state.schemas, deltas, violations=added_violations(state.compiled, deltas), stats=work)
+        return WhatIf(
+            state.schemas,
+            reported(state.compiled.plan, deltas),
+            violations=added_violations(state.compiled, deltas),
+            stats=work,
+        )
 
     def undo(self) -> None:
         self._wanted, self._deltas = None, {}

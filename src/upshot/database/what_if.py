@@ -10,7 +10,7 @@ from upshot.core.errors import DataError, UsageError
 from upshot.core.row_sets import row_set
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
-from upshot.database.changes import ChangeSet
+from upshot.database.changes import ChangeSet, reported
 from upshot.database.commit import begin_rules
 from upshot.database.constraints import Findings, Violations, added_violations, key_violations
 from upshot.database.engines import Deltas, Engine
@@ -76,7 +76,7 @@ def what_if(state: State, insert: Given, delete: Given, examine: Callable[[Delta
             )
             answer = WhatIf(
                 state.schemas,
-                deltas,
+                reported(state.compiled.plan, deltas),
                 violations={**findings.keys, **findings.constraints},
                 stats=run.work(),
                 firings=tuple(run.firings),

@@ -73,7 +73,6 @@ class _Marking:
         self._checked, self._problems = checked, problems
         self.strategies: dict[str, str] = {}
         self.reasons: dict[str, tuple[str, ...]] = {}
-        self._asked: set[str] = set()
         self.started: set[str] = set()
         self._reads: dict[str, set[str]] = {name: set() for name in normal.schemas}
         for clause in normal.clauses:
@@ -90,7 +89,6 @@ class _Marking:
             if options is None or view in self.strategies:
                 continue
             if options.strategy in STRATEGIES:
-                self._asked.add(view)
                 self._mark(layer, options.strategy, f"asked for by `.view {view} strategy={options.strategy}`")
             elif options.materialized is False and options.strategy == "production":
                 self._start(layer, view)
@@ -134,13 +132,12 @@ class _Marking:
             self._mark(layer, self.strategies[reader], f"only `{reader}` uses it, which is computed on demand")
 
     def is_kept(self, view: str) -> bool:
-        """Whether a stored copy is kept: if told so, or if the view did not ask for such a strategy itself."""
-        if view not in self._checked.schemas:
-            return False
+        """Whether a stored copy is kept: if told so, or if the view did not ask for such a strategy itself, whichever
+        view of its component was the first to ask."""
         options = self._checked.options.get(view)
-        if options is not None and options.materialized is not None:
-            return options.materialized
-        return view not in self._asked
+        if view not in self._checked.schemas or options is None:
+            return view in self._checked.schemas
+        return options.strategy not in STRATEGIES if options.materialized is None else options.materialized
 
     def _mark(self, layer: Iterable[str], strategy: str, reason: str) -> None:
         for view in layer:

@@ -59,19 +59,27 @@ class ProgramPlan:
     started: tuple[ComponentPlan, ...] = ()
     """The unstored views that production rules compute when they are read, and those below them, in order."""
 
-    def wanted(self, afresh: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
-        """The views on demand whose changes are reported, and which: `plus`, `minus`. A stored copy needs both, and so
-        do the windows of active rules; a constraint is never without the witnesses that come."""
-        found = {}
+    def reported(self, view: str) -> tuple[str, ...]:
+        """The changes of a view that users see: `plus`, `minus`. Without stored rows those that its `events` name; a
+        constraint is never without the witnesses that come, and what the windows of active rules show is seen whole."""
+        options = self.source.options.get(view)
+        if options is None or options.events == "all" or view not in self.on_demand.unstored:
+            return _SIGNS["all"]
         rules = self.source.rules
-        whole = {*self.on_demand.kept, *(relation for rule in rules for relation, _ in rule.triggers)}
-        whole.update(window.relation for rule in rules for window in rule.windows)
+        heard = {relation for rule in rules for relation, _ in rule.triggers}
+        if view in heard.union(window.relation for rule in rules for window in rule.windows):
+            return _SIGNS["all"]
+        is_denied = self.source.schemas[view].role is Role.CONSTRAINT
+        return tuple(sign for sign in _SIGNS["all"] if sign in _SIGNS[options.events] or (sign == "plus" and is_denied))
+
+    def wanted(self, afresh: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
+        """The views on demand whose changes are computed, and which: `plus`, `minus`. Those that are reported; and the
+        rows that come to a view with a key, seen or not, since they may share it with others."""
+        found = {}
         for view in self.on_demand.strategies:
             if view in self.source.schemas and view not in afresh:
-                options = self.source.options.get(view)
-                signs = _SIGNS[options.events if options is not None and view not in whole else "all"]
-                is_denied = self.source.schemas[view].role is Role.CONSTRAINT
-                found[view] = ("plus", *signs) if is_denied and "plus" not in signs else signs
+                signs, has_key = self.reported(view), bool(self.source.schemas[view].keys)
+                found[view] = ("plus", *signs) if has_key and "plus" not in signs else signs
         return {view: signs for view, signs in found.items() if signs}
 
 

@@ -112,20 +112,11 @@ class OnDemandViews:
             self._experience.computed(situation.read + situation.held, work.probed + work.derived)
         work.decision = str(decision)
         self._found = found
-        return self._reported(found), work
+        return found, work
 
     def forget_changes(self) -> None:
         """The open change is not the last one that was propagated any more."""
         self._found = {}
-
-    def _reported(self, found: Mapping[str, Change]) -> dict[str, Change]:
-        """Only what somebody listens to."""
-        reported = {}
-        for view, signs in self._plan.wanted().items():
-            if view in found:
-                plus, minus = found[view]
-                reported[view] = (plus if "plus" in signs else plus[:0], minus if "minus" in signs else minus[:0])
-        return reported
 
     def _decision(self, situation: Situation) -> Decision:
         """Whether to follow the change, or to compute both states whole and compare. Until it is known what that takes,

@@ -156,21 +156,10 @@ class OnDemandViews:
             for view in program.views:
                 if view in self._plan.source.schemas:
                     found[view] = self._net(run, view, "plus"), self._net(run, view, "minus")
-            found = self._reported(found)
         finally:
             run.release(piece for change in found.values() for piece in change)
         work.add(run.work)
         return found
-
-    def _reported(self, found: Net) -> Net:
-        """Only what somebody listens to."""
-        reported = {}
-        for view, signs in self._plan.wanted().items():
-            if view in found:
-                none = nothing(self._tables[view].types)
-                plus, minus = found[view]
-                reported[view] = plus if "plus" in signs else none, minus if "minus" in signs else none
-        return reported
 
     def _signs(self, name: str) -> frozenset[str]:
         return frozenset(sign for sign in ("ins", "del") if self._change(name, sign).count)
