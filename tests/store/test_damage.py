@@ -245,3 +245,16 @@ def test_damage_after_a_real_kill_loses_nothing_that_was_acknowledged_silently(r
         with upshot.connect(root) as db:
             acknowledged = db.version
     assert refused
+
+
+def test_a_bit_that_flips_in_rows_of_the_past_is_refused_when_they_are_read(images: list[Image], killed: Path) -> None:
+    """Version 2 is older than the snapshot: opening the store does not need it."""
+    path = next(killed.glob("deltas/v000002/edge.inserted/*.parquet"))
+    data = bytearray(path.read_bytes())
+    data[8] ^= 1
+    path.write_bytes(data)
+    with upshot.connect(killed) as db:
+        assert state(db) == images[1].good["state"]
+        (change,) = [each.changes["edge"] for each in db.history(since=1) if each.version == 2]
+        with pytest.raises(upshot.EngineError, match="does not hold the bytes that were written"):
+            list(change.inserted)
