@@ -258,3 +258,13 @@ def test_a_bit_that_flips_in_rows_of_the_past_is_refused_when_they_are_read(imag
         (change,) = [each.changes["edge"] for each in db.history(since=1) if each.version == 2]
         with pytest.raises(upshot.EngineError, match="does not hold the bytes that were written"):
             list(change.inserted)
+
+
+def test_a_schema_whose_names_are_no_text_is_refused_by_name(images: list[Image], root: Path) -> None:
+    shutil.copytree(images[2].root, root)
+    path = root / "log.sqlite"
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"CREATE TABLE records", b"CREATE TABLE \xe6\xff(cords", 1))
+    with pytest.raises(upshot.EngineError) as caught:
+        upshot.connect(root)
+    assert caught.value.code == "store-damaged"

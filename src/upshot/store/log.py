@@ -31,6 +31,8 @@ _IN_FOLDERS = "(substr(came, 1, 1) = X'50' OR substr(went, 1, 1) = X'50')"
 _LAST = (1 << 63) - 1
 _LAST_META = "#last-meta"
 """The kind of the record that has the newest notes of a committer whose commit was dropped."""
+_WRITES = "#writes"
+"""The kind of the record that counts the writes which are no commits."""
 
 
 class CommitRow(NamedTuple):
@@ -287,7 +289,7 @@ class Log:
         with self._guard:
             writes = self._reached.writes + 1
             with self.changing() as execute:
-                execute("INSERT OR REPLACE INTO meta VALUES ('writes', ?)", (str(writes),))
+                execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", _sealed((_WRITES, "", str(writes))))
                 yield execute
             self._acknowledge(Mark(self._reached.version, writes))
 
@@ -316,7 +318,8 @@ class Log:
 
     def reached(self) -> Mark:
         """How far the log reaches."""
-        return Mark(self.last_version(), int(self.meta().get("writes", 0)))
+        writes = self.records(_WRITES).get("", "0") if self._has_table("records") else "0"
+        return Mark(self.last_version(), int(writes))
 
     def last_version(self) -> int:
         """0 if there is no commit."""
@@ -476,5 +479,6 @@ def _reading() -> Iterator[None]:
     except sqlite3.ProgrammingError as error:
         # The only one that can come from here: the connection was closed.
         raise UsageError("the store is closed", code="closed", help="open the database again") from error
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        # SQLite repeats names of a damaged schema in its messages, whatever bytes they have.
         raise damaged(f"`{LOG}` cannot be read: {error}") from error
