@@ -37,6 +37,7 @@ COMMANDS = (
     "repairs",
     "verify",
     "backup",
+    "accept-loss",
     "repl",
     "follow",
     "serve",

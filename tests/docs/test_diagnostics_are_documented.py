@@ -17,6 +17,7 @@ DOCUMENTED = re.compile(r"^(?:\||#+|[-*])\s*`([a-z]+(?:-[a-z0-9]+)*)`", re.MULTI
 OTHER_WORDS = {
     "cache-control",
     "content-length",
+    "accept-loss",
     "content-type",
     "fact-dir",
     "no-cache",

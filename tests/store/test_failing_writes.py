@@ -153,18 +153,26 @@ def test_a_log_cut_off_anywhere_holds_a_whole_number_of_commits(tmp_path: Path) 
     with upshot.connect(root) as db:
         states = [state(db)]
         sizes = [0]
+        marks = [(root / "acknowledged").read_bytes()]
         for number in range(4):
             with db.transaction() as tx:
                 tx.insert("edge", [(50 + number, 51 + number)])
             states.append(state(db))
             sizes.append((root / "log.sqlite-wal").stat().st_size)
+            marks.append((root / "acknowledged").read_bytes())
         shutil.copytree(root, tmp_path / "image", ignore=_locks)
     for size in range(0, sizes[-1] + 1, 2_531):
         image = shutil.copytree(tmp_path / "image", tmp_path / str(size))
         (image / "log.sqlite-shm").unlink()
         os.truncate(image / "log.sqlite-wal", size)
+        whole = sum(size >= each for each in sizes) - 1
+        if whole < 4:
+            with pytest.raises(upshot.EngineError, match=f"version.* {states[-1][0]} w.* committed"):
+                upshot.connect(image)
+        # The commits beyond were not acknowledged when the log was cut off.
+        (image / "acknowledged").write_bytes(marks[whole])
         with upshot.connect(image) as db:
-            assert state(db) == states[sum(size >= each for each in sizes) - 1]
+            assert state(db) == states[whole]
 
 
 def test_a_full_disk_is_told_by_sqlite_itself_and_room_made_is_room_used(root: Path) -> None:

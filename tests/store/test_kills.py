@@ -25,7 +25,7 @@ def test_every_commit_that_was_acknowledged_survives_kill_9(root: Path) -> None:
         opening = number > 0 and dice.random() < 0.2
         written += not opening
         seconds = dice.uniform(0.2, 1.0) if opening else dice.uniform(0.0, 0.3)
-        acknowledged = _written_until_killed(root, seconds, opening) or acknowledged
+        acknowledged = written_until_killed(root, seconds, opening) or acknowledged
         with upshot.connect(root) as db:
             assert db.version in (acknowledged, acknowledged + 1), "lost, or more than the one under way"
             acknowledged = db.version
@@ -47,7 +47,7 @@ def test_groups_survive_kill_9_whole_or_not_at_all_while_the_past_goes_and_copie
         opening = number > 0 and dice.random() < 0.2
         written += not opening
         seconds = dice.uniform(0.2, 1.0) if opening else dice.uniform(0.0, 0.4)
-        acknowledged = _written_until_killed(root, seconds, opening, "groups") or acknowledged
+        acknowledged = written_until_killed(root, seconds, opening, "groups") or acknowledged
         with upshot.connect(root, keep="all") as db:
             group = writer.group_size(acknowledged + 1)
             assert db.version in (acknowledged, acknowledged + group), "part of a group, or a group lost"
@@ -83,7 +83,7 @@ def _of_copy(place: Path) -> str:
         return error.code
 
 
-def _written_until_killed(root: Path, seconds: float, opening: bool, mode: str = "") -> int:
+def written_until_killed(root: Path, seconds: float, opening: bool, mode: str = "") -> int:
     """The last version the writer acknowledged; it is killed some time after its start, or after its first commit."""
     process = subprocess.Popen([sys.executable, writer.__file__, root, mode], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

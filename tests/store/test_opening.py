@@ -67,7 +67,7 @@ def test_a_new_store_may_be_deep_in_new_folders_and_a_creation_that_broke_off_is
     (root / "log.sqlite").rename(root / "log.sqlite.new")
     with upshot.connect(root) as db:
         assert db.version == 0
-    assert sorted(each.name for each in root.iterdir()) == ["lock", "log.sqlite"]
+    assert sorted(each.name for each in root.iterdir()) == ["acknowledged", "lock", "log.sqlite"]
 
 
 def test_a_newer_format_is_refused_and_nothing_is_touched(root: Path) -> None:
@@ -128,7 +128,7 @@ DAMAGES = {
     "half a log": (_file("log.sqlite", _truncate), "log.sqlite"),
     "no tables": (_sql("DROP TABLE changes"), "no such table"),
     "no commit": (_sql("DELETE FROM commits WHERE version = 3"), "version 3 is missing"),
-    "no last commits": (_sql("DELETE FROM commits WHERE version > 1"), "snapshot of version 2"),
+    "no last commits": (_sql("DELETE FROM commits WHERE version > 1"), "versions 2 to 5 were committed"),
     "no change": (_sql("DELETE FROM changes WHERE version = 3 AND relation = 'edge'"), "version 3 changed 3 relations"),
     "other rows": (_sql("UPDATE changes SET came = X'4A5B5D' WHERE version = 5"), "checksum"),
     "other text": (_sql("UPDATE definitions SET program = program || ' '"), "definition of version 1"),

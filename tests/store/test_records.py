@@ -63,7 +63,7 @@ def test_a_record_that_somebody_changed_is_damage(root: Path) -> None:
     with upshot.connect(root) as db:
         db.records("k").put("a", {"n": 1})
     with sqlite3.connect(root / "log.sqlite") as connection:
-        connection.execute("UPDATE records SET text = '{}'")
+        connection.execute("UPDATE records SET text = '{}' WHERE kind = 'k'")
     connection.close()
     with upshot.connect(root) as db, pytest.raises(upshot.EngineError, match="record `a`") as caught:
         db.records("k").all()

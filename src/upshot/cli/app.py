@@ -245,6 +245,22 @@ def backup(
     finish(body, format)
 
 
+@app.command("accept-loss")
+def accept_loss(
+    store: Annotated[Path, typer.Argument(metavar="STORE", show_default=False, help="The folder of a database.")],
+    engine: EngineOption = Engine.AUTO,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Go on from the last version that can be read, after a log that lost later ones was refused (`store-damaged`)."""
+
+    def body(terminal: Terminal) -> int:
+        from upshot.cli.commands.accept_loss import accept_loss
+
+        return accept_loss(terminal, store)
+
+    finish(body, format)
+
+
 @app.command()
 def repl(
     file: Annotated[Path | None, typer.Argument(metavar="FILE", show_default=False, help="A program to load.")] = None,

@@ -39,9 +39,9 @@ class PartialSource(RowSource, Protocol):
 
 @runtime_checkable
 class PortionedSource(RowSource, Protocol):
-    """A source whose rows can be had so many at a time, at no more cost than all at once."""
+    """A source whose rows have an order, and of which any part can be had without the others."""
 
-    def portions(self, count: int) -> Iterator[list[Row]]: ...
+    def part(self, first: int, last: int) -> RowSource: ...
 
 
 @runtime_checkable
@@ -110,8 +110,8 @@ class Rows:
         """All rows, in order if they are few. Of more than that, some come first, and the others are only fetched, from
         wherever they are, once those have been taken."""
         if len(self) > few and isinstance(self._source, PortionedSource):
-            for portion in self._source.portions(few):
-                yield from sorted(portion, key=_order)
+            for start in range(0, len(self), few):
+                yield from self.part(start, start + few).sorted()
             return
         if len(self) <= few or not isinstance(self._source, PartialSource):
             yield from self.sorted()
@@ -120,6 +120,17 @@ class Rows:
         yield from first
         seen = set(first)
         yield from (row for row in self if row not in seen)
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether `part` takes only the memory of the part."""
+        return self._tuples is not None or isinstance(self._source, PortionedSource)
+
+    def part(self, first: int, last: int) -> Rows:
+        """The rows from place `first` up to before `last`, in an order that stays the same."""
+        if self._tuples is None and isinstance(self._source, PortionedSource):
+            return Rows(self.schema, self._source.part(first, last))
+        return Rows.of(self.schema, self._all()[first:last])
 
     def __repr__(self) -> str:
         shown = ", ".join(str(row) for row in self.sorted()[:10])
@@ -210,6 +221,9 @@ class _Listed:
 
     def tuples(self) -> list[Row]:
         return self._tuples
+
+    def part(self, first: int, last: int) -> _Listed:
+        return _Listed(self._schema, self._tuples[first:last])
 
     def arrow(self) -> pyarrow.Table:
         import pyarrow  # noqa: PLC0415

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow
@@ -22,6 +22,9 @@ from upshot.service.scopes import Scopes
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
+
+_AT_ONCE = 2_000
+"""Rows that are written as JSON in one step, in which no other thread runs."""
 
 
 def columns_of(schema: Schema) -> list[dict[str, str]]:
@@ -103,23 +106,51 @@ def page_response(page: Page, form: str) -> Response:
     if page.next is not None:
         headers["Upshot-Next"] = page.next
     if form == NDJSON:
-        lines = "".join(rows_to_json([row])[1:-1] + "\n" for row in page.rows)
-        return Response(lines.encode("utf-8", "backslashreplace"), 200, headers, NDJSON)
+        return Response(_lines(page.rows), 200, headers, NDJSON)
     if form == ARROW:
-        return Response(_arrow(Rows.of(listing.schema, list(page.rows))), 200, headers, ARROW)
-    content = {"view": listing.view, "version": listing.version, "columns": columns_of(listing.schema)}
+        return Response(b"".join(_arrow([page.rows])), 200, headers, ARROW)
+    content = {"view": listing.view, "version": listing.version, "columns": columns_of(listing.rows.schema)}
     # The rows are written by themselves, so that a large page is in memory once as text and not as lists too.
     head = json.dumps(content, ensure_ascii=False, separators=(",", ":"))[:-1]
     tail = "" if page.next is None else f',"next":{json.dumps(page.next)}'
-    text = f'{head},"rows":{rows_to_json(page.rows)}{tail}}}'
+    rows = ",".join(rows_to_json(part)[1:-1] for part in _parts(page.rows, _AT_ONCE))
+    text = f'{head},"rows":[{rows}]{tail}}}'
     return Response(text.encode("utf-8", "backslashreplace"), 200, headers, JSON)
 
 
-def _arrow(rows: Rows) -> bytes:
-    table = rows.to_arrow()
-    if not rows.schema.columns:
-        table = pyarrow.table({"c0": pyarrow.array([True] * len(rows), pyarrow.bool_())})
-    stream = io.BytesIO()
-    with pyarrow.ipc.new_stream(stream, table.schema) as writer:
+def _lines(rows: Rows) -> bytes:
+    text = "".join(rows_to_json([row])[1:-1] + "\n" for row in rows)
+    return text.encode("utf-8", "backslashreplace")
+
+
+def pieces(rows: Rows, form: str, size: int) -> Iterator[bytes]:
+    """All rows as lines of JSON or as an Arrow stream, so many rows at a time."""
+    parts = _parts(rows, size)
+    return _arrow(parts) if form == ARROW else map(_lines, parts)
+
+
+def _parts(rows: Rows, size: int) -> Iterator[Rows]:
+    return (rows.part(first, first + size) for first in range(0, len(rows), size))
+
+
+def _arrow(parts: Iterable[Rows]) -> Iterator[bytes]:
+    """An Arrow stream of one batch for each part; there is at least one."""
+    stream, writer = io.BytesIO(), None
+    for rows in parts:
+        table = rows.to_arrow()
+        if not rows.schema.columns:
+            table = pyarrow.table({"c0": pyarrow.array([True] * len(rows), pyarrow.bool_())})
+        writer = writer or pyarrow.ipc.new_stream(stream, table.schema)
         writer.write_table(table)
-    return stream.getvalue()
+        yield _taken(stream)
+    if writer is not None:
+        writer.close()
+    yield _taken(stream)
+
+
+def _taken(stream: io.BytesIO) -> bytes:
+    """What was written since the last time."""
+    found = stream.getvalue()
+    stream.seek(0)
+    stream.truncate()
+    return found

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from upshot.core.exhausted import exhausted
 from upshot.service import logs
 from upshot.service.errors import Refused, error_body
 from upshot.service.hosts import allowed_hosts, host_name
@@ -50,9 +51,13 @@ class Gate:
         except asyncio.CancelledError:
             passage.status = passage.status or 499
             raise
-        except Exception:  # noqa: BLE001 - the last line of defence: an answer in the one shape
-            logs.service.exception("a request failed", extra={"fields": {"request": passage.id}})
-            await passage.refuse(_internal(passage.id))
+        except Exception as error:  # noqa: BLE001 - the last line of defence: an answer in the one shape
+            if what := exhausted(error):
+                logs.service.error("there are no %s left", what, extra={"fields": {"request": passage.id}})
+                await passage.refuse(_exhausted(what))
+            else:
+                logs.service.exception("a request failed", extra={"fields": {"request": passage.id}})
+                await passage.refuse(_internal(passage.id))
         finally:
             passage.log()
 
@@ -63,6 +68,11 @@ class Gate:
         if self._hosts is not None and host_name(headers.get("host", "")) not in self._hosts:
             hint = "call the server by the name it listens on, or allow the name with `--allow-host`"
             raise Refused(421, "wrong-host", "this server does not answer to that name", help=hint)
+
+
+def _exhausted(what: str) -> Refused:
+    hint = "try again in a moment; the server needs fewer clients, or a higher limit"
+    return Refused(503, "too-busy", f"the server has no {what} left for this", help=hint, retryable=True)
 
 
 def _internal(request: str) -> Refused:

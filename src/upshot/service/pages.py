@@ -9,11 +9,9 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from upshot.core.rows import Row
-from upshot.core.schema import Schema
+from upshot.core.rows import Rows
 from upshot.service.errors import Refused
 
 _MOST_ROWS = 2_000_000
@@ -22,13 +20,12 @@ _LIFETIME = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All rows of an answer, in order, at one version."""
+    """All rows of an answer at one version, those of a large one decoded page by page."""
 
     view: str
     where: str | None
     version: int
-    schema: Schema
-    rows: Sequence[Row]
+    rows: Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +33,7 @@ class Page:
     """A part of a listing; `next` asks for the part behind it."""
 
     listing: Listing
-    rows: Sequence[Row]
+    rows: Rows
     next: str | None
 
 
@@ -58,7 +55,7 @@ class Pages:
             self._kept[key] = listing, time.monotonic() + _LIFETIME
             self._rows += len(listing.rows)
             self._make_room()
-        return Page(listing, listing.rows[:limit], _cursor(key, limit))
+        return Page(listing, listing.rows.part(0, limit), _cursor(key, limit))
 
     def following(self, view: str, where: str | None, cursor: str, limit: int) -> Page:
         """The page that a cursor asks for, of the same view and selection."""
@@ -72,7 +69,7 @@ class Pages:
             self._kept.move_to_end(key)
             self._kept[key] = listing, time.monotonic() + _LIFETIME
         end = offset + limit
-        return Page(listing, listing.rows[offset:end], _cursor(key, end) if end < len(listing.rows) else None)
+        return Page(listing, listing.rows.part(offset, end), _cursor(key, end) if end < len(listing.rows) else None)
 
     def _make_room(self) -> None:
         now = time.monotonic()

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import pyarrow
+
 from upshot.core.errors import UsageError
-from upshot.core.rows import Row
+from upshot.core.rows import Row, Rows
 from upshot.core.schema import Schema
 from upshot.database.database import Database
 from upshot.service.errors import Refused, not_found
@@ -53,26 +55,44 @@ class Forgotten(Exception):
 
 def read_snapshot(database: Database, selection: Selection, most: int) -> Snapshot:
     """All rows of the selection, at one version; `too-many-rows` if there are more than `most`."""
+    version, rows = read_selection(database, selection)
+    if len(rows) > most:
+        message = f"the selection has {len(rows):,} rows; at most {most:,} are sent at once"
+        hint = f"select a part with `where`, or read `GET /views/{selection.view}` and follow it `since` its version"
+        raise Refused(413, "too-many-rows", message, help=hint)
+    return Snapshot(version, rows.schema, list(rows))
+
+
+def read_selection(database: Database, selection: Selection) -> tuple[int, Rows]:
+    """The version, and the rows of the selection at it, which are decoded when somebody looks."""
     with database.reading() as at:
         version, schema = at.version, schema_of(at.schemas, selection.view)
-        if selection.columns or selection.same:
-            question, values = selection.query(schema.arity)
-            answers = at.query(question, **values)
-        else:
-            answers = at.rows(selection.view)
-    if len(answers) > most:
-        message = f"the selection has {len(answers):,} rows; at most {most:,} are sent at once"
-        raise Refused(413, "too-many-rows", message, help="select a part of the view with `where`")
-    if selection.columns or selection.same:
-        rows = selection.whole(answers, schema.arity) if answers.schema.columns else _once(selection, len(answers))
-    else:
-        rows = list(answers)
-    return Snapshot(version, schema, rows)
+        if not (selection.columns or selection.same):
+            return version, at.rows(selection.view)
+        question, values = selection.query(schema.arity)
+        return version, Rows(schema, _Selected(schema, selection, at.query(question, **values)))
 
 
-def _once(selection: Selection, answers: int) -> list[Row]:
-    """All columns have constants: the one row, if it is there."""
-    return [selection.values] if answers else []
+class _Selected:
+    """A source of the rows of a selection, made of the answers to its query."""
+
+    def __init__(self, schema: Schema, selection: Selection, answers: Rows) -> None:
+        self._schema, self._selection, self._answers = schema, selection, answers
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def tuples(self) -> list[Row]:
+        if not self._answers.schema.columns:
+            # All columns have constants: the one row, if it is there.
+            return [self._selection.values] if len(self._answers) else []
+        return self._selection.whole(self._answers, self._schema.arity)
+
+    def part(self, first: int, last: int) -> _Selected:
+        return _Selected(self._schema, self._selection, self._answers.part(first, last))
+
+    def arrow(self) -> pyarrow.Table:
+        return Rows.of(self._schema, self.tuples()).to_arrow()
 
 
 def schema_of(schemas: Mapping[str, Schema], view: str) -> Schema:

@@ -9,17 +9,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from upshot.check import check_query
+from upshot.core.rows import Rows
 from upshot.database.database import Database
 from upshot.database.dependencies import uses_in
-from upshot.service.answers import ARROW, JSON, NDJSON, columns_of, json_response, listed, page_response, wanted
+from upshot.service.answers import ARROW, JSON, NDJSON, columns_of, json_response, listed, page_response, pieces, wanted
 from upshot.service.bodies import read_object
 from upshot.service.errors import Refused, not_found
 from upshot.service.openapi import ERRORS, QUERY, QueryAnswer, ViewAnswer, body_of
 from upshot.service.pages import Listing
-from upshot.service.past import read_snapshot
+from upshot.service.past import read_selection
 from upshot.service.scopes import Scopes
 from upshot.service.selections import selection
 from upshot.service.service import Service
+from upshot.service.whole_answers import PIECE, WholeAnswer
 from upshot.syntax import parse_query
 
 router = APIRouter(tags=["reading"], responses=ERRORS)
@@ -56,8 +58,8 @@ async def view(
     after: Annotated[str | None, Query(max_length=400, description="`next` of the page before")] = None,
     accept: Annotated[str, Header()] = "*/*",
 ) -> Response:
-    """The rows of a relation, view or constraint in order. What does not fit into one answer comes in pages, all of the
-    version of the first."""
+    """The rows of a relation, view or constraint, in order if there are at most a million. What does not fit into one
+    answer comes in pages, all of the version of the first. Lines of JSON and Arrow without `limit` are all rows."""
     service: Service = request.app.state.service
     scopes, database = service.scopes(request), service.database
     form = wanted(accept)
@@ -69,13 +71,24 @@ async def view(
         return await service.run_read(lambda: page_response(page, form))
 
     def answer() -> Response:
-        chosen = selection(name, where, database.schemas)
-        found = read_snapshot(database, chosen, service.settings.bounds.snapshot)
-        rows = in_order(found.rows)
-        listing = Listing(name, where, found.version, found.schema, rows)
+        version, rows = read_selection(database, selection(name, where, database.schemas))
+        if len(rows) > most and limit is None and form != JSON and rows.has_parts:
+            headers = {"Upshot-Version": str(version), "Vary": "Accept"}
+            return WholeAnswer(service, pieces(rows, form, PIECE), headers, form)
+        listing = Listing(name, where, version, _listed_rows(rows, service.settings.bounds.snapshot))
         return page_response(service.pages.first(listing, size), form)
 
     return await service.run_read(answer)
+
+
+def _listed_rows(rows: Rows, most: int) -> Rows:
+    """The rows in order if there are at most so many; of more only a page at a time is decoded."""
+    if len(rows) <= most:
+        return Rows.of(rows.schema, in_order(list(rows)))
+    if not rows.has_parts:
+        message = f"the selection has {len(rows):,} rows; at most {most:,} of a relation on Spark are read"
+        raise Refused(413, "too-many-rows", message, help="select a part of the view with `where`")
+    return rows
 
 
 def in_order(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

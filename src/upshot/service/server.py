@@ -18,10 +18,11 @@ import uvicorn
 from upshot.core.errors import UsageError
 from upshot.service import logs
 from upshot.service.app import create_app
+from upshot.service.descriptors import most_connections
 from upshot.service.service import Service
 from upshot.service.settings import Settings
 from upshot.service.warming import warming
-from upshot.service.wire import BoundedHttp
+from upshot.service.wire import bounded_http
 
 _STUCK = 3
 """The exit code of `upshot` when an engine fails."""
@@ -97,7 +98,7 @@ def serve(service: Service, bound: socket.socket, listening: Callable[[str], Non
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        http=BoundedHttp,
+        http=bounded_http(most_connections(settings.bounds.subscribers)),
         ws="none",
         lifespan="on",
         backlog=2_048,

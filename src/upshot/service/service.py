@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 from starlette.requests import HTTPConnection
@@ -51,7 +52,7 @@ class Service:
         self.is_stuck = False
         """Whether it could not be stopped in order: the process has to be ended."""
         self._readers = ThreadPoolExecutor(self.settings.bounds.readers, thread_name_prefix="upshot-reader")
-        self._reading = 0
+        self._reading = self._whole = 0
 
     async def start(self) -> None:
         self.database.call_with(self.caller)
@@ -88,6 +89,22 @@ class Service:
     def scopes_of(self, name: str) -> Scopes | None:
         """What the holder of the token of this name may do now; nothing if there is no such token any more."""
         return self.door.named(name)
+
+    @contextmanager
+    def sending_whole(self) -> Iterator[None]:
+        """A block in which all rows of a large relation are sent; `too-busy` if there are too many of them."""
+        if self._whole >= self.settings.bounds.readers:
+            hint = "try again when another one has ended, or read pages with `limit`"
+            raise Refused(503, "too-busy", "too many large answers are under way", help=hint, retryable=True)
+        self._whole += 1
+        try:
+            yield
+        finally:
+            self._whole -= 1
+
+    async def run_piece(self, piece: Callable[[], T]) -> T:
+        """A piece of an answer under way, made on a reader's thread when it is its turn."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, piece)
 
     async def run_read(self, answer: Callable[[], T]) -> T:
         """The answer, worked out on a reader's thread, in the time that an answer may take."""

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from upshot.core.errors import UsageError
+from upshot.core.exhausted import exhausted
 from upshot.database.database import Database
 from upshot.engine.local.machine import MACHINE
+from upshot.service import logs
 
 AFTER = 2.0
 """Seconds: a process that ends sooner does not pay for it."""
@@ -31,10 +33,15 @@ def warming(database: Database, after: float = AFTER) -> Iterator[None]:
 
 
 def _warm(database: Database) -> None:
-    # The slow part needs nothing of the database; the switch happens while nothing runs.
-    MACHINE.load()
     try:
+        # The slow part needs nothing of the database; the switch happens while nothing runs.
+        MACHINE.load()
         with database.reading():
             MACHINE.compile()
     except UsageError:
         return  # closed in the meantime
+    except Exception as error:
+        what = exhausted(error)
+        if not what:
+            raise
+        logs.service.warning("there are no %s left to load machine code; it is loaded when work needs it", what)

@@ -24,6 +24,8 @@ that is reset, and the answer may be lost with it."""
 class BoundedHttp(HttpToolsProtocol):
     """uvicorn's protocol, which bounds neither."""
 
+    most_connections: int | None = None
+    """Those beyond are told so, and closed at once."""
     _head = 0
     _is_in_head = True
     _is_refused = False
@@ -31,7 +33,12 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._await_head()
+        if self.most_connections is not None and len(self.connections) > self.most_connections:
+            self._is_refused = True
+            transport.write(_written(_too_many(self.most_connections)))
+            transport.close()
+        else:
+            self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
@@ -93,6 +100,16 @@ class BoundedHttp(HttpToolsProtocol):
             self._alarm = self.loop.call_later(LINGER, self.transport.close)
         else:
             self.transport.close()
+
+
+def bounded_http(most_connections: int) -> type[BoundedHttp]:
+    """The protocol of a server that so many connections may be open to."""
+    return type("BoundedHttp", (BoundedHttp,), {"most_connections": most_connections})
+
+
+def _too_many(most: int) -> Refused:
+    hint = "try again when others have ended; `ulimit -n` bounds how many there can be"
+    return Refused(503, "too-busy", f"{most:,} connections are open, and no more are taken", help=hint, retryable=True)
 
 
 def _too_large() -> Refused:

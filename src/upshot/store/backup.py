@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
 from upshot.core.errors import EngineError, UsageError
+from upshot.store.acknowledged import refuse_lost
 from upshot.store.encoding import FolderSide, decode, is_folder
 from upshot.store.folders import LOG, UNFINISHED, StoredFile, folder_of_saved, remove_folder, settle_folder
 from upshot.store.lock import StoreLock
@@ -71,6 +72,9 @@ def _from_outside(root: Path) -> Iterator[sqlite3.Connection]:
     with suppress(UsageError):  # a process that has it open goes on
         lock = StoreLock(root)
     try:
+        if lock is not None:
+            with closing(Log(root, read_only=True)) as found:
+                refuse_lost(root, found.reached())
         with closing(pinned_log(root, closed=lock is not None)) as log:
             yield log
     finally:

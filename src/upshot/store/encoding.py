@@ -23,7 +23,7 @@ from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
 from upshot.spark.failures import translated
 from upshot.spark.session import is_connect
-from upshot.store.folders import StoredFile
+from upshot.store.folders import StoredFile, check_files
 from upshot.store.trouble import damaged
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def stored_rows(schema: Schema, count: int, side: bytes | None, root: Path) -> R
     """One side of a logged change, decoded when somebody looks; `root` is the store's folder."""
     found = decode(side) if side is not None and is_folder(side) else None
     if isinstance(found, FolderSide):
-        return Rows(schema, _InFolder(schema, count, root / found.folder))
+        return Rows(schema, _InFolder(schema, count, root / found.folder, found.files))
     return Rows(schema, _InLog(schema, count, side))
 
 
@@ -205,8 +205,8 @@ class _InLog:
 class _InFolder:
     """A row source over the Parquet folder of many rows, which Spark can read where they are."""
 
-    def __init__(self, schema: Schema, count: int, folder: Path) -> None:
-        self._schema, self._count, self._folder = schema, count, folder
+    def __init__(self, schema: Schema, count: int, folder: Path, files: tuple[StoredFile, ...]) -> None:
+        self._schema, self._count, self._folder, self._files = schema, count, folder, files
 
     def __len__(self) -> int:
         return self._count
@@ -215,12 +215,15 @@ class _InFolder:
         return _tuples(self._schema, self.arrow())
 
     def arrow(self) -> pa.Table:
-        self._refuse_dropped()
+        self._check()
         return read_folder(self._schema, self._folder)
 
-    def _refuse_dropped(self) -> None:
-        """The rows were handed out when the store kept them; they are read now."""
-        if not self._folder.exists():
+    def _check(self) -> None:
+        """The rows were handed out when the store kept them; they are read now, and opening the store need not have
+        looked at their files."""
+        if self._folder.exists():
+            check_files(self._folder, self._files)
+        else:
             message = f"these rows of `{self._schema.name}` are not kept any more"
             raise UsageError(message, code="history-not-kept", help="read them sooner, or keep more of the past")
 
@@ -231,7 +234,7 @@ class _InFolder:
         if session is None:
             message = f"no Spark session is running that could read the rows of `{self._schema.name}`"
             raise UsageError(message, code="wrong-argument", help="pass `SparkSession.builder.getOrCreate()`")
-        self._refuse_dropped()
+        self._check()
         if is_connect(session):
             return Rows.of(self._schema, self.tuples()).to_spark(session)
         return read_frame(self._schema, self._folder, session)

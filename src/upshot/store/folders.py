@@ -18,6 +18,7 @@ NEW_LOG = "log.sqlite.new"
 UNFINISHED = "log.sqlite.unfinished"
 """The log of a back-up until all of it is there."""
 LOCK = "lock"
+ACKNOWLEDGED = "acknowledged"
 SNAPSHOTS = "snapshots"
 DELTAS = "deltas"
 

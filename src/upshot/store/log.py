@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from upshot.core.errors import UsageError
+from upshot.store.acknowledged import Mark, MarkFile
 from upshot.store.folders import LOG, NEW_LOG, settle_folder
 from upshot.store.tables import LATER_TABLES, TABLES
 from upshot.store.trouble import damaged, forgotten
@@ -30,6 +31,8 @@ _IN_FOLDERS = "(substr(came, 1, 1) = X'50' OR substr(went, 1, 1) = X'50')"
 _LAST = (1 << 63) - 1
 _LAST_META = "#last-meta"
 """The kind of the record that has the newest notes of a committer whose commit was dropped."""
+_WRITES = "#writes"
+"""The kind of the record that counts the writes which are no commits."""
 
 
 class CommitRow(NamedTuple):
@@ -153,30 +156,46 @@ class Log:
             self._connection.execute("PRAGMA synchronous=FULL")
             self._connection.execute(f"PRAGMA journal_size_limit={_WAL_BYTES}")
         self._lazy = False
+        self._mark: MarkFile | None = None
+        self._reached = Mark()
+
+    def begin(self, root: Path) -> None:
+        """From here on the log is written to, and what is acknowledged is marked."""
+        self._reached = self.reached()
+        self._mark = MarkFile(root)
 
     def close(self) -> None:
         with self._guard:
             self._connection.close()
+            if self._mark is not None:
+                self._mark.close()
 
     # ---- writing ------------------------------------------------------------------------------------
 
     def append(self, group: Sequence[Encoded]) -> None:
         """Commits that follow one another. On the disk when this returns, all of them with one write."""
-        with self.changing() as execute:
-            for encoded in group:
-                execute("INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?)", _sealed(encoded.commit))
-                for change in encoded.changes:
-                    execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?)", _sealed(change))
-                if encoded.definition is not None:
-                    execute("INSERT INTO definitions VALUES (?, ?, ?, ?, ?, ?)", _sealed(encoded.definition))
-                for task in encoded.outbox:
-                    execute("INSERT INTO outbox VALUES (?, ?, ?, ?, ?)", _sealed(task))
-                _remove_tasks(execute, [(task.version, task.number) for task in encoded.done])
+        with self._guard:
+            with self.changing() as execute:
+                for encoded in group:
+                    execute("INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?)", _sealed(encoded.commit))
+                    for change in encoded.changes:
+                        execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?)", _sealed(change))
+                    if encoded.definition is not None:
+                        execute("INSERT INTO definitions VALUES (?, ?, ?, ?, ?, ?)", _sealed(encoded.definition))
+                    for task in encoded.outbox:
+                        execute("INSERT INTO outbox VALUES (?, ?, ?, ?, ?)", _sealed(task))
+                    _remove_tasks(execute, [(task.version, task.number) for task in encoded.done])
+            self._acknowledge(Mark(group[-1].commit.version, self._reached.writes))
 
     def remove_tasks(self, done: Sequence[tuple[int, int]]) -> None:
         """These tasks of the outbox are done."""
-        with self.changing() as execute:
+        with self._counted() as execute:
             _remove_tasks(execute, done)
+
+    def rename(self, identity: str) -> None:
+        """Gives the store another name, so that whoever knows what it has lost starts again from all rows."""
+        with self.changing() as execute:
+            execute("INSERT OR REPLACE INTO meta VALUES ('identity', ?)", (identity,))
 
     def complete(self, identity: str) -> None:
         """Makes the tables that an older version of Upshot did not, and a name for the store that no other has."""
@@ -187,7 +206,7 @@ class Log:
 
     def put_records(self, kind: str, texts: Mapping[str, str | None]) -> None:
         """Writes records of one kind, all of them or none; those without a text are removed."""
-        with self.changing() as execute:
+        with self._counted() as execute:
             for id, text in texts.items():
                 if text is None:
                     execute("DELETE FROM records WHERE kind = ? AND id = ?", (kind, id))
@@ -196,7 +215,7 @@ class Log:
 
     def put_cursors(self, versions: Mapping[str, int | None]) -> None:
         """Writes cursors, all of them or none; those without a version are removed."""
-        with self.changing() as execute:
+        with self._counted() as execute:
             for name, version in versions.items():
                 if version is None:
                     execute("DELETE FROM cursors WHERE name = ?", (name,))
@@ -207,6 +226,11 @@ class Log:
         """Takes out this version, and what could come after it; the tasks that were `done` with it are still to be
         done. There is always something to write: a record that an interrupted write left in SQLite's own log is then
         certain not to come back."""
+        with self._guard:
+            if version <= self._reached.version and self._mark is not None:
+                lower = Mark(version - 1, self._reached.writes)
+                self._mark.lower(lower)
+                self._reached = lower
         with self.changing() as execute:
             execute("INSERT OR REPLACE INTO meta VALUES ('retracted', ?)", (str(version),))
             for table in ("commits", "changes", "definitions", "outbox"):
@@ -254,6 +278,21 @@ class Log:
             self._connection.execute(f"PRAGMA synchronous={'NORMAL' if lazy else 'FULL'}")
             self._lazy = lazy
 
+    def _acknowledge(self, mark: Mark) -> None:
+        self._reached = mark
+        if self._mark is not None:
+            self._mark.advance(mark)
+
+    @contextmanager
+    def _counted(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
+        """As `changing`, for what is no commit: it gets a number, so that it is missed where it is lost."""
+        with self._guard:
+            writes = self._reached.writes + 1
+            with self.changing() as execute:
+                execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", _sealed((_WRITES, "", str(writes))))
+                yield execute
+            self._acknowledge(Mark(self._reached.version, writes))
+
     @contextmanager
     def changing(self, *, lazy: bool = False) -> Iterator[Callable[..., sqlite3.Cursor]]:
         """One transaction of SQLite, on the disk when the block is left unless it is `lazy`."""
@@ -276,6 +315,11 @@ class Log:
 
     def meta(self) -> dict[str, str]:
         return dict(self._fetch("SELECT key, value FROM meta"))
+
+    def reached(self) -> Mark:
+        """How far the log reaches."""
+        writes = self.records(_WRITES).get("", "0") if self._has_table("records") else "0"
+        return Mark(self.last_version(), int(writes))
 
     def last_version(self) -> int:
         """0 if there is no commit."""
@@ -378,8 +422,13 @@ class Log:
         rows = self._fetch("SELECT * FROM cursors ORDER BY name")
         return dict(_opened(row, "cursor") for row in rows)
 
-    def check_cursors(self) -> None:
-        """Raises if one is damaged; a log that is read only may have none."""
+    def check_small(self) -> None:
+        """Raises if a table is damaged whose rows nothing counts: one could be missing silently. A log that is read
+        only may lack some of the tables."""
+        for table in filter(self._has_table, ("meta", "outbox", "records", "cursors")):
+            for (found,) in self._fetch(f"PRAGMA integrity_check({table})"):
+                if found != "ok":
+                    raise damaged(f"`{LOG}` cannot be read: {found} in `{table}`")
         if self._has_table("cursors"):
             self.cursors()
 
@@ -430,5 +479,6 @@ def _reading() -> Iterator[None]:
     except sqlite3.ProgrammingError as error:
         # The only one that can come from here: the connection was closed.
         raise UsageError("the store is closed", code="closed", help="open the database again") from error
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        # SQLite repeats names of a damaged schema in its messages, whatever bytes they have.
         raise damaged(f"`{LOG}` cannot be read: {error}") from error

@@ -6,11 +6,13 @@ import datetime as dt
 import os
 import sqlite3
 import uuid
+from contextlib import closing
 from importlib import metadata
 from pathlib import Path
 
 from upshot.core.errors import UsageError
-from upshot.store.folders import DELTAS, LOCK, LOG, NEW_LOG, SNAPSHOTS, UNFINISHED
+from upshot.store.acknowledged import Mark, MarkFile, read_mark, refuse_lost
+from upshot.store.folders import ACKNOWLEDGED, DELTAS, LOCK, LOG, NEW_LOG, SNAPSHOTS, UNFINISHED
 from upshot.store.lock import StoreLock
 from upshot.store.log import FORMAT, Log, create_log, header_format
 from upshot.store.recovery import Recovered, recover
@@ -61,9 +63,9 @@ def refuse_others(root: Path) -> None:
         _refuse_newer(root, found)
         return
     there = {each.name for each in root.iterdir()} if root.exists() else set()
-    if there & {SNAPSHOTS, DELTAS}:
+    if there & {SNAPSHOTS, DELTAS} or (read_mark(root) or Mark()) > Mark():
         raise damaged(f"`{root / LOG}` is missing")
-    foreign = sorted(name for name in there - {LOCK} if not name.startswith(NEW_LOG))
+    foreign = sorted(name for name in there - {LOCK, ACKNOWLEDGED} if not name.startswith(NEW_LOG))
     if foreign:
         raise _not_a_store(root, f"holds `{foreign[0]}` and no store")
 
@@ -80,15 +82,16 @@ def _create(root: Path) -> None:
 def _opened(root: Path, lock: StoreLock, log: Log, recovered: Recovered, retention: Retention) -> Store:
     try:
         log.complete(uuid.uuid4().hex)
+        log.begin(root)
         return Store(root, lock, log, recovered, retention)
     except BaseException as error:
         log.close()
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, OSError | sqlite3.Error):
             raise failed(f"be opened at `{root}`", error) from error
         raise
 
 
-def _recovered(root: Path) -> Recovered:
+def _recovered(root: Path, *, lossy: bool = False) -> Recovered:
     """Read without the right to write, so that a store which turns out to be damaged stays as it is."""
     reader = Log(root, read_only=True)
     try:
@@ -96,10 +99,34 @@ def _recovered(root: Path) -> Recovered:
         if not found.isdigit():
             raise damaged(f"`{root / LOG}` does not say which format it has")
         _refuse_newer(root, int(found))
-        reader.check_cursors()
+        if not lossy:
+            refuse_lost(root, reader.reached())
+        reader.check_small()
         return recover(reader, root)
     finally:
         reader.close()
+
+
+def accept_loss(root: Path) -> tuple[int, int]:
+    """Makes the version that a damaged log still reaches the last one, under another identity; it, and the last that
+    was committed. Nothing changes if nothing is lost."""
+    if not (root / LOG).exists():
+        raise _not_a_store(root, "is not a store")
+    refuse_others(root)
+    lock = StoreLock(root)
+    try:
+        left = _recovered(root, lossy=True).version
+        mark = read_mark(root) or Mark(left)
+        with closing(Log(root)) as log, closing(MarkFile(root)) as marked:
+            found = log.reached()
+            if mark.version > found.version or mark.writes > found.writes:
+                log.rename(uuid.uuid4().hex)
+                marked.lower(found)
+        return left, max(left, mark.version)
+    except (OSError, sqlite3.Error) as error:
+        raise failed(f"be opened at `{root}`", error) from error
+    finally:
+        lock.release()
 
 
 def _refuse_newer(root: Path, found: int) -> None:

@@ -5,12 +5,8 @@ from __future__ import annotations
 from upshot.core.errors import EngineError, UsageError
 
 
-def damaged(what: str) -> EngineError:
-    return EngineError(
-        f"the store is damaged: {what}",
-        code="store-damaged",
-        help="nothing was changed; put back the whole folder from a copy",
-    )
+def damaged(what: str, *, help: str = "put back the whole folder from a copy") -> EngineError:
+    return EngineError(f"the store is damaged: {what}", code="store-damaged", help=f"nothing was changed; {help}")
 
 
 def failed(what: str, why: object, *, help: str = "nothing was committed") -> EngineError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -49,23 +49,44 @@ class CodedRows:
         return self._count
 
     def tuples(self) -> list[Row]:
-        return self._decoded(self.codes)
+        return self.decoded(self.codes)
 
-    def portions(self, count: int) -> Iterator[list[Row]]:
-        codes = self.codes
-        for first in range(0, self._count, count):
-            yield self._decoded(codes[first : first + count])
+    def part(self, first: int, last: int) -> _CodedPart:
+        return _CodedPart(self, self.codes[first:last])
 
-    def _decoded(self, codes: Codes) -> list[Row]:
+    def arrow(self) -> pyarrow.Table:
+        return self.decoded_table(self.codes)
+
+    def decoded(self, codes: Codes) -> list[Row]:
+        """The rows that some of its codes stand for."""
         if self.schema.arity == 0:
-            return [()] * self._count
+            return [()] * len(codes)
         columns = (self._codec.decode(codes[:, i], c.type) for i, c in enumerate(self.schema.columns))
         return list(zip(*columns, strict=True))
 
-    def arrow(self) -> pyarrow.Table:
+    def decoded_table(self, codes: Codes) -> pyarrow.Table:
+        """As `decoded`, an Arrow table."""
         from upshot.engine.local.arrow_codec import decode_table  # noqa: PLC0415 - pyarrow only when asked for
 
-        return decode_table(self._codec, self.schema, self.codes)
+        return decode_table(self._codec, self.schema, codes)
+
+
+class _CodedPart:
+    """Some rows of a source, which lives on with them."""
+
+    __slots__ = ("_codes", "_whole")
+
+    def __init__(self, whole: CodedRows, codes: Codes) -> None:
+        self._whole, self._codes = whole, codes
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def tuples(self) -> list[Row]:
+        return self._whole.decoded(self._codes)
+
+    def arrow(self) -> pyarrow.Table:
+        return self._whole.decoded_table(self._codes)
 
 
 def _fetched() -> Codes:

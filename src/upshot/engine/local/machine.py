@@ -6,11 +6,15 @@ Loading Numba takes most of a second; a program with a few hundred facts is fini
 from __future__ import annotations
 
 import importlib
+import logging
 import time
 from collections.abc import Callable
 from typing import Any
 
+from upshot.core.exhausted import exhausted
 from upshot.engine.local import changes, kernel, sets, sharing
+
+log = logging.getLogger("upshot.engine")
 
 PATIENCE = 25_000
 """How many steps the uncompiled kernel may take in a process, over all, before machine code is loaded."""
@@ -54,8 +58,16 @@ class Machine:
             self.patience = PATIENCE
         elif not self.is_compiled:
             begun = time.monotonic()
-            self._bind(importlib.import_module(_COMPILED).ENTRIES)
-            self.is_compiled = True
+            try:
+                self._bind(importlib.import_module(_COMPILED).ENTRIES)
+                self.is_compiled = True
+            except Exception as error:
+                what = exhausted(error)
+                if not what:
+                    raise
+                # The plain form does the same work, if slowly; machine code is tried again after some more of it.
+                log.warning("there are no %s left to load machine code; the work goes on without it", what)
+                self.patience = LENIENCE * PATIENCE
             self.seconds_waited += time.monotonic() - begun
 
     def expect(self, steps: int) -> None:

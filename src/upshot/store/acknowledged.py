@@ -1,0 +1,105 @@
+"""The last acknowledged version, kept beside the log.
+
+SQLite ends its own log at the first frame whose checksum is wrong, and takes what lies before for all there is: a bit
+that flips there, or a `-wal` file that is removed, would open an older version silently. The file `acknowledged` says
+how far the log must reach.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from upshot.core.errors import EngineError
+from upshot.store.folders import ACKNOWLEDGED, LOG, settle_folder
+from upshot.store.trouble import damaged
+
+log = logging.getLogger("upshot.store")
+
+_BYTES = 96
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Mark:
+    """The last version, and the number of writes of records, cursors and tasks."""
+
+    version: int = 0
+    writes: int = 0
+
+
+class MarkFile:
+    """A lower bound of the log. It is written without waiting for the disk, always after the log itself reached it: the
+    system keeps it when the process is killed, and a power failure may leave an older bound, never a newer one."""
+
+    def __init__(self, root: Path) -> None:
+        self._path = root / ACKNOWLEDGED
+        is_new = not self._path.exists()
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            if read_mark(root) is None:
+                self._write(Mark())
+            if is_new:
+                settle_folder(root)
+        except BaseException:
+            self.close()
+            raise
+
+    def advance(self, mark: Mark) -> None:
+        """What is in the log up to this mark is on the disk. A commit does not fail because of it: the bound that is
+        left is still one."""
+        try:
+            self._write(mark)
+        except OSError as error:
+            log.warning("`%s` still names an earlier version: %s", self._path, error)
+
+    def lower(self, mark: Mark) -> None:
+        """What comes after this mark is about to be taken back; raises `OSError` if that cannot be noted."""
+        self._write(mark)
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Closing twice is fine."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _write(self, mark: Mark) -> None:
+        text = json.dumps({"version": mark.version, "writes": mark.writes, "crc": _checksum(mark)})
+        # One sector, always of one length: it is written whole or not at all.
+        os.pwrite(self._descriptor, text.encode().ljust(_BYTES - 1) + b"\n", 0)
+
+
+def read_mark(root: Path) -> Mark | None:
+    """Nothing if there is no mark, or none with the checksum it was written with."""
+    try:
+        found = json.loads((root / ACKNOWLEDGED).read_bytes())
+        mark = Mark(int(found["version"]), int(found["writes"]))
+        return mark if found["crc"] == _checksum(mark) else None
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+def refuse_lost(root: Path, found: Mark) -> None:
+    """`store-damaged` if the log does not reach as far as was acknowledged."""
+    mark = read_mark(root)
+    if mark is not None and (mark.version > found.version or mark.writes > found.writes):
+        raise _lost(root, found, mark)
+
+
+def _lost(root: Path, found: Mark, mark: Mark) -> EngineError:
+    if mark.version > found.version:
+        first, last = found.version + 1, mark.version
+        subject = f"version {last} was" if first == last else f"versions {first} to {last} were"
+        message = f"{subject} committed and cannot be read from `{LOG}` and `{LOG}-wal`"
+    else:
+        message = f"records or cursors written after version {found.version} cannot be read from `{LOG}-wal`"
+    hint = f"put back the whole folder from a copy, or go on from version {found.version}: `upshot accept-loss {root}`"
+    return damaged(message, help=hint)
+
+
+def _checksum(mark: Mark) -> int:
+    return zlib.crc32(f"{mark.version} {mark.writes}".encode())
