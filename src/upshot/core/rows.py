@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from upshot.core.errors import UsageError
 from upshot.core.running_spark import running_session
 from upshot.core.schema import Schema
+from upshot.core.types import Kind
 
 if TYPE_CHECKING:
     import pandas
@@ -214,14 +215,15 @@ class _Listed:
     def arrow(self) -> pyarrow.Table:
         import pyarrow  # noqa: PLC0415
 
-        from upshot.core.arrow_schema import arrow_schema  # noqa: PLC0415 - pyarrow only when asked for
+        from upshot.core.arrow_schema import arrow_decimals, arrow_table, arrow_type  # noqa: PLC0415 - pyarrow only when asked for
 
-        schema = arrow_schema(self._schema)
-        columns = zip(*self._tuples, strict=True) if self._tuples else [() for _ in schema]
-        return pyarrow.table(
-            [pyarrow.array(list(values), field.type) for values, field in zip(columns, schema, strict=True)],
-            schema=schema,
-        )
+        types = self._schema.types
+        columns = zip(*self._tuples, strict=True) if self._tuples else [() for _ in types]
+        arrays = [
+            arrow_decimals(values, type) if type.kind is Kind.DECIMAL else pyarrow.array(values, arrow_type(type))
+            for values, type in zip(map(list, columns), types, strict=True)
+        ]
+        return arrow_table(self._schema, arrays)
 
 
 def _missing_package(name: str) -> UsageError:

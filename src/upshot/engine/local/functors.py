@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from upshot.core.errors import DataError, OverflowError_
-from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
+from upshot.core.schema import Column
+from upshot.core.span import Span
+from upshot.core.types import MOST_DIGITS, NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
 from upshot.engine.local.patterns import pattern
 
 
@@ -50,6 +52,18 @@ def _integer(name: str, bounds: range, a: int, b: int = 0) -> int:
 
 def overflow(what: str) -> OverflowError_:
     return OverflowError_(f"`{what}` leaves the 64-bit range", code="overflow", help="use floats or decimals")
+
+
+def too_long(relation: str, column: Column, value: str, span: Span | None = None) -> OverflowError_:
+    """A rule derives a decimal with more digits than its column declares."""
+    return OverflowError_(
+        f"a rule derives `{value}` for column `{column.name}` of `{relation}`, "
+        f"which has more digits than `{column.type.required()}`",
+        code="overflow",
+        span=span,
+        help=f"declare the column with more digits, up to `decimal({MOST_DIGITS},{column.type.scale})`, "
+        "or bound the value in the rule",
+    )
 
 
 def _truncated(a: int, b: int) -> int:

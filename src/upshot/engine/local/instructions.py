@@ -226,6 +226,15 @@ def reserved(code: int, pc: int, regs: int, state: int) -> int:
     return load8(code, pc + 2)
 
 
+def digits(code: int, pc: int, regs: int, state: int) -> int:
+    """A decimal on its way into a column must not have more digits than that declares. Words: the power of ten it
+    must stay below, register. What is too long is left as the detail."""
+    value, bound = load8(regs, load8(code, pc + 4)), load8(code, pc + 3)
+    if value >= bound or value <= -bound:
+        return suspend(state, L.TOO_LONG, value, pc)
+    return load8(code, pc + 2)
+
+
 def test(code: int, pc: int, op: int, regs: int) -> int:
     """Comparisons and NULL tests, which need nothing but registers; a NULL test's first word is the code of NULL."""
     first = load8(regs, load8(code, pc + 4))
@@ -245,5 +254,5 @@ def test(code: int, pc: int, op: int, regs: int) -> int:
 
 INNER = (
     go_back, list_address, drive, take_row, start_probe, probe, scan, gather, member, emit, emit_row, probe_emit,
-    emit_buffer, suspend, calculate, reserved, test,
+    emit_buffer, suspend, calculate, reserved, digits, test,
 )  # fmt: skip

@@ -12,6 +12,7 @@ from upshot.engine.local import layout as L
 from upshot.engine.local.heads import flush
 from upshot.engine.local.instructions import (
     calculate,
+    digits,
     drive,
     emit,
     emit_buffer,
@@ -65,6 +66,8 @@ def execute(code: int, pc: int, tables: int, indexes: int, regs: int, cursors: i
             pc = emit_row(code, pc, tables, indexes, state)
         elif op == L.I_RESERVED:
             pc = reserved(code, pc, regs, state)
+        elif op == L.I_DIGITS:
+            pc = digits(code, pc, regs, state)
         elif op == L.I_BUFFER:
             pc = emit_buffer(code, pc, tables, regs, state)
         else:

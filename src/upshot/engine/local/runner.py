@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from upshot.engine.local import layout as op
 from upshot.engine.local.assemble import Phase
 from upshot.engine.local.codec import Codec
 from upshot.engine.local.crew import Crew
+from upshot.engine.local.functors import too_long
 from upshot.engine.local.machine import MACHINE
 from upshot.engine.local.memory import Buffer
 from upshot.engine.local.storage import Storage, Table
@@ -47,6 +49,8 @@ class Runner:
         """What the state's words are at the start of a run."""
         self._header_words = memoryview(self._header)
         self._block = Buffer()
+        self.lenient = False
+        """Values with more digits than their column declares pass: a store that holds such rows must open."""
         self.progress: Progress | None = None
         self.trace: Callable[[str], None] | None = None
         """Called at the end of every round with the stage's name, when set."""
@@ -74,6 +78,7 @@ class Runner:
                     table.set(op.T_LO, 0)
                     table.set(op.T_HI, 0)
         self._begin(phase, numbers, grows, resumed)
+        phase.limit_digits(lenient=self.lenient)
         while True:
             result = MACHINE.run(
                 phase.code.address, phase.table.address, self._storage.tables, self._storage.indexes,
@@ -145,6 +150,8 @@ class Runner:
                 self.trace(phase.plans[0].action.value)
         elif result == op.TOO_MANY_ROUNDS:
             raise self._too_many_rounds(component)
+        elif result == op.TOO_LONG:
+            raise _too_long(phase, self._get(op.S_PC), detail)
         else:
             raise _arithmetic_error(result, phase.plan_at(detail))
 
@@ -156,8 +163,10 @@ class Runner:
             result = crew.run(table)
         finally:
             crew.release()
+        if result == op.TOO_LONG:
+            raise _too_long(phase, crew.place, crew.detail)
         if result != op.DONE:
-            raise _arithmetic_error(result, phase.plan_at(crew.place))
+            raise _arithmetic_error(result, phase.plan_at(crew.detail))
         self._set(op.S_RUNNING, 0)
         self._set(op.S_PLAN, self._get(op.S_PLAN) + 1)
 
@@ -197,6 +206,12 @@ class Runner:
     def changed(self) -> int:
         """Rows that the last run put into its lists."""
         return self._get(op.S_CHANGED)
+
+
+def _too_long(phase: Phase, place: int, code: int) -> OverflowError_:
+    relation, column = phase.limits[place]
+    value = Decimal(code).scaleb(-column.type.scale)
+    return too_long(relation, column, f"{value:f}", phase.plan_at(place).clause.origin)
 
 
 def _arithmetic_error(result: int, plan: RulePlan) -> Error:
