@@ -50,7 +50,12 @@ def _integer(name: str, bounds: range, a: int, b: int = 0) -> int:
     return result
 
 
-def overflow(what: str) -> OverflowError_:
+def overflow(what: str, kind: Kind = Kind.NUMBER) -> OverflowError_:
+    """A computation leaves the range of its kind."""
+    if kind is Kind.DECIMAL:
+        return OverflowError_(
+            f"`{what}` has more than {MOST_DIGITS} digits", code="overflow", help="use smaller values, or floats"
+        )
     return OverflowError_(f"`{what}` leaves the 64-bit range", code="overflow", help="use floats or decimals")
 
 
@@ -148,7 +153,7 @@ def _decimal(name: str, result: Type, a: Any, b: Any = 0, *more: Any) -> decimal
         unit = decimal.Decimal(1).scaleb(-result.scale)
         value = value.quantize(unit, rounding=decimal.ROUND_DOWN) if name == "/" else value
         if abs(value) >= decimal.Decimal(10) ** (result.precision - result.scale):
-            raise overflow(f"{a} {name} {b}")
+            raise overflow(f"{a} {name} {b}", Kind.DECIMAL)
     return value
 
 

@@ -113,7 +113,7 @@ def compute_fails(step: Compute, scope: Scope) -> bool:
 
 def computed(step: Compute, scope: Scope) -> Column:
     """The target's value, NULL where an argument is NULL; raises, where it is evaluated, for a row without a value."""
-    result = scope.types[step.target]
+    result = scope.types[step.target].widest()
     if not isinstance(step.value, Call):
         if isinstance(step.value, Constant):
             return literal(step.value.value, result)
@@ -258,7 +258,7 @@ def _bits(name: str, a: Column, b: Column, overflow_: Column) -> Column | None:
 
 def _telling(name: str, a: Column, b: Column, scope: Scope, type: Type) -> Column:
     """The overflow of an operation, whose message tells the two values."""
-    text = marked(overflow(f"\x01 {name} \x01"), scope.place)
+    text = marked(overflow(f"\x01 {name} \x01", type.kind), scope.place)
     before, between, after = text.split("\\u0001")
     parts = (F.lit(before), a.cast("string"), F.lit(between), b.cast("string"), F.lit(after))
     return F.raise_error(F.concat(*parts)).cast(spark_type(type))
