@@ -135,11 +135,20 @@ class Rows:
         return self._source.arrow()
 
     def to_pandas(self) -> pandas.DataFrame:
+        """A data frame. Numbers and booleans of columns that can be NULL have pandas' nullable types, such as `Int64`:
+        a column of floats would round large numbers, and could not tell NULL from NaN."""
         try:
-            import pandas  # noqa: F401, PLC0415 - an optional package, which Arrow needs here
+            import pandas  # noqa: PLC0415 - an optional package
         except ImportError:
             raise _missing_package("pandas") from None
-        return self.to_arrow().to_pandas()
+        table = self.to_arrow()
+        if not self.schema.columns:
+            return table.to_pandas()
+        made = {}
+        for column, values in zip(self.schema.columns, table.columns, strict=True):
+            dtype = _NULLABLE.get(column.type.kind) if column.type.nullable else None
+            made[column.name] = values.to_pandas() if dtype is None else _nullable(pandas, values, dtype)
+        return pandas.DataFrame(made)
 
     def to_polars(self) -> polars.DataFrame:
         try:
@@ -179,6 +188,14 @@ class Rows:
             self._source.parquet(Path(folder))
         else:
             _write_folder(self.schema, len(self), self.to_arrow(), Path(folder))
+
+
+_NULLABLE = {Kind.NUMBER: "Int64", Kind.UNSIGNED: "UInt64", Kind.FLOAT: "Float64", Kind.BOOLEAN: "boolean"}
+"""The types of pandas that have a NULL of their own."""
+
+
+def _nullable(pandas: Any, values: pyarrow.ChunkedArray, dtype: str) -> Any:
+    return pandas.Series(pandas.api.types.pandas_dtype(dtype).__from_arrow__(values))
 
 
 def _for_spark(table: pyarrow.Table) -> pyarrow.Table:

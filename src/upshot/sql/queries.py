@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from upshot.check.variables import fresh_name
+from upshot.core.types import Type
 from upshot.sql.block import Block
 from upshot.sql.expressions import value_of
 from upshot.sql.from_clause import read_from

@@ -99,7 +99,7 @@ def _tokens(source: Source, text: str) -> tuple[list[Token], str]:
         raise Refused(
             Diagnostic("sql-syntax", f"the text cannot be read: {words}", Span(source, 0, 0), help="close every quote")
         ) from None
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever the parser meets, the user gets a diagnostic
         raise Refused(unreadable(Span(source, 0, len(text)), error)) from None
 
 

@@ -14,7 +14,6 @@ from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import Error
 from upshot.core.span import Source, Span
 
-
 log = logging.getLogger(__name__)
 
 
@@ -39,9 +38,7 @@ def understood(statement: Statement) -> Iterator[None]:
         raise
     except RecursionError:
         help = "name a part of it: a view, or a query in WITH"
-        raise Refused(
-            Diagnostic("too-deep", "the statement is nested too deeply", statement.span, help=help)
-        ) from None
+        raise Refused(Diagnostic("too-deep", "the statement is nested too deeply", statement.span, help=help)) from None
     except Exception as error:
         raise Refused(unreadable(statement.span, error)) from error
 

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from upshot.core.schema import Schema
-from upshot.core.types import Kind, Type
+from upshot.core.types import Kind
 from upshot.engine.local.plan_shape import used_names
 from upshot.engine.spark.expressions import (
     Scope,
@@ -365,9 +365,7 @@ class _Body:
         frame, scope = self.bindings(), self.scope
         if not self.plan.arguments:
             return frame.selectExpr("true AS c0")
-        chosen = [
-            self._argument(i, operand, scope).alias(f"c{i}") for i, operand in enumerate(self.plan.arguments)
-        ]
+        chosen = [self._argument(i, operand, scope).alias(f"c{i}") for i, operand in enumerate(self.plan.arguments)]
         return frame.select(*chosen)
 
     def _argument(self, place: int, operand: Operand, scope: Scope) -> Column:
