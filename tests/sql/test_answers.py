@@ -120,6 +120,7 @@ def test_a_query_is_text(db: upshot.Database) -> None:
          ["123456789", "0.1"]),
         ("SELECT COALESCE(bonus, 123456789) AS y FROM emp WHERE id IN (2, 4)", ["123456789", "0.1"]),
         ("VALUES (1.5), (1234.75)", ["1.5", "1234.75"]),
+        ("SELECT 0.00000001 AS y FROM dept UNION SELECT bonus FROM emp WHERE id = 1", ["0.00000001", "2.5"]),
         ("SELECT bonus FROM emp WHERE id = 1 UNION SELECT 1234567890.125 FROM dept", ["2.5", "1234567890.125"]),
     ],
 )  # fmt: skip

@@ -56,7 +56,7 @@ def _with_literal(statement: Statement, type: Type, literal: Value, node: exp.Ex
         return type
     if type.kind is Kind.DECIMAL and literal.kind in (Kind.DECIMAL, Kind.NUMBER):
         scale = max(type.scale, literal.type.scale)
-        whole = max(type.precision - type.scale, len(str(abs(int(constant.value)))))
+        whole = max(type.precision - type.scale, len(str(abs(int(constant.value or 0)))))
         return Type(Kind.DECIMAL, precision=min(whole + scale, MOST_DIGITS), scale=scale)
     if type.kind is Kind.FLOAT and literal.kind in (Kind.DECIMAL, Kind.NUMBER):
         return type
@@ -92,7 +92,7 @@ def coerced(statement: Statement, value: Value, type: Type | None, node: exp.Exp
         constant = literal_as(statement, value.constant, type, node)
         return Value((Case((), constant),), replace(type, nullable=nullable))
     if type.kind is Kind.DECIMAL and value.type.scale < type.scale:
-        zero = literals.tagged("decimal", str(Decimal(0).scaleb(-type.scale)))
+        zero = literals.tagged("decimal", f"{Decimal(0).scaleb(-type.scale):f}")
         return combined([value], lambda terms: Call("+", (terms[0], zero)), type)
     return Value(value.cases, replace(type, nullable=nullable))
 

@@ -260,7 +260,8 @@ def _with_plain_negations(tree: exp.Expr) -> exp.Expression:
 def _syntax(source: Source, error: ParseError, tokens: list[Token]) -> Diagnostic:
     found = error.errors[0] if error.errors else {}
     words = str(found.get("description") or "the statement cannot be read").rstrip(".")
-    words = words[:1].lower() + words[1:]
+    # The parser names its own classes where an operand or a word is missing.
+    words = "something is missing here" if "<class" in words else words[:1].lower() + words[1:]
     place = _span(source, tokens[-1])
     line, column = found.get("line"), found.get("col")
     for token in tokens:
