@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import math
 import sys
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -255,3 +258,29 @@ def test_the_public_names_are_sorted_and_all_there() -> None:
     assert set(upshot.__all__) <= set(dir(upshot))
     with pytest.raises(AttributeError):
         _ = upshot.conect  # type: ignore[attr-defined]
+
+
+def test_pandas_keeps_every_value_of_columns_that_can_be_null() -> None:
+    pytest.importorskip("pandas")
+    columns = "a: number?, b: unsigned?, c: float?, d: boolean?, e: date?, f: timestamp?, g: decimal(18,2)?, h: symbol?"
+    program = f".decl r(i: number, {columns}, u: unsigned, v: float, w: boolean)"
+    first = (
+        1, 2**53 + 1, 2**64 - 2, math.nan, True, date(9999, 12, 31), datetime(1, 1, 1, tzinfo=UTC),
+        Decimal("9999999999999999.99"), "x", 2**64 - 1, 1.5, False,
+    )  # fmt: skip
+    rows = [first, (2, *[None] * 8, 0, math.nan, True)]
+    with upshot.connect() as db, upshot.connect() as other:
+        for each in (db, other):
+            each.define(program)
+        with db.transaction() as tx:
+            tx.insert("r", rows)
+        frame = db.rows("r").to_pandas()
+        types = ["int64", "Int64", "UInt64", "Float64", "boolean", "object"]
+        assert [str(type) for type in frame.dtypes][:6] == types
+        assert [str(type) for type in frame.dtypes][-3:] == ["uint64", "float64", "bool"]
+        assert int(frame["a"][0]) == 2**53 + 1
+        assert frame["c"].isna().tolist() == [False, True], "NULL is not NaN"
+        with other.transaction() as tx:
+            tx.insert("r", frame)
+        assert other.rows("r") == db.rows("r")
+        assert db.query("r(I, A, _, _, _, _, _, _, _, _, _, _), I < 0").to_pandas().dtypes["A"] == "Int64"

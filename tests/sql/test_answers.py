@@ -106,3 +106,29 @@ def test_a_query_is_text(db: upshot.Database) -> None:
     with pytest.raises(upshot.UsageError) as error:
         db.sql(7)  # type: ignore[arg-type]
     assert error.value.code == "wrong-argument"
+
+
+@pytest.mark.parametrize(
+    ("query", "values"),
+    [
+        ("WITH RECURSIVE w(y) AS (SELECT 1.00 FROM dept UNION SELECT y + y FROM w WHERE y < 40.00) SELECT y FROM w",
+         ["1", "2", "4", "8", "16", "32", "64"]),
+        ("WITH RECURSIVE w(y) AS (SELECT bonus FROM emp WHERE id = 1 UNION SELECT y * 1 + 99999999.00 FROM w "
+         "WHERE y < 99999999.00) SELECT y FROM w", ["2.5", "100000001.5"]),
+        ("SELECT sum(y) FROM (SELECT 9.99 AS y FROM dept) q", ["29.97"]),
+        ("SELECT CASE WHEN id = 1 THEN 123456789.00 ELSE bonus END AS y FROM emp WHERE id IN (1, 4)",
+         ["123456789", "0.1"]),
+        ("SELECT COALESCE(bonus, 123456789) AS y FROM emp WHERE id IN (2, 4)", ["123456789", "0.1"]),
+        ("VALUES (1.5), (1234.75)", ["1.5", "1234.75"]),
+        ("SELECT 0.00000001 AS y FROM dept UNION SELECT bonus FROM emp WHERE id = 1", ["0.00000001", "2.5"]),
+        ("SELECT bonus FROM emp WHERE id = 1 UNION SELECT 1234567890.125 FROM dept", ["2.5", "1234567890.125"]),
+    ],
+)  # fmt: skip
+def test_literals_and_sums_have_the_digits_that_they_need(db: upshot.Database, query: str, values: list[str]) -> None:
+    found = db.sql(query).to_arrow()
+    assert sorted(found.column(0).to_pylist()) == sorted(map(Decimal, values))
+    db.define(
+        f"CREATE VIEW digits AS {query}" if not query.startswith("VALUES") else "CREATE VIEW digits AS SELECT 1.5"
+    )
+    db.verify()
+    assert db.rows("digits").to_arrow().num_rows

@@ -51,6 +51,12 @@ def mistakes(text: str) -> list[str]:
         ("SELECT * FROM r, LATERAL (SELECT 1) x", "sql-unsupported 1) x"),
         ("SELECT a FROM r JOIN LATERAL (SELECT 1) x ON TRUE", "sql-unsupported 1) x"),
         ("SELECT b FROM r GROUP BY ROLLUP (b)", "sql-unsupported b"),
+        ("SELECT b, d FROM r JOIN s", "sql-syntax s"),
+        ("SELECT b, d FROM r INNER JOIN s", "sql-syntax s"),
+        ("SELECT b, d FROM r LEFT JOIN s", "sql-syntax s"),
+        ("SELECT b, d FROM (r JOIN s) JOIN s q ON TRUE", "sql-syntax s"),
+        ("SELECT `b`, d FROM r JOIN s", "sql-syntax s"),
+        ("SELECT `b`, d FROM r LEFT JOIN s", "sql-syntax s"),
         ("WITH RECURSIVE w AS (SELECT a FROM r UNION ALL SELECT a + 1 FROM w) SELECT count(*) FROM w",
          "sql-unsupported a FROM r UNION ALL SELECT a + 1 FROM w"),
     ],
@@ -122,3 +128,28 @@ def test_recursion_through_negation_is_refused() -> None:
                 "WHERE a NOT IN (SELECT x FROM w)) SELECT * FROM w"
             )
         assert error.value.code == "unstratified"
+
+
+@pytest.mark.parametrize(
+    "join",
+    ["r CROSS JOIN s", "r, s", "r JOIN s ON TRUE", "r JOIN s USING (a)", "r NATURAL JOIN s", "r LEFT JOIN s ON true",
+     "r JOIN s JOIN r q ON TRUE ON q.a = r.a"],
+)  # fmt: skip
+@pytest.mark.parametrize("column", ["b", "`b`"])
+def test_a_join_that_says_what_it_pairs_is_read(join: str, column: str) -> None:
+    column = f"r.{column}"
+    assert sql_program(f"{TABLES}CREATE VIEW v AS SELECT {column} FROM {join};").items  # noqa: S608
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['CREATE TABLE t (e DECIMAL(8, ""));', 'CREATE TABLE t (e DECIMAL("", 2))', 'CREATE VIEW v AS SELECT ""::""'],
+)
+def test_whatever_the_parser_meets_is_a_diagnostic_with_a_place(text: str) -> None:
+    with pytest.raises(upshot.ProgramError) as raised:
+        sql_program(text)
+    (diagnostic,) = raised.value.diagnostics
+    assert diagnostic.span is not None
+    assert diagnostic.span.text
+    assert diagnostic.help
+    assert "sqlglot" not in str(raised.value)

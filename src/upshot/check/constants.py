@@ -7,8 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from upshot.check.findings import Findings
-from upshot.check.type_names import MOST_DIGITS
-from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
+from upshot.core.types import MOST_DIGITS, NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
 from upshot.syntax.ast import Constant
 
 _EXACT_FLOAT_DIGITS = 15

@@ -15,11 +15,11 @@ from upshot.check.findings import Findings
 from upshot.check.kinds import Kinds, Typed, TypedAggregate, TypedLiteral
 from upshot.check.nullability import can_be_null, nullable_variables
 from upshot.check.safety import aggregate_body, bind, names_inside, shared
-from upshot.check.type_names import BUILT_IN, MOST_DIGITS, Names, TypeNames, name_of
+from upshot.check.type_names import BUILT_IN, Names, TypeNames, name_of
 from upshot.check.variables import occurrences
 from upshot.core.schema import Column, Schema
 from upshot.core.span import Span
-from upshot.core.types import Kind, Type
+from upshot.core.types import MOST_DIGITS, Kind, Type
 from upshot.syntax.ast import (
     Aggregate,
     And,
@@ -164,6 +164,8 @@ class Elaboration:
         value = Value(Type(kind), FREE)
         if aggregate.target is not None and function.function != "mean":
             value = self.value(aggregate.target)
+            if function.function == "sum":
+                value = replace(value, type=value.type.widest())
         self._give(variable, value, f"`{function.function}`")
 
     # ---- types of terms -----------------------------------------------------------------------

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from upshot.check.findings import Findings
-from upshot.core.types import Kind, Type
+from upshot.core.types import MOST_DIGITS, Kind, Type
 from upshot.syntax.ast import TypeDeclaration, TypeName
 
 BUILT_IN = {kind.value: kind for kind in Kind}
-MOST_DIGITS = 18
 
 Names = frozenset[str]
 """The possible types of a value: one name, or several where unions overlap in more than one type."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from decimal import Decimal
+
 import pyarrow as pa
 
 from upshot.core.schema import Schema
@@ -26,6 +29,34 @@ def arrow_type(type: Type) -> pa.DataType:
             return pa.timestamp("us", tz="UTC")
         case Kind.DECIMAL:
             return pa.decimal128(max(type.precision, 1), type.scale)
+
+
+def arrow_decimals(values: Sequence[Decimal | None], type: Type) -> pa.Array:
+    """Decimals in the type of their column, or with all digits if one of them has more than the column declares: so it
+    is with rows that an earlier version stored."""
+    try:
+        return pa.array(values, arrow_type(type))
+    except pa.ArrowInvalid:
+        return pa.array(values, arrow_type(type.widest()))
+
+
+def arrow_cast(column: pa.ChunkedArray, type: Type) -> pa.ChunkedArray:
+    """The column in its natural type; with decimals as in `arrow_decimals`."""
+    try:
+        return column.cast(arrow_type(type))
+    except pa.ArrowInvalid:
+        if type.kind is not Kind.DECIMAL:
+            raise
+        return column.cast(arrow_type(type.widest()))
+
+
+def arrow_table(schema: Schema, columns: Sequence[pa.Array | pa.ChunkedArray]) -> pa.Table:
+    """The columns as a table of the schema; decimals that are wider than it keep their type."""
+    fields = [
+        field if array.type == field.type else field.with_type(array.type)
+        for field, array in zip(arrow_schema(schema), columns, strict=True)
+    ]
+    return pa.table(columns, schema=pa.schema(fields))
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from upshot.core.errors import UsageError
 from upshot.core.running_spark import running_session
 from upshot.core.schema import Schema
+from upshot.core.types import Kind
 
 if TYPE_CHECKING:
     import pandas
@@ -145,11 +146,20 @@ class Rows:
         return self._source.arrow()
 
     def to_pandas(self) -> pandas.DataFrame:
+        """A data frame. Numbers and booleans of columns that can be NULL have pandas' nullable types, such as `Int64`:
+        a column of floats would round large numbers, and could not tell NULL from NaN."""
         try:
-            import pandas  # noqa: F401, PLC0415 - an optional package, which Arrow needs here
+            import pandas  # noqa: PLC0415 - an optional package
         except ImportError:
             raise _missing_package("pandas") from None
-        return self.to_arrow().to_pandas()
+        table = self.to_arrow()
+        if not self.schema.columns:
+            return table.to_pandas()
+        made = {}
+        for column, values in zip(self.schema.columns, table.columns, strict=True):
+            dtype = _NULLABLE.get(column.type.kind) if column.type.nullable else None
+            made[column.name] = values.to_pandas() if dtype is None else _nullable(pandas, values, dtype)
+        return pandas.DataFrame(made)
 
     def to_polars(self) -> polars.DataFrame:
         try:
@@ -191,6 +201,14 @@ class Rows:
             _write_folder(self.schema, len(self), self.to_arrow(), Path(folder))
 
 
+_NULLABLE = {Kind.NUMBER: "Int64", Kind.UNSIGNED: "UInt64", Kind.FLOAT: "Float64", Kind.BOOLEAN: "boolean"}
+"""The types of pandas that have a NULL of their own."""
+
+
+def _nullable(pandas: Any, values: pyarrow.ChunkedArray, dtype: str) -> Any:
+    return pandas.Series(pandas.api.types.pandas_dtype(dtype).__from_arrow__(values))
+
+
 def _for_spark(table: pyarrow.Table) -> pyarrow.Table:
     """Spark has no unsigned type: such numbers are decimals there."""
     import pyarrow  # noqa: PLC0415 - pyarrow only when asked for
@@ -228,14 +246,15 @@ class _Listed:
     def arrow(self) -> pyarrow.Table:
         import pyarrow  # noqa: PLC0415
 
-        from upshot.core.arrow_schema import arrow_schema  # noqa: PLC0415 - pyarrow only when asked for
+        from upshot.core.arrow_schema import arrow_decimals, arrow_table, arrow_type  # noqa: PLC0415 - pyarrow only when asked for
 
-        schema = arrow_schema(self._schema)
-        columns = zip(*self._tuples, strict=True) if self._tuples else [() for _ in schema]
-        return pyarrow.table(
-            [pyarrow.array(list(values), field.type) for values, field in zip(columns, schema, strict=True)],
-            schema=schema,
-        )
+        types = self._schema.types
+        columns = zip(*self._tuples, strict=True) if self._tuples else [() for _ in types]
+        arrays = [
+            arrow_decimals(values, type) if type.kind is Kind.DECIMAL else pyarrow.array(values, arrow_type(type))
+            for values, type in zip(map(list, columns), types, strict=True)
+        ]
+        return arrow_table(self._schema, arrays)
 
 
 def _missing_package(name: str) -> UsageError:

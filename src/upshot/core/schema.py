@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from upshot.core.span import Span
@@ -41,6 +41,10 @@ class Schema:
     @property
     def types(self) -> tuple[Type, ...]:
         return tuple(c.type for c in self.columns)
+
+    def widest(self) -> Schema:
+        """The schema with room for every decimal that a rule can compute, whatever the columns declare."""
+        return replace(self, columns=tuple(Column(c.name, c.type.widest()) for c in self.columns))
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(f'{c.name}: {c.type}' for c in self.columns)})"

@@ -42,12 +42,27 @@ class Type:
     def optional(self) -> Type:
         return self if self.nullable else replace(self, nullable=True)
 
+    def widest(self) -> Type:
+        """The type with room for every value that a computation of this type can have: a decimal with all digits."""
+        return replace(self, precision=MOST_DIGITS) if self.kind is Kind.DECIMAL else self
+
+    def exceeds(self, column: Type) -> bool:
+        """A value of this type may have more digits than the column, which is of the same kind and scale, declares.
+
+        >>> Type(Kind.DECIMAL, precision=6, scale=2).exceeds(Type(Kind.DECIMAL, precision=4, scale=2))
+        True
+        """
+        return column.kind is Kind.DECIMAL and self.precision > column.precision
+
     def __str__(self) -> str:
         name = self.name or self.kind.value
         if self.kind is Kind.DECIMAL and not self.name:
             name = f"decimal({self.precision},{self.scale})"
         return name + ("?" if self.nullable else "")
 
+
+MOST_DIGITS = 18
+"""The digits that a decimal has at most, whatever its column declares: its code has 64 bits."""
 
 NUMBER = Type(Kind.NUMBER)
 UNSIGNED = Type(Kind.UNSIGNED)

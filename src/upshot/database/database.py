@@ -11,6 +11,7 @@ from upshot.active.caller import MakeCall
 from upshot.active.firing import Firing
 from upshot.active.tasks import Pending
 from upshot.check import binding
+from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import RuleError, UsageError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
@@ -118,6 +119,13 @@ class Database(AsksWhy, Revises):
         """The program as it stands, all texts that were defined merged."""
         self._state.open()
         return self._state.compiled.program
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """What was found when the database was opened: rows that an earlier version of Upshot should not have
+        stored."""
+        self._state.open()
+        return self._state.warnings
 
     @property
     def policies(self) -> Mapping[str, str]:

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from decimal import Decimal
 
-from upshot.core.schema import Role
+from upshot.check.program import Clause
+from upshot.check.variables import fresh_name
+from upshot.core.diagnostic import Diagnostic, Severity
+from upshot.core.fact_text import fact
+from upshot.core.rows import Row
+from upshot.core.schema import Role, Schema
 from upshot.database.compile import Compiled, compile_text, nothing
+from upshot.database.constraints import SHOWN
 from upshot.database.database import Database
 from upshot.database.engines import Engine
 from upshot.database.journal import Journal, usable
 from upshot.database.outbox import recovered_tasks
 from upshot.database.state import MAX_FIRINGS, State
+from upshot.rewrite.term_type import too_long_columns
 from upshot.store import Retention, Store, open_store
+from upshot.store.entries import Relation
 from upshot.store.trouble import damaged
+from upshot.syntax.ast import Atom, Comparison, Constant, Variable
+
+log = logging.getLogger(__name__)
 
 PROGRAM = "<stored program>"
 """What messages call the text that a store gives back."""
@@ -57,7 +71,58 @@ def _restored(store: Store, make_engine: Callable[[], Engine]) -> State:
         identity=store.identity,
     )
     state.outbox = recovered_tasks(state)
+    state.warnings = tuple(_too_many_digits(store, state, relations))
+    for warning in state.warnings:
+        log.warning("%s", warning)
     return state
+
+
+def _too_many_digits(store: Store, state: State, relations: Mapping[str, Relation]) -> Iterator[Diagnostic]:
+    """A warning for each view with decimals that have more digits than their column declares: earlier versions of
+    Upshot committed such rows."""
+    compiled = state.compiled
+    for view in compiled.visible:
+        clauses = [clause for clause in compiled.checked.clauses if clause.head.relation == view]
+        schema = compiled.schema(view)
+        columns = {place for clause in clauses for place in too_long_columns(clause, schema)}
+        if not columns or view not in relations or view in compiled.plan.on_demand.unstored:
+            continue
+        rows = state.engine.query(*_longer_than_declared(schema, sorted(columns))).sorted()
+        if rows:
+            shown = (f"`{fact(schema, row)}` {_since(store, relations[view], row)}" for row in rows[:SHOWN])
+            more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
+            yield Diagnostic(
+                "too-many-digits",
+                f"`{view}` holds rows with more digits than `{schema}` declares: {', '.join(shown)}{more}",
+                schema.span,
+                help="define the view with more digits, or delete what the rows are derived from; until then they stay",
+                severity=Severity.WARNING,
+            )
+
+
+def _longer_than_declared(schema: Schema, columns: Sequence[int]) -> tuple[Schema, list[Clause]]:
+    """A query for the rows that have more digits in one of these columns than it declares."""
+    wide = replace(schema.widest(), name=fresh_name("longer", {schema.name}))
+    variables = tuple(Variable(f"V{place}") for place in range(schema.arity))
+    types = {variable.name: type for variable, type in zip(variables, wide.types, strict=True)}
+    clauses = []
+    for place in columns:
+        type = wide.types[place].required()
+        bound = Decimal(10) ** (schema.types[place].precision - type.scale)
+        for op, limit in ((">=", bound), ("<=", -bound)):
+            test = Comparison(op, variables[place], Constant(limit.quantize(Decimal(1).scaleb(-type.scale)), type))
+            body = (Atom(schema.name, variables), test)
+            clauses.append(Clause(Atom(wide.name, variables), body, {**types, variables[place].name: type}))
+    return wide, clauses
+
+
+def _since(store: Store, relation: Relation, row: Row) -> str:
+    """The version that inserted the row, as far as the store remembers."""
+    found = None
+    for change in store.changes_of(relation.schema.name, store.oldest, store.recovered.version):
+        if row in store.rows(relation, change)[0]:
+            found = change.version
+    return f"of version {found}" if found is not None else f"of version {store.oldest} or before"
 
 
 def _refuse_missing(compiled: Compiled, stored: AbstractSet[str]) -> None:

@@ -11,7 +11,7 @@ from upshot.core.schema import Role, Schema
 from upshot.core.types import Kind
 from upshot.database.dependencies import everything_below, inputs
 from upshot.database.explained_rule import read_by
-from upshot.rewrite.term_type import term_type
+from upshot.rewrite.term_type import term_type, too_long_columns
 from upshot.syntax.ast import Aggregate, Call, Constant, Node, Test, Variable
 
 _NEVER_FAIL = frozenset(("strlen", "ord", "cat", "substr", "to_string", "band", "bor", "bxor", "bnot", "bshr"))
@@ -85,6 +85,7 @@ class _Reach:
             for clause in self.program.clauses
             if _may_fail(clause)
             or _may_be_reserved(clause, schemas[clause.head.relation])
+            or too_long_columns(clause, schemas[clause.head.relation])
             or (_computes(clause) and self._is_recursive(clause.head.relation))
         }
         above: dict[str, set[str]] = defaultdict(set)

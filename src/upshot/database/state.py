@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from upshot.active.caller import MakeCall, at_once
 from upshot.active.tasks import Pending, as_task
+from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import DataError, UsageError
 from upshot.core.schema import Role, Schema
 from upshot.database.actions import Actions
@@ -117,6 +118,8 @@ class State:
     """The group that is open, if one is."""
     last: LastCommit | None = None
     """What the last commit did to base relations, if it was not too much to be remembered."""
+    warnings: tuple[Diagnostic, ...] = ()
+    """What was found when the database was opened."""
     reader: int | None = None
     """The thread inside a `Reading`, which holds the lock and must not wait for the right to write."""
 

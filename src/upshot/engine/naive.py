@@ -6,10 +6,11 @@ In a body, literals that compute are taken last: an error is raised only for a b
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from upshot.check.program import CheckedProgram, Clause
-from upshot.core.errors import DataError
+from upshot.core.errors import DataError, OverflowError_
 from upshot.core.types import NUMBER, SYMBOL, Kind, Type
 from upshot.engine.naive_values import FUNCTORS, aggregate, apply, canonical, compare, holds
 from upshot.syntax.ast import (
@@ -52,6 +53,12 @@ def evaluate(program: CheckedProgram, base: Mapping[str, set[Row]]) -> dict[str,
                     for c, value in zip(program.schemas[view].columns, row, strict=True)
                 ):
                     raise DataError(f"`{view}{row}` holds a reserved value", code="reserved-value")
+                if any(
+                    value is not None and abs(value) >= Decimal(10) ** (c.type.precision - c.type.scale)
+                    for c, value in zip(program.schemas[view].columns, row, strict=True)
+                    if c.type.kind is Kind.DECIMAL
+                ):
+                    raise OverflowError_(f"`{view}{row}` has more digits than its columns", code="overflow")
                 relations[view].add(row)
     return {view: relations[view] for component in program.strata for view in component}
 

@@ -149,6 +149,15 @@ class RulePlan:
     seed: bool
     types: Mapping[str, Type] = field(hash=False)
 
+    def too_long(self, place: int, type: Type) -> bool:
+        """Whether the head's value at a place may have more digits than its column, of this type, declares. That is
+        tested where a row comes into the new state: what is in the old one can always be deleted."""
+        if self.action not in (Action.INSERT, Action.GAIN) or self.clause.head.state == "deleted":
+            return False
+        operand = self.arguments[place]
+        known = self.types[operand.name] if isinstance(operand, Variable) else operand.type
+        return known is not None and known.exceeds(type)
+
     def __str__(self) -> str:
         lines = [f"{self.name}: {print_clause(self.clause)}"]
         if self.driver is not None:

@@ -40,6 +40,7 @@ def changes_of_rules(
     demand = Demand(
         both, stored={view for layer in both.strata for view in layer if view not in unstored}, changed=changed, sip=sip
     )
+    demand.of_changes = True
     demand.clauses = _by_head(after, both)
     demand.clauses_before = _by_head(before, both)
     shared = [view for layer in both.strata for view in layer if view in views["before"] and view in views["after"]]

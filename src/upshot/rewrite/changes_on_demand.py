@@ -72,6 +72,7 @@ def changes_on_demand(
         sip=sip,
         memo=memo,
     )
+    demand.of_changes = True
     for layer in program.strata:
         wanted_of = [(view, sign) for view in layer for sign in ("plus", "minus") if demand.wants(view, sign)]
         if layer[0] in strategies and wanted_of and not demand.is_steady(layer[0]):

@@ -129,6 +129,8 @@ class Demand:
             self.clauses[clause.head.relation].append(clause)
         self.clauses_before: dict[str, list[Clause]] | None = None
         """The rules of the old state, where they are others than those of the new one."""
+        self.of_changes = False
+        """The program computes changes: the old state is read to find what is deleted."""
         self._changed = changed
         self._steady = self._unaffected() if changed is not None and memo else frozenset()
         self.rules: list[DemandRule] = []
@@ -155,7 +157,10 @@ class Demand:
         meaning = Meaning(self._held(relation, state), relation, state)
         if meaning not in self._names:
             named = relation if state == "old" else self._fresh(f"{relation}_{state}")
-            self._enter(named, meaning, self.program.schemas[relation].columns[:width])
+            schema = self.program.schemas[relation]
+            # A row that is gone may have had more digits than its columns declare, in a store of an earlier version.
+            gone = self.of_changes and state.startswith(("old", "minus"))
+            self._enter(named, meaning, (schema.widest() if gone else schema).columns[:width])
         return self._names[meaning]
 
     def _held(self, relation: str, state: str) -> Held:
@@ -241,7 +246,10 @@ class Demand:
         meaning = Meaning(Held.ASKED, relation, f"{state} {adornment}")
         if meaning not in self._names:
             columns = self.program.schemas[relation].columns
-            bound = tuple(c for c, letter in zip(columns, adornment, strict=True) if letter == "b")
+            # A value that is asked for may have more digits than the column it is looked for in.
+            bound = tuple(
+                replace(c, type=c.type.widest()) for c, letter in zip(columns, adornment, strict=True) if letter == "b"
+            )
             self._enter(self._fresh(f"m_{relation}{suffix}_{adornment or 'all'}"), meaning, bound)
             self.asked.append((relation, state, adornment))
         return self._names[meaning]

@@ -115,7 +115,7 @@ class _Lowering:
                 self.views[meaning] = self._new_view(f"{wish}_rows", rows.names, rows.types)
                 made.append(rows.clause(self.views[meaning]))
             below = self.views[meaning]
-        type = clause.types[chosen.value].required()
+        type = _value_type(clause, chosen)
         target = rows.target if not isinstance(rows.target, Variable) else rows.names.index(rows.target.name)
         key = (below, chosen.aggregate.function, len(group), target, type)
         if key not in self.views:
@@ -183,6 +183,13 @@ def _next(clause: Clause, found: Sequence[_Found]) -> _Found:
     return min(ready, key=lambda each: each.aggregate.function in EMPTY_GROUP_IS_ZERO)
 
 
+def _value_type(clause: Clause, chosen: _Found) -> Type:
+    """The type of the aggregate's value. A sum may have more digits than the column that the clause takes it to, or
+    joins it with: there it is compared, or found too large."""
+    type = clause.types[chosen.value].required()
+    return type.widest() if chosen.aggregate.function == "sum" else type
+
+
 def _with_own_value(clause: Clause, chosen: _Found) -> Clause:
     """The clause with the aggregate on a variable that does not occur in the aggregate."""
     own = fresh_name(chosen.aggregate.function.capitalize(), clause.types)
@@ -190,7 +197,7 @@ def _with_own_value(clause: Clause, chosen: _Found) -> Clause:
         Comparison("=", Variable(own), chosen.aggregate),
         Comparison("=", Variable(own), Variable(chosen.value)),
     ]
-    types = {**clause.types, own: clause.types[chosen.value].required()}
+    types = {**clause.types, own: _value_type(clause, chosen)}
     return replace(_replaced(clause, chosen, literals), types=types)
 
 
@@ -209,6 +216,6 @@ def _aggregate_clause(name: str, below: str, rows: Rows, clause: Clause, chosen:
     return Clause(
         head=Atom(name, (*group, value)),
         body=(Atom(below, (*group, *wildcards)), Comparison("=", value, fold)),
-        types={**dict(zip(rows.names, rows.types, strict=True)), chosen.value: clause.types[chosen.value].required()},
+        types={**dict(zip(rows.names, rows.types, strict=True)), chosen.value: _value_type(clause, chosen)},
         origin=clause.origin,
     )

@@ -77,7 +77,8 @@ class _Making:
                 return
             case _:
                 pass
-        schema = self.schemas[clause.head.relation]
+        # That a value has too many digits for the view is found where the view takes it.
+        schema = self.schemas[clause.head.relation].widest()
         member = self.enter(f"{schema.name}_aux", schema.columns)
         row = clause.head.args if _is_plain(clause.head.args) else tuple(map(Variable, row_variables(schema)))
         types = {v.name: t for v, t in zip(row, schema.types, strict=True) if isinstance(v, Variable)}

@@ -73,7 +73,8 @@ def is_aggregate_clause(clause: Clause, schemas: Mapping[str, Schema]) -> bool:
     """Whether the clause is `agg(G…, V) :- aux(G…, _…), V = f T : { aux(G…, L…) }.`
 
     G, L and V are distinct variables, T is one of G and L or a constant, and no column of G is nullable: a NULL in the
-    literal would be a group for the engine, and no solution of the body for the language.
+    literal would be a group for the engine, and no solution of the body for the language. V has no more digits than
+    its column: that a value is too long is found where it is derived from a relation.
     """
     match clause.body:
         case (Atom(rows, outer), Comparison("=", Variable(value), Aggregate(_, target, formula))):
@@ -95,6 +96,7 @@ def is_aggregate_clause(clause: Clause, schemas: Mapping[str, Schema]) -> bool:
         and outer == (*group, *(Wildcard() for _ in inner[width:]))
         and _is_target(target, names)
         and not any(type.nullable for type in schemas[rows].types[:width])
+        and not clause.types[value].exceeds(schemas[clause.head.relation].types[width])
     )
 
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import assert_never
 
+from upshot.check.program import Clause
 from upshot.check.variables import fold
-from upshot.core.types import FLOAT, NUMBER, SYMBOL, Kind, Type
+from upshot.core.schema import Schema
+from upshot.core.types import FLOAT, MOST_DIGITS, NUMBER, SYMBOL, Kind, Type
 from upshot.syntax.ast import Aggregate, Call, Constant, Parameter, Term, Variable, Wildcard
 
 EMPTY_GROUP_IS_ZERO = frozenset({"count", "sum"})
 """Over no solutions these give 0; min, max and mean give nothing."""
-
-DECIMAL_DIGITS = 18
 
 
 def term_type(term: Term, types: Mapping[str, Type]) -> Type:
@@ -38,11 +38,20 @@ def term_type(term: Term, types: Mapping[str, Type]) -> Type:
     return fold(term, visit)
 
 
+def too_long_columns(clause: Clause, schema: Schema) -> tuple[int, ...]:
+    """The columns that the clause may derive a decimal for with more digits than they declare; `schema` is of its
+    head."""
+    places = enumerate(zip(clause.head.args, schema.types, strict=True))
+    return tuple(place for place, (term, type) in places if term_type(term, clause.types).exceeds(type))
+
+
 def aggregate_type(function: str, target: Type | None) -> Type:
     """The type of an aggregate's value, which is never NULL: over nothing there is no value or zero."""
     if function == "count" or target is None:
         return NUMBER
-    return FLOAT if function == "mean" else target.required()
+    if function == "mean":
+        return FLOAT
+    return target.required().widest() if function == "sum" else target.required()
 
 
 def _result(function: str, parts: tuple[Type, ...]) -> Type:
@@ -54,7 +63,7 @@ def _result(function: str, parts: tuple[Type, ...]) -> Type:
         case _ if parts[0].kind is Kind.DECIMAL:
             scales = [part.scale for part in parts]
             scale = sum(scales) if function == "*" else max(scales)
-            return Type(Kind.DECIMAL, precision=DECIMAL_DIGITS, scale=scale)
+            return Type(Kind.DECIMAL, precision=MOST_DIGITS, scale=scale)
         case _:
             return Type(parts[0].kind)
 

@@ -19,8 +19,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
-from upshot.core.arrow_schema import arrow_schema, arrow_type
-from upshot.core.errors import OverflowError_
+from upshot.core.arrow_schema import arrow_cast, arrow_table, arrow_type
 from upshot.core.rows import Row
 from upshot.core.schema import Schema
 from upshot.core.types import BOOLEAN, Kind, Type
@@ -121,23 +120,11 @@ def arrow_for_spark(table: pa.Table, schema: Schema) -> pa.Table:
 
 def table_from_spark(table: pa.Table, schema: Schema) -> pa.Table:
     """What `DataFrame.toArrow()` gave, in natural types and under the schema's names; columns are taken by position."""
-    target = arrow_schema(schema)
     if schema.arity == 0:
         # A table without columns keeps its number of rows only if it had columns before.
         return table.select([])
-    columns = [_natural(column, field, schema) for column, field in zip(table.columns, target, strict=True)]
-    return pa.table(columns, schema=target)
-
-
-def _natural(column: pa.ChunkedArray, field: pa.Field, schema: Schema) -> pa.ChunkedArray:
-    try:
-        return column.cast(field.type)
-    except pa.ArrowInvalid as error:
-        raise OverflowError_(
-            f"column `{field.name}` of `{schema.name}` holds a number with more digits than it declares: {error}",
-            code="overflow",
-            help="declare the column with more digits",
-        ) from None
+    columns = zip(table.columns, schema.types, strict=True)
+    return arrow_table(schema, [arrow_cast(column, type) for column, type in columns])
 
 
 def rows_for_spark(rows: Iterable[Row], types: Sequence[Type]) -> pa.Table:

@@ -8,8 +8,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from upshot.check.type_names import MOST_DIGITS
-from upshot.core.types import FLOAT, NUMBER, NUMBER_RANGE, SYMBOL, Kind, Type
+from upshot.core.types import FLOAT, MOST_DIGITS, NUMBER, NUMBER_RANGE, SYMBOL, Kind, Type
 from upshot.sql.trouble import Statement
 from upshot.sql.values import Case, Value, combined
 from upshot.syntax import literals
@@ -57,7 +56,8 @@ def _with_literal(statement: Statement, type: Type, literal: Value, node: exp.Ex
         return type
     if type.kind is Kind.DECIMAL and literal.kind in (Kind.DECIMAL, Kind.NUMBER):
         scale = max(type.scale, literal.type.scale)
-        return Type(Kind.DECIMAL, precision=min(type.precision - type.scale + scale, MOST_DIGITS), scale=scale)
+        whole = max(type.precision - type.scale, len(str(abs(int(constant.value or 0)))))
+        return Type(Kind.DECIMAL, precision=min(whole + scale, MOST_DIGITS), scale=scale)
     if type.kind is Kind.FLOAT and literal.kind in (Kind.DECIMAL, Kind.NUMBER):
         return type
     if type.kind is Kind.UNSIGNED and literal.kind is Kind.NUMBER:
@@ -92,7 +92,7 @@ def coerced(statement: Statement, value: Value, type: Type | None, node: exp.Exp
         constant = literal_as(statement, value.constant, type, node)
         return Value((Case((), constant),), replace(type, nullable=nullable))
     if type.kind is Kind.DECIMAL and value.type.scale < type.scale:
-        zero = literals.tagged("decimal", str(Decimal(0).scaleb(-type.scale)))
+        zero = literals.tagged("decimal", f"{Decimal(0).scaleb(-type.scale):f}")
         return combined([value], lambda terms: Call("+", (terms[0], zero)), type)
     return Value(value.cases, replace(type, nullable=nullable))
 
@@ -138,7 +138,8 @@ def literal(statement: Statement, node: exp.Literal, *, negative: bool = False) 
         return Value((Case((), constant),), FLOAT)
     whole, _, fraction = spelling.partition(".")
     found = _tagged(statement, "decimal", f"{'-' * negative}{whole or '0'}.{fraction or '0'}", node)
-    return Value((Case((), found),), found.type)
+    # What is computed from it may have more digits.
+    return Value((Case((), found),), found.type.widest() if found.type is not None else None)
 
 
 def cast(statement: Statement, value: Value, type: Type, node: exp.Expression) -> Value:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from upshot.check.type_names import MOST_DIGITS
-from upshot.core.types import BOOLEAN, DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, UNSIGNED, Kind, Type
+from upshot.core.types import BOOLEAN, DATE, FLOAT, MOST_DIGITS, NUMBER, SYMBOL, TIMESTAMP, UNSIGNED, Kind, Type
 from upshot.sql.trouble import Statement
 
 _D = exp.DType

@@ -69,7 +69,7 @@ def _value(block: Block, node: exp.Expression) -> Value:
     if (made := _FUNCTIONS.get(type(node))) is not None:
         return made(block, node)
     name = node.sql(statement.dialect)
-    return statement.unsupported(f"`{name if len(name) < 60 else type(node).__name__}`", node, help=_FIELDS)
+    return statement.unsupported(f"`{name if len(name) < 60 else name[:57] + '…'}`", node, help=_FIELDS)
 
 
 def _truth_value(block: Block, node: exp.Expression) -> Value:
@@ -118,7 +118,7 @@ def _arithmetic(block: Block, node: exp.Expression) -> Value:
     _numeric(block, node, values)
     if type_ is None:
         return NULL
-    wide = replace(type_, name="", precision=18) if type_.kind is Kind.DECIMAL else Type(type_.kind)
+    wide = replace(type_, name="").widest() if type_.kind is Kind.DECIMAL else Type(type_.kind)
     return combined(values, lambda terms: Call(function, tuple(terms)), wide)
 
 

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from upshot.core.types import NUMBER, Type
 from upshot.sql.block import Block
+from upshot.sql.reading import is_unconditional
 from upshot.sql.sources import Scope, Source, SourceColumn
 from upshot.sql.subqueries import present
 from upshot.sql.translation import Branch
@@ -87,12 +88,18 @@ class _FromClause:
             self._statement.unsupported(what, join, help="use EXISTS or NOT EXISTS")
         names = self._merged_names(left, right, join)
         on = [*conjoined(join.args.get("on")), *(_equal(a, b) for a, b in names)]
+        if kind != "CROSS" and not join.args.get("method") and not names and is_unconditional(join):
+            words = " ".join(filter(None, (side, "JOIN")))
+            self._statement.refuse(
+                "sql-syntax",
+                f"{words} needs ON or USING",
+                join,
+                help="say what is joined; CROSS JOIN pairs every row with every other",
+            )
         if not side:
             _refuse_twice(self._block, [*left.sources, *right.sources], join)
             _shadow([b for _, b in names], [a for a, _ in names])
             return _Joined([*left.sources, *right.sources], [*left.conditions, *right.conditions, *on])
-        if join.args.get("on") is None and not names:
-            self._statement.refuse("sql-syntax", f"{side} JOIN needs ON or USING", join, help="say what is joined")
         _refuse_twice(self._block, [*left.sources, *right.sources], join)
         return _Joined([self._outer(left, right, on, side, names)])
 
@@ -141,7 +148,8 @@ class _FromClause:
         ]
         stored = [self._translation.variable(c.name).name for c in columns]
         stored += [self._translation.variable(a.name).name for a, _ in names] if full else []
-        types = [c.type for c in columns] + ([a.type for a, _ in names] if full else [])
+        types = [c.type for c in columns]
+        types += [replace(a.type, precision=max(a.type.precision, b.type.precision)) for a, b in names] if full else []
         stored += [self._translation.variable(v.name).name for v, _ in hidden]
         types += [t for _, t in hidden]
         if self._bag:

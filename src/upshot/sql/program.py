@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from upshot.check.variables import fresh_name
-from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import ProgramError
 from upshot.core.schema import Schema
 from upshot.core.span import Span
@@ -21,7 +20,7 @@ from upshot.sql.sources import Scope
 from upshot.sql.tables import table_declaration
 from upshot.sql.translation import Branch, Translation, variable_name
 from upshot.sql.trees import inner_query
-from upshot.sql.trouble import Refused, Statement
+from upshot.sql.trouble import Refused, Statement, understood
 from upshot.syntax.ast import Atom, Deny, Item, Program, Rule, Variable
 
 
@@ -49,11 +48,10 @@ def sql_program(text: str, name: str = "<text>", catalog: Catalog | None = None)
     mistakes = list(script.mistakes)
     for statement in script.statements:
         try:
-            making.add(statement)
+            with understood(statement):
+                making.add(statement)
         except Refused as refused:
             mistakes.append(refused.diagnostic)
-        except RecursionError:
-            mistakes.append(Diagnostic("too-deep", "the statement is nested too deeply", statement.span))
     whole = Span(script.source, 0, len(text))
     program = Program((*making.items, *script.directives), span=whole)
     if mistakes:

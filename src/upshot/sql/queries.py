@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from upshot.check.variables import fresh_name
+from upshot.core.types import Type
 from upshot.sql.block import Block
 from upshot.sql.expressions import value_of
 from upshot.sql.from_clause import read_from
@@ -90,7 +91,7 @@ class QueryReader:
                 case exp.Values():
                     return self._values(translation, query, bag)
         return translation.statement.unsupported(
-            f"`{type(query).__name__.upper()}`", query, help="write SELECT, VALUES, UNION, INTERSECT or EXCEPT"
+            "what stands here as a query", query, help="write SELECT, VALUES, UNION, INTERSECT or EXCEPT"
         )
 
     def stored(
@@ -263,8 +264,8 @@ class QueryReader:
         self, translation: Translation, table: CommonTable, query: exp.Expression, bag: bool, *, view: str = "",
         names: Sequence[str] = (),
     ) -> Stored:  # fmt: skip
-        """A view that is defined through itself. Whether its columns can be NULL is found by trying. It is the `view`
-        with these names of columns, if one is given."""
+        """A view that is defined through itself. Whether its columns can be NULL, and how many digits they need, is
+        found by trying. It is the `view` with these names of columns, if one is given."""
         if not isinstance(query, exp.Union):
             translation.statement.unsupported(
                 f"recursion of `{table.name}` without UNION", query, help="begin with a SELECT that does not use it"
@@ -290,10 +291,12 @@ class QueryReader:
             table.stored[bag] = table.stored[not bag] = Stored(name, own, 0)
             sides = [start, self.rows(translation, query.expression)]
             branches = typed_like(translation, sides, types, query)
+            widened = [_widest_of(branches, place, type) for place, type in enumerate(types)]
             rules = [rule for branch in branches for rule in translation.rules(name, branch)]
             found = translation.nullable_columns(rules, len(own))
-            if all(had or not has for had, has in zip(nullable, found, strict=True)):
+            if widened == types and all(had or not has for had, has in zip(nullable, found, strict=True)):
                 break
+            types = widened
             translation.back_to(mark)
             for other in self.tables:
                 other.stored = {k: v for k, v in other.stored.items() if v.relation in translation.schemas}
@@ -301,6 +304,12 @@ class QueryReader:
         owner = "" if view else translation.owner
         translation.define(name, stored, assumed, branches, part_of=owner, keep_nullable=True)
         return Stored(name, own, 0)
+
+
+def _widest_of(branches: Sequence[Branch], place: int, type: Type) -> Type:
+    """The type, with the digits of the branch that has most."""
+    others = (branch.values[place].type for branch in branches)
+    return replace(type, precision=max([type.precision, *(other.precision for other in others if other is not None)]))
 
 
 # ---- columns ----------------------------------------------------------------------------------

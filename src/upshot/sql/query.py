@@ -20,7 +20,7 @@ from upshot.sql.reading import read_script
 from upshot.sql.row_sets import RowSet
 from upshot.sql.translation import Translation
 from upshot.sql.trees import inner_query, unwrapped
-from upshot.sql.trouble import Refused, Statement
+from upshot.sql.trouble import Refused, Statement, understood
 from upshot.syntax.ast import Constant, Rule
 
 
@@ -56,7 +56,8 @@ def sql_query(text: str, schemas: Mapping[str, Schema], values: Mapping[str, obj
         raise ProgramError([Diagnostic("sql-one-query", "there is not exactly one query", whole, help=help)])
     (statement,) = script.statements
     try:
-        return _query(statement, schemas, _constants(statement, values))
+        with understood(statement):
+            return _query(statement, schemas, _constants(statement, values))
     except Refused as refused:
         raise ProgramError([refused.diagnostic]) from None
 

@@ -19,7 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import ProgramError
 from upshot.core.span import Source, Span
-from upshot.sql.trouble import Refused, Statement
+from upshot.sql.trouble import Refused, Statement, unreadable
 from upshot.syntax import parse
 from upshot.syntax.ast import Item
 
@@ -93,12 +93,45 @@ def _blank(text: str) -> str:
 def _tokens(source: Source, text: str) -> tuple[list[Token], str]:
     spelling = "spark" if "`" in re.sub(r"'(?:[^']|'')*'|--[^\n]*", "", text) else "postgres"
     try:
-        return Dialect.get_or_raise(spelling).tokenize(text), spelling
+        return _with_plain_joins(Dialect.get_or_raise(spelling).tokenize(text)), spelling
     except TokenError as error:
         words = str(error).split("\n", 1)[0]
         raise Refused(
             Diagnostic("sql-syntax", f"the text cannot be read: {words}", Span(source, 0, 0), help="close every quote")
         ) from None
+    except Exception as error:  # noqa: BLE001 - whatever the parser meets, the user gets a diagnostic
+        raise Refused(unreadable(Span(source, 0, len(text)), error)) from None
+
+
+def _with_plain_joins(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens with INNER before a bare JOIN, and a TRUE behind ON in parentheses: the tree does not tell a bare JOIN
+    from a comma, and in Spark's spelling a condition that is missing from one that is true."""
+    made: list[Token] = []
+    for token in tokens:
+        before = made[-1].token_type if made else None
+        if token.token_type is TokenType.JOIN and before not in _JOIN_WORDS:
+            made.append(_like(token, TokenType.INNER, "INNER"))
+        if token.token_type is TokenType.TRUE and before is TokenType.ON:
+            made += (_like(token, TokenType.L_PAREN, "("), token, _like(token, TokenType.R_PAREN, ")"))
+            continue
+        made.append(token)
+    return made
+
+
+_JOIN_WORDS = {
+    TokenType.INNER, TokenType.LEFT, TokenType.RIGHT, TokenType.FULL, TokenType.OUTER, TokenType.CROSS,
+    TokenType.NATURAL, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF,
+}  # fmt: skip
+
+
+def _like(token: Token, type: TokenType, text: str) -> Token:
+    return Token(type, text, line=token.line, col=token.col, start=token.start, end=token.end)
+
+
+def is_unconditional(join: exp.Join) -> bool:
+    """Whether the text says nothing of what is joined."""
+    on = join.args.get("on")
+    return (on is None or isinstance(on, exp.Boolean)) and not join.args.get("using")
 
 
 def _chunks(tokens: Sequence[Token]) -> Iterator[list[Token]]:
@@ -179,9 +212,13 @@ def _tree(
         except RecursionError:
             raise Refused(
                 Diagnostic(
-                    "too-deep", "the statement is nested too deeply", Span(source, tokens[0].start, tokens[0].end)
+                    "too-deep", "the statement is nested too deeply", Span(source, tokens[0].start, tokens[0].end),
+                    help="name a part of it: a view, or a query in WITH",
                 )
-            ) from None
+            ) from None  # fmt: skip
+        except Exception as error:  # noqa: BLE001 - whatever the parser meets, the user gets a diagnostic
+            first = first or Refused(unreadable(Span(source, tokens[0].start, tokens[-1].end + 1), error))
+            continue
         if len(found) == 1 and found[0] is not None and not isinstance(found[0], exp.Command):
             return _with_plain_negations(found[0]), spelling
     raise first or Refused(
@@ -223,7 +260,8 @@ def _with_plain_negations(tree: exp.Expr) -> exp.Expression:
 def _syntax(source: Source, error: ParseError, tokens: list[Token]) -> Diagnostic:
     found = error.errors[0] if error.errors else {}
     words = str(found.get("description") or "the statement cannot be read").rstrip(".")
-    words = words[:1].lower() + words[1:]
+    # The parser names its own classes where an operand or a word is missing.
+    words = "something is missing here" if "<class" in words else words[:1].lower() + words[1:]
     place = _span(source, tokens[-1])
     line, column = found.get("line"), found.get("col")
     for token in tokens:

@@ -2,13 +2,45 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
 from sqlglot import exp
 
 from upshot.core.diagnostic import Diagnostic
+from upshot.core.errors import Error
 from upshot.core.span import Source, Span
+
+log = logging.getLogger(__name__)
+
+
+def unreadable(span: Span, error: Exception) -> Diagnostic:
+    """Of a statement that the parser, or the reading of its tree, fails on with an error that says nothing to users."""
+    log.debug("a statement cannot be read", exc_info=error)
+    return Diagnostic(
+        "sql-unreadable",
+        "the statement cannot be read",
+        span,
+        "somewhere in here",
+        "check names, types and numbers; the SQL that is understood is PostgreSQL's and Spark's",
+    )
+
+
+@contextmanager
+def understood(statement: Statement) -> Iterator[None]:
+    """Inside, the tree of a statement is read: whatever goes wrong is refused with a diagnostic."""
+    try:
+        yield
+    except (Refused, Error):
+        raise
+    except RecursionError:
+        help = "name a part of it: a view, or a query in WITH"
+        raise Refused(Diagnostic("too-deep", "the statement is nested too deeply", statement.span, help=help)) from None
+    except Exception as error:
+        raise Refused(unreadable(statement.span, error)) from error
 
 
 class Refused(Exception):

@@ -279,18 +279,17 @@ def read_folder(schema: Schema, folder: Path) -> pa.Table:
     import pyarrow as pa  # noqa: PLC0415 - only when there is such a folder
     import pyarrow.dataset as ds  # noqa: PLC0415
 
-    from upshot.core.arrow_schema import arrow_schema  # noqa: PLC0415
+    from upshot.core.arrow_schema import arrow_cast, arrow_table  # noqa: PLC0415
 
     try:
         # Spark writes timestamps as INT96 unless told otherwise; as nanoseconds they would end in the year 2262.
         options = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")
         table = ds.dataset(folder, format=ds.ParquetFileFormat(read_options=options)).to_table()
-        target = arrow_schema(schema)
         columns = []
-        for column, field in zip(table.columns, target, strict=True):
-            if pa.types.is_timestamp(field.type) and column.type.tz is None:
+        for column, type in zip(table.columns, schema.types, strict=True):
+            if type.kind is Kind.TIMESTAMP and column.type.tz is None:
                 column = column.cast(pa.timestamp("us"))
-            columns.append(column.cast(field.type))
-        return pa.table(columns, schema=target)
+            columns.append(arrow_cast(column, type))
+        return arrow_table(schema, columns)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise damaged(f"`{folder}` cannot be read: {str(error).splitlines()[0]}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -264,8 +265,11 @@ class AggregateView:
         return value
 
     def _overflow(self, value: Any) -> OverflowError_:
+        help = "use floats or decimals"
+        if self.result.kind is Kind.DECIMAL:
+            value, help = f"{Decimal(value).scaleb(-self.result.scale):f}", "use smaller values, or floats"
         what = f"the {self.function} of a group is `{value}`, which leaves the range of `{self.result}`"
-        return OverflowError_(what, code="overflow", span=self._clause.origin, help="use floats or decimals")
+        return OverflowError_(what, code="overflow", span=self._clause.origin, help=help)
 
 
 def _rounded(total: Total) -> float:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from upshot.core.arrow_schema import arrow_schema, arrow_type
+from upshot.core.arrow_schema import arrow_decimals, arrow_table, arrow_type
 from upshot.core.schema import Column, Schema
 from upshot.core.types import Kind, Type
 from upshot.engine.local.codec import DAYS, MICROSECONDS, Codec, Misfit, decode_floats, encode_floats, null_code
@@ -143,9 +143,7 @@ def _numpy(values: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
 
 def decode_table(codec: Codec, schema: Schema, codes: Codes) -> pa.Table:
     """Rows of codes as an Arrow table of the schema."""
-    target = arrow_schema(schema)
-    columns = [_decode(codec, c.type, codes[:, i]) for i, c in enumerate(schema.columns)]
-    return pa.table(columns, schema=target)
+    return arrow_table(schema, [_decode(codec, c.type, codes[:, i]) for i, c in enumerate(schema.columns)])
 
 
 def _decode(codec: Codec, type: Type, codes: Codes) -> pa.Array:
@@ -166,7 +164,7 @@ def _decode(codec: Codec, type: Type, codes: Codes) -> pa.Array:
         case Kind.SYMBOL:
             return _decode_text(codec, codes, missing)
         case Kind.DECIMAL:
-            return pa.array(codec.decode(codes, type), arrow_type(type))
+            return arrow_decimals(codec.decode(codes, type), type)
 
 
 def _decode_text(codec: Codec, codes: Codes, missing: NDArray[np.bool_] | None) -> pa.Array:

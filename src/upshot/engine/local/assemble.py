@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from upshot.core.errors import DataError
-from upshot.core.schema import Schema
+from upshot.core.schema import Column, Schema
 from upshot.core.types import Kind, Type
 from upshot.engine.local import layout as op
 from upshot.engine.local.codec import Codec, Misfit, null_code
@@ -51,11 +51,19 @@ class Phase:
     """Where each plan's code starts, for messages."""
     widest: int
     """The largest number of columns of a relation."""
+    limits: Mapping[int, tuple[str, Column]] = field(default_factory=dict)
+    """The columns that declare fewer digits than a value of theirs may have, with their relation, by the place where
+    that is tested."""
     texts: tuple[int, ...] = ()
     """The codes of text constants, which must not be reclaimed while the code lives."""
 
     def plan_at(self, pc: int) -> RulePlan:
         return [plan for start, plan in self.origin if start <= pc][-1]
+
+    def limit_digits(self, *, lenient: bool) -> None:
+        """Let values pass that are longer than their column declares, or stop at them."""
+        for place, (_, column) in self.limits.items():
+            store8(self.code.address, place + 3, op.UNBOUNDED if lenient else 10**column.type.precision)
 
     def release(self, storage: Storage) -> None:
         for extern in self.externs:
@@ -88,6 +96,7 @@ class Assembler:
         self._externs: list[Extern] = []
         self._origin: list[tuple[int, RulePlan]] = []
         self._texts: list[int] = []
+        self._limits: dict[int, tuple[str, Column]] = {}
 
     def assemble(self, plans: Iterable[RulePlan]) -> Phase:
         plans = tuple(plans)
@@ -100,7 +109,7 @@ class Assembler:
         return Phase(
             plans, _words(self._code), _words([w for row in self._rows for w in row]), registers,
             _words([0] * (self._levels + 1)), len(self._rows), tuple(self._externs), tuple(self._origin), self._widest,
-            tuple(self._texts),
+            self._limits, tuple(self._texts),
         )  # fmt: skip
 
     # ---- what a plan's assembler asks for ------------------------------------------------------------------
@@ -114,6 +123,11 @@ class Assembler:
 
     def column_type(self, relation: str, column: int) -> Type:
         return self._schemas[relation].columns[column].type
+
+    def limit(self, place: int, relation: str, column: int) -> None:
+        """Remember the column whose digits are tested at a place."""
+        schema = self._schemas[relation]
+        self._limits[place] = schema.name, schema.columns[column]
 
     def constant(self, constant: Constant) -> int:
         assert constant.type is not None
@@ -415,6 +429,7 @@ class _PlanAssembler:
         for column, operand in enumerate(plan.arguments):
             if out.column_type(plan.head, column).nullable and self._may_look_null(operand):
                 out.emit(op.I_RESERVED, self._back(), [self._null(operand), registers[column]])
+            self._limit_digits(column, operand, registers[column])
         names = [operand.name for operand in plan.arguments if isinstance(operand, Variable)]
         back = self._back() if plan.action in (Action.GAIN, Action.LOSE) else self._cut(names)
         if plan.action is Action.ASK:
@@ -423,6 +438,18 @@ class _PlanAssembler:
         last = self._segment.generators[-1]
         if back == last and out.follows(last) == place and out.operation(last) == op.I_PROBE:
             out.fuse(last, place)
+
+    def _limit_digits(self, column: int, operand: Operand, register: int) -> None:
+        plan, out = self._plan, self._out
+        type = out.column_type(plan.head, column)
+        if not plan.too_long(column, type):
+            return
+        skip = 0
+        if self._is_nullable(operand):
+            skip = out.emit(op.I_SKIP_NULL, self._back(), [self._null(operand), register, 0])
+        out.limit(out.emit(op.I_DIGITS, self._back(), [10**type.precision, register]), plan.head, column)
+        if skip:
+            out.patch(skip + 5, out.pc)
 
     def _through_python(self, steps: Sequence[Step], later: Sequence[Step]) -> None:
         """Set the live variables aside, let Python compute, go on from its answers."""

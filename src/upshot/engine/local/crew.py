@@ -52,11 +52,11 @@ class _Worker:
 
 
 class Crew:
-    """Workers on one plan; `place` is where in the code one of them met an error."""
+    """Workers on one plan; `place` is where in the code one of them met an error, `detail` what it left about it."""
 
     def __init__(self, phase: Phase, storage: Storage, state: int, size: int) -> None:
         self._phase, self._storage, self._state = phase, storage, state
-        self.place = 0
+        self.place = self.detail = 0
         start, emit, head = load8(state, op.S_PC), load8(state, op.S_EMIT), load8(state, op.S_HEAD)
         parts = _parts(load8(state, op.S_POSITION), load8(state, op.S_END), size)
         self._workers = [_Worker(phase, start, first, end, emit, head) for first, end in parts]
@@ -71,7 +71,8 @@ class Crew:
                 results = self._run_once(waiting, table)
             errors = [w for w in waiting if results[w] not in (op.DONE, op.GROW, op.SPENT)]
             if errors:
-                error, self.place = results[errors[0]], errors[0].get(op.S_DETAIL)
+                error = results[errors[0]]
+                self.place, self.detail = errors[0].get(op.S_PC), errors[0].get(op.S_DETAIL)
             waiting = [w for w in waiting if results[w] in (op.GROW, op.SPENT)]
         for word in _COUNTED:
             store8(self._state, word, load8(self._state, word) + sum(w.get(word) for w in self._workers))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import numpy as np
@@ -83,7 +83,8 @@ class DemandRun:
         self._tables: dict[str, Table] = {**{name: stored[name] for name in self._stored}, **self.own}
         self._schemas = {
             **{name: schemas[name] for name in self._stored},
-            **{name: program.schemas[name] for name in self.own},
+            # Messages name the relation that the rows are about.
+            **{name: replace(program.schemas[name], name=program.relations[name].relation) for name in self.own},
         }
         self._numbered = {table.number: table for table in self.own.values()}
         self._phases = Phases(storage, codec)

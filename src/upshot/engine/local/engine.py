@@ -119,6 +119,7 @@ class LocalEngine:
         assert kept.isdisjoint(saved), "rows would be lost"
         adopted = adopted_views(plan, saved, kept)
         self.install(plan)
+        self._runner.lenient = True
         try:
             for name, schema in plan.normal.schemas.items():
                 if name in saved and (schema.role is Role.BASE or name in adopted):
@@ -135,6 +136,8 @@ class LocalEngine:
         except BaseException:
             self.rollback()
             raise
+        finally:
+            self._runner.lenient = False
         self.accept()
 
     # ---- change --------------------------------------------------------------------------------------------

@@ -81,7 +81,9 @@ def _apply(codec: Codec, step: Step, types: Mapping[str, Type], columns: Columns
             if not types[target].nullable:
                 for operand in operands:
                     columns, count = _present(operand, types, columns, count)
-            return columns | {target: _compute(codec, name, operands, types[target], types, columns, count)}, count
+            # A literal that joins with the value may be on columns of fewer digits: there it just finds nothing.
+            result = types[target].widest()
+            return columns | {target: _compute(codec, name, operands, result, types, columns, count)}, count
         case Compare(op, left, right):
             keep = _compare(codec, op, left, right, types, columns, count)
         case Check(test, negated):
@@ -132,7 +134,7 @@ def _compute(
         computed = [encode(None if None in row else call(*row)) for row in zip(*values, strict=True)]
         return np.array(computed, np.int64)
     except Misfit as misfit:
-        raise overflow(name) from misfit
+        raise overflow(name, result.kind) from misfit
 
 
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from upshot.core.errors import DataError, OverflowError_
-from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
+from upshot.core.schema import Column
+from upshot.core.span import Span
+from upshot.core.types import MOST_DIGITS, NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
 from upshot.engine.local.patterns import pattern
 
 
@@ -48,8 +50,25 @@ def _integer(name: str, bounds: range, a: int, b: int = 0) -> int:
     return result
 
 
-def overflow(what: str) -> OverflowError_:
+def overflow(what: str, kind: Kind = Kind.NUMBER) -> OverflowError_:
+    """A computation leaves the range of its kind."""
+    if kind is Kind.DECIMAL:
+        return OverflowError_(
+            f"`{what}` has more than {MOST_DIGITS} digits", code="overflow", help="use smaller values, or floats"
+        )
     return OverflowError_(f"`{what}` leaves the 64-bit range", code="overflow", help="use floats or decimals")
+
+
+def too_long(relation: str, column: Column, value: str, span: Span | None = None) -> OverflowError_:
+    """A rule derives a decimal with more digits than its column declares."""
+    return OverflowError_(
+        f"a rule derives `{value}` for column `{column.name}` of `{relation}`, "
+        f"which has more digits than `{column.type.required()}`",
+        code="overflow",
+        span=span,
+        help=f"declare the column with more digits, up to `decimal({MOST_DIGITS},{column.type.scale})`, "
+        "or bound the value in the rule",
+    )
 
 
 def _truncated(a: int, b: int) -> int:
@@ -134,7 +153,7 @@ def _decimal(name: str, result: Type, a: Any, b: Any = 0, *more: Any) -> decimal
         unit = decimal.Decimal(1).scaleb(-result.scale)
         value = value.quantize(unit, rounding=decimal.ROUND_DOWN) if name == "/" else value
         if abs(value) >= decimal.Decimal(10) ** (result.precision - result.scale):
-            raise overflow(f"{a} {name} {b}")
+            raise overflow(f"{a} {name} {b}", Kind.DECIMAL)
     return value
 
 

@@ -218,11 +218,15 @@ def calculate(code: int, pc: int, regs: int, state: int) -> int:
     return load8(code, pc + 2)
 
 
-def reserved(code: int, pc: int, regs: int, state: int) -> int:
-    """A value on its way into a nullable column must not be the one that means NULL there. Words: that code,
-    register."""
-    if load8(regs, load8(code, pc + 4)) == load8(code, pc + 3):
-        return suspend(state, L.RESERVED, pc, pc)
+def fits(code: int, pc: int, op: int, regs: int, state: int) -> int:
+    """A value on its way into a column must not be the one that means NULL there (words: that code, register), and a
+    decimal must not have more digits than the column declares (words: the power of ten it must stay below, register);
+    one that is too long is left as the detail."""
+    value, bound = load8(regs, load8(code, pc + 4)), load8(code, pc + 3)
+    if op == L.I_RESERVED:
+        return suspend(state, L.RESERVED, pc, pc) if value == bound else load8(code, pc + 2)
+    if value >= bound or value <= -bound:
+        return suspend(state, L.TOO_LONG, value, pc)
     return load8(code, pc + 2)
 
 
@@ -245,5 +249,5 @@ def test(code: int, pc: int, op: int, regs: int) -> int:
 
 INNER = (
     go_back, list_address, drive, take_row, start_probe, probe, scan, gather, member, emit, emit_row, probe_emit,
-    emit_buffer, suspend, calculate, reserved, test,
+    emit_buffer, suspend, calculate, fits, test,
 )  # fmt: skip

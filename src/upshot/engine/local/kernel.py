@@ -16,10 +16,10 @@ from upshot.engine.local.instructions import (
     emit,
     emit_buffer,
     emit_row,
+    fits,
     member,
     probe,
     probe_emit,
-    reserved,
     scan,
     suspend,
     test,
@@ -63,8 +63,8 @@ def execute(code: int, pc: int, tables: int, indexes: int, regs: int, cursors: i
             pc = scan(code, pc, fresh, tables, regs, cursors, state)
         elif op == L.I_EMIT_ROW:
             pc = emit_row(code, pc, tables, indexes, state)
-        elif op == L.I_RESERVED:
-            pc = reserved(code, pc, regs, state)
+        elif op == L.I_RESERVED or op == L.I_DIGITS:
+            pc = fits(code, pc, op, regs, state)
         elif op == L.I_BUFFER:
             pc = emit_buffer(code, pc, tables, regs, state)
         else:

@@ -55,14 +55,17 @@ S_COMPONENT = 34
 # What the kernel answers.
 (
     DONE, GROW, SPENT, OVERFLOW, ZERO_DIVISION, NEGATIVE_EXPONENT, EXTERN, ROUND_ENDED, TOO_MANY_ROUNDS, RESERVED,
-    SHARE, DRIFTED,
-) = range(12)  # fmt: skip
+    SHARE, DRIFTED, TOO_LONG,
+) = range(13)  # fmt: skip
 
 # Instructions: word 0 the operation, 1 where to go back to on failure, 2 where to go on.
 (
     I_DRIVE, I_PROBE, I_SCAN, I_MEMBER, I_ABSENT, I_COMPARE, I_ARITHMETIC, I_MOVE, I_NOT_NULL, I_SKIP_NULL, I_IS_NULL,
-    I_EMIT, I_PROBE_EMIT, I_BUFFER, I_RESERVED, I_EMIT_ROW,
-) = range(16)  # fmt: skip
+    I_EMIT, I_PROBE_EMIT, I_BUFFER, I_RESERVED, I_EMIT_ROW, I_DIGITS,
+) = range(17)  # fmt: skip
+
+UNBOUNDED = 2**63 - 1
+"""The bound of an I_DIGITS that lets every value pass."""
 
 COMPARISONS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 ARITHMETIC = {

@@ -16,7 +16,7 @@ from upshot.core.errors import DataError
 from upshot.core.schema import Role, Schema
 from upshot.core.types import Kind
 from upshot.engine.local.arrow_codec import decode_table, encode_table
-from upshot.engine.local.codec import Codec, Misfit
+from upshot.engine.local.codec import Codec, Misfit, null_code
 from upshot.engine.local.storage import Table
 from upshot.engine.saved import Saved
 from upshot.plan.program_plan import ProgramPlan
@@ -70,6 +70,9 @@ def save_rows(folder: Path, codec: Codec, schema: Schema, codes: Codes) -> None:
     """Write the rows as one Parquet file in the folder. One without columns gets a column that is always true."""
     folder.mkdir(parents=True, exist_ok=True)
     target = arrow_schema(schema) if schema.arity else pa.schema([pa.field("c0", pa.bool_(), nullable=False)])
+    if _is_too_long(schema, codes):
+        schema = schema.widest()
+        target = arrow_schema(schema)
     with pq.ParquetWriter(folder / "part-0.parquet", target) as writer:
         for start in range(0, len(codes), _BATCH):
             part = codes[start : start + _BATCH]
@@ -77,6 +80,17 @@ def save_rows(folder: Path, codec: Codec, schema: Schema, codes: Codes) -> None:
                 writer.write_table(decode_table(codec, schema, part))
             else:
                 writer.write_table(pa.table([pa.array([True] * len(part))], schema=target))
+
+
+def _is_too_long(schema: Schema, codes: Codes) -> bool:
+    """Whether a decimal has more digits than its column declares: such rows of an earlier version are kept whole."""
+    for place, column in enumerate(schema.columns):
+        if column.type.kind is Kind.DECIMAL and len(codes):
+            bound, found = 10**column.type.precision, codes[:, place]
+            found = found[found != null_code(column.type)] if column.type.nullable else found
+            if len(found) and (found.max() >= bound or found.min() <= -bound):
+                return True
+    return False
 
 
 def read_rows(
@@ -90,7 +104,8 @@ def read_rows(
             yield np.empty((min(table.num_rows, 1), 0), np.int64)
             continue
         try:
-            yield encode_table(codec, schema, natural_table(schema, table))
+            # An earlier version may have stored more digits than a column declares.
+            yield encode_table(codec, schema.widest(), natural_table(schema, table))
         except (Misfit, pa.ArrowInvalid) as error:
             raise _unreadable(schema, rows, str(error)) from None
 

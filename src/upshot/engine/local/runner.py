@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from upshot.engine.local import layout as op
 from upshot.engine.local.assemble import Phase
 from upshot.engine.local.codec import Codec
 from upshot.engine.local.crew import Crew
+from upshot.engine.local.functors import too_long
 from upshot.engine.local.machine import MACHINE
 from upshot.engine.local.memory import Buffer
 from upshot.engine.local.phases import drift_limit
@@ -50,6 +52,8 @@ class Runner:
         """What the state's words are at the start of a run."""
         self._header_words = memoryview(self._header)
         self._block = Buffer()
+        self.lenient = False
+        """Values with more digits than their column declares pass: a store that holds such rows must open."""
         self.progress: Progress | None = None
         self.trace: Callable[[str], None] | None = None
         """Called at the end of every round with the stage's name, when set."""
@@ -127,6 +131,7 @@ class Runner:
         for extern in phase.externs:
             extern.input.empty_scratch()
         self._block.reserve(8 * op.BLOCK * (1 + phase.widest))
+        phase.limit_digits(lenient=self.lenient)
 
     def _set(self, word: int, value: int) -> None:
         self._words[word] = value
@@ -165,6 +170,8 @@ class Runner:
                 self.trace(phase.plans[0].action.value)
         elif result == op.TOO_MANY_ROUNDS:
             raise self._too_many_rounds(component)
+        elif result == op.TOO_LONG:
+            raise _too_long(phase, self._get(op.S_PC), detail)
         else:
             raise _arithmetic_error(result, phase.plan_at(detail))
 
@@ -176,8 +183,10 @@ class Runner:
             result = crew.run(table)
         finally:
             crew.release()
+        if result == op.TOO_LONG:
+            raise _too_long(phase, crew.place, crew.detail)
         if result != op.DONE:
-            raise _arithmetic_error(result, phase.plan_at(crew.place))
+            raise _arithmetic_error(result, phase.plan_at(crew.detail))
         self._set(op.S_RUNNING, 0)
         self._set(op.S_PLAN, self._get(op.S_PLAN) + 1)
 
@@ -222,6 +231,12 @@ class Runner:
 def _drifted(component: Sequence[tuple[str, Table]]) -> int:
     """The rows beyond which the component's plans were made for other sizes."""
     return drift_limit(sum(table.size for _, table in component))
+
+
+def _too_long(phase: Phase, place: int, code: int) -> OverflowError_:
+    relation, column = phase.limits[place]
+    value = Decimal(code).scaleb(-column.type.scale)
+    return too_long(relation, column, f"{value:f}", phase.plan_at(place).clause.origin)
 
 
 def _arithmetic_error(result: int, plan: RulePlan) -> Error:

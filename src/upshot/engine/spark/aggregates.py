@@ -130,8 +130,10 @@ class _Fold:
         return (total.cast(f"decimal({DECIMAL_DIGITS},0)") * unit).cast(spark_type(self.result))
 
     def _overflow(self, total: Column) -> Column:
-        what = f"the {self.function} of a group is `\x01`, which leaves the range of `{self.result}`"
-        error = OverflowError_(what, code="overflow", help="use floats or decimals")
+        shown = f"\x01e-{self.scale}" if self.scale else "\x01"
+        what = f"the {self.function} of a group is `{shown}`, which leaves the range of `{self.result}`"
+        help = "use smaller values, or floats" if self.result.kind is Kind.DECIMAL else "use floats or decimals"
+        error = OverflowError_(what, code="overflow", help=help)
         before, after = marked(error, place(self.clause.origin)).split("\\u0001")
         message = F.concat(F.lit(before), total.cast("string"), F.lit(after))
         return F.raise_error(message).cast(spark_type(self.result))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -56,7 +56,9 @@ class DemandRounds:
     ) -> None:  # fmt: skip
         self.program, self.work = program, ViewWork()
         self._tables, self._session, self._limits, self._small = tables, session, limits, small
-        self._schemas = {**schemas, **program.schemas}
+        # Messages name the relation that the rows are about.
+        about = {name: meaning.relation for name, meaning in program.relations.items()}
+        self._schemas = {**schemas, **{n: replace(s, name=about[n]) for n, s in program.schemas.items()}}
         own = [name for name, meaning in program.relations.items() if meaning.held is not Held.STORED]
         self._known = {name: Contents(program.schemas[name].types) for name in own}
         self._grown: dict[str, list[Piece]] = {name: [] for name in own}

@@ -26,6 +26,7 @@ from upshot.engine.spark.on_demand import OnDemandTask, OnDemandViews
 from upshot.engine.spark.pieces import SMALL, Piece
 from upshot.engine.spark.recursion import Recursion, recursion
 from upshot.engine.spark.restored import adopted, save
+from upshot.engine.spark.rule_frames import lenient_digits
 from upshot.engine.spark.scratch import SETTING, Scratch
 from upshot.engine.spark.sharing import MOST_SHARED
 from upshot.engine.spark.spark_rows import HandedOut
@@ -177,7 +178,8 @@ class SparkEngine:
                     self._answers.run(adopted(self._now.tables[name], rows, self._session))
             derived = {c.views for c in plan.components if c.strategy == "counting"}
             self._now.fresh = frozenset(c.views for c in plan.components if computed & {*c.views}) | derived
-            self.propagate()
+            with lenient_digits():
+                self.propagate()
             self.accept()
         except BaseException:
             self.rollback()

@@ -18,9 +18,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
+from upshot.core import schema
 from upshot.core.errors import Error
 from upshot.core.types import NUMBER, NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
-from upshot.engine.local.functors import overflow
+from upshot.engine.local.functors import overflow, too_long
 from upshot.engine.spark.functor_udfs import Functor, Predicate, python_column, rule_error
 from upshot.plan.rule_plan import Check, Compare, Compute, Operand, RulePlan, Same
 from upshot.spark.failures import marked, place
@@ -112,7 +113,7 @@ def compute_fails(step: Compute, scope: Scope) -> bool:
 
 def computed(step: Compute, scope: Scope) -> Column:
     """The target's value, NULL where an argument is NULL; raises, where it is evaluated, for a row without a value."""
-    result = scope.types[step.target]
+    result = scope.types[step.target].widest()
     if not isinstance(step.value, Call):
         if isinstance(step.value, Constant):
             return literal(step.value.value, result)
@@ -140,6 +141,15 @@ def reserved_checked(column: Column, type: Type, scope: Scope) -> Column:
     reserved = NUMBER_RANGE.start if type.kind is Kind.NUMBER else UNSIGNED_RANGE.stop - 1
     failure = _failure(rule_error("reserved-value", scope.rule), scope, type)
     return F.when(barrier() & (column == literal(reserved, type)), failure).otherwise(column)
+
+
+def digits_checked(column: Column, relation: str, head: schema.Column, scope: Scope) -> Column:
+    """The value of a head column that declares fewer digits than the value may have."""
+    bound = F.lit("1" + "0" * (head.type.precision - head.type.scale)).cast(f"decimal({DECIMAL_DIGITS + 1},0)")
+    before, after = marked(too_long(relation, head, "\x01"), scope.place).split("\\u0001")
+    message = F.concat(F.lit(before), column.cast("string"), F.lit(after))
+    failure = F.raise_error(message).cast(spark_type(head.type))
+    return F.when(barrier() & (F.abs(column) >= bound), failure).otherwise(column)
 
 
 def _widens(result: Type, types: tuple[Type, ...]) -> bool:
@@ -248,7 +258,7 @@ def _bits(name: str, a: Column, b: Column, overflow_: Column) -> Column | None:
 
 def _telling(name: str, a: Column, b: Column, scope: Scope, type: Type) -> Column:
     """The overflow of an operation, whose message tells the two values."""
-    text = marked(overflow(f"\x01 {name} \x01"), scope.place)
+    text = marked(overflow(f"\x01 {name} \x01", type.kind), scope.place)
     before, between, after = text.split("\\u0001")
     parts = (F.lit(before), a.cast("string"), F.lit(between), b.cast("string"), F.lit(after))
     return F.raise_error(F.concat(*parts)).cast(spark_type(type))

@@ -6,6 +6,7 @@ import functools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -13,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from upshot.core.schema import Schema
-from upshot.core.types import Kind, Type
+from upshot.core.types import Kind
 from upshot.engine.local.plan_shape import used_names
 from upshot.engine.spark.expressions import (
     Scope,
@@ -23,6 +24,7 @@ from upshot.engine.spark.expressions import (
     compared,
     compute_fails,
     computed,
+    digits_checked,
     reserved_checked,
     same,
 )
@@ -52,6 +54,19 @@ Read = Callable[[str, State], DataFrame]
 
 Driven = Callable[[str, Change], DataFrame]
 """The rows of a relation that changed in a way."""
+
+
+_lenient: ContextVar[bool] = ContextVar("lenient", default=False)
+
+
+@contextmanager
+def lenient_digits() -> Iterator[None]:
+    """Inside, decimals with more digits than their column declares pass: a store that holds such rows must open."""
+    token = _lenient.set(True)
+    try:
+        yield
+    finally:
+        _lenient.reset(token)
 
 
 _SPLITTING = {
@@ -350,17 +365,17 @@ class _Body:
         frame, scope = self.bindings(), self.scope
         if not self.plan.arguments:
             return frame.selectExpr("true AS c0")
-        columns = self.schemas[self.plan.head].columns
-        chosen = [
-            self._argument(operand, column.type, scope).alias(f"c{i}")
-            for i, (operand, column) in enumerate(zip(self.plan.arguments, columns, strict=True))
-        ]
+        chosen = [self._argument(i, operand, scope).alias(f"c{i}") for i, operand in enumerate(self.plan.arguments)]
         return frame.select(*chosen)
 
-    def _argument(self, operand: Operand, type: Type, scope: Scope) -> Column:
+    def _argument(self, place: int, operand: Operand, scope: Scope) -> Column:
+        schema = self.schemas[self.plan.head]
+        type = schema.columns[place].type
         made = literal(operand.value, type) if isinstance(operand, Constant) else scope.column(operand)
         if type.nullable and type.kind in (Kind.NUMBER, Kind.UNSIGNED) and not can_be_null(operand, scope):
             return reserved_checked(made, type, scope)
+        if self.plan.too_long(place, type) and not _lenient.get():
+            return digits_checked(made, schema.name, schema.columns[place], scope)
         return made
 
 
