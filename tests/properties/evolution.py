@@ -212,7 +212,7 @@ class Variations:
 
     def line(self, view: str) -> str:
         parts = [f".view {view} strategy={self.random.choice(self.strategies)}"]
-        if self.strategies != STORED and self.random.random() < 0.3:
+        if len(self.strategies) > len(STORED) and self.random.random() < 0.3:
             parts.append(f"materialized={self.random.choice(('true', 'false'))}")
         if self.random.random() < 0.4:
             parts.append(f"policy={self.random.choice(('auto', 'incremental', 'strict', 'full'))}")
@@ -235,7 +235,7 @@ def random_evolution(seed: int, features: Features | None = None, *, reopen: flo
     base, views, rules = random_program(rng, features)
     declarations = tuple(each.declaration() for each in [*base, *views])
     # Whatever lies above a view on demand is on demand too: left to chance, few views would have stored rows.
-    vary = Variations(rng, features, base, views, STORED if rng.random() < 0.65 else ("auto", *STRATEGIES))
+    vary = Variations(rng, features, base, views, rng.choice((("auto",), STORED, STORED, ("auto", *STRATEGIES))))
     if rng.random() < 0.3:
         rules.append(denial(rng, rng.choice(views)))
     empty = Evolution(seed, declarations, Version(tuple(rules)), {}, ())
@@ -246,7 +246,7 @@ def random_evolution(seed: int, features: Features | None = None, *, reopen: flo
     state = random_base(rng, features, base)
     result = replace(empty, first=version, base=state)
     steps: list[Step] = []
-    for _ in range(rng.randint(4, 8)):
+    for _ in range(rng.randint(5, 9)):
         step = _step(rng, result, version, vary, state, reopen)
         if step is None:
             continue

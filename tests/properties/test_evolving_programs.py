@@ -19,14 +19,25 @@ from tests.properties.settings import case_count, seed_of
 from upshot.core.errors import ProgramError
 
 FOCUSES: dict[str, Features] = {
-    "counted": Features(recursion=0.1, aggregates=0.1, disjunction=0.3, constants=0.04, wildcards=0.3, comparisons=0.1),
+    "counted": Features(
+        recursion=0,
+        aggregates=0.05,
+        negation=0.1,
+        disjunction=0.3,
+        constants=0.02,
+        wildcards=0.3,
+        comparisons=0.1,
+        arithmetic=0.1,
+        symbols=0.1,
+        views=2,
+    ),
     "recursion": Features(recursion=0.8, mutual=0.5, aggregates=0.05, arithmetic=0.1),
     "aggregates": Features(aggregates=0.6, recursion=0.1, negation=0.2),
     "negation": Features(negation=0.8, wildcards=0.3, zero_arity=0.3),
     "types": Features(exotic=0.6, nullable=0.3, symbols=0.5),
 }
 SHARE = {focus: 100 if focus != "counted" else 33 for focus in FOCUSES}
-"""One history in so many of the cases of one program: each has several. Only counts notice how often a row is derived."""
+"""One history in so many of the cases of one program: each has several. How often a row is derived only counts know."""
 
 
 def violation(case: Evolution) -> str | None:
