@@ -46,6 +46,8 @@ class Reopening:
 
 
 Step = Transaction | Version | Reopening
+Way = Callable[[str], list[str]]
+"""Makes other rules of one, none if it is to be left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +130,18 @@ class Variations:
 
     def rules(self, rules: tuple[str, ...]) -> tuple[str, ...]:
         """The rules with one of them changed, doubled, added or removed; every view keeps one."""
+        single = (self._reordered, self._shorter, self._new, *[self._removed] * 4)
+        return self._varied(rules, (*self._multiplying(), *single))
+
+    def multiplied(self, rules: tuple[str, ...]) -> tuple[str, ...]:
+        """Rules that mean the same, of which one is written more than once in some way."""
+        return self._varied(rules, self._multiplying())
+
+    def _multiplying(self) -> tuple[Way, ...]:
+        return (self._doubled, self._renamed, self._alternatives, self._overlapping, self._two_heads)
+
+    def _varied(self, rules: tuple[str, ...], ways: Sequence[Way]) -> tuple[str, ...]:
         at = self.random.randrange(len(rules))
-        ways: list[Callable[[str], list[str]]] = [
-            self._doubled, self._renamed, self._reordered, self._alternatives, self._overlapping, self._two_heads,
-            self._shorter, self._new, self._removed, self._removed,
-        ]  # fmt: skip
         made = self.random.choice(ways)(rules[at])
         result = (*rules[:at], *made, *rules[at + 1 :])
         lost = {name for text in rules for name in heads_of(text)} - {
@@ -203,7 +212,7 @@ class Variations:
 
     def line(self, view: str) -> str:
         parts = [f".view {view} strategy={self.random.choice(self.strategies)}"]
-        if self.strategies != STORED and self.random.random() < 0.3:
+        if len(self.strategies) > len(STORED) and self.random.random() < 0.3:
             parts.append(f"materialized={self.random.choice(('true', 'false'))}")
         if self.random.random() < 0.4:
             parts.append(f"policy={self.random.choice(('auto', 'incremental', 'strict', 'full'))}")
@@ -226,15 +235,18 @@ def random_evolution(seed: int, features: Features | None = None, *, reopen: flo
     base, views, rules = random_program(rng, features)
     declarations = tuple(each.declaration() for each in [*base, *views])
     # Whatever lies above a view on demand is on demand too: left to chance, few views would have stored rows.
-    vary = Variations(rng, features, base, views, STORED if rng.random() < 0.65 else ("auto", *STRATEGIES))
+    vary = Variations(rng, features, base, views, rng.choice((("auto",), STORED, STORED, ("auto", *STRATEGIES))))
     if rng.random() < 0.3:
         rules.append(denial(rng, rng.choice(views)))
     empty = Evolution(seed, declarations, Version(tuple(rules)), {}, ())
+    for _ in range(rng.choice((0, 1, 2, 3))):
+        multiplied = Version(vary.multiplied(empty.first.rules))
+        empty = replace(empty, first=multiplied) if valid(empty.text(multiplied)) else empty
     version = _with_options(empty, vary, rng)
     state = random_base(rng, features, base)
     result = replace(empty, first=version, base=state)
     steps: list[Step] = []
-    for _ in range(rng.randint(4, 8)):
+    for _ in range(rng.randint(5, 9)):
         step = _step(rng, result, version, vary, state, reopen)
         if step is None:
             continue
@@ -243,7 +255,11 @@ def random_evolution(seed: int, features: Features | None = None, *, reopen: flo
             version = step
         elif isinstance(step, tuple):
             state = after(state, step)
-    return replace(result, steps=tuple(steps))
+    # A derivation too many shows when the last one is deleted, one too few while another is left.
+    rows = [Change("-", name, row) for name, rows in state.items() for row in sorted(rows, key=repr)]
+    rng.shuffle(rows)
+    parts = (tuple(rows[: len(rows) // 2]), tuple(rows[len(rows) // 2 :]))
+    return replace(result, steps=(*steps, *filter(None, parts)))
 
 
 def denial(rng: random.Random, view: Relation) -> str:

@@ -224,7 +224,7 @@ class Evolving:
     case: Evolution
     folder: Path | None
     db: Any = None
-    version: Version = Version(())
+    version: Version = field(default_factory=lambda: Version(()))
     base: Base = field(default_factory=dict)
     wanted: Views = field(default_factory=dict)
 

@@ -74,7 +74,7 @@ DOMAINS: dict[str, tuple[Any, ...]] = {
     # Small ones: what rules make of them stays within the precision.
     "decimal(10,2)": (Decimal("1.50"), Decimal("-0.25"), Decimal("0.00")),
     "decimal(6,1)": (Decimal("0.5"), Decimal("-0.1"), Decimal("0.0")),
-    "decimal(38,12)": (Decimal("0.000000000001"), Decimal("-2.500000000000"), Decimal("0.000000000000")),
+    "decimal(18,6)": (Decimal("0.000001"), Decimal("-2.500000"), Decimal("0.000000")),
 }
 DECIMALS = tuple(each for each in DOMAINS if each.startswith("decimal"))
 EXOTIC = ("float", "unsigned", "boolean", "date", "timestamp", *DECIMALS)

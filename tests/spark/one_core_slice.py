@@ -1,4 +1,4 @@
-"""`python -m tests.spark.one_core_slice`: a slice of the conformance suite in a session with one core and one partition.
+"""`python -m tests.spark.one_core_slice`: a slice of the conformance suite with one core and one partition.
 
 What takes a second task to go on would wait for ever there. In its own process, since one has one session. Prints what
 failed, as JSON, by name.
