@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from upshot.core.arrow_schema import arrow_schema
-from upshot.core.errors import OverflowError_
 from upshot.core.rows import Rows
 from upshot.core.schema import Column, Schema
 from upshot.core.types import Kind, Type

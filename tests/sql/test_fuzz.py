@@ -51,11 +51,13 @@ def _damaged(choice: random.Random, statement: str) -> str:
 
 
 _PIECES = (
-    '"', "'", "`", '""', "''", "``", "(", ")", ",", ";", ".", "*", "-", "--", "/*", "*/", "\\", "%", ":", "::", "$1", "?",
-    "\x00", "\u00e9", "\U0001f600", "\n", "0", "9" * 40, "1e999", "1.", ".5", "0x1f", "1_000", "NULL", "DECIMAL(8, \"\")",
-    "DECIMAL(0, 0)", "DECIMAL(99, 98)", "NUMERIC", "INTERVAL '1' DAY", "DATE ''", "DATE '2024-13-40'", "CAST(", " AS ",
+    '"', "'", "`", '""', "''", "``", "(", ")", ",", ";", ".", "*", "-", "--", "/*", "*/", "\\", "%", ":", "::", "$1",
+    "?", "\x00", "\u00e9", "\U0001f600", "\n", "0", "9" * 40, "1e999", "1.", ".5", "0x1f", "1_000", "NULL",
+    'DECIMAL(8, "")', "DECIMAL(0, 0)", "DECIMAL(99, 98)", "NUMERIC", "INTERVAL '1' DAY", "DATE ''", "DATE '2024-13-40'",
+    "CAST(", " AS ",
     "E'\\x'", "U&'\\0'", "[1]", "{", "}", "=>", "->", "@>", "ARRAY[", "LATERAL ", "VALUES ", "TABLE ", "ONLY ",
-    " USING (", " NATURAL ", "WITH ORDINALITY", "FETCH FIRST ", "FOR UPDATE", "WINDOW w AS (", "OVER (", "GROUPING SETS (",
+    " USING (", " NATURAL ", "WITH ORDINALITY", "FETCH FIRST ", "FOR UPDATE", "WINDOW w AS (", "OVER (",
+    "GROUPING SETS (",
 )  # fmt: skip
 
 
