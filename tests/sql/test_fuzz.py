@@ -77,7 +77,7 @@ def _mutated(choice: random.Random, text: str, others: list[str]) -> str:
 
 @pytest.fixture
 def strict(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What fails in our own code, and not in the parser, is not covered up."""
+    """Failures in our own code, and not in the parser, are not covered up."""
     original = trouble.unreadable
 
     def unreadable(span: Any, error: Exception) -> Any:
@@ -98,7 +98,7 @@ def test_mutated_texts_are_read_or_refused_with_a_place() -> None:
 
 
 def mutation(seed: int, statements: list[str]) -> str:
-    """What becomes of one mutated text: a definition, or a query with parameters."""
+    """The verdict on one mutated text, a definition or a query: `read` or `refused`."""
     choice = random.Random(seed)
     tables = random_tables(choice)
     definitions = ";\n".join(table.definition() for table in tables)
