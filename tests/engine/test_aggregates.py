@@ -39,6 +39,8 @@ CASES = [
 def program(function: str, type: str, *, nullable: bool) -> str:
     """The aggregate per group, for groups asked from outside, and over all rows."""
     result = {"count": "number", "mean": "float"}.get(function, type)
+    if function == "sum" and type.startswith("decimal"):
+        result = "decimal(18,2)"
     target = "" if function == "count" else " X"
     value = type + "?" * nullable
     return f"""

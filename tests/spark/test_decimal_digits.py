@@ -38,7 +38,7 @@ def test_every_strategy_stops_a_recursion_at_the_digits_of_its_column(spark: Any
             "s(X) :- a(X).\ns(X + X) :- s(X), X < 60.00."
         )
         changed(db, a=[(Decimal("32.00"),)])
-        with pytest.raises(upshot.OverflowError_, match=r"`118\.00` for column `x` of `s`"):
+        with pytest.raises(upshot.OverflowError_, match=r"`118\.00` for column (`x`|1) of `s`"):
             changed(db, a=[(Decimal("59.00"),)])
         assert db.rows("s") == [(Decimal("32.00"),), (Decimal("64.00"),)]
 

@@ -22,7 +22,7 @@ class Judge(Protocol):
     """Another system with the same tables."""
 
     def define(self, view: str, query: str) -> bool:
-        """Makes a view of the distinct rows of a query; whether the system can."""
+        """Makes a view of the distinct rows of a query; false if the system cannot."""
 
     def answer(self, query: str, schema: Schema) -> set[Row] | None:
         """The rows, in the types of the schema; nothing if the system cannot tell."""
@@ -86,7 +86,7 @@ def random_change(choice: random.Random, tables: Sequence[Table], state: State) 
 
 
 def has_long(state: State) -> bool:
-    """Whether there are decimals from which too long ones can be computed."""
+    """There are decimals from which too long ones can be computed."""
     every = (value for rows in state.values() for row in rows for value in row)
     return any(isinstance(value, Decimal) and abs(value) >= LONG for value in every)
 
@@ -99,8 +99,8 @@ def follow(
     views: Mapping[str, str],
     steps: int,
 ) -> Counter[str]:
-    """Makes random transactions in all; asserts that rows and changes of all views are the same. What is counted is how
-    many answers were compared, how often no judge could tell, and how many transactions had no room for a value."""
+    """Makes random transactions in all; asserts that rows and changes of all views are the same. Counted are the
+    answers that were compared, those that no judge could give, and the transactions that had no room for a value."""
     counted: Counter[str] = Counter()
     state: dict[str, set[Row]] = {table.name: set() for table in tables}
     before: dict[str, set[Any]] = {view: comparable(db.rows(view)) for view in views}

@@ -324,7 +324,8 @@ class Queries:
         if kind == 1:
             return f"COALESCE({self._simple(scope, type)}, {self._simple(scope, type)})"
         if type == DATE and kind == 2:
-            return f"{self._choice.choice(('GREATEST', 'LEAST'))}({self._simple(scope, type)}, {self._simple(scope, type)})"
+            function = self._choice.choice(("GREATEST", "LEAST"))
+            return f"{function}({self._simple(scope, type)}, {self._simple(scope, type)})"
         if type in (NUMBER, DECIMAL):
             if kind == 2:
                 return f"({self._simple(scope, type)} {self._choice.choice('+-*')} {self._simple(scope, type)})"

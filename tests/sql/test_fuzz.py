@@ -51,11 +51,13 @@ def _damaged(choice: random.Random, statement: str) -> str:
 
 
 _PIECES = (
-    '"', "'", "`", '""', "''", "``", "(", ")", ",", ";", ".", "*", "-", "--", "/*", "*/", "\\", "%", ":", "::", "$1", "?",
-    "\x00", "\u00e9", "\U0001f600", "\n", "0", "9" * 40, "1e999", "1.", ".5", "0x1f", "1_000", "NULL", "DECIMAL(8, \"\")",
-    "DECIMAL(0, 0)", "DECIMAL(99, 98)", "NUMERIC", "INTERVAL '1' DAY", "DATE ''", "DATE '2024-13-40'", "CAST(", " AS ",
+    '"', "'", "`", '""', "''", "``", "(", ")", ",", ";", ".", "*", "-", "--", "/*", "*/", "\\", "%", ":", "::", "$1",
+    "?", "\x00", "\u00e9", "\U0001f600", "\n", "0", "9" * 40, "1e999", "1.", ".5", "0x1f", "1_000", "NULL",
+    'DECIMAL(8, "")', "DECIMAL(0, 0)", "DECIMAL(99, 98)", "NUMERIC", "INTERVAL '1' DAY", "DATE ''", "DATE '2024-13-40'",
+    "CAST(", " AS ",
     "E'\\x'", "U&'\\0'", "[1]", "{", "}", "=>", "->", "@>", "ARRAY[", "LATERAL ", "VALUES ", "TABLE ", "ONLY ",
-    " USING (", " NATURAL ", "WITH ORDINALITY", "FETCH FIRST ", "FOR UPDATE", "WINDOW w AS (", "OVER (", "GROUPING SETS (",
+    " USING (", " NATURAL ", "WITH ORDINALITY", "FETCH FIRST ", "FOR UPDATE", "WINDOW w AS (", "OVER (",
+    "GROUPING SETS (",
 )  # fmt: skip
 
 
@@ -75,7 +77,7 @@ def _mutated(choice: random.Random, text: str, others: list[str]) -> str:
 
 @pytest.fixture
 def strict(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What fails in our own code, and not in the parser, is not covered up."""
+    """Failures in our own code, and not in the parser, are not covered up."""
     original = trouble.unreadable
 
     def unreadable(span: Any, error: Exception) -> Any:
@@ -96,7 +98,7 @@ def test_mutated_texts_are_read_or_refused_with_a_place() -> None:
 
 
 def mutation(seed: int, statements: list[str]) -> str:
-    """What becomes of one mutated text: a definition, or a query with parameters."""
+    """The verdict on one mutated text, a definition or a query: `read` or `refused`."""
     choice = random.Random(seed)
     tables = random_tables(choice)
     definitions = ";\n".join(table.definition() for table in tables)

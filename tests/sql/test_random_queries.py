@@ -91,7 +91,8 @@ def _defined(choice: random.Random, db: upshot.Database, judges: list[Judge], ta
                 raise AssertionError(f"{query}: {error}") from error
             continue
         views[view] = query
-        if is_below and all([judge.define(view, query) for judge in judges]):
+        can = [judge.define(view, query) for judge in judges] if is_below else [False]
+        if all(can):
             known.append(Table(view, tuple((f"c{place}", type, True) for place, type in enumerate(types))))
     return views
 

@@ -27,7 +27,7 @@ STRATEGIES = ("auto", "counting", "maintenance", "recompute", "production", "bf"
 
 
 def earlier_store(root: Path, strategy: str, *, snapshot: bool) -> None:
-    """What a version wrote that did not test the digits of what it derived."""
+    """Write a store as a version did that tested no digits of derived values."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RulePlan, "too_long", lambda *_: False)
         with upshot.connect(root) as db:

@@ -122,8 +122,7 @@ class Database(AsksWhy, Revises):
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """What was found when the database was opened: rows that an earlier version of Upshot should not have
-        stored."""
+        """Findings of opening the database: rows that an earlier version of Upshot should not have stored."""
         self._state.open()
         return self._state.warnings
 

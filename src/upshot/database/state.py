@@ -119,7 +119,7 @@ class State:
     last: LastCommit | None = None
     """What the last commit did to base relations, if it was not too much to be remembered."""
     warnings: tuple[Diagnostic, ...] = ()
-    """What was found when the database was opened."""
+    """Findings of opening the database."""
     reader: int | None = None
     """The thread inside a `Reading`, which holds the lock and must not wait for the right to write."""
 

@@ -150,8 +150,8 @@ class RulePlan:
     types: Mapping[str, Type] = field(hash=False)
 
     def too_long(self, place: int, type: Type) -> bool:
-        """Whether the head's value at a place may have more digits than its column, of this type, declares. That is
-        tested where a row comes into the new state: what is in the old one can always be deleted."""
+        """The head's value at a place may have more digits than its column, of this type, declares. It is tested where
+        a row is inserted: a row that is there can always be deleted."""
         if self.action not in (Action.INSERT, Action.GAIN) or self.clause.head.state == "deleted":
             return False
         operand = self.arguments[place]

@@ -129,7 +129,7 @@ def _like(token: Token, type: TokenType, text: str) -> Token:
 
 
 def is_unconditional(join: exp.Join) -> bool:
-    """Whether the text says nothing of what is joined."""
+    """The text has no condition for the join."""
     on = join.args.get("on")
     return (on is None or isinstance(on, exp.Boolean)) and not join.args.get("using")
 

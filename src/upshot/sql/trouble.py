@@ -18,7 +18,8 @@ log = logging.getLogger(__name__)
 
 
 def unreadable(span: Span, error: Exception) -> Diagnostic:
-    """Of a statement that the parser, or the reading of its tree, fails on with an error that says nothing to users."""
+    """The diagnostic of a statement on which the parser, or the reading of its tree, fails with an error that says
+    nothing to users."""
     log.debug("a statement cannot be read", exc_info=error)
     return Diagnostic(
         "sql-unreadable",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from upshot.core.errors import DataError
-from upshot.core.schema import Column, Schema
+from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
 from upshot.engine.local import layout as op
 from upshot.engine.local.codec import Codec, Misfit, null_code
@@ -51,9 +51,9 @@ class Phase:
     """Where each plan's code starts, for messages."""
     widest: int
     """The largest number of columns of a relation."""
-    limits: Mapping[int, tuple[str, Column]] = field(default_factory=dict)
-    """The columns that declare fewer digits than a value of theirs may have, with their relation, by the place where
-    that is tested."""
+    limits: Mapping[int, tuple[Schema, int]] = field(default_factory=dict)
+    """The columns, by relation and place, that declare fewer digits than a value of theirs may have; by where in the
+    code that is tested."""
     texts: tuple[int, ...] = ()
     """The codes of text constants, which must not be reclaimed while the code lives."""
 
@@ -62,8 +62,9 @@ class Phase:
 
     def limit_digits(self, *, lenient: bool) -> None:
         """Let values pass that are longer than their column declares, or stop at them."""
-        for place, (_, column) in self.limits.items():
-            store8(self.code.address, place + 3, op.UNBOUNDED if lenient else 10**column.type.precision)
+        for place, (schema, column) in self.limits.items():
+            bound = op.UNBOUNDED if lenient else 10 ** schema.types[column].precision
+            store8(self.code.address, place + 3, bound)
 
     def release(self, storage: Storage) -> None:
         for extern in self.externs:
@@ -96,7 +97,7 @@ class Assembler:
         self._externs: list[Extern] = []
         self._origin: list[tuple[int, RulePlan]] = []
         self._texts: list[int] = []
-        self._limits: dict[int, tuple[str, Column]] = {}
+        self._limits: dict[int, tuple[Schema, int]] = {}
 
     def assemble(self, plans: Iterable[RulePlan]) -> Phase:
         plans = tuple(plans)
@@ -126,8 +127,7 @@ class Assembler:
 
     def limit(self, place: int, relation: str, column: int) -> None:
         """Remember the column whose digits are tested at a place."""
-        schema = self._schemas[relation]
-        self._limits[place] = schema.name, schema.columns[column]
+        self._limits[place] = self._schemas[relation], column
 
     def constant(self, constant: Constant) -> int:
         assert constant.type is not None

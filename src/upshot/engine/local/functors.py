@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from upshot.core.errors import DataError, OverflowError_
-from upshot.core.schema import Column
+from upshot.core.schema import Schema
 from upshot.core.span import Span
 from upshot.core.types import MOST_DIGITS, NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
 from upshot.engine.local.patterns import pattern
@@ -59,10 +59,13 @@ def overflow(what: str, kind: Kind = Kind.NUMBER) -> OverflowError_:
     return OverflowError_(f"`{what}` leaves the 64-bit range", code="overflow", help="use floats or decimals")
 
 
-def too_long(relation: str, column: Column, value: str, span: Span | None = None) -> OverflowError_:
-    """A rule derives a decimal with more digits than its column declares."""
+def too_long(schema: Schema, place: int, value: str, span: Span | None = None) -> OverflowError_:
+    """A rule derives a decimal with more digits than the column at this place declares."""
+    column = schema.columns[place]
+    # Workers know columns by their place only.
+    named = f"`{column.name}`" if column.name != f"c{place}" else str(place + 1)
     return OverflowError_(
-        f"a rule derives `{value}` for column `{column.name}` of `{relation}`, "
+        f"a rule derives `{value}` for column {named} of `{schema.name}`, "
         f"which has more digits than `{column.type.required()}`",
         code="overflow",
         span=span,

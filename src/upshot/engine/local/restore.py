@@ -83,7 +83,7 @@ def save_rows(folder: Path, codec: Codec, schema: Schema, codes: Codes) -> None:
 
 
 def _is_too_long(schema: Schema, codes: Codes) -> bool:
-    """Whether a decimal has more digits than its column declares: such rows of an earlier version are kept whole."""
+    """A decimal has more digits than its column declares: such rows of an earlier version are kept whole."""
     for place, column in enumerate(schema.columns):
         if column.type.kind is Kind.DECIMAL and len(codes):
             bound, found = 10**column.type.precision, codes[:, place]

@@ -234,9 +234,9 @@ def _drifted(component: Sequence[tuple[str, Table]]) -> int:
 
 
 def _too_long(phase: Phase, place: int, code: int) -> OverflowError_:
-    relation, column = phase.limits[place]
-    value = Decimal(code).scaleb(-column.type.scale)
-    return too_long(relation, column, f"{value:f}", phase.plan_at(place).clause.origin)
+    schema, column = phase.limits[place]
+    value = Decimal(code).scaleb(-schema.types[column].scale)
+    return too_long(schema, column, f"{value:f}", phase.plan_at(place).clause.origin)
 
 
 def _arithmetic_error(result: int, plan: RulePlan) -> Error:

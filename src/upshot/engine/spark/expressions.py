@@ -18,8 +18,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
-from upshot.core import schema
 from upshot.core.errors import Error
+from upshot.core.schema import Schema
 from upshot.core.types import NUMBER, NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
 from upshot.engine.local.functors import overflow, too_long
 from upshot.engine.spark.functor_udfs import Functor, Predicate, python_column, rule_error
@@ -143,12 +143,13 @@ def reserved_checked(column: Column, type: Type, scope: Scope) -> Column:
     return F.when(barrier() & (column == literal(reserved, type)), failure).otherwise(column)
 
 
-def digits_checked(column: Column, relation: str, head: schema.Column, scope: Scope) -> Column:
+def digits_checked(column: Column, schema: Schema, place: int, scope: Scope) -> Column:
     """The value of a head column that declares fewer digits than the value may have."""
-    bound = F.lit("1" + "0" * (head.type.precision - head.type.scale)).cast(f"decimal({DECIMAL_DIGITS + 1},0)")
-    before, after = marked(too_long(relation, head, "\x01"), scope.place).split("\\u0001")
+    type = schema.types[place]
+    bound = F.lit("1" + "0" * (type.precision - type.scale)).cast(f"decimal({DECIMAL_DIGITS + 1},0)")
+    before, after = marked(too_long(schema, place, "\x01"), scope.place).split("\\u0001")
     message = F.concat(F.lit(before), column.cast("string"), F.lit(after))
-    failure = F.raise_error(message).cast(spark_type(head.type))
+    failure = F.raise_error(message).cast(spark_type(type))
     return F.when(barrier() & (F.abs(column) >= bound), failure).otherwise(column)
 
 

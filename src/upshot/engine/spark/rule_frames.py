@@ -375,7 +375,7 @@ class _Body:
         if type.nullable and type.kind in (Kind.NUMBER, Kind.UNSIGNED) and not can_be_null(operand, scope):
             return reserved_checked(made, type, scope)
         if self.plan.too_long(place, type) and not _lenient.get():
-            return digits_checked(made, schema.name, schema.columns[place], scope)
+            return digits_checked(made, schema, place, scope)
         return made
 
 
