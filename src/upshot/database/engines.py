@@ -13,10 +13,10 @@ from upshot.core.schema import Schema
 from upshot.engine.limits import Limits
 from upshot.engine.local import LocalEngine
 from upshot.engine.saved import Saved
-from upshot.engine.spark.storage.workspace import Workspace, shares_disk
 from upshot.engine.work import Work
 from upshot.plan import ProgramPlan
 from upshot.spark.location import local_path, location_of, spark_path
+from upshot.spark.workspace import Workspace, shares_disk
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -26,8 +26,6 @@ from upshot.engine.spark.jobs.requests import Jobs, Steps
 from upshot.engine.spark.recursion import Recursion
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import SMALL, Piece
-from upshot.engine.spark.storage.preflight import refuse_unshared_location
-from upshot.engine.spark.storage.workspace import Workspace
 from upshot.engine.spark.tables.input_rows import InputRows
 from upshot.engine.spark.tables.restored import adopted, save
 from upshot.engine.spark.tables.spark_rows import HandedOut
@@ -42,7 +40,9 @@ from upshot.plan.program_plan import ComponentPlan, ProgramPlan
 from upshot.spark.failures import TOO_LARGE_TO_SEND
 from upshot.spark.location import location_of
 from upshot.spark.memory import driver_memory
+from upshot.spark.preflight import refuse_unshared_location
 from upshot.spark.session import private_session, release, sending_nothing, without_call_sites
+from upshot.spark.workspace import Workspace
 
 ATTEMPTS = 3
 """How often a change is propagated before a loss in the cluster ends it."""

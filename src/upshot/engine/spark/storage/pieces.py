@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame, SparkSession
 from upshot.core.rows import Row
 from upshot.core.types import Kind, Type
 from upshot.engine.spark.frames.one_task import reads_files
-from upshot.engine.spark.storage.workspace import StoredRows
 from upshot.spark.location import exact_path, spark_path
 from upshot.spark.types import (
     column_names,
@@ -21,6 +20,7 @@ from upshot.spark.types import (
     rows_from_spark,
     spark_schema,
 )
+from upshot.spark.workspace import StoredRows
 
 SMALL = 50_000
 """The most rows that the driver holds of one set."""

@@ -39,6 +39,9 @@ _HEARTBEAT = 86_400
 _ABANDONED = 7 * _HEARTBEAT
 """Seconds without a sign of life after which the folder of an owner on another machine is removed."""
 
+_GROUP = 1 << 18
+"""Rows of one group of a file that the driver writes."""
+
 _FEW_BYTES = 32 << 20
 """The most bytes of files that are fetched without a job."""
 
@@ -207,7 +210,8 @@ class Workspace:
                 self._files.make_folder(folder)
             with _disk_errors(uri), pq.ParquetWriter(path, schema) as writer:
                 for table in tables:
-                    writer.write_table(table)
+                    # In groups that several tasks can read at the same time.
+                    writer.write_table(table, row_group_size=_GROUP)
                     rows += table.num_rows
             if local_path(uri) is None:
                 self._files.upload(path, uri)
