@@ -42,8 +42,8 @@ cannot be written. `empty` is a mount point."""
 
 
 class Cluster:
-    """`folder` takes logs, and working folders and shuffle files of workers that are not apart. `stop` ends it, process by
-    process."""
+    """`folder` takes logs, and working folders and shuffle files of workers that are not apart. `stop` ends it, process
+    by process."""
 
     def __init__(self, folder: Path, *, apart: bool = False) -> None:
         self.folder, self.apart = folder, apart

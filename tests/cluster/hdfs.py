@@ -37,6 +37,11 @@ class Hdfs:
         """Back when files can be written."""
         self._processes.wait_until("namenode", lambda: self._live_nodes() > 0)
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """Settings of a Spark session that uses it: it needs none."""
+        return {}
+
     def stop(self) -> None:
         self._processes.stop()
 
