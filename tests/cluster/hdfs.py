@@ -63,7 +63,9 @@ class Hdfs:
         with urllib.request.urlopen(self._request(folder, "LISTSTATUS"), timeout=60) as answer:
             entries = json.load(answer)["FileStatuses"]["FileStatus"]
         shown = sorted((each["pathSuffix"], each["type"]) for each in entries if each["pathSuffix"][0] not in "._")
-        below = [self.files(f"{folder}/{name}") if kind == "DIRECTORY" else [f"{folder}/{name}"] for name, kind in shown]
+        below = [
+            self.files(f"{folder}/{name}") if kind == "DIRECTORY" else [f"{folder}/{name}"] for name, kind in shown
+        ]
         return [path for paths in below for path in paths]
 
     def _request(self, path: str, operation: str, method: str = "GET") -> urllib.request.Request:
