@@ -152,11 +152,12 @@ def missing_for_apart() -> str:
     return "" if tried.returncode == 0 else f"needs the right to make mount namespaces: {said}"
 
 
-def in_a_namespace_apart(empty: Path) -> list[str]:
+def in_a_namespace_apart(empty: Path, *shown_too: Path) -> list[str]:
     """What comes before a command so that it sees the temporary directory empty, but for what it needs to run."""
     empty.mkdir(parents=True, exist_ok=True)
     hidden = Path(tempfile.gettempdir()).resolve()
-    needed = {ROOT, Path(sys.prefix), Path(sys.base_prefix), *map(Path, os.environ.get("PYTHONPATH", "").split(":"))}
+    imported = map(Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+    needed = {path.resolve() for path in (ROOT, Path(sys.prefix), Path(sys.base_prefix), *imported, *shown_too)}
     shown = [str(path.relative_to(hidden)) for path in sorted(needed) if path.is_relative_to(hidden)]
     as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
     return [

@@ -18,6 +18,8 @@ needs_location = pytest.mark.skipif(
     "location" not in inspect.signature(upshot.connect).parameters, reason="`connect` takes no `location` yet"
 )
 
+needs_lake_state = needs_location
+
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
