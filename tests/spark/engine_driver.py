@@ -12,9 +12,10 @@ from upshot.engine.limits import Limits
 
 pytest.importorskip("pyspark")
 
-from upshot.engine.spark.engine import SparkEngine
-from upshot.engine.spark.pieces import SMALL
 from upshot.engine.spark.sharing import MOST_SHARED
+
+from upshot.engine.spark.engine import SparkEngine
+from upshot.engine.spark.storage.pieces import SMALL
 
 IN_FILES = 2
 """With so few rows allowed in the driver, everything of interest goes through files."""

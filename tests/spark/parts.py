@@ -11,6 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from upshot.engine.spark.shard_files import LISTED, gathered
+from upshot.engine.spark.shared_file import SharedRows, shared_table
 
 from tests.engine.driver import plain
 from upshot.check.program import CheckedProgram
@@ -18,12 +20,10 @@ from upshot.core.types import Type
 from upshot.engine.limits import Limits
 from upshot.engine.naive import derive, evaluate
 from upshot.engine.spark import shared_file
-from upshot.engine.spark.pieces import LocalPiece
-from upshot.engine.spark.shard import ChangeTask, LoadTask
-from upshot.engine.spark.shard_files import LISTED, gathered
-from upshot.engine.spark.shard_plan import ShardPlan, SharedRelation, shard_plan
-from upshot.engine.spark.shared_file import SharedRows, shared_table
-from upshot.engine.spark.slots import Slots
+from upshot.engine.spark.decomposed.shard import ChangeTask, LoadTask
+from upshot.engine.spark.decomposed.shard_plan import ShardPlan, SharedRelation, shard_plan
+from upshot.engine.spark.jobs.slots import Slots
+from upshot.engine.spark.storage.pieces import LocalPiece
 from upshot.plan import compile_program
 from upshot.plan.pivot import Decomposition, decomposition
 from upshot.spark.types import rows_for_spark, rows_from_spark

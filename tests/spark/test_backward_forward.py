@@ -20,7 +20,7 @@ from upshot.core.errors import OverflowError_
 
 pytest.importorskip("pyspark")
 
-from upshot.engine.spark.backward_forward import BackwardForwardPropagation
+from upshot.engine.spark.rounds.backward_forward import BackwardForwardPropagation
 
 pytestmark = pytest.mark.slow
 """Every step of a search is a Spark job."""

@@ -27,14 +27,15 @@ from upshot.syntax import parse
 
 pytest.importorskip("pyspark")
 
-from upshot.engine.spark.asks import Answers, Ask, Steps
-from upshot.engine.spark.contents import Contents
-from upshot.engine.spark.pieces import LocalPiece, Piece, nothing
-from upshot.engine.spark.recursion import Recursion, recursion
-from upshot.engine.spark.scratch import Scratch
-from upshot.engine.spark.tables import Table
-from upshot.engine.spark.waves import Task, run_together
+from upshot.engine.spark.storage.scratch import Scratch
 from upshot.engine.spark.without_pivot import WithoutPivot
+
+from upshot.engine.spark.jobs.requests import Jobs, Request, Steps
+from upshot.engine.spark.jobs.waves import Task, run_together
+from upshot.engine.spark.recursion import Recursion, recursion
+from upshot.engine.spark.storage.contents import Contents
+from upshot.engine.spark.storage.pieces import LocalPiece, Piece, nothing
+from upshot.engine.spark.tables.table import Table
 from upshot.spark.session import private_session
 from upshot.spark.types import rows_for_spark, rows_from_spark
 
@@ -53,7 +54,7 @@ class Lab:
     def __init__(self, spark: Any, folder: Path) -> None:
         self.session = private_session(spark)
         self.scratch = Scratch(folder)
-        self.answers = Answers(self.session, self.scratch)
+        self.answers = Jobs(self.session, self.scratch)
         # For a few rows Spark's own compiler takes longer than it saves.
         self.answers.compile(False)
 
@@ -75,7 +76,7 @@ class Lab:
         table = Table(schema, self.session)
         piece: Piece = LocalPiece(rows_for_spark(rows, schema.types), schema.types)
         if in_files and rows:
-            piece = self.answers.written(Ask(piece.frame(self.session), schema.types, stays_in_files=True))
+            piece = self.answers.written(Request(piece.frame(self.session), schema.types, stays_in_files=True))
         table.settle(Contents.of(piece), piece, nothing(schema.types))
         table.accept()
         return table

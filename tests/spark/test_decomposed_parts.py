@@ -15,7 +15,7 @@ from tests.properties.settings import case_count, seed_of
 from tests.spark.parts import PartsRun, decomposed, everything
 from upshot.check import check
 from upshot.core.errors import DataError, ProgramError
-from upshot.engine.spark import shard
+from upshot.engine.spark.decomposed import shard
 from upshot.syntax import parse
 
 pytest.importorskip("pyspark")

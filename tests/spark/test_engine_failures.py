@@ -15,7 +15,7 @@ from upshot.core.errors import DataError, EngineError, LimitError
 
 pytest.importorskip("pyspark")
 
-from upshot.engine.spark.asks import Answers
+from upshot.engine.spark.jobs.requests import Jobs
 from upshot.spark.failures import translated
 
 CLOSURE = """
@@ -60,15 +60,15 @@ class Unreliable:
 
     def __init__(self, patch: pytest.MonkeyPatch, *lost: int) -> None:
         self.jobs, self.lost = 0, lost
-        original = Answers.answer
+        original = Jobs.answer
 
-        def answer(answers: Answers, asks: Any) -> Any:
+        def answer(answers: Jobs, asks: Any) -> Any:
             self.jobs += 1
             if self.jobs in self.lost or 0 in self.lost:
                 raise translated(RuntimeError("Job aborted: ExecutorLostFailure (executor 1 exited)"))
             return original(answers, asks)
 
-        patch.setattr(Answers, "answer", answer)
+        patch.setattr(Jobs, "answer", answer)
 
 
 @pytest.mark.parametrize("small", [IN_FILES, 1000])

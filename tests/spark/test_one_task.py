@@ -12,7 +12,7 @@ from tests.spark.engine_driver import SparkDriver
 
 pytest.importorskip("pyspark")
 
-from upshot.engine.spark import one_task
+from upshot.engine.spark.frames import one_task
 
 PROGRAM = """
 .decl edge(x: number, y: number) .decl closed(x: number)

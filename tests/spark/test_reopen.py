@@ -22,7 +22,7 @@ from tests.properties.strategies import view_options
 from tests.spark.engine_driver import IN_FILES, SparkDriver
 from tests.spark.packing import prefixed
 from upshot.core.rows import Rows
-from upshot.engine.spark.pieces import SMALL
+from upshot.engine.spark.storage.pieces import SMALL
 from upshot.syntax import parse, print_program
 
 WAYS = (

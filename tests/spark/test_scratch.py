@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from upshot.engine.spark.storage.scratch import Scratch
 
 from upshot.core.errors import EngineError
-from upshot.engine.spark.scratch import Scratch
 
 
 def owned(root: Path, name: str, **owner: Any) -> Path:
@@ -54,7 +54,7 @@ def test_only_what_is_named_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_gone_when_the_process_ends_without_closing(tmp_path: Path) -> None:
-    program = f"from upshot.engine.spark.scratch import Scratch; Scratch({str(tmp_path)!r}).folder()"
+    program = f"from upshot.engine.spark.storage.scratch import Scratch; Scratch({str(tmp_path)!r}).folder()"
     subprocess.run([sys.executable, "-c", program], check=True)
     assert list(tmp_path.iterdir()) == []
 

@@ -16,9 +16,10 @@ from upshot.core.errors import OverflowError_
 
 pytest.importorskip("pyspark")
 
+from upshot.engine.spark.one_worker import OneWorker
+
 from upshot.database.database import Database
 from upshot.engine.spark.engine import SparkEngine
-from upshot.engine.spark.one_worker import OneWorker
 
 SAME_GENERATION = """
 .decl e(x: number, y: number) .decl sg(x: number, y: number) .view sg policy=strict

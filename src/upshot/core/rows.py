@@ -49,7 +49,7 @@ class WritableSource(RowSource, Protocol):
     """A source that can write its rows into a Parquet folder without collecting them; the folder may not exist yet. A
     relation without columns gets one, `c0`, that is always true."""
 
-    def parquet(self, folder: Path) -> None: ...
+    def parquet(self, folder: str | Path) -> None: ...
 
 
 @runtime_checkable
@@ -173,9 +173,11 @@ class Rows:
         return session.createDataFrame(_for_spark(self.to_arrow()))
 
     def to_parquet(self, folder: str | os.PathLike[str]) -> None:
-        """Writes the rows into a folder of Parquet files, which is made if there is none."""
+        """Writes the rows into a folder of Parquet files, which is made if there is none. Rows that are on Spark can be
+        written to any URI that it reaches."""
         if isinstance(self._source, WritableSource):
-            self._source.parquet(Path(folder))
+            told = os.fspath(folder)
+            self._source.parquet(told if "://" in told else Path(told))
         else:
             _write_folder(self.schema, len(self), self.to_arrow(), Path(folder))
 
