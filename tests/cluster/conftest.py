@@ -12,6 +12,7 @@ import upshot
 from tests.cluster.cluster import Cluster, session
 from tests.cluster.hdfs import Hdfs
 from tests.cluster.object_store import ObjectStore
+from tests.cluster.processes import HOST
 from tests.run_suites import missing_for_spark
 
 needs_location = pytest.mark.skipif(
@@ -46,7 +47,9 @@ def spark(cluster: Cluster) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def spark_apart(apart: Cluster, hdfs: Hdfs, object_store: ObjectStore) -> Iterator[Any]:
-    """A session of one module on the cluster that shares nothing, which reaches HDFS and the object store."""
-    made = session(apart, **object_store.settings)
+    """A session of one module on the cluster that shares nothing, which reaches HDFS and the object store, but not the
+    server of the bucket `elsewhere`."""
+    nobody = {"spark.hadoop.fs.s3a.bucket.elsewhere.endpoint": f"http://{HOST}:1"}
+    made = session(apart, **object_store.settings, **nobody)
     yield made
     made.stop()

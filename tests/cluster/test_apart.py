@@ -83,9 +83,9 @@ def location(request: pytest.FixtureRequest, hdfs: Hdfs, object_store: ObjectSto
 def way(request: pytest.FixtureRequest, spark_apart: Any) -> Iterator[None]:
     """Small recursions run in the driver, unless nothing may."""
     if request.param == "on executors":
-        spark_apart.conf.set("upshot.driver_rows", "0")
+        spark_apart.conf.set("upshot.driver.memory", "0")
     yield
-    spark_apart.conf.unset("upshot.driver_rows")
+    spark_apart.conf.unset("upshot.driver.memory")
 
 
 @pytest.mark.usefixtures("way")
@@ -125,6 +125,19 @@ def test_random_programs_are_exact(
     made: list[list[Trial]] = packs(f"apart {storage}")
     trials = [trial for trials in made for trial in trials][pack * 12 : pack * 12 + (12 if storage == "hdfs" else 4)]
     agree(lambda: upshot.connect(spark=spark_apart, engine="spark", location=place), trials)
+
+
+def test_keys_that_were_set_at_run_time_reach_executors(spark_apart: Any, object_store: ObjectStore) -> None:
+    """Only the user's session knows the server of this bucket."""
+    object_store.make_bucket("elsewhere")
+    session = spark_apart.newSession()
+    session.conf.set("fs.s3a.bucket.elsewhere.endpoint", object_store.endpoint)
+    with upshot.connect(spark=session, engine="spark", location="s3a://elsewhere/upshot") as db:
+        db.define(".decl edge(x: number, y: number)")
+        with db.transaction() as tx:
+            tx.insert("edge", session.range(0, 5000).selectExpr("id as x", "id + 1 as y"))
+        assert len(tx.changes["edge"].inserted) == 5000
+        assert db.rows("edge").to_spark().count() == 5000
 
 
 # ---- a location that executors cannot see -----------------------------------------------------------
