@@ -63,11 +63,14 @@ class Cluster:
         """One more worker with one core; back when the master knows it."""
         name = f"worker{len(self.workers)}"
         work = Path(tempfile.gettempdir() if self.apart else self.folder, name)
-        options = ("--webui-port", "0", "--host", HOST, "--cores", "1", "--memory", "1g", "--work-dir", str(work))
+        # Spark takes executors with one address for neighbors, and has them read each other's disk.
+        host = f"127.0.1.{len(self.workers) + 1}" if self.apart else HOST
+        options = ("--webui-port", "0", "--host", host, "--cores", "1", "--memory", "1g", "--work-dir", str(work))
         command = [script("spark-class"), "org.apache.spark.deploy.worker.Worker", *options, self.master]
         if self.apart:
             command = [*in_a_namespace_apart(self.folder / f"{name}-root"), *command]
-        self.workers.append(self._processes.start(name, command, self._environment(name)))
+        environment = {**self._environment(name), "SPARK_LOCAL_IP": host}
+        self.workers.append(self._processes.start(name, command, environment))
         self._processes.wait_for_log(name, r"Successfully registered with master")
 
     def executors(self, worker: int) -> list[int]:
