@@ -81,6 +81,8 @@ def private_session(session: Any) -> Any:
 
         remember_classes(session.sparkContext._jvm)
         private = session.newSession()
+        for name, value in _file_systems(session).items():
+            private.conf.set(name, value)
     for name, value in _SETTINGS.items():
         private.conf.set(name, value)
     if told := session.conf.get(WORKER_MEMORY, None):
@@ -89,6 +91,11 @@ def private_session(session: Any) -> Any:
     private.conf.set("spark.sql.shuffle.partitions", parts)
     private.conf.set("spark.sql.files.minPartitionNum", parts)
     return private
+
+
+def _file_systems(session: Any) -> dict[str, str]:
+    """The settings of storages, keys among them: those made at run time are in the user's session only."""
+    return {name: value for name, value in session.conf.getAll.items() if name.startswith(("fs.", "spark.hadoop."))}
 
 
 @contextlib.contextmanager
