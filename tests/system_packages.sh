@@ -1,6 +1,7 @@
 #!/bin/sh
 # Java 17 or newer (Spark), a PostgreSQL server (the JDBC source) and Chromium with its driver (the page): installed with apt-get where that is possible and we
-# are root, named otherwise. Without them the suites that need them are skipped and say so, so this never fails.
+# are root, named otherwise. Then the jars of HDFS and S3 that fit the installed pyspark, from Maven Central. Without them the suites that need them are skipped and
+# say so, so this never fails.
 
 java_is_there() {
     version=$("${JAVA_HOME:+$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p') || return 1
@@ -15,12 +16,21 @@ browser_is_there() {
     command -v chromedriver >/dev/null 2>&1 && { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null 2>&1
 }
 
+jars() {
+    if [ -x .venv/bin/python ] && java_is_there; then
+        .venv/bin/python -m tests.cluster.jars
+    else
+        echo "missing: jars of HDFS and S3 (first \`make setup\`, then \`make system\`); tests on them are skipped" >&2
+    fi
+}
+
 missing=""
 java_is_there || missing="$missing java"
 postgresql_is_there || missing="$missing postgresql"
 browser_is_there || missing="$missing chromium"
 if [ -z "$missing" ]; then
     echo "system packages: Java, PostgreSQL and Chromium are there"
+    jars
     exit 0
 fi
 
@@ -43,4 +53,5 @@ fi
 java_is_there || echo "missing: Java 17 or newer (Debian: openjdk-17-jre-headless); everything on Spark is skipped" >&2
 postgresql_is_there || echo "missing: a PostgreSQL server (Debian: postgresql); tests of the JDBC source are skipped" >&2
 browser_is_there || echo "missing: Chromium and its driver (Debian: chromium chromium-driver); tests of the page are skipped" >&2
+jars
 exit 0

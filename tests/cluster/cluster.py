@@ -1,39 +1,59 @@
 """A standalone Spark cluster on loopback: a master and workers, processes of their own, that a test may kill.
 
-Started with the `spark-class` script inside the pyspark package; nothing else needs to be installed.
+Started with the `spark-class` script inside the pyspark package; nothing else needs to be installed. Workers of a
+cluster that is `apart` share no disk with the driver, nor with each other: each has a temporary directory of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-import re
 import signal
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+import tempfile
 from pathlib import Path
 from typing import Any
 
+from tests.cluster import object_store
+from tests.cluster.processes import HOST, Processes, eventually, free_port
 from tests.spark_jvm import jvm_options
 
-HOST = "127.0.0.1"
-PATIENCE = 120.0
-"""Seconds that a process has to come up; a quiet machine takes three."""
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+_APART = """
+set -e
+hidden=$1 empty=$2 shown=$3; shift 3
+mount -t tmpfs -o size=2g tmpfs "$empty"
+IFS=:
+for path in $shown; do
+  mkdir -p "$empty/$path"
+  mount --bind "$hidden/$path" "$empty/$path"
+  mount -o remount,bind,ro "$empty/$path"
+done
+unset IFS
+mount --move "$empty" "$hidden"
+cd "$hidden"
+exec "$@"
+"""
+"""Runs a command in a mount namespace in which the folder `hidden` is empty but for the folders `shown` below it, which
+cannot be written. `empty` is a mount point."""
 
 
 class Cluster:
-    """`folder` takes logs, working folders and shuffle files. Ended by `stop`, process by process."""
+    """`folder` takes logs, and working folders and shuffle files of workers that are not apart. `stop` ends it, process
+    by process."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._processes: list[subprocess.Popen[bytes]] = []
+    def __init__(self, folder: Path, *, apart: bool = False) -> None:
+        self.folder, self.apart = folder, apart
+        self._processes = Processes(folder)
         self.workers: list[subprocess.Popen[bytes]] = []
-        self.port = _free_port()
-        self._start("master", "org.apache.spark.deploy.master.Master", "--host", HOST, "--port", str(self.port))
-        self._wait_for("master", r"Starting Spark master")
+        self.port = free_port()
+        options = ("--webui-port", "0", "--host", HOST, "--port", str(self.port))
+        command = [script("spark-class"), "org.apache.spark.deploy.master.Master", *options]
+        self._processes.start("master", command, self._environment())
+        self._processes.wait_for_log("master", r"Starting Spark master")
 
     @property
     def master(self) -> str:
@@ -42,10 +62,16 @@ class Cluster:
     def add_worker(self) -> None:
         """One more worker with one core; back when the master knows it."""
         name = f"worker{len(self.workers)}"
-        options = ("--host", HOST, "--cores", "1", "--memory", "1g", "--work-dir", str(self.folder / name))
-        started = self._start(name, "org.apache.spark.deploy.worker.Worker", *options, self.master)
-        self.workers.append(started)
-        self._wait_for(name, r"Successfully registered with master")
+        work = Path(tempfile.gettempdir() if self.apart else self.folder, name)
+        # Spark takes executors with one address for neighbors, and has them read each other's disk.
+        host = f"127.0.1.{len(self.workers) + 1}" if self.apart else HOST
+        options = ("--webui-port", "0", "--host", host, "--cores", "1", "--memory", "1g", "--work-dir", str(work))
+        command = [script("spark-class"), "org.apache.spark.deploy.worker.Worker", *options, self.master]
+        if self.apart:
+            command = [*in_a_namespace_apart(self.folder / f"{name}-root"), *command]
+        environment = {**self._environment(name), "SPARK_LOCAL_IP": host}
+        self.workers.append(self._processes.start(name, command, environment))
+        self._processes.wait_for_log(name, r"Successfully registered with master")
 
     def executors(self, worker: int) -> list[int]:
         """The process ids of the executors that a worker has started and that still live."""
@@ -84,50 +110,23 @@ class Cluster:
         return [number for number, worker in enumerate(self.workers) if worker.poll() is None]
 
     def stop(self) -> None:
-        for process in reversed(self._processes):
-            process.terminate()
-        for process in reversed(self._processes):
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        self._processes.stop()
 
     # ---- starting -------------------------------------------------------------------------------------
 
-    def _start(self, name: str, java_class: str, *options: str) -> subprocess.Popen[bytes]:
-        with self._log(name).open("wb") as log:
-            process = subprocess.Popen(
-                [script("spark-class"), java_class, "--webui-port", "0", *options],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=self._environment(),
-                cwd=self.folder,
-            )
-        self._processes.append(process)
-        return process
-
-    def _environment(self) -> dict[str, str]:
+    def _environment(self, name: str = "") -> dict[str, str]:
+        """Of a worker with this name, or of the master."""
+        local = Path(tempfile.gettempdir(), f"{name}-local") if self.apart else self.folder / "local"
         return {
             # Not the settings of this machine: those of pyspark itself, which come with the class path of the archive.
             **{name: value for name, value in os.environ.items() if not name.startswith("SPARK_")},
             "SPARK_LOCAL_IP": HOST,
-            "SPARK_LOCAL_DIRS": str(self.folder / "local"),
+            "SPARK_LOCAL_DIRS": str(local),
             "SPARK_DAEMON_MEMORY": "256m",  # master and worker only hand out work
             "SPARK_DAEMON_JAVA_OPTS": jvm_options(),
             "SPARK_LAUNCHER_OPTS": jvm_options(),
             "PYSPARK_PYTHON": sys.executable,
         }
-
-    def _log(self, name: str) -> Path:
-        return self.folder / f"{name}.log"
-
-    def _wait_for(self, name: str, pattern: str) -> None:
-        log = self._log(name)
-        eventually(
-            lambda: bool(re.search(pattern, log.read_text(errors="replace"))),
-            f"the {name} to start:\n{log.read_text(errors='replace')[-2000:]}",
-        )
 
 
 def script(name: str) -> str:
@@ -137,24 +136,45 @@ def script(name: str) -> str:
     return str(Path(pyspark.__file__).parent / "bin" / name)
 
 
-def eventually(true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > end:
-            raise TimeoutError(f"waited {seconds:.0f} s for {what}")
-        time.sleep(0.02)
-
-
 def _kill(processes: list[int]) -> None:
     for pid in processes:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind((HOST, 0))
-        return int(found.getsockname()[1])
+@functools.cache
+def missing_for_apart() -> str:
+    """Why processes cannot be given a temporary directory of their own; empty if they can."""
+    with tempfile.TemporaryDirectory() as empty:
+        try:
+            command = [*in_a_namespace_apart(Path(empty)), "test", "!", "-e", empty]
+            tried = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        except OSError as error:
+            return f"needs unshare and mount (Debian: util-linux): {error}"
+    said = (tried.stderr.strip().splitlines() or ["the temporary directory stays visible"])[-1]
+    return "" if tried.returncode == 0 else f"needs the right to make mount namespaces: {said}"
+
+
+def in_a_namespace_apart(empty: Path, *shown_too: Path) -> list[str]:
+    """What comes before a command so that it sees the temporary directory empty, but for what it needs to run."""
+    empty.mkdir(parents=True, exist_ok=True)
+    hidden = Path(tempfile.gettempdir()).resolve()
+    imported = map(Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+    needed = {path.resolve() for path in (ROOT, Path(sys.prefix), Path(sys.base_prefix), *imported, *shown_too)}
+    shown = [str(path.relative_to(hidden)) for path in sorted(needed) if path.is_relative_to(hidden)]
+    as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
+    return [
+        "unshare",
+        "--mount",
+        *as_root,
+        "sh",
+        "-c",
+        _APART,
+        "sh",
+        str(hidden),
+        str(empty.resolve()),
+        ":".join(shown),
+    ]
 
 
 def _children(parent: int, words: str) -> list[int]:
@@ -183,7 +203,7 @@ def session(cluster: Cluster, **settings: str) -> Any:
         "spark.driver.host": HOST,
         "spark.driver.bindAddress": HOST,
         "spark.driver.memory": "1g",
-        "spark.executor.memory": "512m",
+        "spark.executor.memory": "1g",
         "spark.executor.cores": "1",
         "spark.executor.extraJavaOptions": jvm_options(),
         "upshot.partitions": "2",  # its cores; else each database starts with a job that counts them
@@ -191,6 +211,7 @@ def session(cluster: Cluster, **settings: str) -> Any:
         "spark.sql.warehouse.dir": str(cluster.folder / "warehouse"),
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
+        **object_store.session_settings(),
         "spark.ui.showConsoleProgress": "false",
         # What is lost is noticed in a second or two, not in the two minutes that suit a data centre.
         "spark.network.timeout": "20s",

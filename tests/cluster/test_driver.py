@@ -14,7 +14,8 @@ import pyarrow.parquet
 import pytest
 
 import upshot
-from tests.cluster.cluster import HOST, Cluster
+from tests.cluster.cluster import Cluster
+from tests.cluster.processes import HOST
 from tests.properties.settings import is_soak
 from tests.spark_jvm import jvm_options
 

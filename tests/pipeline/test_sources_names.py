@@ -13,7 +13,7 @@ import pytest
 from tests.pipeline.followers import EDGE, Follower, lines
 from upshot.core.errors import DataError
 from upshot.core.types import NUMBER
-from upshot.engine.spark.pieces import FilePiece
+from upshot.engine.spark.storage.pieces import FilePiece
 from upshot.pipeline.sources import lines as text_lines
 from upshot.pipeline.sources.journal import Journal
 

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import upshot
-from tests.cluster.cluster import eventually, script
+from tests.cluster.cluster import script
+from tests.cluster.processes import eventually
 from tests.properties.engines import Make
 from tests.properties.settings import is_soak
 from tests.spark.packing import failures

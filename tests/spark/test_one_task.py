@@ -12,7 +12,7 @@ from tests.spark.engine_driver import SparkDriver
 
 pytest.importorskip("pyspark")
 
-from upshot.engine.spark import one_task
+from upshot.engine.spark.frames import one_task
 
 PROGRAM = """
 .decl edge(x: number, y: number) .decl closed(x: number)
@@ -78,7 +78,7 @@ def test_rows_in_files_are_for_many_tasks(spark: Any) -> None:
 @pytest.mark.parametrize(("small", "jobs"), [(1000, [1, 1, 1]), (100, [2, 1, 1])], ids=["in the driver", "in files"])
 def test_what_a_change_touches_is_found_in_the_job_that_follows_it(spark: Any, small: int, jobs: list[int]) -> None:
     """With the view in files, once a change has shown how much that is."""
-    with SparkDriver(spark, CLOSURE, small=small) as it:
+    with SparkDriver(spark, CLOSURE, small=small, driver=0) as it:
         it.insert("edge", *CHAIN)
         took = []
         for row in (CHAIN[18], CHAIN[17], CHAIN[16]):
