@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import upshot
+from tests.engine.test_optimizations import SILENT
 from tests.spark.engine_driver import IN_FILES
 from upshot.core.errors import DataError
 from upshot.database.database import Database
@@ -65,6 +66,22 @@ def test_a_deleted_edge_takes_only_what_it_alone_gave(spark: Any, strategy: str,
         if strategy == "epf":
             # tc(b, d), tc(b, e1), tc(b, e2), and tc(a, d), which another way still gives.
             assert (tx.stats.potential, tx.stats.questions) == (4, 4)
+
+
+@pytest.mark.parametrize("way", ["on a worker", "by rounds"])
+def test_a_view_without_events_reports_nothing_and_keeps_its_key(spark: Any, way: str) -> None:
+    """Neither with a transaction nor with a definition, beside a view of its component that reports."""
+    options = ".view first strategy=epf\n.view second strategy=epf events=none\n"
+    text = SILENT.replace("second(x: number, y: number)", "second(x: number, y: number) key(x, y)") + options
+    with database(spark, text, **WAYS[way]) as db:
+        tx = committed(db, insert={"edge": [(1, 2), (2, 3)]})
+        assert set(tx.changes["first"].inserted) == set(db.rows("second")) == {(1, 2), (2, 3), (1, 3)}
+        made = db.add_rule("first(X, X) :- edge(X, _).")
+        assert len(made.changes["first"].inserted) == 2
+        assert "second" not in tx.changes
+        assert "second" not in made.changes
+        with pytest.raises(upshot.ConstraintError, match="key"):
+            db.define(".decl second(x: number, y: number) key(x)\nsecond(X, Y) :- first(X, Y).\n" + options)
 
 
 def test_changes_go_as_the_wave_passes_by_rounds_too(spark: Any) -> None:

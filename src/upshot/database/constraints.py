@@ -46,8 +46,8 @@ def added_violations(compiled: Compiled, deltas: Deltas) -> dict[str, list[Row]]
 
 
 def repaired_violations(compiled: Compiled, deltas: Deltas) -> dict[str, list[Row]]:
-    """The witnesses this change took away."""
-    touched = compiled.checked.constraints.keys() & deltas.keys()
+    """The witnesses this change took away, of constraints that report it."""
+    touched = [n for n in compiled.checked.constraints.keys() & deltas.keys() if "minus" in compiled.plan.reported(n)]
     return {name: deltas[name][1].sorted() for name in sorted(touched) if len(deltas[name][1])}
 
 
