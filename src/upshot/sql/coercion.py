@@ -105,7 +105,11 @@ def literal_as(statement: Statement, constant: Constant, type: Type, node: exp.E
     if type.kind is Kind.FLOAT and isinstance(value, int | Decimal) and not isinstance(value, bool):
         return Constant(float(value), FLOAT)
     if type.kind is Kind.DECIMAL and isinstance(value, int | Decimal):
-        return _tagged(statement, "decimal", f"{Decimal(value):f}", node)
+        spelling = f"{Decimal(value):f}"
+        scaled = f"{Decimal(value):.{type.scale}f}"
+        # With the places of its type, as far as it has room for them: a comparison does not need them.
+        fits = Decimal(scaled) == value and len(scaled.strip("-").replace(".", "")) <= MOST_DIGITS
+        return _tagged(statement, "decimal", scaled if fits else spelling, node)
     if type.kind is Kind.UNSIGNED and isinstance(value, int):
         return Constant(value, Type(Kind.UNSIGNED))
     if type.kind in (Kind.DATE, Kind.TIMESTAMP) and isinstance(value, str):

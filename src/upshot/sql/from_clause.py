@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from upshot.core.types import NUMBER, Type
 from upshot.sql.block import Block
+from upshot.sql.coercion import coerced, common_type
 from upshot.sql.reading import is_unconditional
 from upshot.sql.sources import Scope, Source, SourceColumn
 from upshot.sql.subqueries import present
@@ -149,7 +150,10 @@ class _FromClause:
         stored = [self._translation.variable(c.name).name for c in columns]
         stored += [self._translation.variable(a.name).name for a, _ in names] if full else []
         types = [c.type for c in columns]
-        types += [replace(a.type, precision=max(a.type.precision, b.type.precision)) for a, b in names] if full else []
+        if full:
+            merged = [self._merged_type(a, b) for a, b in names]
+            branches = [self._with_merged(branch, len(columns), merged) for branch in branches]
+            types += merged
         stored += [self._translation.variable(v.name).name for v, _ in hidden]
         types += [t for _, t in hidden]
         if self._bag:
@@ -171,6 +175,20 @@ class _FromClause:
                 keep, drop = (one, other) if side == "LEFT" else (other, one)
                 keep.merged, drop.shadowed = True, True
         return made
+
+    def _merged_type(self, one: SourceColumn, other: SourceColumn) -> Type:
+        """The type of a column that holds the values of both."""
+        found = common_type(
+            self._statement, [plain(c.term, c.type) for c in (one, other)], [_column(one), _column(other)]
+        )
+        return (found or one.type).optional()
+
+    def _with_merged(self, branch: Branch, first: int, types: Sequence[Type]) -> Branch:
+        """The branch with its merged columns, the `first` of them at this place, in these types."""
+        values = list(branch.values)
+        for place, type in enumerate(types, start=first):
+            values[place] = coerced(self._statement, values[place], type, exp.Null())
+        return replace(branch, values=tuple(values))
 
     def _relation(self, names: list[str], types: list[Type], branches: list[Branch], hidden: int) -> Source:
         nodes = [n for b in branches for n in (*b.parts, *(c.term for v in b.values for c in v.cases))]
