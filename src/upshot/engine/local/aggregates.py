@@ -20,6 +20,8 @@ from upshot.engine.local.layout import NEW, T_DEL, T_INS
 from upshot.engine.local.storage import Table
 from upshot.rewrite.shapes import conjunction
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Variable
+from upshot.values.aggregates import AGGREGATES, rounded
+from upshot.values.records import Running
 
 Codes = NDArray[np.int64]
 Group = tuple[int, ...]
@@ -60,6 +62,8 @@ class AggregateView:
         (body,) = conjunction(comparison.right.body)
         assert isinstance(body, Atom)
         self.function = comparison.right.function
+        self._known = AGGREGATES[self.function]
+        self._running = self._known.running
         self.width = schema.arity - 1
         self.result = schema.columns[-1].type
         self.table, self._rows, self._codec = table, rows, codec
@@ -170,10 +174,12 @@ class AggregateView:
             total.rows += sign * len(codes)
         present = [code for code in codes if code != null_code(self.type)] if self.type.nullable else codes
         total.values += sign * len(present)
-        if self.function in ("sum", "mean"):
+        if self._running is Running.TOTAL:
             self._add(total, present, sign)
-        elif self.function in ("min", "max") and present:
+        elif self._running is Running.EXTREME and present:
             self._extend(total, present, sign)
+        elif self._running is Running.GROUP:
+            total.extreme = None
 
     def _add(self, total: Total, codes: list[int], sign: int) -> None:
         if self.type.kind is not Kind.FLOAT:
@@ -214,14 +220,19 @@ class AggregateView:
         if total.rows == 0:
             del self._groups[group]
             return None
-        if self.function in ("min", "max") and total.values and total.extreme is None:
-            codes = self._targets_of(group)
-            present = codes[codes != null_code(self.type)] if self.type.nullable else codes
-            if self.type.kind is Kind.SYMBOL:
-                total.extreme = self._best(np.unique(present).tolist())
-            else:
-                total.extreme = int(present.max() if self.function == "max" else present.min())
+        if self._running in (Running.EXTREME, Running.GROUP) and total.values and total.extreme is None:
+            total.extreme = self._read_again(self._targets_of(group))
         return self._encoded(total)
+
+    def _read_again(self, codes: Codes) -> int:
+        """The value of a group, from the targets of all its rows."""
+        present = codes[codes != null_code(self.type)] if self.type.nullable else codes
+        if self._running is Running.GROUP:
+            values = self._codec.decode(present, self.type.required())
+            return self._code(self._known.python(values, self.type.required()))
+        if self.type.kind is Kind.SYMBOL:
+            return self._best(np.unique(present).tolist())
+        return int(present.max() if self.function == "max" else present.min())
 
     def _targets_of(self, group: Group) -> Codes:
         if self._column is None:
@@ -235,9 +246,9 @@ class AggregateView:
         return self._rows.matching(tuple(range(self.width)), np.array(group, np.int64), mask)
 
     def _encoded(self, total: Total) -> int | None:
-        if self.function == "count":
+        if self._running is Running.ROWS:
             return self._code(total.rows)
-        if self.function in ("min", "max"):
+        if self._running in (Running.EXTREME, Running.GROUP):
             return total.extreme if total.values else None
         if self.function == "mean":
             return self._code(self._mean(total)) if total.values else None
@@ -273,10 +284,7 @@ def _rounded(total: Total) -> float:
         return math.nan
     if total.highs or total.lows:
         return math.inf if total.highs else -math.inf
-    try:
-        return float(total.total)
-    except OverflowError:
-        return math.inf if total.total > 0 else -math.inf
+    return rounded(total.total)
 
 
 def _by_group(codes: Codes, width: int, column: int | None) -> Iterator[tuple[Group, list[int] | range]]:
