@@ -121,7 +121,9 @@ def apply(function: str, args: Sequence[Any], type: Type) -> Any:
     if function in FUNCTORS:
         return FUNCTORS[function](*args)
     if function in ("min", "max"):
-        return aggregate(function, args, type)
+        chosen = aggregate(function, args, type)
+        # A decimal may be too large for the scale of the other.
+        return exactly(lambda: chosen, type) if type.kind is Kind.DECIMAL else chosen
     if type.kind is Kind.FLOAT:
         with np.errstate(all="ignore"):
             return float(FLOAT[function](*map(np.float64, args)))
