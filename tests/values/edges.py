@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.properties.settings import case_count, seed_of
 from upshot.core.errors import DataError
@@ -22,6 +22,7 @@ from upshot.values.functions import FUNCTIONS
 from upshot.values.signatures import only
 
 Row = tuple[Any, ...]
+T = TypeVar("T")
 
 CENTS, MICROS = (Type(Kind.DECIMAL, precision=18, scale=scale) for scale in (2, 6))
 EDGES: dict[Type, tuple[Any, ...]] = {
@@ -68,9 +69,9 @@ class Use:
             values = [each[:3] for each in values]
         yield from itertools.product(*values)
 
-    def expected(self) -> dict[Row, Any]:
-        """The value of every row, or the code of its error."""
-        return {row: self._value(row) for row in self.rows()}
+    def expected(self) -> list[tuple[Row, Any]]:
+        """Every row with its value, or its error."""
+        return [(row, self._value(row)) for row in self.rows()]
 
     def _value(self, row: Row) -> Any:
         try:
@@ -129,7 +130,7 @@ def uses() -> list[Use]:
     return [Use(name, types, number) for number, (name, types) in enumerate(found)]
 
 
-def sampled(rows: Sequence[Row], use: Use) -> list[Row]:
+def sampled(rows: Sequence[T], use: Use) -> list[T]:
     """Some of the rows, by seed: as many as the run was told to take."""
     return random.Random(seed_of(f"builtins {use.number}", 0)).sample(
         list(rows), min(len(rows), case_count(100, least=3))
@@ -149,8 +150,9 @@ class Fold:
         pairs = itertools.combinations([*dict.fromkeys(map(canonical, values))], 2)
         return [*((each,) for each in dict.fromkeys(map(canonical, values))), *pairs, tuple(values[3:9])]
 
-    def expected(self) -> dict[Row, Any]:
-        return {group: self._value(group) for group in self.groups() if group}
+    def expected(self) -> list[tuple[Row, Any]]:
+        """Every group with its value, or its error."""
+        return [(group, self._value(group)) for group in self.groups() if group]
 
     def _value(self, group: Row) -> Any:
         if self.name == "count":
@@ -179,3 +181,65 @@ def folds() -> list[Fold]:
     """Every aggregate on every type that it takes."""
     pairs = [(name, type) for name, each in AGGREGATES.items() for type in EDGES if each.accepts(type.kind)]
     return [Fold(name, type, number) for number, (name, type) in enumerate(pairs)]
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """All uses and folds as one program of few relations: the arguments by their types, `chosen` for those of a use
+    that have a value, and the values by their type."""
+
+    text: str
+    rows: dict[str, list[Row]]
+    expected: dict[str, set[Row]]
+    """By view, rows of the number of a use, that of its row, and the value."""
+
+
+def packed() -> Packed:
+    rows: dict[str, list[Row]] = {"chosen": []}
+    expected: dict[str, set[Row]] = {}
+    text = [".decl chosen(k: number, i: number)\n"]
+
+    def declare(name: str, columns: str) -> bool:
+        line = f".decl {name}({columns})\n"
+        text.extend([] if line in text else [line])
+        return name not in rows
+
+    for use in uses():
+        source, view = "r_" + "_".join(map(_word, use.types)), f"h_{_word(use.result)}"
+        if use.name == "substr":
+            source += "_part"
+        columns = ", ".join(f"a{at}: {type}" for at, type in enumerate(use.types))
+        if declare(source, f"i: number, {columns}"):
+            rows[source] = [(n, *row) for n, row in enumerate(use.rows())]
+        declare(view, f"k: number, i: number, v: {use.result}")
+        names = ", ".join(f"A{at}" for at in range(len(use.types)))
+        text.append(f"{view}({use.number}, I, V) :- chosen({use.number}, I), {source}(I, {names}), V = {use.term}.\n")
+        _choose(use.number, [value for _, value in use.expected()], rows, expected.setdefault(view, set()))
+    for fold in folds():
+        number, result = 1000 + fold.number, AGGREGATES[fold.name].result(fold.type)
+        source, view = f"g_{_word(fold.type)}", f"f_{_word(result)}"
+        if declare(source, f"g: number, i: number, a: {fold.type}"):
+            groups = enumerate(fold.expected())
+            rows[source] = [(g, i, value) for g, (group, _) in groups for i, value in enumerate(group)]
+        declare(view, f"k: number, g: number, v: {result}")
+        target = "" if fold.name == "count" else "A "
+        body = f"{{ chosen({number}, G), {source}(G, _, {'_' if fold.name == 'count' else 'A'}) }}"
+        text.append(f"{view}({number}, G, V) :- chosen({number}, G), V = {fold.name} {target}: {body}.\n")
+        _choose(number, [value for _, value in fold.expected()], rows, expected.setdefault(view, set()))
+    return Packed("".join(text), rows, expected)
+
+
+def _choose(number: int, values: list[Any], rows: dict[str, list[Row]], expected: set[Row]) -> None:
+    for n, value in enumerate(values):
+        if not isinstance(value, DataError):
+            rows["chosen"].append((number, n))
+            expected.add((number, n, comparable(value)))
+
+
+def _word(type: Type) -> str:
+    return f"{type.kind.value}{type.scale or ''}"
+
+
+def comparable(value: Any) -> Any:
+    """The value with NaN equal to itself, and numbers of different types different."""
+    return ("NaN",) if isinstance(value, float) and math.isnan(value) else (type(value).__name__, value)
