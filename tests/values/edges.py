@@ -138,7 +138,7 @@ def sampled(rows: Sequence[T], use: Use) -> list[T]:
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class FoldUse:
     """An aggregate over groups of values of a type: relations `g`, `f` and `q`, with its number behind."""
 
     name: str
@@ -177,10 +177,10 @@ class Fold:
         return f"CREATE VIEW q{self.number} AS SELECT g, {spelled}(a) AS v FROM g{self.number} GROUP BY g;\n"  # noqa: S608
 
 
-def folds() -> list[Fold]:
+def folds() -> list[FoldUse]:
     """Every aggregate on every type that it takes."""
     pairs = [(name, type) for name, each in AGGREGATES.items() for type in EDGES if each.accepts(type.kind)]
-    return [Fold(name, type, number) for number, (name, type) in enumerate(pairs)]
+    return [FoldUse(name, type, number) for number, (name, type) in enumerate(pairs)]
 
 
 @dataclass(frozen=True, slots=True)

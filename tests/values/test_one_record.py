@@ -9,13 +9,13 @@ import pytest
 import upshot
 from upshot.core.types import Kind
 from upshot.values import aggregates, functions, reference
-from upshot.values.records import BuiltinAggregate, BuiltinFunction, Meaning, Running
+from upshot.values.records import BuiltinAggregate, BuiltinFunction, FunctionMeaning, RunningState
 from upshot.values.signatures import NUMERIC, fixed, only
 
 REVERSE = BuiltinFunction(
     "reverse",
     fixed(only(Kind.SYMBOL), only(Kind.SYMBOL)),
-    {Kind.SYMBOL: Meaning(lambda text: text[::-1], lambda call: call.F.reverse(call.columns[0]))},
+    {Kind.SYMBOL: FunctionMeaning(lambda text: text[::-1], lambda call: call.F.reverse(call.columns[0]))},
     "reverse(text)",
     "characters in the opposite order",
     sql=("Reverse",),
@@ -24,7 +24,7 @@ MEDIAN = BuiltinAggregate(
     "median",
     fixed(only(Kind.FLOAT), NUMERIC),
     lambda values, _: float(statistics.median(values)),
-    Running.GROUP,
+    RunningState.GROUP,
     "median a : { … }",
     "value in the middle",
     sql=(("Median", "median"),),

@@ -1,4 +1,4 @@
-"""What values are and what is computed from them: one record per function, test, comparison and aggregate.
+"""Records of everything that is built in: one per function, test, comparison and aggregate.
 
 In: nothing but the vocabulary of `core`. Out: records that the checker, the engines, SQL, view updating, the reference
 and completion read. Only the oracle (`engine/naive_values.py`) has a table of its own, to judge this one.

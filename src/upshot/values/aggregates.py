@@ -10,7 +10,7 @@ from typing import Any
 
 from upshot.core.types import Kind, Type
 from upshot.values.functions import FUNCTIONS
-from upshot.values.records import BuiltinAggregate, Running
+from upshot.values.records import BuiltinAggregate, RunningState
 from upshot.values.signatures import ANY, INTEGER, NUMERIC, Signature, fixed, only, uniform
 
 
@@ -43,25 +43,25 @@ def _extreme(name: str, values: Sequence[Any], type: Type) -> Any:
 
 _ALL = (
     BuiltinAggregate(
-        "count", Signature((), INTEGER), lambda values, _: len(values), Running.ROWS,
+        "count", Signature((), INTEGER), lambda values, _: len(values), RunningState.ROWS,
         "count : { … }", "number of solutions; `unsigned` where its place says so",
         of_nothing=True, sql=(("Count", "count"),),
     ),
     BuiltinAggregate(
-        "sum", uniform(NUMERIC, 1), _sum, Running.TOTAL,
+        "sum", uniform(NUMERIC, 1), _sum, RunningState.TOTAL,
         "sum a : { … }", "exact sum; of floats, the float nearest to it", of_nothing=True, sql=(("Sum", "sum"),),
     ),
     BuiltinAggregate(
-        "min", uniform(ANY, 1), lambda values, type: _extreme("min", values, type), Running.EXTREME,
+        "min", uniform(ANY, 1), lambda values, type: _extreme("min", values, type), RunningState.EXTREME,
         "min a : { … }", "least value", sql=(("Min", "min"), ("LogicalAnd", "bool_and")),
     ),
     BuiltinAggregate(
-        "max", uniform(ANY, 1), lambda values, type: _extreme("max", values, type), Running.EXTREME,
+        "max", uniform(ANY, 1), lambda values, type: _extreme("max", values, type), RunningState.EXTREME,
         "max a : { … }", "greatest value; NaN is above all numbers",
         sql=(("Max", "max"), ("LogicalOr", "bool_or")),
     ),
     BuiltinAggregate(
-        "mean", fixed(only(Kind.FLOAT), NUMERIC), _mean, Running.TOTAL,
+        "mean", fixed(only(Kind.FLOAT), NUMERIC), _mean, RunningState.TOTAL,
         "mean a : { … }", "exact sum, divided by the number of values", sql=(("Avg", "avg"),),
     ),
 )  # fmt: skip

@@ -111,7 +111,7 @@ def _complement(letters: str) -> Ranges:
 
 @dataclass(slots=True)
 class _Bracket:
-    """What is read of `[…]`: `last` is a character that may begin a range, `after_class` says that none may."""
+    """The part of `[…]` that is read: `last` may begin a range; `after_class`: nothing read before may."""
 
     ranges: list[tuple[int, int]] = field(default_factory=list)
     last: str = ""
@@ -170,7 +170,7 @@ class _Reader:
         return "".join(found)
 
     def _assertion(self) -> str:
-        """What looks at a position; it cannot be repeated."""
+        """A term that looks at a position; it cannot be repeated."""
         for spelling, meaning in (("^", r"\A"), ("$", r"\Z"), (r"\b", r"\b"), (r"\B", r"(?:\B|\A\Z)")):
             # In Python before 3.14 `\B` does not match an empty text.
             if self._skip(spelling):
@@ -190,7 +190,7 @@ class _Reader:
         return found
 
     def _atom(self) -> str:
-        """What can be repeated, with its repetitions."""
+        """A term that can be repeated, with its repetitions."""
         letter = self.next
         if not letter or letter in "|)*+?{":
             return ""

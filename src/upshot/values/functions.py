@@ -16,14 +16,14 @@ from typing import Any
 from upshot.core.errors import DataError
 from upshot.core.types import NUMBER_RANGE, Kind
 from upshot.values.inverses import FRACTIONS, INTEGERS, TEXTS, extreme
-from upshot.values.records import MOST_DIGITS, BuiltinFunction, Meaning, SparkCall
+from upshot.values.records import MOST_DIGITS, BuiltinFunction, FunctionMeaning, SparkCall
 from upshot.values.signatures import ANY, INTEGER, NUMERIC, fixed, only, uniform
 
 _NUMBER, _SYMBOL = only(Kind.NUMBER), only(Kind.SYMBOL)
 _DIVISIBLE = only(Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT)
 _SIGNED = only(Kind.NUMBER, Kind.FLOAT, Kind.DECIMAL)
 
-_Meanings = dict[Kind, Meaning]
+_Meanings = dict[Kind, FunctionMeaning]
 
 # ---- integers ----------------------------------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ def _integers(
     name: str, python: Callable[..., int], kernel: int, spark: _Spark | None = None, *, fails: bool = True
 ) -> _Meanings:
     """The same meaning for numbers, where kernel and Spark compute it too, and for unsigned numbers."""
-    made = Meaning(python, fails=fails, inverse=INTEGERS[name])
+    made = FunctionMeaning(python, fails=fails, inverse=INTEGERS[name])
     return {Kind.NUMBER: replace(made, kernel=kernel, spark=spark), Kind.UNSIGNED: made}
 
 
@@ -168,9 +168,9 @@ def _arithmetic(name: str, python: Callable[..., Any], kernel: int, checked: str
     return {
         **made,
         Kind.UNSIGNED: replace(made[Kind.UNSIGNED], spark=exact),
-        Kind.FLOAT: Meaning(python, _spark_float(python), numpy=numpy, inverse=FRACTIONS[name]),
+        Kind.FLOAT: FunctionMeaning(python, _spark_float(python), numpy=numpy, inverse=FRACTIONS[name]),
         # Operands have 18 digits, so the result has 37 at most, which Spark computes exactly.
-        Kind.DECIMAL: Meaning(python, _of_columns(python), fails=True, inverse=FRACTIONS[name]),
+        Kind.DECIMAL: FunctionMeaning(python, _of_columns(python), fails=True, inverse=FRACTIONS[name]),
     }
 
 
@@ -194,7 +194,7 @@ def _spark_extreme(name: str) -> _Spark:
 
 
 def _extremes(pick: Callable[..., Any], kernel: int, spark: str) -> _Meanings:
-    made = Meaning(pick, _spark_extreme(spark), inverse=extreme(pick))
+    made = FunctionMeaning(pick, _spark_extreme(spark), inverse=extreme(pick))
     return {
         **dict.fromkeys(Kind, made),
         Kind.NUMBER: replace(made, kernel=kernel),
@@ -237,10 +237,10 @@ def _to_number(text: str) -> int:
 
 
 def _text(name: str, python: Callable[..., Any], spark: _Spark | None = None, *, fails: bool = False) -> _Meanings:
-    return {Kind.SYMBOL: Meaning(python, spark, fails=fails, inverse=TEXTS[name])}
+    return {Kind.SYMBOL: FunctionMeaning(python, spark, fails=fails, inverse=TEXTS[name])}
 
 
-_TO_STRING = Meaning(str, lambda call: call.columns[0].cast("string"), inverse=INTEGERS["to_string"])
+_TO_STRING = FunctionMeaning(str, lambda call: call.columns[0].cast("string"), inverse=INTEGERS["to_string"])
 
 # ---- the records -------------------------------------------------------------------------------------------
 
@@ -261,7 +261,7 @@ _ALL = (
         "/", uniform(_DIVISIBLE, 2),
         {
             **_integers("/", _divided, 3, _spark_quotient),
-            Kind.FLOAT: Meaning(_float_quotient, _spark_float_quotient, numpy="divide", inverse=FRACTIONS["/"]),
+            Kind.FLOAT: FunctionMeaning(_float_quotient, _spark_float_quotient, numpy="divide", inverse=FRACTIONS["/"]),
         },
         "a / b", "quotient; of integers, truncated toward zero; of floats, infinite or NaN for `b = 0.0`",
         sql=("Div", "IntDiv"),
@@ -271,17 +271,17 @@ _ALL = (
         "a % b", "remainder, with the sign of `a`", sql=("Mod",),
     ),
     BuiltinFunction(
-        "^", uniform(_DIVISIBLE, 2), {**_integers("^", _power, 5), Kind.FLOAT: Meaning(_float_power)},
+        "^", uniform(_DIVISIBLE, 2), {**_integers("^", _power, 5), Kind.FLOAT: FunctionMeaning(_float_power)},
         "a ^ b", "power; of floats as in IEEE 754: `0.0 ^ -1.0` is infinite",
     ),
     BuiltinFunction(
         "neg", uniform(_SIGNED, 1),
         {
-            Kind.NUMBER: Meaning(operator.neg, _spark_negated, 6, fails=True, inverse=INTEGERS["neg"]),
-            Kind.FLOAT: Meaning(
+            Kind.NUMBER: FunctionMeaning(operator.neg, _spark_negated, 6, fails=True, inverse=INTEGERS["neg"]),
+            Kind.FLOAT: FunctionMeaning(
                 operator.neg, _spark_float(operator.neg), numpy="negative", inverse=FRACTIONS["neg"]
             ),
-            Kind.DECIMAL: Meaning(operator.neg, _of_columns(operator.neg), inverse=FRACTIONS["neg"]),
+            Kind.DECIMAL: FunctionMeaning(operator.neg, _of_columns(operator.neg), inverse=FRACTIONS["neg"]),
         },
         "-a", "negation", sql=("Neg",),
     ),
@@ -291,10 +291,10 @@ _ALL = (
     BuiltinFunction(
         "bnot", uniform(INTEGER, 1),
         {
-            Kind.NUMBER: Meaning(
+            Kind.NUMBER: FunctionMeaning(
                 operator.invert, lambda call: call.F.bitwise_not(call.columns[0]), 10, inverse=INTEGERS["bnot"]
             ),
-            Kind.UNSIGNED: Meaning(lambda a: a ^ (2**64 - 1), inverse=INTEGERS["bnot"]),
+            Kind.UNSIGNED: FunctionMeaning(lambda a: a ^ (2**64 - 1), inverse=INTEGERS["bnot"]),
         },
         "bnot a", "all other bits",
     ),
@@ -341,7 +341,7 @@ _ALL = (
     ),
     BuiltinFunction(
         "to_string", fixed(_SYMBOL, _DIVISIBLE),
-        {Kind.NUMBER: _TO_STRING, Kind.UNSIGNED: _TO_STRING, Kind.FLOAT: Meaning(repr)},
+        {Kind.NUMBER: _TO_STRING, Kind.UNSIGNED: _TO_STRING, Kind.FLOAT: FunctionMeaning(repr)},
         "to_string(a)", "digits; of a float the shortest that read back as the same (Soufflé: six decimals)",
         sql=("Cast",),
     ),

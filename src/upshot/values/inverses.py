@@ -18,7 +18,7 @@ MOST = 64
 LARGEST = 10**6
 """Numbers whose divisors are enumerated."""
 _FAR = 1_000_000
-"""Where made-up values lie."""
+"""The neighborhood of made-up values."""
 
 
 class _Unknown:
@@ -147,7 +147,7 @@ def _divisor(value: int, other: int, number: int) -> Roots:
 
 
 def _reduced(value: int, other: int, number: int) -> Roots:
-    """What leaves a remainder, which has the sign of what is divided."""
+    """Dividends that leave a remainder, which has the sign of the dividend."""
     if abs(value) >= abs(other):
         return NONE
     more = abs(other) * (_FAR + number)
@@ -193,7 +193,7 @@ def _exponent(value: int, base: int, _: int) -> Roots:
 
 
 def _without_bits(value: int, bits: int, _: int) -> Roots:
-    """What has all bits of the value, but for some of those that come to it anyhow."""
+    """Numbers with all bits of the value, but for some of those that the other argument has."""
     if bits & ~value:
         return NONE
     free = [1 << place for place in range(64) if bits >> place & 1]
@@ -304,7 +304,7 @@ def _parts(image: Image) -> Roots:
 
 
 def _positions(image: Image) -> Roots:
-    """Where a part of a text begins, or how long it is; what is cut off has no end."""
+    """The start of a part of a text, or its length; what is cut off has no end."""
     (whole, start, length), text, place = image.arguments, image.value, image.place
     if not text:
         return _some(*((len(whole),) if place == 1 else (0,)))

@@ -38,7 +38,7 @@ class Pattern:
     ways: _Ways | None
 
     def matches(self, text: str, pause: Callable[[], None] | None = None) -> bool:
-        """Whether the whole text matches. `pause` is called now and then, to raise an error when time is up."""
+        """True where the whole text matches. `pause` is called now and then, to raise an error when time is up."""
         if self.ways is not None and self.ways.bound(len(text)) <= _MOST_STEPS:
             return self.compiled.fullmatch(text) is not None
         return _follow(_automaton(self.compiled.pattern), text, pause)
@@ -131,7 +131,7 @@ class _State:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ahead:
+class _LookAhead:
     """A look ahead: whether a path from `start` to `end` spells a part of the text that begins here, or none does."""
 
     start: int
@@ -169,7 +169,7 @@ class _Automaton:
             return self.add(_State(free=[(then, argument)]))
         if code in (sre.ASSERT, sre.ASSERT_NOT):
             end = self.add(_State(free=[]))
-            ahead = _Ahead(self.sequence(argument[1], end), end, negated=code is sre.ASSERT_NOT)
+            ahead = _LookAhead(self.sequence(argument[1], end), end, negated=code is sre.ASSERT_NOT)
             return self.add(_State(free=[(then, ahead)]))
         return self.add(_State(_letter(code, argument), then))
 
@@ -196,7 +196,7 @@ def _automaton(text: str) -> _Automaton:
 
 
 def _follow(automaton: _Automaton, text: str, pause: Callable[[], None] | None = None) -> bool:
-    """Whether some path from the start to the end spells the text."""
+    """True where some path from the start to the end spells the text."""
     return _Run(automaton, text, pause).reaches(automaton.start, automaton.end, 0, whole=True)
 
 
@@ -208,10 +208,10 @@ class _Run:
     automaton: _Automaton
     text: str
     pause: Callable[[], None] | None
-    found: dict[tuple[_Ahead, int], bool] = field(default_factory=dict)
+    found: dict[tuple[_LookAhead, int], bool] = field(default_factory=dict)
 
     def reaches(self, start: int, end: int, begin: int, *, whole: bool) -> bool:
-        """Whether a path from `start` to `end` spells the text from `begin` on: all the rest of it, or some."""
+        """True where a path from `start` to `end` spells the text from `begin` on: all the rest of it, or some."""
         states, text = self.automaton.states, self.text
         now = self._closure({start}, begin)
         for place in range(begin, len(text)):
@@ -239,8 +239,8 @@ class _Run:
         return found
 
     def _holds(self, condition: Any, place: int) -> bool:
-        """Whether an assertion on the place between two letters is true."""
-        if isinstance(condition, _Ahead):
+        """The truth of an assertion on the place between two letters."""
+        if isinstance(condition, _LookAhead):
             known = self.found.get((condition, place))
             if known is None:
                 known = self.reaches(condition.start, condition.end, place, whole=False) != condition.negated

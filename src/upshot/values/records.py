@@ -41,7 +41,7 @@ class SparkCall(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class FunctionMeaning:
     """A function on arguments of one kind.
 
     `python` takes arguments that are not NULL and raises a `DataError` where there is no value; it need not look at the
@@ -70,7 +70,7 @@ class BuiltinFunction:
 
     name: str
     signature: Signature
-    meanings: Mapping[Kind, Meaning] = field(hash=False)
+    meanings: Mapping[Kind, FunctionMeaning] = field(hash=False)
     spelled: str
     words: str
     scale: Callable[[Sequence[int]], int] = max
@@ -86,7 +86,7 @@ class BuiltinFunction:
         return Type(kind, precision=MOST_DIGITS, scale=self.scale([each.scale for each in arguments]))
 
     def fails(self, result: Kind | None = None) -> bool:
-        """Whether some arguments leave it without a value; `result` is the kind of its value, if that is known."""
+        """True where some arguments leave it without a value; `result` is the kind of its value, if that is known."""
         if result is not None and self.signature.uniform:
             return self.meanings[result].fails
         return any(meaning.fails for meaning in self.meanings.values())
@@ -180,8 +180,8 @@ class BuiltinComparison:
     sql: str
 
 
-class Running(Enum):
-    """What is kept of a group so that one row more or less does not cost a look at all of them."""
+class RunningState(Enum):
+    """The state that is kept of a group, so that one row more or less does not cost a look at all of them."""
 
     ROWS = "the number of its rows"
     TOTAL = "its exact sum"
@@ -201,7 +201,7 @@ class BuiltinAggregate:
     name: str
     signature: Signature
     python: Callable[[Sequence[Any], Type], Any]
-    running: Running
+    running: RunningState
     spelled: str
     words: str
     of_nothing: bool = False
@@ -212,7 +212,7 @@ class BuiltinAggregate:
         return bool(self.signature.arguments)
 
     def accepts(self, kind: Kind) -> bool:
-        """Whether values of this kind can be aggregated."""
+        """True where values of this kind can be aggregated."""
         return not self.takes_value or bool(self.signature.arguments[0] & only(kind))
 
     def result(self, target: Type | None) -> Type:
@@ -222,5 +222,5 @@ class BuiltinAggregate:
         return target.required()
 
     def fails(self, result: Kind) -> bool:
-        """Whether the value can leave the range of its type."""
-        return self.running in (Running.TOTAL, Running.GROUP) and result is not Kind.FLOAT
+        """True where the value can leave the range of its type."""
+        return self.running in (RunningState.TOTAL, RunningState.GROUP) and result is not Kind.FLOAT

@@ -22,7 +22,7 @@ _SQL = {
     "Neg": "`-a`", "Greatest": "`GREATEST`", "Least": "`LEAST`", "DPipe": "`a || b`", "Concat": "`CONCAT`",
     "Length": "`LENGTH`", "Substring": "`SUBSTRING`", "Cast": "`CAST`",
 }  # fmt: skip
-"""How the classes of sqlglot are spelled; one that is not here is a function of its own name."""
+"""The spelling of classes of sqlglot; one that is not here is a function of its own name."""
 
 
 def functions() -> str:

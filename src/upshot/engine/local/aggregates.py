@@ -21,7 +21,7 @@ from upshot.engine.local.storage import Table
 from upshot.rewrite.shapes import conjunction
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Variable
 from upshot.values.aggregates import AGGREGATES, rounded
-from upshot.values.records import Running
+from upshot.values.records import RunningState
 
 Codes = NDArray[np.int64]
 Group = tuple[int, ...]
@@ -174,11 +174,11 @@ class AggregateView:
             total.rows += sign * len(codes)
         present = [code for code in codes if code != null_code(self.type)] if self.type.nullable else codes
         total.values += sign * len(present)
-        if self._running is Running.TOTAL:
+        if self._running is RunningState.TOTAL:
             self._add(total, present, sign)
-        elif self._running is Running.EXTREME and present:
+        elif self._running is RunningState.EXTREME and present:
             self._extend(total, present, sign)
-        elif self._running is Running.GROUP:
+        elif self._running is RunningState.GROUP:
             total.extreme = None
 
     def _add(self, total: Total, codes: list[int], sign: int) -> None:
@@ -220,14 +220,14 @@ class AggregateView:
         if total.rows == 0:
             del self._groups[group]
             return None
-        if self._running in (Running.EXTREME, Running.GROUP) and total.values and total.extreme is None:
+        if self._running in (RunningState.EXTREME, RunningState.GROUP) and total.values and total.extreme is None:
             total.extreme = self._read_again(self._targets_of(group))
         return self._encoded(total)
 
     def _read_again(self, codes: Codes) -> int:
         """The value of a group, from the targets of all its rows."""
         present = codes[codes != null_code(self.type)] if self.type.nullable else codes
-        if self._running is Running.GROUP:
+        if self._running is RunningState.GROUP:
             values = self._codec.decode(present, self.type.required())
             return self._code(self._known.python(values, self.type.required()))
         if self.type.kind is Kind.SYMBOL:
@@ -246,9 +246,9 @@ class AggregateView:
         return self._rows.matching(tuple(range(self.width)), np.array(group, np.int64), mask)
 
     def _encoded(self, total: Total) -> int | None:
-        if self._running is Running.ROWS:
+        if self._running is RunningState.ROWS:
             return self._code(total.rows)
-        if self._running in (Running.EXTREME, Running.GROUP):
+        if self._running in (RunningState.EXTREME, RunningState.GROUP):
             return total.extreme if total.values else None
         if self.function == "mean":
             return self._code(self._mean(total)) if total.values else None

@@ -29,7 +29,7 @@ from upshot.engine.spark.spark_types import (
 from upshot.rewrite.shapes import conjunction
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Variable
 from upshot.values.aggregates import AGGREGATES
-from upshot.values.records import Running
+from upshot.values.records import RunningState
 
 _WHOLE = "decimal(28,0)"
 """A sum of these has 38 digits: room for ten billion billion values of 64 bits."""
@@ -52,22 +52,22 @@ def group_values(clause: Clause, schemas: Mapping[str, Schema], rows: DataFrame)
     names = column_names(fold.width)[: fold.width]
     known = AGGREGATES[fold.function]
     match known.running:
-        case Running.TOTAL if fold.type.kind is Kind.FLOAT:
+        case RunningState.TOTAL if fold.type.kind is Kind.FLOAT:
             made = float_sums(rows, names, fold.target, mean=fold.function == "mean")
             value = F.col("total")
-        case Running.TOTAL:
+        case RunningState.TOTAL:
             total = F.coalesce(F.sum(fold.whole()), F.lit(0).cast("decimal(38,0)"))
             made = _grouped(rows, names, F.count(fold.target).alias("values"), total.alias("total"))
             value = fold.total() if fold.function == "sum" else whole_means(F.col("total"), F.col("values"), fold.scale)
-        case Running.ROWS:
+        case RunningState.ROWS:
             made = _grouped(rows, names)
             value = F.col("rows").cast(spark_type(fold.result))
-        case Running.GROUP:
+        case RunningState.GROUP:
             values = F.collect_list(fold.target)
             made = _grouped(rows, names, F.count(fold.target).alias("values"), values.alias("group"))
             work = GroupFold(fold.function, fold.type, fold.result, place(clause.origin))
             value = arrow_function(work, spark_type(fold.result)).asNondeterministic()(F.col("group"))
-        case Running.EXTREME:
+        case RunningState.EXTREME:
             pick = F.max if fold.function == "max" else F.min
             made = _grouped(rows, names, F.count(fold.target).alias("values"), pick(fold.target).alias("best"))
             value = F.col("best")
