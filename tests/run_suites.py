@@ -93,6 +93,7 @@ _NO_SPARK = missing_for_spark()
 SUITES = (
     Suite("docstrings", "src", 60, ("--doctest-modules",)),
     Suite("syntax", "tests/syntax", 60),
+    Suite("values", "tests/values", 60),
     Suite("check", "tests/check", 60),
     Suite("rewrites", "tests/rewrites", 90),
     Suite("plan", "tests/plan", 30),

@@ -31,9 +31,11 @@ from upshot.core.machine_memory import available_memory
 from upshot.database.budget import memory_budget
 from upshot.database.database import Database
 from upshot.database.durable import open_durable
+from upshot.database.engines import Engine
 from upshot.database.placement import PlacedEngine, SparkPlace
 from upshot.engine.limits import BudgetExceeded, Limits
 from upshot.engine.local import LocalEngine
+from upshot.engine.optimizations import optimizations
 from upshot.engine.saved import Saved
 from upshot.syntax import parse_query
 
@@ -474,3 +476,17 @@ def test_a_session_of_our_own_is_started_late_and_ends_with_the_last_engine() ->
     with pytest.raises(OSError, match="no start"):
         Database(place)
     assert said == ["started", "stopped"] * 2
+
+
+@pytest.mark.parametrize("optimize", [False, True, ("sip", "memo")])
+def test_the_switches_and_limits_of_connect_reach_the_engine_on_spark(optimize: bool | tuple[str, ...]) -> None:
+    """They were dropped on the way: `connect(optimize=False)` optimized on Spark all the same."""
+    seen: list[Limits] = []
+
+    def make(_session: object, limits: Limits) -> Engine:
+        seen.append(limits)
+        return LocalEngine(limits=limits)
+
+    wanted = Limits(max_rounds=17, memory=memory_budget("1MiB"), optimizations=optimizations(optimize))
+    SparkPlace(None, wanted, make).spark().close()
+    assert seen == [Limits(max_rounds=17, optimizations=optimizations(optimize))]

@@ -10,9 +10,9 @@ from upshot.check.constants import convert
 from upshot.check.findings import Findings
 from upshot.check.kinds import kinds_of_constant
 from upshot.check.program import EVERY, CheckedRule
-from upshot.check.signatures import NUMERIC, only, spell
 from upshot.core.schema import Column
 from upshot.syntax.ast import Activation, Constant
+from upshot.values.signatures import NUMERIC, only, spell
 
 Binding = Mapping[str, object]
 

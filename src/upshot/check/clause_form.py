@@ -27,6 +27,7 @@ from upshot.syntax.ast import (
     Test,
     Variable,
 )
+from upshot.values.aggregates import AGGREGATES
 
 RawLiteral = Atom | Not | Comparison | Test
 """A literal whose `Not` may still hold a comparison."""
@@ -190,7 +191,7 @@ class Lifting:
         return Aggregate(aggregate.function, moved, And(parts, span=aggregate.body.span), span=aggregate.span)
 
     def _fresh(self, base: str) -> str:
-        name = fresh_name(f"{base}_1" if base in ("count", "sum", "min", "max", "mean") else base, self._taken)
+        name = fresh_name(f"{base}_1" if base in AGGREGATES else base, self._taken)
         self._taken.add(name)
         self._claimed.add(name)
         return name

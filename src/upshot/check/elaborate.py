@@ -33,6 +33,8 @@ from upshot.syntax.ast import (
     Variable,
     Wildcard,
 )
+from upshot.values.aggregates import AGGREGATES
+from upshot.values.functions import FUNCTIONS
 
 T = TypeVar("T")
 
@@ -162,7 +164,7 @@ class Elaboration:
         self.scope(aggregate.body, outside, names_inside(function, outside))
         kind = self.kinds.kind_of_variable(variable.name)
         value = Value(Type(kind), FREE)
-        if aggregate.target is not None and function.function != "mean":
+        if aggregate.target is not None and AGGREGATES[function.function].signature.uniform:
             value = self.value(aggregate.target)
             if function.function == "sum":
                 value = replace(value, type=value.type.widest())
@@ -189,8 +191,7 @@ class Elaboration:
     def _call(self, call: Call, kind: Kind, parts: tuple[Value, ...]) -> Value:
         if kind is not Kind.DECIMAL:
             return Value(Type(kind), FREE)
-        scales = [p.type.scale for p in parts]
-        scale = sum(scales) if call.function == "*" else max(scales)
+        scale = FUNCTIONS[call.function].result([part.type for part in parts]).scale
         if scale > MOST_DIGITS:
             self._mismatch(
                 f"the product has {scale} digits after the point, a decimal holds at most {MOST_DIGITS}",

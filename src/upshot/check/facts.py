@@ -8,11 +8,11 @@ from upshot.check.findings import Findings
 from upshot.check.ground import evaluate
 from upshot.check.kinds import kinds_of_constant
 from upshot.check.program import Clause
-from upshot.check.signatures import only
 from upshot.check.variables import occurrences
 from upshot.core.schema import Schema
 from upshot.core.span import Span
 from upshot.syntax.ast import Atom, Constant, Parameter, Wildcard, subterms
+from upshot.values.signatures import only
 
 
 def constant_row(head: Atom, schema: Schema) -> tuple[object, ...] | None:

@@ -8,7 +8,6 @@ from typing import Any
 
 from upshot.check.clause_form import Conjunction, RawLiteral
 from upshot.check.findings import Findings
-from upshot.check.signatures import AGGREGATES, ANY, FUNCTIONS, NUMERIC, TESTS, KindSet, only, preferred, spell
 from upshot.check.variables import fold
 from upshot.core.schema import Column, Schema
 from upshot.core.span import Span
@@ -25,6 +24,10 @@ from upshot.syntax.ast import (
     Test,
     Variable,
 )
+from upshot.values.aggregates import AGGREGATES
+from upshot.values.conditions import TESTS
+from upshot.values.functions import FUNCTIONS
+from upshot.values.signatures import ANY, NUMERIC, KindSet, only, preferred, spell
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,8 @@ class Kinds:
                 return TypedLiteral(literal, (left, right))
             case Test():
                 typed = tuple(self.term(a) for a in plain.args)
-                for i, (argument, kinds) in enumerate(zip(typed, TESTS.get(plain.name, ()), strict=False)):
+                wanted = TESTS[plain.name].arguments if plain.name in TESTS else ()
+                for i, (argument, kinds) in enumerate(zip(typed, wanted, strict=False)):
                     self._hold(argument, kinds, f"argument {i + 1} of `{plain.name}` must be {spell(kinds)}")
                 return TypedLiteral(literal, typed)
             case _:
@@ -113,8 +117,8 @@ class Kinds:
         assert isinstance(aggregate.body, And)
         body = tuple(self._literal(part) for part in aggregate.body.parts)  # type: ignore[arg-type]
         target = None if aggregate.target is None else self.term(aggregate.target)
-        signature = AGGREGATES.get(aggregate.function)
-        if signature is not None:
+        if aggregate.function in AGGREGATES:
+            signature = AGGREGATES[aggregate.function].signature
             words = f"`{aggregate.function}` gives {spell(signature.result)}"
             fits = True
             if target is not None and signature.arguments:
@@ -146,9 +150,10 @@ class Kinds:
                 return Typed(term, self._node(ANY, term.span, ""))
 
     def _call(self, call: Call, parts: tuple[Typed, ...]) -> Typed:
-        signature = FUNCTIONS.get(call.function)
-        if signature is None:
+        function = FUNCTIONS.get(call.function)
+        if function is None:
             return Typed(call, self._node(ANY, call.span, ""), parts)
+        signature = function.signature
         name = _spelled(call.function)
         typed = Typed(call, self._node(signature.result, call.span, f"`{name}` gives {spell(signature.result)}"), parts)
         for i, part in enumerate(parts):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from upshot.check.findings import Findings
-from upshot.check.signatures import AGGREGATES, FUNCTIONS, TESTS
 from upshot.check.variables import occurrences
+from upshot.core.errors import DataError
 from upshot.core.schema import Schema
 from upshot.core.span import Span
 from upshot.syntax.ast import (
@@ -17,6 +17,7 @@ from upshot.syntax.ast import (
     Atom,
     Call,
     Comparison,
+    Constant,
     Formula,
     Not,
     Or,
@@ -26,6 +27,9 @@ from upshot.syntax.ast import (
     Variable,
     Wildcard,
 )
+from upshot.values.aggregates import AGGREGATES
+from upshot.values.conditions import TESTS
+from upshot.values.functions import FUNCTIONS
 
 MOST_NESTED_AGGREGATES = 16
 
@@ -141,8 +145,8 @@ class NameCheck:
             )
 
     def _call(self, call: Call) -> None:
-        signature = FUNCTIONS.get(call.function)
-        if signature is None:
+        function = FUNCTIONS.get(call.function)
+        if function is None:
             self.findings.error(
                 "unknown-function",
                 f"function `{call.function}` does not exist",
@@ -150,35 +154,48 @@ class NameCheck:
                 label="unknown",
                 help=self.findings.suggest(call.function, FUNCTIONS, "see the list of functors in the reference"),
             )
-        elif len(call.args) < signature.least or (signature.most is not None and len(call.args) > signature.most):
+            return
+        signature = function.signature
+        if len(call.args) < signature.least or (signature.most is not None and len(call.args) > signature.most):
             self._wrong_count(call.function, signature.arity_in_words(), len(call.args), call.span)
 
     def _test(self, test: Test) -> None:
-        kinds = TESTS.get(test.name)
-        if kinds is None:
+        known = TESTS.get(test.name)
+        if known is None:
             self.findings.error(
                 "unknown-function",
                 f"test `{test.name}` does not exist",
                 test.span,
                 label="unknown",
-                help=self.findings.suggest(test.name, TESTS, "tests are `contains`, `match` and `is_null`"),
+                help=self.findings.suggest(test.name, TESTS, "see the list of tests in the reference"),
             )
-        elif len(kinds) != len(test.args):
-            self._wrong_count(test.name, _count(len(kinds), "argument"), len(test.args), test.span)
+        elif len(known.arguments) != len(test.args):
+            self._wrong_count(test.name, _count(len(known.arguments), "argument"), len(test.args), test.span)
+        elif known.constant_argument is not None:
+            self._constant_argument(known.constant_argument, test)
+
+    def _constant_argument(self, checked: Callable[[str], object], test: Test) -> None:
+        """A first argument that is written down can be looked at before there are any rows."""
+        first = test.args[0]
+        if isinstance(first, Constant) and isinstance(first.value, str):
+            try:
+                checked(first.value)
+            except DataError as problem:
+                self.findings.error(problem.code, problem.message, first.span, label="no pattern", help=problem.help)
 
     def _aggregate(self, aggregate: Aggregate) -> None:
-        signature = AGGREGATES.get(aggregate.function)
-        if signature is None:
+        known = AGGREGATES.get(aggregate.function)
+        if known is None:
             self.findings.error(
                 "unknown-function",
                 f"aggregate `{aggregate.function}` does not exist",
                 aggregate.span,
                 label="unknown",
-                help=self.findings.suggest(aggregate.function, AGGREGATES, "use count, sum, min, max or mean"),
+                help=self.findings.suggest(aggregate.function, AGGREGATES, f"use {', '.join(AGGREGATES)}"),
             )
-        elif bool(signature.arguments) is not (aggregate.target is not None):
-            wanted = "needs a value" if signature.arguments else "takes no value"
-            example = f"{aggregate.function} X : {{ … }}" if signature.arguments else "count : { … }"
+        elif known.takes_value is not (aggregate.target is not None):
+            wanted = "needs a value" if known.takes_value else "takes no value"
+            example = f"{aggregate.function} X : {{ … }}" if known.takes_value else "count : { … }"
             self.findings.error(
                 "wrong-arity",
                 f"`{aggregate.function}` {wanted} before the colon",

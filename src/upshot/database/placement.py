@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -90,7 +90,8 @@ class SparkPlace:
             raise
 
     def spark(self) -> Engine:
-        return self.make(self.session, Limits(max_rounds=self.limits.max_rounds), self.location)
+        # The memory budget is the local engine's; every other limit and switch holds here too.
+        return self.make(self.session, replace(self.limits, memory=None), self.location)
 
     def folders(self) -> Folders:
         return self.make_folders(self.session, self.location)

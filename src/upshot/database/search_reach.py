@@ -13,9 +13,9 @@ from upshot.database.dependencies import everything_below, inputs
 from upshot.database.explained_rule import read_by
 from upshot.rewrite.term_type import term_type, too_long_columns
 from upshot.syntax.ast import Aggregate, Call, Constant, Node, Test, Variable
-
-_NEVER_FAIL = frozenset(("strlen", "ord", "cat", "substr", "to_string", "band", "bor", "bxor", "bnot", "bshr"))
-"""Functors that have a value for all arguments."""
+from upshot.values.aggregates import AGGREGATES
+from upshot.values.conditions import TESTS
+from upshot.values.functions import FUNCTIONS
 
 
 def search_reach(program: CheckedProgram, asked: Iterable[str]) -> frozenset[str]:
@@ -131,24 +131,19 @@ def _may_fail(clause: Clause) -> bool:
         match node:
             case Call() if not _has_always_a_value(node, term_type(node, clause.types).kind):
                 return True
-            case Aggregate(function="sum") if term_type(node, clause.types).kind is not Kind.FLOAT:
+            case Aggregate(function) if AGGREGATES[function].fails(term_type(node, clause.types).kind):
                 return True
-            case Test(name="match"):
+            case Test(name) if TESTS[name].fails:
                 return True
     return False
 
 
 def _has_always_a_value(call: Call, kind: Kind) -> bool:
     match call:
-        case _ if kind is Kind.FLOAT or call.function in _NEVER_FAIL:
-            return True
-        case Call("max" | "min"):
-            # Brought to one scale, a decimal may be too large.
-            return kind is not Kind.DECIMAL
         case Call("/" | "%", (_, Constant(int() as divisor))):
             # By -1 the least number has no quotient in its range.
             return divisor not in (0, -1)
-    return False
+    return not FUNCTIONS[call.function].fails(kind)
 
 
 def _computes(clause: Clause) -> bool:

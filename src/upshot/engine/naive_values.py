@@ -14,6 +14,7 @@ import numpy as np
 
 from upshot.core.errors import DataError, OverflowError_
 from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
+from upshot.values.ecmascript import translated
 
 Functions = Mapping[str, Callable[..., Any]]
 
@@ -32,7 +33,7 @@ TESTS: Functions = {
     "true": lambda: True,
     "false": lambda: False,
     "contains": lambda needle, text: needle in text,
-    "match": lambda pattern, text: re.fullmatch(pattern, text) is not None,
+    "match": lambda pattern, text: re.fullmatch(translated(pattern), text, re.ASCII) is not None,
 }
 FUNCTORS: Functions = {
     "cat": lambda *parts: "".join(parts),
@@ -120,7 +121,9 @@ def apply(function: str, args: Sequence[Any], type: Type) -> Any:
     if function in FUNCTORS:
         return FUNCTORS[function](*args)
     if function in ("min", "max"):
-        return aggregate(function, args, type)
+        chosen = aggregate(function, args, type)
+        # A decimal may be too large for the scale of the other.
+        return exactly(lambda: chosen, type) if type.kind is Kind.DECIMAL else chosen
     if type.kind is Kind.FLOAT:
         with np.errstate(all="ignore"):
             return float(FLOAT[function](*map(np.float64, args)))
@@ -131,7 +134,7 @@ def apply(function: str, args: Sequence[Any], type: Type) -> Any:
 
 
 def to_number(text: str) -> int:
-    if not re.fullmatch("[+-]?[0-9]+", text):
+    if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", text, re.ASCII):
         raise DataError(f"`to_number` of {text!r}, which is no number", code="not-a-number")
     return int(text)
 

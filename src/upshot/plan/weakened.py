@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from upshot.plan.rule_plan import Absent, Check, Compare, Compute, Match, Operand, Probe, RulePlan, Same, Step
 from upshot.syntax.ast import Call, Variable
+from upshot.values.conditions import TESTS
 
 
 def weakened(plan: RulePlan, kept: Sequence[int], never_left_out: Collection[str]) -> RulePlan:
@@ -37,7 +38,7 @@ def weakened(plan: RulePlan, kept: Sequence[int], never_left_out: Collection[str
                     continue
             case Check(test):
                 operands = tuple(arg for arg in test.args if isinstance(arg, Variable))
-                if test.name == "match" or _uses(operands, lost):
+                if TESTS[test.name].fails or _uses(operands, lost):
                     continue
         steps.append(step)
     return replace(plan, steps=tuple(steps), arguments=tuple(plan.arguments[place] for place in kept))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -11,19 +10,15 @@ from upshot.check.program import Literal
 from upshot.check.variables import variables as variables_of
 from upshot.core.errors import DataError
 from upshot.core.types import Type
-from upshot.engine.local.patterns import pattern as compiled
 from upshot.engine.time_limit import check_time
 from upshot.revise.inverses import roots
 from upshot.revise.term_values import UNKNOWN, value_of
 from upshot.syntax.ast import Call, Comparison, Not, Term, Test, Variable
+from upshot.values.conditions import COMPARISONS, TESTS
 
 Binding = dict[str, Any]
 
 LINEAR = ("+", "-", "neg")
-
-_ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
 
 
 @lru_cache(maxsize=4_096)
@@ -66,7 +61,7 @@ def holds(literal: Literal, binding: Mapping[str, Any], types: Mapping[str, Type
                 return False
             if first != first or second != second:
                 return op in ("=", "<=", ">=") if first != first and second != second else op == "!="
-            return _ORDER[op](first, second)
+            return bool(COMPARISONS[op].python(first, second))
         case Test(name, args):
             return _test(name, [value_of(arg, binding, types) for arg in args]) is True
         case Not(Test() as test):
@@ -78,24 +73,13 @@ def holds(literal: Literal, binding: Mapping[str, Any], types: Mapping[str, Type
 
 def _test(name: str, values: list[Any]) -> bool | None:
     """Whether the test holds; None if it cannot be made: then the rule is an error for these values."""
-    match name, values:
-        case "is_null", [value]:
-            return value is None
-        case "true", []:
-            return True
-        case "false", []:
-            return False
-        case _, _ if None in values:
-            return False
-        case "contains", [needle, text]:
-            return needle in text
-        case "match", [pattern, text]:
-            try:
-                return compiled(pattern).matches(text)
-            except DataError:
-                return None
-        case _:
-            raise AssertionError(f"no test {name} of {len(values)} values")
+    test = TESTS[name]
+    if None in values and not test.sees_null:
+        return False
+    try:
+        return test.python(*values)
+    except DataError:
+        return None
 
 
 def listed(

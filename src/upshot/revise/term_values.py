@@ -11,13 +11,9 @@ from upshot.check.ground import evaluate
 from upshot.core.types import Type
 from upshot.rewrite.term_type import term_type
 from upshot.syntax.ast import Call, Constant, Term, Variable
+from upshot.values import inverses
 
-
-class _Unknown:
-    """No value is known, or there is none."""
-
-
-UNKNOWN = _Unknown()
+UNKNOWN = inverses.UNKNOWN
 
 
 def are_same(one: Any, other: Any) -> bool:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from itertools import chain, islice, product
 
+from upshot.values.patterns import pattern as compiled
+
 LONGEST, SHORT, MOST = 12, 3, 4000
 """Lengths of texts of one letter, and of any letters; texts that are tried."""
 
@@ -23,7 +25,7 @@ def matching(pattern: str, number: int) -> Iterator[str]:
     mixed = ("".join(each) for length in range(2, SHORT + 1) for each in product(letters, repeat=length))
     # A pattern that repeats may take long to refuse a long text.
     plain = () if re.search(r"[*+{]", pattern) else (re.sub(r"[\\^$()?]", "", pattern),)
-    found = (text for text in islice(chain(plain, alike, mixed), MOST) if re.fullmatch(pattern, text))
+    found = (text for text in islice(chain(plain, alike, mixed), MOST) if compiled(pattern).matches(text))
     yield from islice(dict.fromkeys(found), number - 1, number + LONGEST)
 
 

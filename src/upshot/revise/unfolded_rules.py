@@ -13,11 +13,13 @@ from upshot.check.variables import variables
 from upshot.rewrite.shapes import aggregate_of, retyped
 from upshot.rewrite.unfold import can_expand, expanded
 from upshot.syntax.ast import Atom, Comparison, Constant, Variable
+from upshot.values.aggregates import AGGREGATES
+from upshot.values.records import RunningState
 
 Column = tuple[str, int]
 
-FUNCTIONS = ("count", "sum", "min", "max", "mean")
-COMPUTED = ("count", "sum", "mean")
+FUNCTIONS = tuple(AGGREGATES)
+COMPUTED = tuple(name for name, each in AGGREGATES.items() if each.running is not RunningState.EXTREME)
 """Those that come to values which need not be in any row."""
 
 MOST = 64

@@ -18,8 +18,9 @@ from upshot.rewrite.occurrences import binders, injected, visible
 from upshot.rewrite.shapes import aggregates, is_aggregate_clause, retyped
 from upshot.rewrite.split_null_groups import split_null_groups
 from upshot.rewrite.stratified import stratified
-from upshot.rewrite.term_type import EMPTY_GROUP_IS_ZERO, zero
+from upshot.rewrite.term_type import zero
 from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Not, Variable, Wildcard
+from upshot.values.aggregates import AGGREGATES
 
 
 def lower_aggregates(program: CheckedProgram) -> CheckedProgram:
@@ -95,7 +96,7 @@ class _Lowering:
         name, definitions = self._aggregate_view(clause, chosen, group)
         value = Variable(chosen.value)
         exists: list[Literal] = [Atom(name, (*map(Variable, group), value))]
-        if chosen.aggregate.function not in EMPTY_GROUP_IS_ZERO:
+        if not AGGREGATES[chosen.aggregate.function].of_nothing:
             return [_replaced(clause, chosen, exists), *definitions]
         absent = Not(Atom(name, (*map(Variable, group), Wildcard())))
         empty: list[Literal] = [Comparison("=", value, zero(clause.types[chosen.value])), absent]
@@ -180,7 +181,7 @@ def _next(clause: Clause, found: Sequence[_Found]) -> _Found:
     outside = visible(clause.head, clause.body)
     bound = binders([literal for i, literal in enumerate(clause.body) if i not in places], outside)
     ready = [each for each in found if all(name in bound for name in injected(each.aggregate, outside))]
-    return min(ready, key=lambda each: each.aggregate.function in EMPTY_GROUP_IS_ZERO)
+    return min(ready, key=lambda each: AGGREGATES[each.aggregate.function].of_nothing)
 
 
 def _value_type(clause: Clause, chosen: _Found) -> Type:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from upshot.check.program import Literal
 from upshot.check.variables import variables
-from upshot.core.types import Kind, Type
+from upshot.core.types import Type
 from upshot.rewrite.occurrences import needed_by
 from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable
-
-_NEVER_FAILS = {"cat", "strlen", "substr", "ord", "to_string", "max", "min", "band", "bor", "bxor", "bnot", "bshr"}
+from upshot.values.conditions import TESTS
+from upshot.values.functions import FUNCTIONS
 
 
 def next_literal(
@@ -110,13 +110,12 @@ def can_fail(literal: Literal, types: Mapping[str, Type]) -> bool:
     """Whether evaluating the literal can raise an error: overflow, division by zero, a bad pattern."""
     match literal:
         case Not(Test(name)) | Test(name):
-            return name == "match"
+            return TESTS[name].fails
         case Comparison(_, left, right):
             sides = [(left, right), (right, left)]
             calls = [(target, call) for target, call in sides if isinstance(call, Call)]
             return any(
-                call.function not in _NEVER_FAILS
-                and not (isinstance(target, Variable) and types[target.name].kind is Kind.FLOAT)
+                FUNCTIONS[call.function].fails(types[target.name].kind if isinstance(target, Variable) else None)
                 for target, call in calls
             )
         case _:

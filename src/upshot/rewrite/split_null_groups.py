@@ -12,8 +12,9 @@ from upshot.core.schema import Schema
 from upshot.core.types import Type
 from upshot.rewrite.occurrences import injected, substitute, substitute_in, visible
 from upshot.rewrite.shapes import aggregates, conjunction
-from upshot.rewrite.term_type import EMPTY_GROUP_IS_ZERO, zero
+from upshot.rewrite.term_type import zero
 from upshot.syntax.ast import Aggregate, And, Atom, Call, Comparison, Constant, Not, Term, Test, Variable, subterms
+from upshot.values.aggregates import AGGREGATES
 
 
 def split_null_groups(clause: Clause, schemas: Mapping[str, Schema]) -> tuple[Clause, ...]:
@@ -87,7 +88,7 @@ def _for_null(literal: Literal, name: str, types: Mapping[str, Type]) -> Literal
             goal = None if target is None else substitute(target, change)
             if body is not None and (goal is None or not _is_null(goal)):
                 return replace(literal, right=Aggregate(function, goal, And(body), span=aggregate.span))
-            return replace(literal, right=zero(types[value])) if function in EMPTY_GROUP_IS_ZERO else None
+            return replace(literal, right=zero(types[value])) if AGGREGATES[function].of_nothing else None
         case _:
             return literal
 

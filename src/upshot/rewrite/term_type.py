@@ -9,11 +9,10 @@ from typing import assert_never
 from upshot.check.program import Clause
 from upshot.check.variables import fold
 from upshot.core.schema import Schema
-from upshot.core.types import FLOAT, MOST_DIGITS, NUMBER, SYMBOL, Kind, Type
+from upshot.core.types import Kind, Type
 from upshot.syntax.ast import Aggregate, Call, Constant, Parameter, Term, Variable, Wildcard
-
-EMPTY_GROUP_IS_ZERO = frozenset({"count", "sum"})
-"""Over no solutions these give 0; min, max and mean give nothing."""
+from upshot.values.aggregates import AGGREGATES
+from upshot.values.functions import FUNCTIONS
 
 
 def term_type(term: Term, types: Mapping[str, Type]) -> Type:
@@ -26,10 +25,10 @@ def term_type(term: Term, types: Mapping[str, Type]) -> Type:
             case Constant(value, type) if type is not None:
                 return type.optional() if value is None else type
             case Call(function):
-                made = _result(function, parts)
+                made = FUNCTIONS[function].result(parts)
                 return made.optional() if any(part.nullable for part in parts) else made
             case Aggregate(function, target, _):
-                return aggregate_type(function, None if target is None else term_type(target, types))
+                return AGGREGATES[function].result(None if target is None else term_type(target, types))
             case Constant() | Wildcard() | Parameter():
                 raise AssertionError(f"check leaves no untyped term: {node}")
             case _:
@@ -43,29 +42,6 @@ def too_long_columns(clause: Clause, schema: Schema) -> tuple[int, ...]:
     head."""
     places = enumerate(zip(clause.head.args, schema.types, strict=True))
     return tuple(place for place, (term, type) in places if term_type(term, clause.types).exceeds(type))
-
-
-def aggregate_type(function: str, target: Type | None) -> Type:
-    """The type of an aggregate's value, which is never NULL: over nothing there is no value or zero."""
-    if function == "count" or target is None:
-        return NUMBER
-    if function == "mean":
-        return FLOAT
-    return target.required().widest() if function == "sum" else target.required()
-
-
-def _result(function: str, parts: tuple[Type, ...]) -> Type:
-    match function:
-        case "strlen" | "ord" | "to_number":
-            return NUMBER
-        case "cat" | "substr" | "to_string":
-            return SYMBOL
-        case _ if parts[0].kind is Kind.DECIMAL:
-            scales = [part.scale for part in parts]
-            scale = sum(scales) if function == "*" else max(scales)
-            return Type(Kind.DECIMAL, precision=MOST_DIGITS, scale=scale)
-        case _:
-            return Type(parts[0].kind)
 
 
 def zero(type: Type) -> Constant:

@@ -12,13 +12,14 @@ from upshot.sql.coercion import coerced, common_type
 from upshot.sql.formulas import FALSE, OPPOSITE, TRUE, conjunction, disjunction, is_null
 from upshot.sql.values import Value, combinations, is_nothing
 from upshot.syntax.ast import Comparison, Constant, Formula, Term
+from upshot.values import conditions
 
 if TYPE_CHECKING:
     from upshot.sql.block import Block
 
 COMPARISONS: dict[type[exp.Expression], str] = {
-    exp.EQ: "=", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
-}  # fmt: skip
+    getattr(exp, each.sql): name for name, each in conditions.COMPARISONS.items()
+}
 
 
 def compared(
@@ -46,25 +47,9 @@ def leaf(op: str, left: Term, right: Term, certain: bool, nullable: Sequence[boo
     if is_nothing(left) or is_nothing(right):
         return FALSE if certain else TRUE
     if isinstance(left, Constant) and isinstance(right, Constant) and type(left.value) is type(right.value):
-        return TRUE if _compare(op, left.value, right.value) else FALSE
+        return TRUE if conditions.COMPARISONS[op].python(left.value, right.value) else FALSE
     compared = Comparison(op, left, right)
     if certain:
         return compared
     missing = (is_null(term) for term, can in zip((left, right), nullable, strict=True) if can)
     return disjunction((compared, *missing))
-
-
-def _compare(op: str, left: object, right: object) -> bool:
-    match op:
-        case "=":
-            return left == right
-        case "!=":
-            return left != right
-        case "<":
-            return bool(left < right)  # type: ignore[operator]
-        case ">=":
-            return bool(left >= right)  # type: ignore[operator]
-        case ">":
-            return bool(left > right)  # type: ignore[operator]
-        case _:
-            return bool(left <= right)  # type: ignore[operator]

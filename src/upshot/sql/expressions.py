@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from upshot.core.types import BOOLEAN, NUMBER, SYMBOL, Kind, Type
+from upshot.core.types import BOOLEAN, SYMBOL, Kind, Type
 from upshot.sql.coercion import NUMERIC, cast, coerced, common_type, literal
 from upshot.sql.column_types import column_type
 from upshot.sql.formulas import FALSE, conjunction, conjuncts, disjunction, is_given, is_null
 from upshot.sql.like import like_pattern
 from upshot.sql.values import NULL, Case, TooManyCases, Value, combined, plain
 from upshot.syntax.ast import Call, Constant, Formula, Term
+from upshot.values.functions import FUNCTIONS
+from upshot.values.signatures import only, spell
 
 if TYPE_CHECKING:
     from upshot.sql.block import Block
@@ -68,6 +70,8 @@ def _value(block: Block, node: exp.Expression) -> Value:
         return _truth_value(block, node)
     if (made := _FUNCTIONS.get(type(node))) is not None:
         return made(block, node)
+    if type(node) in _BUILT_IN:
+        return _called(block, node)
     name = node.sql(statement.dialect)
     return statement.unsupported(f"`{name if len(name) < 60 else name[:57] + '…'}`", node, help=_FIELDS)
 
@@ -296,8 +300,24 @@ def _joined(block: Block, node: exp.Expression) -> Value:
     return combined(values, lambda terms: Call("cat", tuple(terms)), SYMBOL)
 
 
-def _length(block: Block, node: exp.Expression) -> Value:
-    return combined([_text(block, node.this)], lambda terms: Call("strlen", tuple(terms)), NUMBER)
+def _called(block: Block, node: exp.Expression) -> Value:
+    """A function of SQL that is a built-in and nothing else: its arguments in their order."""
+    function, nodes = FUNCTIONS[_BUILT_IN[type(node)]], list(node.iter_expressions())
+    signature = function.signature
+    if signature.uniform:
+        values, _ = _operands(block, nodes)
+    else:
+        values = [value_of(block, each) for each in nodes]
+    for position, (value, each) in enumerate(zip(values, nodes, strict=True)):
+        wanted = signature.argument(position)
+        if value.type is not None and not only(value.type.kind) & wanted:
+            message = f"`{value.type.required()}` is not {spell(wanted)}"
+            hint = "use CAST(… AS TEXT)" if wanted == only(Kind.SYMBOL) else "use a value of that type"
+            block.statement.refuse("type-mismatch", message, each, help=hint)
+    types = [value.type for value in values if value.type is not None]
+    if len(types) < len(values):
+        return NULL
+    return combined(values, lambda terms: Call(function.name, tuple(terms)), function.result(types))
 
 
 def _substring(block: Block, node: exp.Expression) -> Value:
@@ -348,6 +368,8 @@ _FUNCTIONS: dict[type[exp.Expression], Callable[[Block, exp.Expression], Value]]
     exp.Least: _extreme,
     exp.DPipe: _joined,
     exp.Concat: _joined,
-    exp.Length: _length,
     exp.Substring: _substring,
+}
+_BUILT_IN: dict[type[exp.Expression], str] = {
+    getattr(exp, spelling): name for name, function in FUNCTIONS.items() for spelling in function.sql
 }

@@ -11,23 +11,18 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from upshot.core.types import FLOAT, NUMBER, Kind, Type
+from upshot.core.types import NUMBER, Kind, Type
 from upshot.sql.block import Block
-from upshot.sql.coercion import NUMERIC
 from upshot.sql.expressions import value_of
 from upshot.sql.fillers import filler
 from upshot.sql.formulas import FALSE, conjunction, disjunction, is_given, is_null
 from upshot.sql.presence import MOST_NULLABLE
 from upshot.sql.sources import Scope, Source, SourceColumn
 from upshot.sql.translation import Branch
-from upshot.sql.trees import aggregates_in, unwrapped
+from upshot.sql.trees import AGGREGATE_OF, aggregates_in, unwrapped
 from upshot.sql.values import Case, Value, plain
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Formula, Not, Term, Variable
-
-_FUNCTIONS: dict[type[exp.Expression], str] = {
-    exp.Count: "count", exp.Sum: "sum", exp.Avg: "mean", exp.Min: "min", exp.Max: "max", exp.LogicalAnd: "min",
-    exp.LogicalOr: "max",
-}  # fmt: skip
+from upshot.values.aggregates import AGGREGATES
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +103,9 @@ class _Grouping:
 
     def _spec(self, node: exp.Expression, signature: str) -> _Spec:
         inner, condition = (node.this, node.expression.this) if isinstance(node, exp.Filter) else (node, None)
-        function = _FUNCTIONS.get(type(inner))
+        function = AGGREGATE_OF.get(type(inner))
         if function is None:
-            self._statement.unsupported(
-                f"`{node.sql()}`", node, help="there are count, sum, avg, min, max, bool_and, bool_or"
-            )
+            self._statement.unsupported(f"`{node.sql()}`", node, help=f"there are {', '.join(_spellings())}")
         argument = inner.this
         distinct = isinstance(argument, exp.Distinct)
         if distinct:
@@ -135,7 +128,7 @@ class _Grouping:
     def _refuse_kind(self, node: exp.Expression, function: str, value: Value | None) -> None:
         if value is None or value.type is None:
             return
-        if function in ("sum", "mean") and value.kind not in NUMERIC:
+        if value.kind is not None and not AGGREGATES[function].accepts(value.kind):
             self._statement.refuse(
                 "type-mismatch", f"`{node.sql()}` works on numbers, not on `{value.type.required()}`", node,
                 help="use count, min or max",
@@ -391,9 +384,13 @@ def marked_branches(branch: Branch, types: Sequence[Type], marked: Sequence[bool
     return made
 
 
+def _spellings() -> list[str]:
+    return [name for each in AGGREGATES.values() for _, name in each.sql]
+
+
 def _result_type(function: str, type: Type) -> Type:
-    if function == "mean":
-        return FLOAT
+    if not AGGREGATES[function].signature.uniform:
+        return AGGREGATES[function].result(type)
     if function == "sum":
         return Type(Kind.DECIMAL, precision=18, scale=type.scale) if type.kind is Kind.DECIMAL else Type(type.kind)
     return type.required()

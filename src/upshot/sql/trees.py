@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr)
+from upshot.values.aggregates import AGGREGATES as BUILT_IN
+
+AGGREGATE_OF: dict[type[exp.Expression], str] = {
+    getattr(exp, spelling): each.name for each in BUILT_IN.values() for spelling, _ in each.sql
+}
+"""The aggregates of SQL and the built-in ones that they are."""
+AGGREGATES = tuple(AGGREGATE_OF)
 
 
 def inner_query(node: exp.Expr) -> exp.Expression:

@@ -49,8 +49,7 @@ class Constant(Node):
 
 @dataclass(frozen=True, slots=True)
 class Call(Node):
-    """An intrinsic functor or an operator: `+ - * / % ^ neg band bor bxor bnot bshl bshr max min cat strlen substr
-    ord to_number to_string`. `a + b` is `Call("+", (a, b))`, `-a` is `Call("neg", (a,))`."""
+    """A function or an operator of `values.functions`: `a + b` is `Call("+", (a, b))`, `-a` is `Call("neg", (a,))`."""
 
     function: str
     args: tuple[Term, ...]
@@ -58,7 +57,7 @@ class Call(Node):
 
 @dataclass(frozen=True, slots=True)
 class Aggregate(Node):
-    """`sum E : { body }`; `function` is count, sum, min, max or mean; `target` is None for count."""
+    """`sum E : { body }`; `function` is one of `values.aggregates`; `target` is None for count."""
 
     function: str
     target: Term | None

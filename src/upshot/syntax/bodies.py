@@ -216,7 +216,7 @@ def _tagged(c: Cursor, piece: _Application) -> Constant:
 def _aggregate(c: Cursor) -> Aggregate:
     start, function = c.start, c.text
     c.advance()
-    if function == "count":
+    if not operators.AGGREGATES[function].takes_value:
         if c.kind in _OPERANDS and c.text not in operators.INFIX:
             _count_takes_nothing(c, start)
         if c.kind != ":":
@@ -235,7 +235,7 @@ def _aggregate(c: Cursor) -> Aggregate:
 
 def _aggregated(c: Cursor, function: str, target: Term | None, start: int) -> Aggregate:
     """The aggregate, from its `:` on."""
-    if function == "count" and target is not None:
+    if target is not None and not operators.AGGREGATES[function].takes_value:
         _count_takes_nothing(c, start)
     height = 0 if target is None else c.height
     c.take(":", f"`:` and the body of `{function}`")
@@ -439,7 +439,7 @@ def _count_takes_nothing(c: Cursor, start: int) -> NoReturn:
 
 
 def _reserved(c: Cursor, word: str, start: int) -> NoReturn:
-    example = "count : { … }" if word == "count" else f"{word} X : {{ … }}"
+    example = f"{word} X : {{ … }}" if operators.AGGREGATES[word].takes_value else f"{word} : {{ … }}"
     help = f"give the variable another name, or write `{example}`"
     c.fail("reserved-word", f"`{word}` is the name of an aggregate", start, start + len(word), help=help)
 

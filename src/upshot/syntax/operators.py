@@ -1,6 +1,8 @@
-"""How tightly the operators bind: Soufflé's table, shared by parser and printer."""
+"""How tightly the operators bind: Soufflé's table, shared by parser and printer; and the names that are built in."""
 
 from __future__ import annotations
+
+from upshot.values import aggregates, conditions
 
 INFIX: dict[str, tuple[int, int]] = {}
 """Operator -> (how tightly it holds its left operand, the least an operator in its right operand must hold)."""
@@ -17,7 +19,7 @@ PREFIX = {"-": "neg", "bnot": "bnot", "lnot": "lnot"}
 
 INFIX["^"] = (11, 10)
 
-COMPARISONS = frozenset(("=", "!=", "<", "<=", ">", ">="))
-AGGREGATES = ("count", "sum", "min", "max", "mean")
-TESTS = frozenset(("contains", "match", "is_null"))
+COMPARISONS = conditions.COMPARISONS
+AGGREGATES = aggregates.AGGREGATES
+TESTS = frozenset(name for name, test in conditions.TESTS.items() if test.arguments)
 STATES = ("old", "inserted", "deleted")

@@ -15,6 +15,9 @@ from upshot.cli.repl.session import Quit, ReplSession
 from upshot.cli.repl.statements import Input
 from upshot.cli.settings import OK, Engine
 from upshot.cli.terminal import Terminal
+from upshot.values.aggregates import AGGREGATES
+from upshot.values.conditions import TESTS
+from upshot.values.functions import FUNCTIONS
 
 try:
     import readline as _readline
@@ -85,7 +88,7 @@ def _converse(terminal: Terminal, session: ReplSession) -> None:
 
 @contextmanager
 def _line_editing(session: ReplSession) -> Iterator[None]:
-    """History kept between sessions, and completion of commands and relation names."""
+    """History kept between sessions, and completion of commands, relations and built-ins."""
     if readline is None:
         yield
         return
@@ -118,6 +121,7 @@ class _Completer:
             *(f":{name}" for name in self._session.commands),
             *self._session.database.schemas,
             *self._session.database.rules,
+            *(name for name in (*FUNCTIONS, *TESTS, *AGGREGATES) if name.isidentifier()),
         ]
         matching = [word for word in words if word.startswith(text)]
         return matching[state] if state < len(matching) else None

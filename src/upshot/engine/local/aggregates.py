@@ -21,6 +21,8 @@ from upshot.engine.local.layout import NEW, T_DEL, T_INS
 from upshot.engine.local.storage import Table
 from upshot.rewrite.shapes import conjunction
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Variable
+from upshot.values.aggregates import AGGREGATES, rounded
+from upshot.values.records import RunningState
 
 Codes = NDArray[np.int64]
 Group = tuple[int, ...]
@@ -61,6 +63,8 @@ class AggregateView:
         (body,) = conjunction(comparison.right.body)
         assert isinstance(body, Atom)
         self.function = comparison.right.function
+        self._known = AGGREGATES[self.function]
+        self._running = self._known.running
         self.width = schema.arity - 1
         self.result = schema.columns[-1].type
         self.table, self._rows, self._codec = table, rows, codec
@@ -171,10 +175,12 @@ class AggregateView:
             total.rows += sign * len(codes)
         present = [code for code in codes if code != null_code(self.type)] if self.type.nullable else codes
         total.values += sign * len(present)
-        if self.function in ("sum", "mean"):
+        if self._running is RunningState.TOTAL:
             self._add(total, present, sign)
-        elif self.function in ("min", "max") and present:
+        elif self._running is RunningState.EXTREME and present:
             self._extend(total, present, sign)
+        elif self._running is RunningState.GROUP:
+            total.extreme = None
 
     def _add(self, total: Total, codes: list[int], sign: int) -> None:
         if self.type.kind is not Kind.FLOAT:
@@ -215,14 +221,19 @@ class AggregateView:
         if total.rows == 0:
             del self._groups[group]
             return None
-        if self.function in ("min", "max") and total.values and total.extreme is None:
-            codes = self._targets_of(group)
-            present = codes[codes != null_code(self.type)] if self.type.nullable else codes
-            if self.type.kind is Kind.SYMBOL:
-                total.extreme = self._best(np.unique(present).tolist())
-            else:
-                total.extreme = int(present.max() if self.function == "max" else present.min())
+        if self._running in (RunningState.EXTREME, RunningState.GROUP) and total.values and total.extreme is None:
+            total.extreme = self._read_again(self._targets_of(group))
         return self._encoded(total)
+
+    def _read_again(self, codes: Codes) -> int:
+        """The value of a group, from the targets of all its rows."""
+        present = codes[codes != null_code(self.type)] if self.type.nullable else codes
+        if self._running is RunningState.GROUP:
+            values = self._codec.decode(present, self.type.required())
+            return self._code(self._known.python(values, self.type.required()))
+        if self.type.kind is Kind.SYMBOL:
+            return self._best(np.unique(present).tolist())
+        return int(present.max() if self.function == "max" else present.min())
 
     def _targets_of(self, group: Group) -> Codes:
         if self._column is None:
@@ -236,9 +247,9 @@ class AggregateView:
         return self._rows.matching(tuple(range(self.width)), np.array(group, np.int64), mask)
 
     def _encoded(self, total: Total) -> int | None:
-        if self.function == "count":
+        if self._running is RunningState.ROWS:
             return self._code(total.rows)
-        if self.function in ("min", "max"):
+        if self._running in (RunningState.EXTREME, RunningState.GROUP):
             return total.extreme if total.values else None
         if self.function == "mean":
             return self._code(self._mean(total)) if total.values else None
@@ -267,7 +278,8 @@ class AggregateView:
     def _overflow(self, value: Any) -> OverflowError_:
         help = "use floats or decimals"
         if self.result.kind is Kind.DECIMAL:
-            value, help = f"{Decimal(value).scaleb(-self.result.scale):f}", "use smaller values, or floats"
+            exact = Decimal(value).scaleb(-self.result.scale) if isinstance(value, int) else value
+            value, help = f"{exact:f}", "use smaller values, or floats"
         what = f"the {self.function} of a group is `{value}`, which leaves the range of `{self.result}`"
         return OverflowError_(what, code="overflow", span=self._clause.origin, help=help)
 
@@ -277,10 +289,7 @@ def _rounded(total: Total) -> float:
         return math.nan
     if total.highs or total.lows:
         return math.inf if total.highs else -math.inf
-    try:
-        return float(total.total)
-    except OverflowError:
-        return math.inf if total.total > 0 else -math.inf
+    return rounded(total.total)
 
 
 def _by_group(codes: Codes, width: int, column: int | None) -> Iterator[tuple[Group, list[int] | range]]:

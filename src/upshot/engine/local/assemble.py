@@ -294,7 +294,7 @@ class _PlanAssembler:
             case Compare():
                 self._compare(step)
             case Same(left, right):
-                words = [op.COMPARISONS["="], self._operand(left), self._operand(right)]
+                words = [op.COMPARISON_CODES["="], self._operand(left), self._operand(right)]
                 self._out.emit(op.I_COMPARE, self._back(), words)
             case Compute():
                 self._compute(step)
@@ -353,7 +353,7 @@ class _PlanAssembler:
         for operand in (step.left, step.right):
             self._required(operand)
         left, right = self._operand(step.left), self._operand(step.right)
-        self._out.emit(op.I_COMPARE, self._back(), [op.COMPARISONS[step.op], left, right])
+        self._out.emit(op.I_COMPARE, self._back(), [op.COMPARISON_CODES[step.op], left, right])
 
     def _may_look_null(self, operand: Operand) -> bool:
         """Whether a value that is not NULL can have the code that means NULL in a nullable column, which never
@@ -394,14 +394,14 @@ class _PlanAssembler:
         if name in ("true", "false"):
             if (name == "true") == step.negated:
                 zero = out.constant(Constant(0, Type(Kind.NUMBER)))
-                out.emit(op.I_COMPARE, self._back(), [op.COMPARISONS["!="], zero, zero])
+                out.emit(op.I_COMPARE, self._back(), [op.COMPARISON_CODES["!="], zero, zero])
             return
         (operand,) = step.test.args
         assert isinstance(operand, Variable | Constant)
         if not self._is_nullable(operand):
             if not step.negated:
                 zero = out.constant(Constant(0, Type(Kind.NUMBER)))
-                out.emit(op.I_COMPARE, self._back(), [op.COMPARISONS["!="], zero, zero])
+                out.emit(op.I_COMPARE, self._back(), [op.COMPARISON_CODES["!="], zero, zero])
             return
         out.emit(
             op.I_NOT_NULL if step.negated else op.I_IS_NULL, self._back(), [self._null(operand), self._operand(operand)]

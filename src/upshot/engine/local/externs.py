@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 
 from upshot.core.types import Kind, Type
 from upshot.engine.local.codec import Codec, Misfit, decode_floats, encode_floats, null_code
-from upshot.engine.local.functors import TESTS, float_columns, function, overflow
 from upshot.engine.local.layout import ARITHMETIC
 from upshot.engine.local.storage import Table
+from upshot.engine.time_limit import check_time
 from upshot.plan.rule_plan import Check, Compare, Compute, Operand, Step
 from upshot.syntax.ast import Call, Constant, Variable
+from upshot.values.conditions import COMPARISONS, TESTS
+from upshot.values.functions import FUNCTIONS
+from upshot.values.records import overflow
 
 Codes = NDArray[np.int64]
 Columns = dict[str, Codes]
@@ -37,7 +40,7 @@ def needs_python(step: Step, types: Mapping[str, Type]) -> bool:
                 return op not in ("=", "!=")
             return first.scale != second.scale
         case Check(test):
-            return test.name in TESTS
+            return bool(test.args) and not TESTS[test.name].sees_null
         case _:
             return False
 
@@ -88,7 +91,8 @@ def _apply(codec: Codec, step: Step, types: Mapping[str, Type], columns: Columns
             keep = _compare(codec, op, left, right, types, columns, count)
         case Check(test, negated):
             values = [_values(codec, a, types, columns, count) for a in test.args if isinstance(a, Variable | Constant)]
-            holds = TESTS[test.name]
+            known = TESTS[test.name]
+            holds = partial(known.python, pause=check_time) if known.pauses else known.python
             keep = np.array(
                 [(None not in row and holds(*row)) != negated for row in zip(*values, strict=True)], dtype=np.bool_
             )
@@ -121,14 +125,13 @@ def _compute(
     columns: Columns,
     count: int,
 ) -> Codes:
-    all_floats = all(operand_type(o, types).kind is Kind.FLOAT for o in operands)
-    vectorised = float_columns(name) if result.kind is Kind.FLOAT and all_floats else None
-    if vectorised is not None and not _may_be_null(operands, types):
+    kind = operand_type(operands[0], types).kind
+    if (vectorized := FUNCTIONS[name].meanings[kind].numpy) and not _may_be_null(operands, types):
         floats = [decode_floats(_codes(codec, o, types, columns, count)) for o in operands]
         with np.errstate(all="ignore"):
-            return encode_floats(np.asarray(vectorised(*floats), np.float64))
+            return encode_floats(np.asarray(getattr(np, vectorized)(*floats), np.float64))
     values = [_values(codec, o, types, columns, count) for o in operands]
-    call = function(name, result)
+    call = FUNCTIONS[name].call(kind, result)
     encode = codec.encoder(result)
     try:
         computed = [encode(None if None in row else call(*row)) for row in zip(*values, strict=True)]
@@ -137,17 +140,12 @@ def _compute(
         raise overflow(name, result.kind) from misfit
 
 
-_ORDER: dict[str, Callable[[Any, Any], bool]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "!=": operator.ne,
-}  # fmt: skip
-
-
 def _compare(
     codec: Codec, op: str, left: Operand, right: Operand, types: Mapping[str, Type], columns: Columns, count: int
 ) -> NDArray[np.bool_]:
     first = _values(codec, left, types, columns, count)
     second = _values(codec, right, types, columns, count)
-    holds = _ORDER[op]
+    holds = COMPARISONS[op].python
     pairs = zip(first, second, strict=True)
     return np.array([a is not None and b is not None and holds(a, b) for a, b in pairs], dtype=np.bool_)
 

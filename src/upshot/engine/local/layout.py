@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from upshot.core.types import Kind
+from upshot.values.conditions import COMPARISONS
+from upshot.values.functions import FUNCTIONS
+
 # State bits of a row. A row that is not in use has none of them.
 OLD, NEW, DEL, TOUCHED, PROVEN = 1, 2, 4, 8, 16
 """In the state before the transaction; in the state after it; over-deleted, or looked at for another proof; listed as
@@ -67,10 +71,10 @@ S_COMPONENT = 34
 UNBOUNDED = 2**63 - 1
 """The bound of an I_DIGITS that lets every value pass."""
 
-COMPARISONS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
+COMPARISON_CODES = {name: each.kernel for name, each in COMPARISONS.items()}
 ARITHMETIC = {
-    name: code
-    for code, name in enumerate(
-        ("+", "-", "*", "/", "%", "^", "neg", "band", "bor", "bxor", "bnot", "bshl", "bshr", "max", "min")
-    )
+    name: meaning.kernel
+    for name, each in FUNCTIONS.items()
+    if (meaning := each.meanings.get(Kind.NUMBER)) is not None and meaning.kernel is not None
 }
+"""The functions on numbers that the kernel computes itself (`arithmetic`)."""

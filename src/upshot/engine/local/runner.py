@@ -16,7 +16,6 @@ from upshot.engine.local import layout as op
 from upshot.engine.local.assemble import Phase
 from upshot.engine.local.codec import Codec
 from upshot.engine.local.crew import Crew
-from upshot.engine.local.functors import too_long
 from upshot.engine.local.machine import MACHINE
 from upshot.engine.local.memory import Buffer
 from upshot.engine.local.phases import drift_limit
@@ -26,6 +25,7 @@ from upshot.engine.time_limit import check_time, is_limited
 from upshot.engine.work import ViewWork
 from upshot.plan.rule_plan import Change, RulePlan
 from upshot.syntax import print_term
+from upshot.values.records import too_long
 
 _SLICE = 1 << 27
 """Steps between two looks at the clock and at interrupts once the kernel is compiled."""

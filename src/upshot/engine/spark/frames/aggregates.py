@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from upshot.check.program import Clause
-from upshot.core.errors import OverflowError_
+from upshot.core.errors import Error, OverflowError_
 from upshot.core.schema import Schema
 from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
 from upshot.engine.spark.frames.exact_sums import float_sums, whole_means
+from upshot.engine.spark.frames.functor_udfs import arrow_function
 from upshot.engine.spark.frames.one_task import in_one_part
 from upshot.rewrite.shapes import conjunction
-from upshot.spark.failures import marked, place
-from upshot.spark.types import DECIMAL_DIGITS, column_names, literal, spark_type
+from upshot.spark.failures import CarriedError, marked, place
+from upshot.spark.types import DECIMAL_DIGITS, arrow_values, column_names, literal, python_values, spark_type
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Variable
+from upshot.values.aggregates import AGGREGATES
+from upshot.values.records import RunningState
 
 _WHOLE = "decimal(28,0)"
 """A sum of these has 38 digits: room for ten billion billion values of 64 bits."""
@@ -38,26 +43,52 @@ def group_values(clause: Clause, schemas: Mapping[str, Schema], rows: DataFrame)
     """
     fold = _Fold.of(clause, schemas)
     names = column_names(fold.width)[: fold.width]
-    match fold.function:
-        case "sum" | "mean" if fold.type.kind is Kind.FLOAT:
+    known = AGGREGATES[fold.function]
+    match known.running:
+        case RunningState.TOTAL if fold.type.kind is Kind.FLOAT:
             made = float_sums(rows, names, fold.target, mean=fold.function == "mean")
             value = F.col("total")
-        case "sum" | "mean":
+        case RunningState.TOTAL:
             total = F.coalesce(F.sum(fold.whole()), F.lit(0).cast("decimal(38,0)"))
             made = _grouped(rows, names, F.count(fold.target).alias("values"), total.alias("total"))
             value = fold.total() if fold.function == "sum" else whole_means(F.col("total"), F.col("values"), fold.scale)
-        case "count":
+        case RunningState.ROWS:
             made = _grouped(rows, names)
             value = F.col("rows").cast(spark_type(fold.result))
-        case _:
+        case RunningState.GROUP:
+            values = F.collect_list(fold.target)
+            made = _grouped(rows, names, F.count(fold.target).alias("values"), values.alias("group"))
+            work = GroupFold(fold.function, fold.type, fold.result, place(clause.origin))
+            value = arrow_function(work, spark_type(fold.result)).asNondeterministic()(F.col("group"))
+        case RunningState.EXTREME:
             pick = F.max if fold.function == "max" else F.min
             made = _grouped(rows, names, F.count(fold.target).alias("values"), pick(fold.target).alias("best"))
             value = F.col("best")
     # Without group columns Spark gives one row even for no rows at all.
     present = F.col("rows") > 0
-    if fold.function in ("min", "max", "mean"):
+    if not known.of_nothing:
         present &= F.col("values") > 0
     return made.filter(present).select(*names, value.alias(f"c{fold.width}"))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFold:
+    """An aggregate that only Python computes, over lists of the values of groups. Pickled by name, as functors are."""
+
+    function: str
+    type: Type
+    result: Type
+    place: str
+
+    def __call__(self, groups: pa.Array) -> pa.Array:
+        fold, sizes = AGGREGATES[self.function].python, groups.value_lengths().to_pylist()
+        values = iter(python_values(groups.flatten(), self.type))
+        try:
+            # A group without values has no row; what stands here for it is filtered out.
+            found = [fold(list(islice(values, size)), self.type) if size else None for size in sizes]
+        except Error as error:
+            raise CarriedError(marked(error, self.place)) from None
+        return arrow_values(found, self.result)
 
 
 def _grouped(rows: DataFrame, names: list[str], *folds: Column) -> DataFrame:

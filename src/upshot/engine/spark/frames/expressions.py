@@ -10,29 +10,25 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType
 
 from upshot.core.errors import Error
 from upshot.core.schema import Schema
-from upshot.core.types import NUMBER, NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
-from upshot.engine.local.functors import overflow, too_long
+from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
 from upshot.engine.spark.frames.functor_udfs import Functor, Predicate, python_column, rule_error
 from upshot.plan.rule_plan import Check, Compare, Compute, Operand, RulePlan, Same
 from upshot.spark.failures import marked, place
 from upshot.spark.types import DECIMAL_DIGITS, literal, spark_type
 from upshot.syntax import print_term
 from upshot.syntax.ast import Call, Constant, Variable
-
-_NEVER_FAILS = {"cat", "strlen", "substr", "ord", "to_string", "max", "min", "band", "bor", "bxor", "bnot", "bshr"}
-_HOLDS: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
+from upshot.values.conditions import COMPARISONS, TESTS
+from upshot.values.functions import FUNCTIONS
+from upshot.values.records import call_in_words, overflow, too_long
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +64,7 @@ def can_be_null(operand: Operand, scope: Scope) -> bool:
 
 def compared(step: Compare, scope: Scope) -> Column:
     """NULL where an operand is; Spark's own order has NaN equal to itself and above all numbers, text by code point."""
-    made: Column = _HOLDS[step.op](scope.column(step.left), scope.column(step.right))
+    made: Column = COMPARISONS[step.op].python(scope.column(step.left), scope.column(step.right))
     return made
 
 
@@ -78,37 +74,27 @@ def same(step: Same, scope: Scope) -> Column:
 
 def checked(step: Check, scope: Scope) -> Column:
     """Never NULL: a test with a NULL argument is false, its negation true."""
-    name = step.test.name
+    test = TESTS[step.test.name]
     operands = [arg for arg in step.test.args if isinstance(arg, Variable | Constant)]
     columns = [scope.column(each) for each in operands]
-    match name:
-        case "true" | "false":
-            return F.lit((name == "true") != step.negated)
-        case "is_null":
-            return columns[0].isNotNull() if step.negated else columns[0].isNull()
-        case "contains":
-            needle, text = columns
-            holds = F.contains(text, needle)
-        case _:
-            types = tuple(scope.type(each) for each in operands)
-            holds = python_column(Predicate(name, types, scope.place), columns, fails=check_fails(step))
-    known = F.coalesce(holds, F.lit(False))
+    if test.spark is not None:
+        holds = test.spark(F, columns)
+    else:
+        types = tuple(scope.type(each) for each in operands)
+        holds = python_column(Predicate(test.name, types, scope.place), columns, fails=test.fails)
+    known = holds if test.sees_null or not columns else F.coalesce(holds, F.lit(False))
     return ~known if step.negated else known
 
 
 def check_fails(step: Check) -> bool:
-    return step.test.name == "match"
+    return TESTS[step.test.name].fails
 
 
 def compute_fails(step: Compute, scope: Scope) -> bool:
-    """Whether the computation can fail: what the planner says, and the choice between decimals of two scales, which
-    the planner does not see."""
+    """Whether the computation can fail."""
     if not isinstance(step.value, Call):
         return False
-    if step.value.function in _NEVER_FAILS:
-        types = tuple(scope.type(arg) for arg in step.value.args if isinstance(arg, Variable | Constant))
-        return step.value.function in ("max", "min") and _widens(scope.types[step.target], types)
-    return scope.types[step.target].kind is not Kind.FLOAT
+    return FUNCTIONS[step.value.function].fails(scope.types[step.target].kind)
 
 
 def computed(step: Compute, scope: Scope) -> Column:
@@ -122,10 +108,12 @@ def computed(step: Compute, scope: Scope) -> Column:
     columns = [scope.column(each) for each in operands]
     name, types = step.value.function, tuple(scope.type(each) for each in operands)
     fails = compute_fails(step, scope)
-    native = _native(name, result, types, columns, scope)
-    if native is None:
+    expression = FUNCTIONS[name].meanings[types[0].kind].spark
+    if expression is None:
         rule = scope.rule if {result.kind, *(t.kind for t in types)} == {Kind.NUMBER} else ""
         return python_column(Functor(name, result, types, scope.place, rule), columns, fails=fails)
+    call = NativeCall(name, columns, types, result, scope)
+    native = call.fitting(expression(call)) if fails else expression(call)
     present = [c.isNotNull() for c, each in zip(columns, operands, strict=True) if can_be_null(each, scope)]
     conditions = [barrier(), *present] if fails else present
     return F.when(functools.reduce(operator.and_, conditions), native) if conditions else native
@@ -153,161 +141,46 @@ def digits_checked(column: Column, schema: Schema, place: int, scope: Scope) -> 
     return F.when(barrier() & (F.abs(column) >= bound), failure).otherwise(column)
 
 
-def _widens(result: Type, types: tuple[Type, ...]) -> bool:
-    return result.kind is Kind.DECIMAL and any(type.scale != result.scale for type in types)
+@dataclass(frozen=True, slots=True)
+class NativeCall:
+    """A call of a function as an expression of Spark; arguments that are NULL may give anything."""
 
+    name: str
+    columns: list[Column] = field(hash=False)
+    types: tuple[Type, ...]
+    result: Type
+    scope: Scope
 
-def _native(name: str, result: Type, types: tuple[Type, ...], columns: list[Column], scope: Scope) -> Column | None:
-    """The call as an expression of Spark's own, if that gives the same values; arguments that are NULL may give
-    anything."""
-    if name in ("max", "min"):
-        pick = F.greatest if name == "max" else F.least
-        if _widens(result, types):
-            # Either operand may have more digits before the point than the result has room for.
-            wide = f"decimal({2 * DECIMAL_DIGITS},{result.scale})"
-            picked = pick(*(column.cast(wide) for column in columns))
-            return _fitting(picked, name, columns[0], columns[-1], result, scope)
-        return pick(*columns)
-    if name in _TEXT:
-        return _TEXT[name](*columns)
-    if name == "to_string":
-        return None if types[0].kind is Kind.FLOAT else columns[0].cast("string")
-    if any(type.kind is not result.kind for type in types):
-        return None
-    match result.kind:
-        case Kind.NUMBER:
-            return _number(name, columns[0], columns[-1], scope)
-        case Kind.UNSIGNED:
-            return _unsigned(name, columns, result, scope)
-        case Kind.FLOAT:
-            return _float(name, columns[0], columns[-1])
-        case Kind.DECIMAL:
-            return _decimal(name, columns[0], columns[-1], result, scope)
-        case _:
-            return None
+    @property
+    def F(self) -> Any:
+        return F
 
+    def failure(self, code: str) -> Column:
+        """Raises the error that the local engine reports: of numbers it names the rule, of other kinds the values."""
+        if self.result.kind is Kind.NUMBER:
+            return _failure(rule_error(code, self.scope.rule), self.scope, self.result)
+        text = marked(
+            overflow(call_in_words(self.name, ["\x01"] * len(self.columns)), self.result.kind), self.scope.place
+        )
+        first, *rest = text.split("\\u0001")
+        parts = [F.lit(first)]
+        for column, after in zip(self.columns, rest, strict=True):
+            parts += [column.cast("string"), F.lit(after)]
+        return F.raise_error(F.concat(*parts)).cast(spark_type(self.result))
 
-# ---- text --------------------------------------------------------------------------------------------------
-
-
-def _substr(text: Column, start: Column, length: Column) -> Column:
-    # Positions are 64-bit here and 32-bit in Spark; within the text both are small.
-    size = F.length(text)
-    part = F.substr(text, (start + 1).cast("int"), F.least(length, size.cast("long")).cast("int"))
-    return F.when((start < 0) | (length < 0) | (start >= size), F.lit("")).otherwise(part)
-
-
-_TEXT: dict[str, Callable[..., Column]] = {
-    "cat": lambda *parts: F.concat(*parts),
-    "strlen": lambda text: F.length(text).cast("long"),
-    "substr": _substr,
-    "ord": lambda text: F.when(text == "", F.lit(-1)).otherwise(F.ascii(text)).cast("long"),
-}
-
-# ---- numbers -----------------------------------------------------------------------------------------------
+    def fitting(self, value: Column) -> Column:
+        """The exact value as one of the result's type, or the overflow; a NULL is out of every range."""
+        match self.result.kind:
+            case Kind.UNSIGNED:
+                fits = (value >= 0) & (value <= literal(UNSIGNED_RANGE.stop - 1, self.result))
+            case Kind.DECIMAL:
+                # In a type of just as many digits: next to a wider one without decimals, Spark would round the value.
+                digits = self.result.precision - self.result.scale + 1
+                fits = F.abs(value) < F.lit("1" + "0" * (digits - 1)).cast(f"decimal({digits},0)")
+            case _:
+                return value
+        return F.when(fits, value.cast(spark_type(self.result))).otherwise(self.failure("overflow"))
 
 
 def _failure(error: Error, scope: Scope, type: Type) -> Column:
     return F.raise_error(F.lit(marked(error, scope.place))).cast(spark_type(type))
-
-
-def _number(name: str, a: Column, b: Column, scope: Scope) -> Column | None:
-    def failure(code: str) -> Column:
-        return _failure(rule_error(code, scope.rule), scope, NUMBER)
-
-    least = F.lit(NUMBER_RANGE.start).cast(LongType())
-    match name:
-        case "+":
-            return F.coalesce(F.try_add(a, b), failure("overflow"))
-        case "-":
-            return F.coalesce(F.try_subtract(a, b), failure("overflow"))
-        case "*":
-            return F.coalesce(F.try_multiply(a, b), failure("overflow"))
-        case "neg":
-            return F.when(a == least, failure("overflow")).otherwise(-a)
-        case "/":
-            whole = F.call_function("div", a, b)
-            zero = F.when(b == 0, failure("division-by-zero"))
-            return zero.when((b == -1) & (a == least), failure("overflow")).otherwise(whole)
-        case "%":
-            return F.when(b == 0, failure("division-by-zero")).when(b == -1, F.lit(0).cast("long")).otherwise(a % b)
-        case _:
-            return _bits(name, a, b, failure("overflow"))
-
-
-def _bits(name: str, a: Column, b: Column, overflow_: Column) -> Column | None:
-    """Bit operations on signed 64-bit numbers; a shift's distance counts modulo 64."""
-    distance = b.bitwiseAND(F.lit(63)).cast("int")
-    match name:
-        case "band":
-            return a.bitwiseAND(b)
-        case "bor":
-            return a.bitwiseOR(b)
-        case "bxor":
-            return a.bitwiseXOR(b)
-        case "bnot":
-            return F.bitwise_not(a)
-        case "bshr":
-            return F.call_function("shiftright", a, distance)
-        case "bshl":
-            shifted = F.call_function("shiftleft", a, distance)
-            back = F.call_function("shiftright", shifted, distance)
-            return F.when(back == a, shifted).otherwise(overflow_)
-        case _:
-            return None
-
-
-def _telling(name: str, a: Column, b: Column, scope: Scope, type: Type) -> Column:
-    """The overflow of an operation, whose message tells the two values."""
-    text = marked(overflow(f"\x01 {name} \x01", type.kind), scope.place)
-    before, between, after = text.split("\\u0001")
-    parts = (F.lit(before), a.cast("string"), F.lit(between), b.cast("string"), F.lit(after))
-    return F.raise_error(F.concat(*parts)).cast(spark_type(type))
-
-
-def _unsigned(name: str, columns: list[Column], result: Type, scope: Scope) -> Column | None:
-    if name not in ("+", "-", "*"):
-        return None
-    a, b = columns
-    # Products of more than 38 digits are NULL for `try_multiply`; sums and differences have 21 at most.
-    value = {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: F.try_multiply(a, b)}[name]()
-    largest = literal(UNSIGNED_RANGE.stop - 1, result)
-    return F.when((value >= 0) & (value <= largest), value.cast(spark_type(result))).otherwise(
-        _telling(name, a, b, scope, result)
-    )
-
-
-def _decimal(name: str, a: Column, b: Column, result: Type, scope: Scope) -> Column | None:
-    if name == "neg":
-        return -a
-    if name not in ("+", "-", "*"):
-        return None
-    # Operands have 18 digits, so the result has 37 at most, which Spark computes exactly.
-    value = _DECIMAL[name](a, b)
-    return _fitting(value, name, a, b, result, scope)
-
-
-def _fitting(value: Column, name: str, a: Column, b: Column, result: Type, scope: Scope) -> Column:
-    """The value in the digits that the result has, or the overflow that the local engine reports."""
-    # In a type of just as many digits: next to a wider one without decimals, Spark would round the value.
-    digits = result.precision - result.scale + 1
-    bound = F.lit("1" + "0" * (digits - 1)).cast(f"decimal({digits},0)")
-    fits = F.abs(value) < bound
-    return F.when(fits, value.cast(spark_type(result))).otherwise(_telling(name, a, b, scope, result))
-
-
-_DECIMAL: dict[str, Callable[[Any, Any], Any]] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
-
-
-def _float(name: str, a: Column, b: Column) -> Column | None:
-    """Adding 0.0 makes -0.0 the one zero there is."""
-    match name:
-        case "+" | "-" | "*":
-            return _DECIMAL[name](a, b) + F.lit(0.0)
-        case "neg":
-            return -a + F.lit(0.0)
-        case "/":
-            endless = F.when(F.isnan(a) | (a == 0.0), F.lit(float("nan"))).when(a > 0, F.lit(float("inf")))
-            return F.when(b == 0.0, endless.otherwise(F.lit(float("-inf")))).otherwise(a / b + F.lit(0.0))
-        case _:
-            return None

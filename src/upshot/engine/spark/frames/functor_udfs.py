@@ -14,9 +14,10 @@ from pyspark.sql.types import DataType
 
 from upshot.core.errors import DataError, Error, OverflowError_
 from upshot.core.types import BOOLEAN, Type
-from upshot.engine.local.functors import TESTS, function
 from upshot.spark.failures import CarriedError, marked
 from upshot.spark.types import arrow_values, python_values, spark_type
+from upshot.values.conditions import TESTS
+from upshot.values.functions import FUNCTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Functor:
 
     def _value(self, *row: Any) -> Any:
         try:
-            return function(self.name, self.result)(*row)
+            return FUNCTIONS[self.name].call(self.arguments[0].kind, self.result)(*row)
         except Error as error:
             raise (rule_error(error.code, self.rule) if self.rule else error) from None
 
@@ -49,7 +50,7 @@ class Predicate:
     place: str = ""
 
     def __call__(self, *columns: pa.Array) -> pa.Array:
-        return arrow_values(_applied(TESTS[self.name], columns, self.arguments, self.place), BOOLEAN)
+        return arrow_values(_applied(TESTS[self.name].python, columns, self.arguments, self.place), BOOLEAN)
 
 
 def _applied(call: Callable[..., Any], columns: tuple[pa.Array, ...], types: tuple[Type, ...], place: str) -> list[Any]:

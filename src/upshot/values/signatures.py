@@ -1,4 +1,4 @@
-"""What functors, tests and aggregates take and give, as sets of kinds."""
+"""Sets of kinds, and signatures made of them."""
 
 from __future__ import annotations
 
@@ -50,8 +50,6 @@ def spell(kinds: KindSet) -> str:
 ANY = only(*Kind)
 INTEGER = only(Kind.NUMBER, Kind.UNSIGNED)
 NUMERIC = only(Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.DECIMAL)
-_SYMBOL = only(Kind.SYMBOL)
-_NUMBER = only(Kind.NUMBER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,53 +74,11 @@ class Signature:
         return "1 argument" if self.least == 1 else f"{self.least} arguments"
 
 
-def _same(kinds: KindSet, arity: int) -> Signature:
-    return Signature((kinds,), kinds, True, arity, arity)
+def uniform(kinds: KindSet, arity: int, *, or_more: bool = False) -> Signature:
+    """Arguments and result of one kind among `kinds`."""
+    return Signature((kinds,), kinds, True, arity, None if or_more else arity)
 
 
-def _fixed(result: KindSet, *arguments: KindSet) -> Signature:
+def fixed(result: KindSet, *arguments: KindSet) -> Signature:
+    """Each argument and the result of kinds of its own."""
     return Signature(arguments, result, False, len(arguments), len(arguments))
-
-
-_DIVISIBLE = only(Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT)
-
-FUNCTIONS: dict[str, Signature] = {
-    "+": _same(NUMERIC, 2),
-    "-": _same(NUMERIC, 2),
-    "*": _same(NUMERIC, 2),
-    "/": _same(_DIVISIBLE, 2),
-    "%": _same(INTEGER, 2),
-    "^": _same(_DIVISIBLE, 2),
-    "neg": _same(only(Kind.NUMBER, Kind.FLOAT, Kind.DECIMAL), 1),
-    "band": _same(INTEGER, 2),
-    "bor": _same(INTEGER, 2),
-    "bxor": _same(INTEGER, 2),
-    "bnot": _same(INTEGER, 1),
-    "bshl": _same(INTEGER, 2),
-    "bshr": _same(INTEGER, 2),
-    "max": Signature((ANY,), ANY, True, 2, None),
-    "min": Signature((ANY,), ANY, True, 2, None),
-    "cat": Signature((_SYMBOL,), _SYMBOL, True, 2, None),
-    "strlen": _fixed(_NUMBER, _SYMBOL),
-    "substr": _fixed(_SYMBOL, _SYMBOL, _NUMBER, _NUMBER),
-    "ord": _fixed(_NUMBER, _SYMBOL),
-    "to_number": _fixed(_NUMBER, _SYMBOL),
-    "to_string": _fixed(_SYMBOL, _DIVISIBLE),
-}
-
-TESTS: dict[str, tuple[KindSet, ...]] = {
-    "contains": (_SYMBOL, _SYMBOL),
-    "match": (_SYMBOL, _SYMBOL),
-    "is_null": (ANY,),
-    "true": (),
-    "false": (),
-}
-
-AGGREGATES: dict[str, Signature] = {
-    "count": Signature((), INTEGER),
-    "sum": _same(NUMERIC, 1),
-    "min": _same(ANY, 1),
-    "max": _same(ANY, 1),
-    "mean": _fixed(only(Kind.FLOAT), NUMERIC),
-}
-"""A count is a number, or unsigned where its place says so."""

@@ -1,10 +1,11 @@
-"""Regular expressions in bounded time: whether all of a text matches a pattern.
+"""Match all of a text with a regular expression, in bounded time.
 
-`re` backtracks: `(a+)+b` on forty letters takes for ever, and nothing can interrupt it. So a pattern is looked at
-before it runs. Where repetition is not inside repetition the ways that `re` may try are bounded by the length of the
-text to the power of the number of repetitions; while that is little, `re` answers. Otherwise the states the pattern can
-be in are followed together, letter by letter [Thompson 1968]: the same answer in time proportional to text times
-pattern. What only backtracking can answer (back-references, looking around) is refused where it could take too long.
+A pattern is translated for `re` (`ecmascript`), which backtracks: `(a+)+b` on forty letters takes for ever, and nothing
+can interrupt it. So a pattern is looked at before it runs. Where repetition is not inside repetition the paths that
+`re` may try are bounded by the length of the text to the power of the number of repetitions; while that is little, `re`
+answers. Otherwise the states the pattern can be in are followed together, letter by letter [Thompson 1968]: the same
+answer in time proportional to text times pattern, or to the square of the text where the pattern looks ahead.
+Back-references, which only backtracking can follow, are refused where it could take too long.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any
 
 from upshot.core.errors import DataError
-from upshot.engine.time_limit import check_time
+from upshot.values.ecmascript import BadPattern, translated
 
 LONGEST_PATTERN = 1000
 _MOST_STEPS = 1_000_000
@@ -31,17 +32,16 @@ _Test = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A pattern, and in how many ways `re` may try it; None if that is not bounded."""
+    """A pattern, translated, and in how many ways `re` may try it; None if that is not bounded."""
 
-    text: str
     compiled: re.Pattern[str]
     ways: _Ways | None
 
-    def matches(self, text: str) -> bool:
-        """Whether the whole text matches."""
+    def matches(self, text: str, pause: Callable[[], None] | None = None) -> bool:
+        """True where the whole text matches. `pause` is called now and then, to raise an error when time is up."""
         if self.ways is not None and self.ways.bound(len(text)) <= _MOST_STEPS:
             return self.compiled.fullmatch(text) is not None
-        return _follow(_automaton(self.text), text)
+        return _follow(_automaton(self.compiled.pattern), text, pause)
 
 
 @functools.lru_cache(maxsize=256)
@@ -54,10 +54,13 @@ def pattern(text: str) -> Pattern:
             help=f"at most {LONGEST_PATTERN:,} are taken",
         )
     try:
-        return Pattern(text, re.compile(text), _ways(_parser.parse(text)))
-    except (re.error, RecursionError, OverflowError) as error:
+        compiled = re.compile(translated(text), re.ASCII)
+        return Pattern(compiled, _ways(_parser.parse(compiled.pattern, re.ASCII)))
+    except (BadPattern, re.error, RecursionError, OverflowError) as error:
         raise DataError(
-            f"`match` cannot read the pattern {text!r}: {error}", code="bad-pattern", help="mend it"
+            f"`match` cannot read the pattern {text!r}: {error}",
+            code="bad-pattern",
+            help="patterns are those of ECMAScript, as in Soufflé; see the language reference",
         ) from None
 
 
@@ -99,12 +102,8 @@ def _ways_of(code: Any, argument: Any) -> _Ways | None:
         return _either(list(map(_ways, argument[1])))
     if code is sre.SUBPATTERN:
         return _ways(argument[3])
-    if code is sre.ATOMIC_GROUP:
-        return _ways(argument)
     if code in (sre.ASSERT, sre.ASSERT_NOT):
         return _ways(argument[1])
-    if code is sre.GROUPREF_EXISTS:
-        return _either([_ways(argument[1]), _ways(argument[2] or ())])
     # A back-reference looks at as much text as its group.
     return _Ways(degree=int(code is sre.GROUPREF))
 
@@ -116,7 +115,7 @@ def _either(parts: list[_Ways | None]) -> _Ways | None:
     return _Ways(sum(part.factor for part in known), max(part.degree for part in known))
 
 
-_REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT)
+_REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT)
 
 # ---- all states together --------------------------------------------------------------------------
 
@@ -131,10 +130,18 @@ class _State:
     free: list[tuple[int, Any]] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _LookAhead:
+    """A look ahead: whether a path from `start` to `end` spells a part of the text that begins here, or none does."""
+
+    start: int
+    end: int
+    negated: bool
+
+
 class _Automaton:
-    def __init__(self, flags: int) -> None:
+    def __init__(self) -> None:
         self.states: list[_State] = []
-        self.flags = flags
         self.start = -1
         self.end = self.add(_State(free=[]))
 
@@ -151,19 +158,20 @@ class _Automaton:
         return then
 
     def item(self, code: Any, argument: Any, then: int) -> int:
-        if code in (sre.MAX_REPEAT, sre.MIN_REPEAT):
+        if code in _REPEATS:
             low, high, body = argument
             return self._repeat(low, high, body, then)
         if code is sre.BRANCH:
             return self.add(_State(free=[(self.sequence(branch, then), None) for branch in argument[1]]))
         if code is sre.SUBPATTERN:
-            _, added, removed, body = argument
-            if added or removed:
-                raise _too_long("it changes flags inside")
-            return self.sequence(body, then)
+            return self.sequence(argument[3], then)
         if code is sre.AT:
             return self.add(_State(free=[(then, argument)]))
-        return self.add(_State(_letter(code, argument, self.flags), then))
+        if code in (sre.ASSERT, sre.ASSERT_NOT):
+            end = self.add(_State(free=[]))
+            ahead = _LookAhead(self.sequence(argument[1], end), end, negated=code is sre.ASSERT_NOT)
+            return self.add(_State(free=[(then, ahead)]))
+        return self.add(_State(_letter(code, argument), then))
 
     def _repeat(self, low: int, high: Any, body: Any, then: int) -> int:
         if high is sre.MAXREPEAT:
@@ -182,93 +190,96 @@ class _Automaton:
 
 @functools.lru_cache(maxsize=64)
 def _automaton(text: str) -> _Automaton:
-    parsed = _parser.parse(text)
-    if parsed.state.flags & ~(re.UNICODE | re.DOTALL | re.MULTILINE):
-        raise _too_long("its flags leave it to backtracking")
-    made = _Automaton(parsed.state.flags)
-    made.start = made.sequence(parsed, made.end)
+    made = _Automaton()
+    made.start = made.sequence(_parser.parse(text, re.ASCII), made.end)
     return made
 
 
-def _follow(automaton: _Automaton, text: str) -> bool:
-    """Whether some way from the start to the end spells the text."""
-    now = _closure(automaton, {automaton.start}, text, 0)
-    for place, letter in enumerate(text):
-        if place % 256 == 0:
-            check_time()
-        following = set()
-        for each in now:
-            state = automaton.states[each]
-            if state.test is not None and state.test(letter):
-                following.add(state.to)
-        if not following:
-            return False
-        now = _closure(automaton, following, text, place + 1)
-    return automaton.end in now
+def _follow(automaton: _Automaton, text: str, pause: Callable[[], None] | None = None) -> bool:
+    """True where some path from the start to the end spells the text."""
+    return _Run(automaton, text, pause).reaches(automaton.start, automaton.end, 0, whole=True)
 
 
-def _closure(automaton: _Automaton, found: set[int], text: str, place: int) -> set[int]:
-    stack = list(found)
-    while stack:
-        for target, condition in automaton.states[stack.pop()].free or ():
-            if target not in found and (condition is None or _holds(condition, text, place, automaton.flags)):
-                found.add(target)
-                stack.append(target)
-    return found
+@dataclass(slots=True)
+class _Run:
+    """The states of an automaton along a text. What a look ahead finds at a position is kept: it is a run of its own
+    over the rest of the text, so that all of them take at most the square of the text's length."""
 
+    automaton: _Automaton
+    text: str
+    pause: Callable[[], None] | None
+    found: dict[tuple[_LookAhead, int], bool] = field(default_factory=dict)
 
-def _holds(condition: Any, text: str, place: int, flags: int) -> bool:
-    """Whether an assertion on the place between two letters is true."""
-    many = bool(flags & re.MULTILINE)
-    if condition in (sre.AT_BEGINNING, sre.AT_BEGINNING_STRING):
-        return place == 0 or (many and condition is sre.AT_BEGINNING and text[place - 1] == "\n")
-    if condition in (sre.AT_END, sre.AT_END_STRING):
-        if place == len(text):
-            return True
-        return condition is sre.AT_END and text[place] == "\n" and (many or place == len(text) - 1)
-    edge = _is_word(text, place - 1) != _is_word(text, place)
-    return edge if condition is sre.AT_BOUNDARY else not edge
+    def reaches(self, start: int, end: int, begin: int, *, whole: bool) -> bool:
+        """True where a path from `start` to `end` spells the text from `begin` on: all the rest of it, or some."""
+        states, text = self.automaton.states, self.text
+        now = self._closure({start}, begin)
+        for place in range(begin, len(text)):
+            if end in now and not whole:
+                return True
+            if self.pause is not None and place % 256 == 0:
+                self.pause()
+            following = set()
+            for each in now:
+                state = states[each]
+                if state.test is not None and state.test(text[place]):
+                    following.add(state.to)
+            if not following:
+                return False
+            now = self._closure(following, place + 1)
+        return end in now
+
+    def _closure(self, found: set[int], place: int) -> set[int]:
+        stack = list(found)
+        while stack:
+            for target, condition in self.automaton.states[stack.pop()].free or ():
+                if target not in found and (condition is None or self._holds(condition, place)):
+                    found.add(target)
+                    stack.append(target)
+        return found
+
+    def _holds(self, condition: Any, place: int) -> bool:
+        """The truth of an assertion on the place between two letters."""
+        if isinstance(condition, _LookAhead):
+            known = self.found.get((condition, place))
+            if known is None:
+                known = self.reaches(condition.start, condition.end, place, whole=False) != condition.negated
+                self.found[condition, place] = known
+            return known
+        if condition is sre.AT_BEGINNING_STRING:
+            return place == 0
+        if condition is sre.AT_END_STRING:
+            return place == len(self.text)
+        edge = _is_word(self.text, place - 1) != _is_word(self.text, place)
+        return edge if condition is sre.AT_BOUNDARY else not edge
 
 
 def _is_word(text: str, place: int) -> bool:
     return 0 <= place < len(text) and _WORD.match(text[place]) is not None
 
 
-_WORD = re.compile(r"\w")
-_CATEGORIES = {
-    sre.CATEGORY_DIGIT: re.compile(r"\d"),
-    sre.CATEGORY_NOT_DIGIT: re.compile(r"\D"),
-    sre.CATEGORY_SPACE: re.compile(r"\s"),
-    sre.CATEGORY_NOT_SPACE: re.compile(r"\S"),
-    sre.CATEGORY_WORD: _WORD,
-    sre.CATEGORY_NOT_WORD: re.compile(r"\W"),
-}
+_WORD = re.compile(r"\w", re.ASCII)
 
 
-def _letter(code: Any, argument: Any, flags: int) -> _Test:
+def _letter(code: Any, argument: Any) -> _Test:
     """The test that an item makes on one letter."""
     if code is sre.LITERAL:
         return lambda letter: ord(letter) == argument
     if code is sre.NOT_LITERAL:
         return lambda letter: ord(letter) != argument
-    if code is sre.ANY:
-        return (lambda letter: True) if flags & re.DOTALL else (lambda letter: letter != "\n")
     if code is sre.RANGE:
         low, high = argument
         return lambda letter: low <= ord(letter) <= high
-    if code is sre.CATEGORY:
-        category = _CATEGORIES[argument]
-        return lambda letter: category.match(letter) is not None
     if code is sre.IN:
         negated = argument[0][0] is sre.NEGATE
-        tests = [_letter(kind, value, flags) for kind, value in argument[negated:]]
+        tests = [_letter(kind, value) for kind, value in argument[negated:]]
         return lambda letter: any(test(letter) for test in tests) != negated
-    raise _too_long("it looks around, back or holds on to what it matched")
+    raise _too_long("it refers back to what it matched")
 
 
 def _too_long(why: str) -> DataError:
     return DataError(
         f"matching this pattern could take very long: {why}",
         code="bad-pattern",
-        help="write it without repetitions inside repetitions, or without looking around and back-references",
+        help="write it without repetitions inside repetitions, or without back-references",
     )

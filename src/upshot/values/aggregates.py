@@ -1,0 +1,69 @@
+"""The aggregates, one record each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import Any
+
+from upshot.core.types import Kind, Type
+from upshot.values.functions import FUNCTIONS
+from upshot.values.records import BuiltinAggregate, RunningState
+from upshot.values.signatures import ANY, INTEGER, NUMERIC, Signature, fixed, only, uniform
+
+
+def _sum(values: Sequence[Any], type: Type) -> Any:
+    """Exact, whatever the order; of floats the one nearest to the exact sum."""
+    if type.kind is not Kind.FLOAT:
+        with localcontext(prec=60):
+            return sum(values, Decimal(0) if type.kind is Kind.DECIMAL else 0)
+    endless = [value for value in values if not math.isfinite(value)]
+    return sum(endless) if endless else rounded(sum(map(Fraction, values), Fraction(0)))
+
+
+def rounded(exact: Fraction | int) -> float:
+    """The nearest float, infinite beyond the largest."""
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+def _mean(values: Sequence[Any], type: Type) -> float:
+    total = _sum(values, type)
+    return total / len(values) if type.kind is Kind.FLOAT else float(Fraction(total) / len(values))
+
+
+def _extreme(name: str, values: Sequence[Any], type: Type) -> Any:
+    pick = FUNCTIONS[name].meanings[type.kind].python
+    return pick(*values) if len(values) > 1 else values[0]
+
+
+_ALL = (
+    BuiltinAggregate(
+        "count", Signature((), INTEGER), lambda values, _: len(values), RunningState.ROWS,
+        "count : { … }", "number of solutions; `unsigned` where its place says so",
+        of_nothing=True, sql=(("Count", "count"),),
+    ),
+    BuiltinAggregate(
+        "sum", uniform(NUMERIC, 1), _sum, RunningState.TOTAL,
+        "sum a : { … }", "exact sum; of floats, the float nearest to it", of_nothing=True, sql=(("Sum", "sum"),),
+    ),
+    BuiltinAggregate(
+        "min", uniform(ANY, 1), lambda values, type: _extreme("min", values, type), RunningState.EXTREME,
+        "min a : { … }", "least value", sql=(("Min", "min"), ("LogicalAnd", "bool_and")),
+    ),
+    BuiltinAggregate(
+        "max", uniform(ANY, 1), lambda values, type: _extreme("max", values, type), RunningState.EXTREME,
+        "max a : { … }", "greatest value; NaN is above all numbers",
+        sql=(("Max", "max"), ("LogicalOr", "bool_or")),
+    ),
+    BuiltinAggregate(
+        "mean", fixed(only(Kind.FLOAT), NUMERIC), _mean, RunningState.TOTAL,
+        "mean a : { … }", "exact sum, divided by the number of values", sql=(("Avg", "avg"),),
+    ),
+)  # fmt: skip
+
+AGGREGATES: dict[str, BuiltinAggregate] = {each.name: each for each in _ALL}

@@ -1,0 +1,50 @@
+"""The tests and comparisons, one record each."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+from upshot.core.types import Kind
+from upshot.values.patterns import pattern
+from upshot.values.records import BuiltinComparison, BuiltinTest
+from upshot.values.signatures import ANY, only
+
+_SYMBOL = only(Kind.SYMBOL)
+
+
+def _matches(expression: str, text: str, pause: Callable[[], None] | None = None) -> bool:
+    return pattern(expression).matches(text, pause)
+
+
+_TESTS = (
+    BuiltinTest(
+        "contains", (_SYMBOL, _SYMBOL), lambda part, whole: part in whole,
+        "contains(part, whole)", "`part` occurs in `whole`",
+        spark=lambda F, columns: F.contains(columns[1], columns[0]),
+    ),
+    BuiltinTest(
+        "match", (_SYMBOL, _SYMBOL), _matches,
+        "match(pattern, text)", "all of `text` matches a [regular expression](#patterns)",
+        fails=True, pauses=True, constant_argument=pattern, sql="LIKE",
+    ),
+    BuiltinTest(
+        "is_null", (ANY,), lambda value: value is None,
+        "is_null(a)", "`a` is NULL", spark=lambda _, columns: columns[0].isNull(), sees_null=True, sql="IS NULL",
+    ),
+    BuiltinTest("true", (), lambda: True, "true", "always", spark=lambda F, _: F.lit(True)),
+    BuiltinTest("false", (), lambda: False, "false", "never", spark=lambda F, _: F.lit(False)),
+)  # fmt: skip
+
+TESTS: dict[str, BuiltinTest] = {each.name: each for each in _TESTS}
+
+_COMPARISONS = (
+    BuiltinComparison("=", operator.eq, 0, "EQ"),
+    BuiltinComparison("!=", operator.ne, 1, "NEQ"),
+    BuiltinComparison("<", operator.lt, 2, "LT"),
+    BuiltinComparison("<=", operator.le, 3, "LTE"),
+    BuiltinComparison(">", operator.gt, 4, "GT"),
+    BuiltinComparison(">=", operator.ge, 5, "GTE"),
+)
+
+COMPARISONS: dict[str, BuiltinComparison] = {each.name: each for each in _COMPARISONS}

@@ -1,0 +1,350 @@
+"""The functions and operators, one record each.
+
+Where Soufflé has a function it decides its meaning, but for what it computes silently wrong: an overflow, a text that
+is only partly a number. Those are errors here. Text is counted in characters, not in bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from upshot.core.errors import DataError
+from upshot.core.types import MOST_DIGITS, NUMBER_RANGE, Kind
+from upshot.values.inverses import FRACTIONS, INTEGERS, TEXTS, extreme
+from upshot.values.records import BuiltinFunction, FunctionMeaning, SparkCall
+from upshot.values.signatures import ANY, INTEGER, NUMERIC, fixed, only, uniform
+
+_NUMBER, _SYMBOL = only(Kind.NUMBER), only(Kind.SYMBOL)
+_DIVISIBLE = only(Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT)
+_SIGNED = only(Kind.NUMBER, Kind.FLOAT, Kind.DECIMAL)
+
+_Meanings = dict[Kind, FunctionMeaning]
+
+# ---- integers ----------------------------------------------------------------------------------------------
+
+
+def _divided(a: int, b: int) -> int:
+    if b == 0:
+        raise DataError(f"`{a} / 0` has no value", code="division-by-zero", help="guard the division with `!= 0`")
+    return _truncated(a, b)
+
+
+def _remainder(a: int, b: int) -> int:
+    if b == 0:
+        raise DataError(f"`{a} % 0` has no value", code="division-by-zero", help="guard the division with `!= 0`")
+    return a - b * _truncated(a, b)
+
+
+def _truncated(a: int, b: int) -> int:
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def _power(a: int, b: int) -> int:
+    if b < 0:
+        raise DataError(f"`{a} ^ {b}` is not a whole number", code="negative-exponent", help="use floats")
+    # Beyond 64 only the parity of the exponent matters: the value is -1, 0, 1, or out of range anyway.
+    result: int = a ** min(b, 64 + b % 2)
+    return result
+
+
+def _shifted_left(a: int, b: int) -> int:
+    return a << (b & 63)
+
+
+def _shifted_right(a: int, b: int) -> int:
+    return a >> (b & 63)
+
+
+_Spark = Callable[[SparkCall], Any]
+_LEAST = NUMBER_RANGE.start
+
+
+def _checked(name: str) -> _Spark:
+    """One of Spark's functions that give NULL for an overflow."""
+    return lambda call: call.F.coalesce(getattr(call.F, name)(*call.columns), call.failure("overflow"))
+
+
+def _spark_quotient(call: SparkCall) -> Any:
+    a, b = call.columns
+    zero = call.F.when(b == 0, call.failure("division-by-zero"))
+    least = zero.when((b == -1) & (a == call.F.lit(_LEAST).cast("long")), call.failure("overflow"))
+    return least.otherwise(call.F.call_function("div", a, b))
+
+
+def _spark_remainder(call: SparkCall) -> Any:
+    a, b = call.columns
+    zero = call.F.when(b == 0, call.failure("division-by-zero"))
+    return zero.when(b == -1, call.F.lit(0).cast("long")).otherwise(a % b)
+
+
+def _spark_negated(call: SparkCall) -> Any:
+    (a,) = call.columns
+    return call.F.when(a == call.F.lit(_LEAST).cast("long"), call.failure("overflow")).otherwise(-a)
+
+
+def _spark_shift(name: str) -> _Spark:
+    def shift(call: SparkCall) -> Any:
+        a, b = call.columns
+        distance = b.bitwiseAND(call.F.lit(63)).cast("int")
+        shifted = call.F.call_function(name, a, distance)
+        if name == "shiftright":
+            return shifted
+        back = call.F.call_function("shiftright", shifted, distance)
+        return call.F.when(back == a, shifted).otherwise(call.failure("overflow"))
+
+    return shift
+
+
+def _spark_product(call: SparkCall) -> Any:
+    """Exact in the 38 digits of a decimal; NULL, which is out of every range, for more."""
+    return call.F.try_multiply(*call.columns)
+
+
+def _of_columns(operation: Callable[..., Any]) -> _Spark:
+    return lambda call: operation(*call.columns)
+
+
+_BITS: Mapping[str, tuple[Callable[..., int], _Spark, int]] = {
+    "band": (operator.and_, lambda call: call.columns[0].bitwiseAND(call.columns[1]), 7),
+    "bor": (operator.or_, lambda call: call.columns[0].bitwiseOR(call.columns[1]), 8),
+    "bxor": (operator.xor, lambda call: call.columns[0].bitwiseXOR(call.columns[1]), 9),
+}
+
+
+def _integers(
+    name: str, python: Callable[..., int], kernel: int, spark: _Spark | None = None, *, fails: bool = True
+) -> _Meanings:
+    """The same meaning for numbers, where kernel and Spark compute it too, and for unsigned numbers."""
+    made = FunctionMeaning(python, fails=fails, inverse=INTEGERS[name])
+    return {Kind.NUMBER: replace(made, kernel=kernel, spark=spark), Kind.UNSIGNED: made}
+
+
+def _bits(name: str) -> _Meanings:
+    python, spark, kernel = _BITS[name]
+    return _integers(name, python, kernel, spark, fails=False)
+
+
+# ---- floats and decimals -----------------------------------------------------------------------------------
+
+
+def _float_quotient(a: float, b: float) -> float:
+    """IEEE 754: a division by zero is infinite, or NaN."""
+    if b == 0.0:
+        return math.nan if a == 0.0 or math.isnan(a) else math.copysign(math.inf, a)
+    return a / b
+
+
+def _float_power(a: float, b: float) -> float:
+    """IEEE 754: `0.0 ^ -1.0` is infinite, a root of a negative number NaN."""
+    try:
+        return math.pow(a, b)
+    except OverflowError:
+        return -math.inf if a < 0 and b % 2 == 1 else math.inf
+    except ValueError:
+        return math.inf if a == 0.0 else math.nan
+
+
+def _spark_float(operation: Callable[..., Any]) -> _Spark:
+    """Adding 0.0 makes -0.0 the one zero there is."""
+    return lambda call: operation(*call.columns) + call.F.lit(0.0)
+
+
+def _spark_float_quotient(call: SparkCall) -> Any:
+    (a, b), F = call.columns, call.F
+    endless = F.when(F.isnan(a) | (a == 0.0), F.lit(math.nan)).when(a > 0, F.lit(math.inf)).otherwise(F.lit(-math.inf))
+    return F.when(b == 0.0, endless).otherwise(a / b + F.lit(0.0))
+
+
+def _arithmetic(name: str, python: Callable[..., Any], kernel: int, checked: str, numpy: str) -> _Meanings:
+    """`+`, `-` and `*`, on all numeric kinds."""
+    exact = _spark_product if name == "*" else _of_columns(python)
+    made = _integers(name, python, kernel, _checked(checked))
+    return {
+        **made,
+        Kind.UNSIGNED: replace(made[Kind.UNSIGNED], spark=exact),
+        Kind.FLOAT: FunctionMeaning(python, _spark_float(python), numpy=numpy, inverse=FRACTIONS[name]),
+        # Operands have 18 digits, so the result has 37 at most, which Spark computes exactly.
+        Kind.DECIMAL: FunctionMeaning(python, _of_columns(python), fails=True, inverse=FRACTIONS[name]),
+    }
+
+
+# ---- any kind ----------------------------------------------------------------------------------------------
+
+
+def _rank(value: float) -> tuple[bool, float]:
+    """NaN is above every number."""
+    return math.isnan(value), 0.0 if math.isnan(value) else value
+
+
+def _spark_extreme(name: str) -> _Spark:
+    def pick(call: SparkCall) -> Any:
+        columns = call.columns
+        if call.result.kind is Kind.DECIMAL:
+            # Any operand may have more digits before the point than the result has room for.
+            columns = [each.cast(f"decimal({2 * MOST_DIGITS},{call.result.scale})") for each in columns]
+        return getattr(call.F, name)(*columns)
+
+    return pick
+
+
+def _extremes(pick: Callable[..., Any], kernel: int, spark: str) -> _Meanings:
+    made = FunctionMeaning(pick, _spark_extreme(spark), inverse=extreme(pick))
+    return {
+        **dict.fromkeys(Kind, made),
+        Kind.NUMBER: replace(made, kernel=kernel),
+        Kind.FLOAT: replace(made, python=lambda *values: pick(values, key=_rank)),
+        # Brought to one scale, a decimal may be too large.
+        Kind.DECIMAL: replace(made, fails=True),
+    }
+
+
+# ---- text --------------------------------------------------------------------------------------------------
+
+
+def _substr(text: str, start: int, length: int) -> str:
+    return "" if start < 0 or length < 0 else text[start : start + length]
+
+
+def _spark_substr(call: SparkCall) -> Any:
+    # Positions are 64-bit here and 32-bit in Spark; within the text both are small.
+    (text, start, length), F = call.columns, call.F
+    size = F.length(text)
+    part = F.substr(text, (start + 1).cast("int"), F.least(length, size.cast("long")).cast("int"))
+    return F.when((start < 0) | (length < 0) | (start >= size), F.lit("")).otherwise(part)
+
+
+def _spark_ord(call: SparkCall) -> Any:
+    (text,), F = call.columns, call.F
+    return F.when(text == "", F.lit(-1)).otherwise(F.ascii(text)).cast("long")
+
+
+_DIGITS = re.compile(r"\s*([+-]?)([0-9]+)\s*", re.ASCII)
+
+
+def _to_number(text: str) -> int:
+    found = _DIGITS.fullmatch(text)
+    if found is None:
+        raise DataError(f"`to_number` cannot read {text!r}", code="not-a-number", help="filter with `match` first")
+    sign, digits = found[1], found[2].lstrip("0")
+    # More digits than any number has: out of range, without computing it.
+    return (-1 if sign == "-" else 1) * (int(digits or "0") if len(digits) < 20 else 2**64)
+
+
+def _text(name: str, python: Callable[..., Any], spark: _Spark | None = None, *, fails: bool = False) -> _Meanings:
+    return {Kind.SYMBOL: FunctionMeaning(python, spark, fails=fails, inverse=TEXTS[name])}
+
+
+_TO_STRING = FunctionMeaning(str, lambda call: call.columns[0].cast("string"), inverse=INTEGERS["to_string"])
+
+# ---- the records -------------------------------------------------------------------------------------------
+
+_ALL = (
+    BuiltinFunction(
+        "+", uniform(NUMERIC, 2), _arithmetic("+", operator.add, 0, "try_add", "add"),
+        "a + b", "sum", sql=("Add",),
+    ),
+    BuiltinFunction(
+        "-", uniform(NUMERIC, 2), _arithmetic("-", operator.sub, 1, "try_subtract", "subtract"),
+        "a - b", "difference", sql=("Sub",),
+    ),
+    BuiltinFunction(
+        "*", uniform(NUMERIC, 2), _arithmetic("*", operator.mul, 2, "try_multiply", "multiply"),
+        "a * b", "product; of decimals, with the decimals of both", scale=sum, sql=("Mul",),
+    ),
+    BuiltinFunction(
+        "/", uniform(_DIVISIBLE, 2),
+        {
+            **_integers("/", _divided, 3, _spark_quotient),
+            Kind.FLOAT: FunctionMeaning(_float_quotient, _spark_float_quotient, numpy="divide", inverse=FRACTIONS["/"]),
+        },
+        "a / b", "quotient; of integers, truncated toward zero; of floats, infinite or NaN for `b = 0.0`",
+        sql=("Div", "IntDiv"),
+    ),
+    BuiltinFunction(
+        "%", uniform(INTEGER, 2), _integers("%", _remainder, 4, _spark_remainder),
+        "a % b", "remainder, with the sign of `a`", sql=("Mod",),
+    ),
+    BuiltinFunction(
+        "^", uniform(_DIVISIBLE, 2), {**_integers("^", _power, 5), Kind.FLOAT: FunctionMeaning(_float_power)},
+        "a ^ b", "power; of floats as in IEEE 754: `0.0 ^ -1.0` is infinite",
+    ),
+    BuiltinFunction(
+        "neg", uniform(_SIGNED, 1),
+        {
+            Kind.NUMBER: FunctionMeaning(operator.neg, _spark_negated, 6, fails=True, inverse=INTEGERS["neg"]),
+            Kind.FLOAT: FunctionMeaning(
+                operator.neg, _spark_float(operator.neg), numpy="negative", inverse=FRACTIONS["neg"]
+            ),
+            Kind.DECIMAL: FunctionMeaning(operator.neg, _of_columns(operator.neg), inverse=FRACTIONS["neg"]),
+        },
+        "-a", "negation", sql=("Neg",),
+    ),
+    BuiltinFunction("band", uniform(INTEGER, 2), _bits("band"), "a band b", "bits of both"),
+    BuiltinFunction("bor", uniform(INTEGER, 2), _bits("bor"), "a bor b", "bits of either"),
+    BuiltinFunction("bxor", uniform(INTEGER, 2), _bits("bxor"), "a bxor b", "bits of one and not the other"),
+    BuiltinFunction(
+        "bnot", uniform(INTEGER, 1),
+        {
+            Kind.NUMBER: FunctionMeaning(
+                operator.invert, lambda call: call.F.bitwise_not(call.columns[0]), 10, inverse=INTEGERS["bnot"]
+            ),
+            Kind.UNSIGNED: FunctionMeaning(lambda a: a ^ (2**64 - 1), inverse=INTEGERS["bnot"]),
+        },
+        "bnot a", "all other bits",
+    ),
+    BuiltinFunction(
+        "bshl", uniform(INTEGER, 2), _integers("bshl", _shifted_left, 11, _spark_shift("shiftleft")),
+        "a bshl b", "bits shifted left; the distance counts modulo 64, a bit that is lost is an overflow",
+    ),
+    BuiltinFunction(
+        "bshr", uniform(INTEGER, 2), _integers("bshr", _shifted_right, 12, _spark_shift("shiftright"), fails=False),
+        "a bshr b", "bits shifted right, with the sign; the distance counts modulo 64",
+    ),
+    BuiltinFunction(
+        "max", uniform(ANY, 2, or_more=True), _extremes(max, 13, "greatest"),
+        "max(a, b, …)", "greatest; text by code points, NaN above all numbers", sql=("Greatest",),
+    ),
+    BuiltinFunction(
+        "min", uniform(ANY, 2, or_more=True), _extremes(min, 14, "least"),
+        "min(a, b, …)", "least", sql=("Least",),
+    ),
+    BuiltinFunction(
+        "cat", uniform(_SYMBOL, 2, or_more=True),
+        _text("cat", lambda *parts: "".join(parts), lambda call: call.F.concat(*call.columns)),
+        "cat(a, b, …)", "texts joined", sql=("DPipe", "Concat"),
+    ),
+    BuiltinFunction(
+        "strlen", fixed(_NUMBER, _SYMBOL),
+        _text("strlen", len, lambda call: call.F.length(call.columns[0]).cast("long")),
+        "strlen(text)", "number of characters (Soufflé: bytes)", sql=("Length",),
+    ),
+    BuiltinFunction(
+        "substr", fixed(_SYMBOL, _SYMBOL, _NUMBER, _NUMBER), _text("substr", _substr, _spark_substr),
+        "substr(text, start, length)", "part of a text, from 0 on; empty where `start` or `length` is negative",
+        sql=("Substring",),
+    ),
+    BuiltinFunction(
+        "ord", fixed(_NUMBER, _SYMBOL), _text("ord", lambda text: ord(text[0]) if text else -1, _spark_ord),
+        "ord(text)", "code point of the first character, -1 of an empty text",
+    ),
+    BuiltinFunction(
+        "to_number", fixed(_NUMBER, _SYMBOL), _text("to_number", _to_number, fails=True),
+        "to_number(text)",
+        "an optional sign and decimal digits, with blanks around them; else an error (Soufflé ignores what follows)",
+        sql=("Cast",),
+    ),
+    BuiltinFunction(
+        "to_string", fixed(_SYMBOL, _DIVISIBLE),
+        {Kind.NUMBER: _TO_STRING, Kind.UNSIGNED: _TO_STRING, Kind.FLOAT: FunctionMeaning(repr)},
+        "to_string(a)", "digits; of a float the shortest that read back as the same (Soufflé: six decimals)",
+        sql=("Cast",),
+    ),
+)  # fmt: skip
+
+FUNCTIONS: dict[str, BuiltinFunction] = {each.name: each for each in _ALL}
