@@ -8,8 +8,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """`kind` is text, character, encoding, path, flag, count, seconds, bytes, age, texts, settings or retention;
-    `choices` are the texts it takes, if not any; a key with a `default` may be left out."""
+    """`kind` is text, character, encoding, path (of this machine), location (a path or a URI), flag, count, seconds,
+    bytes, age, texts, settings or retention; `choices` are the texts it takes, if not any; a key with a `default` may
+    be left out."""
 
     kind: str = "text"
     required: bool = False
@@ -20,13 +21,13 @@ class Key:
 PIPELINE = {
     "name": Key(required=True),
     "program": Key("path", required=True),
-    "state": Key("path", required=True),
+    "state": Key("location", required=True),
     "actions": Key("path", default=""),
     "engine": Key(choices=("auto", "local", "spark"), default="auto"),
     "memory": Key("bytes"),
     "keep": Key("retention"),
     "trigger": Key("seconds", default=1.0),
-    "metrics": Key("path", default=""),
+    "metrics": Key("location", default=""),
     "delta": Key(choices=("auto", "spark", "deltalake"), default="auto"),
     "packages": Key("texts", default=()),
     "spark": Key("settings"),
@@ -36,11 +37,11 @@ RETENTION = {"commits": Key("count"), "bytes": Key("bytes"), "age": Key("age")}
 """What `keep` may be a table of: the bounds that `connect(keep=…)` knows."""
 
 _MISSING = Key(choices=("fail", "ignore"), default="fail")
-_PATH = Key("path", required=True)
+_PATH = Key("location", required=True)
 _SOURCE = {
     "format": Key(required=True, choices=("changes", "delta", "parquet", "csv", "table", "jdbc")),
     "on_bad_row": Key(choices=("quarantine", "fail"), default="quarantine"),
-    "quarantine": Key("path", default=""),
+    "quarantine": Key("location", default=""),
     "extra_columns": Key(choices=("refuse", "ignore"), default="refuse"),
 }
 SOURCES = {
@@ -75,7 +76,7 @@ SOURCES = {
 """By format."""
 
 _SINK = {"format": Key(required=True, choices=("delta", "parquet", "console"))}
-_LOG = {"path": Key("path", default=""), "changes": Key("path", default="")}
+_LOG = {"path": Key("location", default=""), "changes": Key("location", default="")}
 SINKS = {
     "delta": {**_SINK, **_LOG},
     "parquet": {**_SINK, **_LOG, "keep": Key("count", default=2)},

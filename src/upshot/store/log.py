@@ -185,18 +185,18 @@ class Log:
                 execute(table)
             execute("INSERT OR IGNORE INTO meta VALUES ('identity', ?)", (identity,))
 
-    def put_records(self, kind: str, texts: Mapping[str, str | None]) -> None:
+    def put_records(self, kind: str, texts: Mapping[str, str | None], *, lazy: bool = False) -> None:
         """Writes records of one kind, all of them or none; those without a text are removed."""
-        with self.changing() as execute:
+        with self.changing(lazy=lazy) as execute:
             for id, text in texts.items():
                 if text is None:
                     execute("DELETE FROM records WHERE kind = ? AND id = ?", (kind, id))
                 else:
                     execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", _sealed((kind, id, text)))
 
-    def put_cursors(self, versions: Mapping[str, int | None]) -> None:
+    def put_cursors(self, versions: Mapping[str, int | None], *, lazy: bool = False) -> None:
         """Writes cursors, all of them or none; those without a version are removed."""
-        with self.changing() as execute:
+        with self.changing(lazy=lazy) as execute:
             for name, version in versions.items():
                 if version is None:
                     execute("DELETE FROM cursors WHERE name = ?", (name,))
@@ -373,6 +373,9 @@ class Log:
         """The texts of one kind, by id."""
         rows = self._fetch("SELECT * FROM records WHERE kind = ? ORDER BY id", (kind,))
         return {id: text for _, id, text in (_opened(row, "record") for row in rows)}
+
+    def kinds_of_records(self) -> list[str]:
+        return [kind for (kind,) in self._fetch("SELECT DISTINCT kind FROM records ORDER BY kind")]
 
     def cursors(self) -> dict[str, int]:
         rows = self._fetch("SELECT * FROM cursors ORDER BY name")
