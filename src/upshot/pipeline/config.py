@@ -19,7 +19,7 @@ from upshot.core.diagnostic import Diagnostic, did_you_mean
 from upshot.core.errors import ProgramError, UsageError
 from upshot.core.span import Source, Span
 from upshot.core.time_spans import time_span
-from upshot.pipeline.config_keys import PIPELINE, RETENTION, SINKS, SOURCES, Key
+from upshot.pipeline.config_keys import ICEBERG, PIPELINE, RETENTION, SINKS, SOURCES, Key
 from upshot.pipeline.toml_places import read_toml
 from upshot.spark.lake_path import AnyPath, located
 from upshot.spark.location import has_scheme
@@ -31,7 +31,7 @@ class SourceConfig:
 
     relation: str
     format: str
-    """changes | delta | parquet | csv | table | jdbc"""
+    """changes | delta | parquet | csv | table | jdbc | kafka"""
     path: AnyPath | str = ""
     on_bad_row: str = "quarantine"
     """quarantine | fail"""
@@ -48,7 +48,7 @@ class SinkConfig:
 
     view: str
     format: str
-    """delta | parquet | console"""
+    """delta | parquet | table | console"""
     path: AnyPath | str = ""
     changes: AnyPath | str = ""
     options: dict[str, Any] = field(default_factory=dict)
@@ -192,6 +192,9 @@ class _Reading:
         if format in ("delta", "parquet") and not found["path"] and not found["changes"]:
             help = "`path` keeps the view current, `changes` logs its changes"
             self._mistake(path, "missing-key", f"`[{'.'.join(path)}]` needs `path`, `changes`, or both", help)
+        if format == "table" and not found["table"] and not found["changes_table"]:
+            help = "`table` keeps the view current, `changes_table` logs its changes"
+            self._mistake(path, "missing-key", f"`[{'.'.join(path)}]` needs `table`, `changes_table`, or both", help)
         options = _without(found, "format", "path", "changes")
         span = self._places.get(path)
         return SinkConfig(name, format, found["path"] or "", found["changes"] or "", options, span)
@@ -229,6 +232,9 @@ class _Reading:
     def _value(self, path: tuple[str, ...], value: Any, key: Key) -> Any:
         if key.kind == "retention":
             return self._retention(path, value)
+        if path[-1] == "format" and value == "iceberg":
+            self._mistake(path, "iceberg-not-supported", "there is no format `iceberg` on this Spark", ICEBERG)
+            return ""
         read = _READERS[key.kind](value)
         if read is None or (key.choices and read not in key.choices):
             words = f"`{path[-1]}` must be {_wanted(key)}, not {_shown(value)}"

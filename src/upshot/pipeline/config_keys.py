@@ -36,10 +36,16 @@ PIPELINE = {
 RETENTION = {"commits": Key("count"), "bytes": Key("bytes"), "age": Key("age")}
 """What `keep` may be a table of: the bounds that `connect(keep=…)` knows."""
 
+ICEBERG = (
+    "Iceberg has packages for Spark 4.0 (from 1.10.0) and 4.1 (from 1.11.0), none for 4.2 so far: its first release "
+    "with `iceberg-spark-runtime-4.2_2.13` will be the one; until then use a Delta table"
+)
+"""Why there is no `format = "iceberg"`."""
+
 _MISSING = Key(choices=("fail", "ignore"), default="fail")
 _PATH = Key("location", required=True)
 _SOURCE = {
-    "format": Key(required=True, choices=("changes", "delta", "parquet", "csv", "table", "jdbc")),
+    "format": Key(required=True, choices=("changes", "delta", "parquet", "csv", "table", "jdbc", "kafka")),
     "on_bad_row": Key(choices=("quarantine", "fail"), default="quarantine"),
     "quarantine": Key("location", default=""),
     "extra_columns": Key(choices=("refuse", "ignore"), default="refuse"),
@@ -59,7 +65,20 @@ SOURCES = {
         "null": Key(default=""),
         "encoding": Key("encoding", default="UTF-8"),
     },
-    "table": {**_SOURCE, "table": Key(required=True)},
+    "table": {
+        **_SOURCE,
+        "table": Key(required=True),
+        "feed": Key("flag", default=True),
+        "distinct": Key("flag", default=False),
+    },
+    "kafka": {
+        **_SOURCE,
+        "servers": Key(required=True),
+        "topic": Key(required=True),
+        "starting": Key(choices=("earliest", "latest"), default="earliest"),
+        "max_rows": Key("count", default=1_000_000),
+        "settings": Key("settings"),
+    },
     "jdbc": {
         **_SOURCE,
         "url": Key(required=True),
@@ -75,11 +94,17 @@ SOURCES = {
 }
 """By format."""
 
-_SINK = {"format": Key(required=True, choices=("delta", "parquet", "console"))}
+_SINK = {"format": Key(required=True, choices=("delta", "parquet", "table", "console"))}
 _LOG = {"path": Key("location", default=""), "changes": Key("location", default="")}
 SINKS = {
     "delta": {**_SINK, **_LOG},
     "parquet": {**_SINK, **_LOG, "keep": Key("count", default=2)},
+    "table": {
+        **_SINK,
+        "table": Key(default=""),
+        "changes_table": Key(default=""),
+        "partition_by": Key("texts", default=()),
+    },
     "console": _SINK,
 }
 """By format."""

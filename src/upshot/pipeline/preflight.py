@@ -44,7 +44,8 @@ def refuse_absent_sources(config: PipelineConfig) -> None:
 def _refuse_shared_sinks(config: PipelineConfig) -> None:
     seen: set[str] = set()
     for sink in config.sinks.values():
-        for path in map(str, filter(None, (sink.path, sink.changes))):
+        tables = (sink.options.get("table"), sink.options.get("changes_table"))
+        for path in map(str, filter(None, (sink.path, sink.changes, *tables))):
             if path in seen:
                 message, hint = f"two sinks would write `{path}`", "name a path of its own for each"
                 raise UsageError(message, code="sink-path", span=sink.span, help=hint)

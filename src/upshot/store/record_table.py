@@ -37,7 +37,11 @@ _SCHEMA = pa.schema(
         pa.field("data", pa.binary()),
     ]
 )
-_SETTINGS = {"delta.checkpointInterval": "50", "delta.logRetentionDuration": "interval 1 days"}
+_SETTINGS = {
+    "delta.checkpointInterval": "50",
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": "interval 1 days",
+}
 
 
 @dataclass(frozen=True, slots=True)

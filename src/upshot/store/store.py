@@ -330,6 +330,10 @@ class Store:
     def last_meta(self) -> str | None:
         return self._log.last_meta()
 
+    def last_batch(self, stream: str) -> int | None:
+        """The batch of a stream that was committed last."""
+        return self._log.last_batch(stream)
+
     def definition_at(self, version: int) -> DefinitionRow | None:
         return self._log.definition_at(version)
 

@@ -1,10 +1,11 @@
-"""Where views go: Delta tables, Parquet folders, the console."""
+"""Where views go: Delta tables at paths and in catalogs, Parquet folders, the console."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from upshot.pipeline.config import PipelineConfig
+from upshot.pipeline.sinks.catalog import CatalogLog, CatalogView, catalog_writer
 from upshot.pipeline.sinks.console import Console, Tell
 from upshot.pipeline.sinks.delta import DeltaLog, DeltaView, delta_writer
 from upshot.pipeline.sinks.parquet import ParquetLog, ParquetSnapshots
@@ -34,6 +35,12 @@ def open_sinks(
                     sinks.append(ParquetSnapshots(given.view, located(given.path), session, keep))
                 if given.changes:
                     sinks.append(ParquetLog(given.view, located(given.changes), session))
+            case "table":
+                writer = catalog_writer(session, tuple(given.options.get("partition_by", ())))
+                if table := given.options.get("table"):
+                    sinks.append(CatalogView(given.view, table, writer, config.name))
+                if table := given.options.get("changes_table"):
+                    sinks.append(CatalogLog(given.view, table, writer, config.name))
             case _:
                 console = Console(given.view, None, tell)
                 known = standings.get(console.place)

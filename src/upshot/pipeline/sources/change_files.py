@@ -21,8 +21,8 @@ from upshot.pipeline.sources.fitting import REASON, bad_rows
 from upshot.pipeline.sources.journal import Entry, Journal, other_source
 from upshot.pipeline.sources.lines import ORDER, TextFile, line_statements
 from upshot.pipeline.sources.listing import FoundFile, file_at, files_of, fingerprint, missing
-from upshot.pipeline.sources.net_effect import net_effect
 from upshot.spark.lake_path import located
+from upshot.spark.net_effect import net_effect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,14 +16,14 @@ from pyspark.sql import functions as F
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
 from upshot.pipeline.positions import Position, TablePosition
-from upshot.pipeline.sources.batch import CLASS, SourceBatch
+from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.delta_readers import DeltaReader, FeedUnavailable, delta_reader
 from upshot.pipeline.sources.fitting import PLACE, REASON, ROW, bad_rows, good_rows
 from upshot.pipeline.sources.journal import other_source
 from upshot.pipeline.sources.listing import missing
-from upshot.pipeline.sources.net_effect import net_effect
 from upshot.pipeline.sources.table_rows import table_rows
 from upshot.spark.lake_path import AnyPath, LakePath, located
+from upshot.spark.net_effect import CLASS, net_effect
 from upshot.spark.types import column_names
 
 if TYPE_CHECKING:
@@ -36,9 +36,12 @@ _FEED = ["_change_type", "_commit_version", "_commit_timestamp"]
 
 
 class DeltaSource:
-    def __init__(self, config: SourceConfig, schema: Schema, staging: AnyPath, support: str) -> None:
+    def __init__(
+        self, config: SourceConfig, schema: Schema, staging: AnyPath, support: str, path: AnyPath | None = None
+    ) -> None:
+        """`path` is where the table is, if the pipeline file does not say so."""
         self.relation = schema.name
-        self._schema, self._path = schema, located(config.path)
+        self._schema, self._path = schema, path or located(config.path)
         self._reader: DeltaReader = delta_reader(support, self._path, staging)
         self._feed = config.options.get("feed", True)
         self._ignore_extra = config.options.get("extra_columns") == "ignore"

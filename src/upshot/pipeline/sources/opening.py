@@ -16,12 +16,13 @@ from upshot.pipeline.config import SourceConfig
 from upshot.pipeline.positions import Position
 from upshot.pipeline.sources import Source
 from upshot.pipeline.sources.batch import SourceBatch
-from upshot.pipeline.sources.catalog import CatalogTable
+from upshot.pipeline.sources.catalog import CatalogSource
 from upshot.pipeline.sources.change_files import ChangeFiles
 from upshot.pipeline.sources.delta import DeltaSource
 from upshot.pipeline.sources.file_tables import CsvTable, ParquetTable
 from upshot.pipeline.sources.jdbc import JdbcQuery
 from upshot.pipeline.sources.journal import Staging
+from upshot.pipeline.sources.kafka import KafkaTopic
 from upshot.pipeline.sources.staged import SnapshotSource
 from upshot.pipeline.sources.watermark import AppendedRows
 from upshot.pipeline.toml_places import placed
@@ -93,7 +94,9 @@ def _plain(config: SourceConfig, schema: Schema, staging: Staging, delta: str) -
         case "csv":
             return SnapshotSource(CsvTable(config, schema), config, schema, folder)
         case "table":
-            return SnapshotSource(CatalogTable(config, schema), config, schema, folder)
+            return CatalogSource(config, schema, folder, delta)
+        case "kafka":
+            return KafkaTopic(config, schema)
         case "jdbc" if config.options.get("watermark"):
             return AppendedRows(config, schema, folder, staging.journal("pieces"))
         case "jdbc":

@@ -10,12 +10,13 @@ from pyspark.sql import functions as F
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
 from upshot.pipeline.positions import Position, WatermarkPosition
-from upshot.pipeline.sources.batch import CLASS, SourceBatch
+from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.fitting import REASON, bad_rows
 from upshot.pipeline.sources.jdbc import Connection, jdbc_rows, joined, literal_text, quoted, whole_query
 from upshot.pipeline.sources.journal import Journal, other_source, torn_state
 from upshot.spark.lake_path import AnyPath, LakePath, delete_path
 from upshot.spark.location import exact_path
+from upshot.spark.net_effect import CLASS
 from upshot.spark.types import column_names
 
 if TYPE_CHECKING:
