@@ -185,3 +185,15 @@ def test_a_uri_without_a_session_is_refused() -> None:
 
     with pytest.raises(upshot.UsageError, match="reached by Spark only"):
         _opened("s3a://lake/db", Retention(), None)
+
+
+def test_a_database_on_a_lake_is_backed_up_whole(spark: Any, uri: str, tmp_path: Path) -> None:
+    with upshot.connect(uri, spark=spark, engine="local") as database:
+        database.define(CLOSURE)
+        changed(database, [(number, -number) for number in range(1, 20_000)])
+    with upshot.connect(uri, spark=spark, engine="local") as database:
+        database.backup(tmp_path / "copy")
+        rows = database.rows("path").sorted()
+    with upshot.connect(tmp_path / "copy") as copy:
+        assert copy.rows("path").sorted() == rows
+        assert [len(past.changes["edge"].inserted) for past in copy.history(1)] == [19_999]

@@ -28,7 +28,9 @@ from upshot.store.entries import Entry, Relation, Relations, Task, relations_fro
 from upshot.store.folders import (
     DELTAS,
     SNAPSHOTS,
+    StoredFile,
     folder_names,
+    folder_of_saved,
     make_folder,
     remove_folder,
     settle_files,
@@ -388,14 +390,30 @@ class Store:
     def rows(self, relation: Relation, change: ChangeRow) -> tuple[Rows, Rows]:
         """What came and what went, read when somebody looks."""
         schema = relation.schema
-        if self._mirror is not None:
-            for side in (decode(change.came), decode(change.went)):
-                if isinstance(side, FolderSide):
-                    self._mirror.fetch(self.root / side.folder, [name for name, _, _ in side.files])
+        self._fetch(change)
         return (
             stored_rows(schema, change.inserted, change.came, self.root),
             stored_rows(schema, change.deleted, change.went, self.root),
         )
+
+    def fetch_all(self) -> None:
+        """Makes every folder that a record speaks of be here, where the store is on a lake."""
+        for version in self._log.versions_with_folders():
+            for change in self._log.changes(version):
+                self._fetch(change)
+        for row in self._log.snapshots():
+            for folder, files in folder_of_saved(row.saved):
+                self._fetch_files(folder, files)
+
+    def _fetch(self, change: ChangeRow) -> None:
+        if self._mirror is not None:
+            for side in (decode(change.came), decode(change.went)):
+                if isinstance(side, FolderSide):
+                    self._fetch_files(side.folder, side.files)
+
+    def _fetch_files(self, folder: str, files: Sequence[StoredFile]) -> None:
+        if self._mirror is not None:
+            self._mirror.fetch(self.root / folder, [name for name, _, _ in files])
 
 
 class _Large:
