@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 from upshot.check.program import Clause
 from upshot.check.variables import fresh_name
 from upshot.core.diagnostic import Diagnostic, Severity
+from upshot.core.errors import UsageError
 from upshot.core.fact_text import fact
 from upshot.core.rows import Row
 from upshot.core.schema import Role, Schema
@@ -23,7 +25,9 @@ from upshot.database.journal import Journal, usable
 from upshot.database.outbox import recovered_tasks
 from upshot.database.state import MAX_FIRINGS, State
 from upshot.rewrite.term_type import too_long_columns
-from upshot.store import Retention, Store, open_store
+from upshot.spark.lake_path import LakePath, located
+from upshot.spark.location import has_scheme
+from upshot.store import Retention, Store, open_lake_store, open_store
 from upshot.store.entries import Relation
 from upshot.store.trouble import damaged
 from upshot.syntax.ast import Atom, Comparison, Constant, Variable
@@ -39,14 +43,31 @@ def open_durable(
     make_engine: Callable[[], Engine],
     max_firings: int = MAX_FIRINGS,
     retention: Retention = Retention(),  # noqa: B008 - immutable
+    session: Any = None,
 ) -> Database:
-    """The database in the folder, with an engine that holds its rows; the folder belongs to it until it is closed."""
-    store = open_store(path, retention)
+    """The database in the folder, with an engine that holds its rows; the folder belongs to it until it is closed. A
+    URI is reached through the session."""
+    store = _opened(path, retention, session)
     try:
         return Database(make_engine, state=_restored(store, make_engine), max_firings=max_firings)
     except BaseException:
         store.close()
         raise
+
+
+def _opened(path: str | os.PathLike[str], retention: Retention, session: Any) -> Store:
+    if not isinstance(path, str | LakePath) or not has_scheme(path):
+        return open_store(path, retention)
+    found = located(path)
+    if not isinstance(found, LakePath):
+        return open_store(found, retention)
+    if session is None:
+        raise UsageError(
+            f"`{path}` is reached by Spark only, and no session was given",
+            code="wrong-argument",
+            help="pass one, as in `upshot.connect(uri, spark=session)`, or name a folder of this machine",
+        )
+    return open_lake_store(found.on(session), session, retention)
 
 
 def _restored(store: Store, make_engine: Callable[[], Engine]) -> State:
