@@ -39,7 +39,11 @@ def lent_frame(session: Any, table: pa.Table, location: str | None = None) -> An
     workspace = _workspaces.get(where)
     if workspace is None:
         workspace = Workspace(where, session)
-        refuse_unshared_location(session, workspace)
+        try:
+            refuse_unshared_location(session, workspace)
+        except BaseException:
+            workspace.remove()
+            raise
         _workspaces[where] = workspace
     stored = workspace.put([table], table.schema, "lent")
     opened = _scope.get()
