@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from upshot.spark.catalog_workspace import workspace_at
 from upshot.spark.location import exact_path, location_of, spark_path
 from upshot.spark.preflight import refuse_unshared_location
 from upshot.spark.session import is_connect
@@ -38,7 +39,7 @@ def lent_frame(session: Any, table: pa.Table, location: str | None = None) -> An
     where = location_of(session, location)
     workspace = _workspaces.get(where)
     if workspace is None:
-        workspace = Workspace(where, session)
+        workspace = workspace_at(where, session)
         try:
             refuse_unshared_location(session, workspace)
         except BaseException:
