@@ -81,8 +81,6 @@ def private_session(session: Any) -> Any:
 
         remember_classes(session.sparkContext._jvm)
         private = session.newSession()
-        for name, value in _of_storage(session).items():
-            private.conf.set(name, value)
         for name, value in _file_systems(session).items():
             private.conf.set(name, value)
     for name, value in _SETTINGS.items():
@@ -98,11 +96,6 @@ def private_session(session: Any) -> Any:
 def _file_systems(session: Any) -> dict[str, str]:
     """The settings of storages, keys among them: those made at run time are in the user's session only."""
     return {name: value for name, value in session.conf.getAll.items() if name.startswith(("fs.", "spark.hadoop."))}
-
-
-def _of_storage(session: Any) -> dict[str, str]:
-    """Settings of a session that are none of Spark's own: credentials and servers of storages, for the most part."""
-    return {name: value for name, value in session.conf.getAll.items() if not name.startswith(("spark.", "upshot."))}
 
 
 @contextlib.contextmanager
