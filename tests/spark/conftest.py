@@ -74,17 +74,24 @@ def _on_a_cluster(request: pytest.FixtureRequest, storage: str) -> Any:
 
 @pytest.fixture(scope="session")
 def on_spark(spark: Any) -> Make:
-    """Makes databases whose every row and round is Spark's."""
+    """Makes databases whose every row is Spark's; recursion and demand programs are small enough for the driver."""
     return lambda: upshot.connect(spark=spark, engine="spark")
 
 
 @pytest.fixture(scope="session")
 def on_files(spark: Any) -> Make:
-    """The same, but a set of more than two rows is a file already: what many rows would take, with few."""
-    return lambda: Database(lambda: SparkEngine(spark, small=2))
+    """The same, but a set of more than two rows is a file already, and the driver holds no relation: what many rows
+    would take, with few."""
+    return lambda: Database(lambda: SparkEngine(spark, small=2, driver=0))
+
+
+@pytest.fixture(scope="session")
+def in_parts(spark: Any) -> Make:
+    """Makes databases whose driver holds no relation whole: what has a pivot runs in parts, the rest by rounds."""
+    return lambda: Database(lambda: SparkEngine(spark, driver=0))
 
 
 @pytest.fixture(scope="session")
 def by_rounds(spark: Any) -> Make:
-    """Makes databases in which no worker holds a relation whole, as if all were too large for that."""
-    return lambda: Database(lambda: SparkEngine(spark, most_shared=0))
+    """Makes databases in which nobody holds a relation whole, as if all were too large for that."""
+    return lambda: Database(lambda: SparkEngine(spark, driver=0, most_shared=0))

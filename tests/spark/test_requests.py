@@ -1,4 +1,4 @@
-"""Asks: many small sets of rows in one job, large ones as files, and a count that is checked."""
+"""Requests: many small sets of rows in one job, large ones as files, and a count that is checked."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from upshot.core.types import BOOLEAN, DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, U
 pytest.importorskip("pyspark")
 
 from pyspark.sql import functions as F
-from upshot.engine.spark.storage.scratch import Scratch
 
-from upshot.engine.spark.jobs import requests
 from upshot.engine.spark.jobs.requests import Jobs, Request
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece
 from upshot.engine.spark.tables.statements import sifted
+from upshot.spark.location import local_path
 from upshot.spark.session import is_connect, private_session
 from upshot.spark.types import rows_for_spark
+from upshot.spark.workspace import StoredRows, Workspace
 
 DECIMAL = Type(Kind.DECIMAL, precision=10, scale=2)
 WIDE = (NUMBER, UNSIGNED, FLOAT.optional(), SYMBOL.optional(), BOOLEAN, DATE, TIMESTAMP, DECIMAL)
@@ -40,9 +40,9 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def answers(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
-    scratch = Scratch(tmp_path_factory.mktemp("scratch"))
-    yield Jobs(private_session(spark), scratch, small=100)
-    scratch.remove()
+    workspace = Workspace(tmp_path_factory.mktemp("location"))
+    yield Jobs(private_session(spark), workspace, small=100)
+    workspace.remove()
 
 
 def local(rows: Any, types: Any) -> LocalPiece:
@@ -52,7 +52,7 @@ def local(rows: Any, types: Any) -> LocalPiece:
 def read(piece: Any, answers: Jobs) -> set[Any]:
     if isinstance(piece, LocalPiece):
         return plain(piece.rows)
-    (collected,) = Jobs(answers.session, answers._scratch).answer([Request(piece.frame(answers.session), piece.types)])
+    (collected,) = Jobs(answers.session, answers.workspace).answer([Request(piece.frame(answers.session), piece.types)])
     assert isinstance(collected, LocalPiece)
     return plain(collected.rows)
 
@@ -85,11 +85,31 @@ def test_no_row_is_lost_behind_an_empty_chunk(answers: Jobs) -> None:
 
 def test_rows_that_are_missing_from_the_files_are_noticed(answers: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = local([(i,) for i in range(10)], (NUMBER,)).frame(answers.session)
-    monkeypatch.setattr(requests, "rows_in", lambda path: 9)
+    monkeypatch.setattr(Workspace, "stored", lambda _, folder: StoredRows(folder, (), 9))
     with pytest.raises(EngineError, match="wrote 10 rows and 9 are stored") as caught:
         answers.answer([Request(frame, (NUMBER,), large=True)])
     assert caught.value.code == "lost-rows"
     assert caught.value.retryable
+
+
+def test_a_file_that_is_gone_is_an_error_and_never_an_empty_set(answers: Jobs) -> None:
+    rows = local([(i,) for i in range(500)], (NUMBER,))
+    for use in ("frame made before", "frame made after", "read by the driver"):
+        (piece,) = answers.answer([Request(rows.frame(answers.session), (NUMBER,), large=True)])
+        assert isinstance(piece, FilePiece)
+        frame = piece.frame(answers.session) if use == "frame made before" else None
+        path = local_path(piece.files[0])
+        assert path is not None
+        path.unlink()
+
+        def looked_at(gone: FilePiece = piece, frame: Any = frame, use: str = use) -> object:
+            if use == "read by the driver":
+                return answers.read(gone)
+            return answers.answer([Request(frame or gone.frame(answers.session), (NUMBER,), here=True)])
+
+        with pytest.raises(EngineError) as caught:
+            looked_at()
+        assert caught.value.code in ("lost-rows", "lost-worker"), use
 
 
 def test_contents_follow_a_set_through_any_changes(answers: Jobs) -> None:
@@ -125,7 +145,7 @@ def test_settings_of_the_private_session_do_not_reach_the_users(spark: Any, tmp_
     before = {name: spark.conf.get(name, None) for name in SETTINGS}
     private = private_session(spark)
     assert private.conf.get("spark.sql.session.timeZone") == "UTC"
-    Jobs(private, Scratch(tmp_path)).compile(False)
+    Jobs(private, Workspace(tmp_path)).compile(False)
     assert {name: spark.conf.get(name, None) for name in SETTINGS} == before
 
 

@@ -53,6 +53,13 @@ class WritableSource(RowSource, Protocol):
 
 
 @runtime_checkable
+class LendingSource(RowSource, Protocol):
+    """A source in this process that makes a DataFrame of its rows in a better way than by way of the plan."""
+
+    def lent(self, session: Any) -> Any: ...
+
+
+@runtime_checkable
 class FrameSource(RowSource, Protocol):
     """A source that is on Spark: `frame` is its DataFrame, with the columns' own names and types, of the session that
     is given or else of its own."""
@@ -170,7 +177,9 @@ class Rows:
             )
         if isinstance(self._source, FrameSource):
             return self._source.frame(session)
-        return session.createDataFrame(_for_spark(self.to_arrow()))
+        if isinstance(self._source, LendingSource):
+            return self._source.lent(session)
+        return session.createDataFrame(for_spark(self.to_arrow()))
 
     def to_parquet(self, folder: str | os.PathLike[str]) -> None:
         """Writes the rows into a folder of Parquet files, which is made if there is none. Rows that are on Spark can be
@@ -182,7 +191,7 @@ class Rows:
             _write_folder(self.schema, len(self), self.to_arrow(), Path(folder))
 
 
-def _for_spark(table: pyarrow.Table) -> pyarrow.Table:
+def for_spark(table: pyarrow.Table) -> pyarrow.Table:
     """Spark has no unsigned type: such numbers are decimals there."""
     import pyarrow  # noqa: PLC0415 - pyarrow only when asked for
 

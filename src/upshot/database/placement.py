@@ -26,9 +26,9 @@ from upshot.database.spark_frames import collected, counted, is_spark_frame, ref
 from upshot.engine.limits import BudgetExceeded, Limits, in_bytes
 from upshot.engine.local import LocalEngine
 from upshot.engine.saved import Saved
-from upshot.engine.spark.storage.preflight import refuse_unfit_workers
 from upshot.engine.work import Work
 from upshot.plan import ProgramPlan
+from upshot.spark.preflight import refuse_unfit_workers
 
 log = logging.getLogger("upshot.placement")
 
@@ -149,6 +149,7 @@ class PlacedEngine:
             self._engine = place.spark()
         else:
             self._engine = self._local = LocalEngine(limits=place.limits)
+            self._local.lend_at(place.location)
 
     @property
     def session(self) -> Any:
@@ -325,6 +326,7 @@ class PlacedEngine:
             fresh.close()
             return local
         local.close()
+        fresh.lend_at(self._place.location)
         self._engine = self._local = fresh
         return fresh
 

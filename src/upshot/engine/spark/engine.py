@@ -26,8 +26,6 @@ from upshot.engine.spark.jobs.requests import Jobs, Steps
 from upshot.engine.spark.recursion import Recursion
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import SMALL, Piece
-from upshot.engine.spark.storage.preflight import refuse_unshared_location
-from upshot.engine.spark.storage.workspace import Workspace
 from upshot.engine.spark.tables.input_rows import InputRows
 from upshot.engine.spark.tables.restored import adopted, save
 from upshot.engine.spark.tables.spark_rows import HandedOut
@@ -39,9 +37,11 @@ from upshot.plan.cost import Experience, estimate
 from upshot.plan.following import afresh_on_demand, counted, followed_on_demand, following, remade
 from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan
+from upshot.spark.catalog_workspace import workspace_at
 from upshot.spark.failures import TOO_LARGE_TO_SEND
 from upshot.spark.location import location_of
 from upshot.spark.memory import driver_memory
+from upshot.spark.preflight import refuse_unshared_location
 from upshot.spark.session import private_session, release, sending_nothing, without_call_sites
 
 ATTEMPTS = 3
@@ -82,7 +82,7 @@ class SparkEngine:
         the most bytes of whole relations that the driver holds, by default as the session says."""
         self._limits, self._most_shared = limits, most_shared
         self._session = private_session(session)
-        self._workspace = Workspace(location_of(session, location), session)
+        self._workspace = workspace_at(location_of(session, location), session)
         try:
             refuse_unshared_location(session, self._workspace)
         except BaseException:

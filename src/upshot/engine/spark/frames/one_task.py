@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
@@ -20,7 +21,19 @@ if TYPE_CHECKING:
 FEW = 10_000
 """So many rows of all relations together are work for one task."""
 
-_alone: ContextVar[bool] = ContextVar("alone", default=False)
+MOST_HASHED = 12
+"""The most joins of one job that build a table in its task. Each takes a page of Spark's memory, of which a task on
+one core has about 25, and keeps it until the task ends; rows of further joins are broadcast instead."""
+
+
+@dataclass(slots=True)
+class _Task:
+    """The one task of a job that is being made."""
+
+    hashed: int = 0
+
+
+_task: ContextVar[_Task | None] = ContextVar("task", default=None)
 
 
 @contextmanager
@@ -29,21 +42,29 @@ def one_task(tables: Iterable[Table], others: int = 0) -> Iterator[None]:
     driver; until a frame of rows in files is made."""
     tables = list(tables)
     here = all(table.committed.is_local for table in tables)
-    before = _alone.set(here and sum(table.size for table in tables) + others <= FEW)
+    few = here and sum(table.size for table in tables) + others <= FEW
+    before = _task.set(_Task() if few else None)
     try:
         yield
     finally:
-        _alone.reset(before)
+        _task.reset(before)
 
 
 def reads_files() -> None:
     """A frame of rows in files is made: what it is joined with is for many tasks."""
-    _alone.set(False)
+    _task.set(None)
+
+
+def next_job() -> None:
+    """The frames that are made from now on are for another job."""
+    task = _task.get()
+    if task is not None:
+        task.hashed = 0
 
 
 def is_alone() -> bool:
     """Whether the frames that are made now are those of one task."""
-    return _alone.get()
+    return _task.get() is not None
 
 
 def in_one_part(frame: DataFrame) -> DataFrame:
@@ -53,7 +74,11 @@ def in_one_part(frame: DataFrame) -> DataFrame:
 
 def beside(frame: DataFrame) -> DataFrame:
     """One side of a join, the other being in one part: looked up in the same task, where all is one task."""
-    return frame.coalesce(1).hint("shuffle_hash") if is_alone() else frame
+    task = _task.get()
+    if task is None:
+        return frame
+    task.hashed += 1
+    return frame.coalesce(1).hint("shuffle_hash") if task.hashed <= MOST_HASHED else F.broadcast(frame)
 
 
 def sent(frame: DataFrame) -> DataFrame:

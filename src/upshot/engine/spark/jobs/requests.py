@@ -12,12 +12,13 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from upshot.core.errors import EngineError
+from upshot.engine.spark.frames.one_task import next_job
 from upshot.engine.spark.frames.rule_frames import hubs_split
 from upshot.engine.spark.jobs.slots import Slots
 from upshot.engine.spark.storage.pieces import SMALL, FilePiece, LocalPiece, Piece, Types, nothing, united
-from upshot.engine.spark.storage.workspace import StoredRows, Workspace
 from upshot.spark.failures import translated
 from upshot.spark.types import arrow_schema_for_spark, column_names
+from upshot.spark.workspace import StoredRows, Workspace
 
 BRANCHES = 16
 """So many rules go into one job: planning more of them takes longer than a second job."""
@@ -66,6 +67,7 @@ class Jobs:
     def answer(self, asks: Sequence[Request]) -> list[Piece]:
         """The rows asked for, in the order of the asks: in the driver if they are few, else in files."""
         found: dict[int, Piece] = {}
+        next_job()
         try:
             for batch in _batches(asks):
                 found.update(self._collected(asks, batch))

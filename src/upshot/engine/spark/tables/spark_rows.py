@@ -16,13 +16,11 @@ from upshot.core.rows import Row, Rows
 from upshot.core.schema import Schema
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, Piece
-from upshot.engine.spark.storage.workspace import Workspace
 from upshot.spark.failures import translated
+from upshot.spark.lent_rows import MOST_IN_PLAN
 from upshot.spark.location import runs_here, spark_path, uri_of
 from upshot.spark.types import column_names, framed, rows_from_spark, table_from_spark
-
-MOST_IN_PLAN = 5_000
-"""The most rows of the driver that become part of a DataFrame's plan; more are written to a file that it reads."""
+from upshot.spark.workspace import Workspace
 
 
 class SparkRows:

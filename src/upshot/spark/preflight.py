@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from upshot.core.errors import EngineError, Error
-from upshot.engine.spark.storage.workspace import StoredRows, Workspace
 from upshot.spark.failures import translated
 from upshot.spark.location import SETTING, exact_path, local_path, runs_here, spark_path
 from upshot.spark.session import is_connect
+from upshot.spark.workspace import StoredRows, Workspace
 
 _PROBES = 4
 """Files that go there and back; several, so that more than one executor has a part in it."""
@@ -40,8 +41,8 @@ def refuse_unfit_workers(session: Any) -> None:
 
 
 def _imported(batches: Iterator[Any]) -> Iterator[Any]:
-    import upshot.engine.spark.decomposed.shard  # noqa: F401, PLC0415 - in the worker
-
+    # By name: this package lies below the one that workers need.
+    importlib.import_module("upshot.engine.spark.decomposed.shard")
     yield from batches
 
 
