@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.object_store import ObjectStore, missing_for_object_store, session_settings
+from tests.pipeline.kafka import connector_jars
 from tests.pipeline.lake import Lake, Make
 from tests.pipeline.postgres import Cluster, started
 from tests.run_suites import missing_for_spark
@@ -41,6 +43,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if missing:
         pytest.skip(missing)
     SETTINGS["spark.sql.warehouse.dir"] = str(tmp_path_factory.mktemp("warehouse"))
+    jars = [session_settings().get("spark.jars", ""), *(jar.as_uri() for jar in connector_jars())]
+    SETTINGS["spark.jars"] = ",".join(filter(None, jars))
     try:
         session = pipeline_session(_config(POSTGRESQL_PACKAGE))
     except UsageError:
@@ -65,6 +69,21 @@ def database(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
         pytest.skip("PostgreSQL's driver could not be fetched from Maven Central")
     with started() as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def object_store(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    """A server that speaks S3, for this run only."""
+    if missing := missing_for_object_store():
+        pytest.skip(missing)
+    made = ObjectStore(tmp_path_factory.mktemp("s3"))
+    try:
+        made.wait()
+        for name, value in made.options.items():
+            spark.conf.set(f"fs.s3a.{name}", value)
+        yield made
+    finally:
+        made.stop()
 
 
 @pytest.fixture

@@ -215,11 +215,6 @@ def test_a_file_without_sources_or_sinks_is_no_pipeline(tmp_path: Path) -> None:
     assert [slug for _, slug, _ in mistakes(tmp_path, "")] == ["missing-key"] * 3
 
 
-def test_paths_on_other_machines_are_refused(tmp_path: Path) -> None:
-    ((line, _, message),) = mistakes(tmp_path, WHOLE.replace('"lake/import"', '"s3a://lake/import"'))
-    assert (line, message) == (16, '`path` must be a path of this machine, not "s3a://lake/import"')
-
-
 def test_sources_that_share_a_folder_know_of_each_other(tmp_path: Path) -> None:
     both = "".join(f'[source.{name}]\nformat = "changes"\npath = "in"\n' for name in ("a", "b"))
     text = f'[pipeline]\nname = "p"\nprogram = "p.dl"\nstate = "s"\n{both}[sink.v]\nformat = "console"\n'
@@ -287,3 +282,20 @@ format = "parquet"
         assert caught.value.code == "nervous-not-applicable"
     else:
         assert "v" in compiled_program(config).visible
+
+
+def test_an_iceberg_table_is_refused_by_name_with_the_release_that_will_do(tmp_path: Path) -> None:
+    with pytest.raises(ProgramError) as found:
+        read(tmp_path, WHOLE.replace('format = "delta"', 'format = "iceberg"', 1))
+    (mistake,) = [each for each in found.value.diagnostics if each.slug == "iceberg-not-supported"]
+    assert "iceberg-spark-runtime-4.2_2.13" in (mistake.help or "")
+
+
+def test_locations_may_be_uris_and_files_of_the_program_may_not(tmp_path: Path) -> None:
+    text = WHOLE.replace('"lake/import"', '"s3a://lake/import/"').replace(
+        'state = "state/"', 'state = "hdfs://host/state"'
+    )
+    config = read(tmp_path, text)
+    assert (str(config.sources["import"].path), str(config.state)) == ("s3a://lake/import", "hdfs://host/state")
+    ((_, _, message),) = mistakes(tmp_path, WHOLE.replace('"dependencies.dl"', '"s3a://lake/dependencies.dl"'))
+    assert message == '`program` must be a path of this machine, not "s3a://lake/dependencies.dl"'

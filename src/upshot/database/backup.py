@@ -26,6 +26,7 @@ def _held(state: State, store: Store) -> Iterator[sqlite3.Connection]:
     """The log between two commits: what is written and could still be taken back is not in it."""
     with store.keeping_folders():
         with state.reading():
+            store.fetch_all()
             log = pinned_log(store.root)
         with closing(log):
             yield log

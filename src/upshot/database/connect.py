@@ -37,7 +37,9 @@ def connect(
     max_firings: int = MAX_FIRINGS,
     keep: int | str | Mapping[str, Any] | None = None,
 ) -> Database:
-    """A new database in memory; with a `path`, the durable one in that folder, made if the folder is new or empty.
+    """A new database in memory; with a `path`, the durable one in that folder, made if the folder is new or empty. A
+    URI (`s3a://bucket/db`, `hdfs://…`) is reached through the Spark session: one process at a time has the database
+    there, the last one that opened it.
 
     With a Spark session, classic or Connect, `engine="auto"` works in this process while the tables fit into `memory`
     (bytes, or text such as "4GiB"; by default a quarter of what the process can have) and moves to Spark when they
@@ -83,7 +85,7 @@ def connect(
         if keep is not None:
             raise UsageError("`keep` is for a database in a folder", code="wrong-argument", help="pass its path too")
         return Database(make_engine, max_firings=max_firings)
-    return open_durable(path, make_engine, max_firings, retention)
+    return open_durable(path, make_engine, max_firings, retention, spark or running_session())
 
 
 def _engines(

@@ -16,6 +16,7 @@ from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.actions import Function
 from upshot.database.backup import backup
+from upshot.database.batches import AppliedBatch, Batch, apply_batch
 from upshot.database.changes import Commit, Definition
 from upshot.database.compile import compile_items, compile_text, compile_with_rules, compile_without_rules, nothing
 from upshot.database.drop import drop
@@ -150,6 +151,15 @@ class Database(AsksWhy, Revises):
         mapping that can be written as JSON. A transaction with `meta` makes a version even if no row changes."""
         self._state.open()
         return Transaction(self._state, meta_text(meta))
+
+    def apply_batch(self, frame: Any, batch_id: int, relation: str, *, stream: str | None = None) -> AppliedBatch:
+        """Applies a micro-batch of changes as one transaction, for `foreachBatch` of a Spark stream: the same id twice
+        changes nothing, since the commit carries it. `frame` has the columns of the relation, and one that says what
+        happens to each row: `_change` (1 or -1), `op` (insert, delete, update, upsert) or that of a Delta change data
+        feed; without one, rows are inserted, or take the place of those with the same key. Ids are counted by `stream`,
+        which is the relation unless it is named."""
+        self._state.open()
+        return apply_batch(self._state, Batch(frame, batch_id, relation, stream or relation))
 
     def group(self) -> Group:
         """A group of transactions for a `with` block, opened by `group.transaction()`: each makes its own version or

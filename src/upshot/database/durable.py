@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
+from typing import Any
 
+from upshot.core.errors import UsageError
 from upshot.core.schema import Role
 from upshot.database.compile import Compiled, compile_text, nothing
 from upshot.database.database import Database
@@ -13,7 +15,9 @@ from upshot.database.engines import Engine
 from upshot.database.journal import Journal, usable
 from upshot.database.outbox import recovered_tasks
 from upshot.database.state import MAX_FIRINGS, State
-from upshot.store import Retention, Store, open_store
+from upshot.spark.lake_path import LakePath, located
+from upshot.spark.location import has_scheme
+from upshot.store import Retention, Store, open_lake_store, open_store
 from upshot.store.trouble import damaged
 
 PROGRAM = "<stored program>"
@@ -25,14 +29,31 @@ def open_durable(
     make_engine: Callable[[], Engine],
     max_firings: int = MAX_FIRINGS,
     retention: Retention = Retention(),  # noqa: B008 - immutable
+    session: Any = None,
 ) -> Database:
-    """The database in the folder, with an engine that holds its rows; the folder belongs to it until it is closed."""
-    store = open_store(path, retention)
+    """The database in the folder, with an engine that holds its rows; the folder belongs to it until it is closed. A
+    URI is reached through the session."""
+    store = _opened(path, retention, session)
     try:
         return Database(make_engine, state=_restored(store, make_engine), max_firings=max_firings)
     except BaseException:
         store.close()
         raise
+
+
+def _opened(path: str | os.PathLike[str], retention: Retention, session: Any) -> Store:
+    if not isinstance(path, str | LakePath) or not has_scheme(path):
+        return open_store(path, retention)
+    found = located(path)
+    if not isinstance(found, LakePath):
+        return open_store(found, retention)
+    if session is None:
+        raise UsageError(
+            f"`{path}` is reached by Spark only, and no session was given",
+            code="wrong-argument",
+            help="pass one, as in `upshot.connect(uri, spark=session)`, or name a folder of this machine",
+        )
+    return open_lake_store(found.on(session), session, retention)
 
 
 def _restored(store: Store, make_engine: Callable[[], Engine]) -> State:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from upshot.core.errors import UsageError
 
 Texts = Mapping[str, str | None]
-RecordAccess = tuple[Callable[[str, Texts], None], Callable[[str], dict[str, str]]]
+
+
+class WriteRecords(Protocol):
+    """Writes the texts of one kind; if it is `lazy`, they need not outlive the process before the next commit does."""
+
+    def __call__(self, kind: str, texts: Texts, *, lazy: bool = False) -> None: ...
+
+
+RecordAccess = tuple[WriteRecords, Callable[[str], dict[str, str]]]
 """What writes the texts of one kind, and what reads them."""
 
 
@@ -25,7 +33,7 @@ class Records:
     >>> records.remove("sky")
     """
 
-    def __init__(self, kind: str, write: Callable[[str, Texts], None], read: Callable[[str], dict[str, str]]) -> None:
+    def __init__(self, kind: str, write: WriteRecords, read: Callable[[str], dict[str, str]]) -> None:
         self.kind = kind
         self._write, self._read = write, read
 
@@ -33,11 +41,12 @@ class Records:
         """Writes a record, in place of the one with the same id."""
         self.put_all({id: record})
 
-    def put_all(self, records: Mapping[str, Mapping[str, Any] | None]) -> None:
-        """Writes several with one write, all of them or none; where there is None, the record is removed."""
+    def put_all(self, records: Mapping[str, Mapping[str, Any] | None], *, lazy: bool = False) -> None:
+        """Writes several with one write, all of them or none; where there is None, the record is removed. If it is
+        `lazy`, they are durable with the next commit."""
         texts = {id: None if record is None else _text(record) for id, record in records.items()}
         if texts:
-            self._write(self.kind, texts)
+            self._write(self.kind, texts, lazy=lazy)
 
     def remove(self, id: str) -> None:
         """Removes a record; if there is none, nothing happens."""
@@ -52,7 +61,7 @@ def in_memory() -> RecordAccess:
     """What writes and what reads the records of a database that is not durable."""
     kept: dict[tuple[str, str], str] = {}
 
-    def write(kind: str, texts: Texts) -> None:
+    def write(kind: str, texts: Texts, *, lazy: bool = False) -> None:
         for id, text in texts.items():
             if text is None:
                 kept.pop((kind, id), None)

@@ -58,8 +58,9 @@ class Cursors:
         """Notes that the reader has everything up to this version, and needs what comes after it."""
         self.set_all({name: version})
 
-    def set_all(self, versions: Mapping[str, int | None]) -> None:
-        """Several with one write, all of them or none; where there is None, the cursor is removed."""
+    def set_all(self, versions: Mapping[str, int | None], *, lazy: bool = False) -> None:
+        """Several with one write, all of them or none; where there is None, the cursor is removed. If it is `lazy`,
+        they are on the disk with the next commit."""
         store = self._store()
         current, oldest = self._state.shown, store.oldest
         for name, version in versions.items():
@@ -71,7 +72,7 @@ class Cursors:
                     help="start again from all rows, and set the cursor to their version",
                 )
         if versions:
-            store.put_cursors(versions)
+            store.put_cursors(versions, lazy=lazy)
 
     def remove(self, name: str) -> None:
         """Nothing is kept for this one any more; if there is no such cursor, nothing happens."""

@@ -6,7 +6,7 @@ are refused by the engine that takes them. Jobs are started by `collected`, `cou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -60,15 +60,17 @@ def refuse_other_session(frame: Any, session: Any) -> None:
 
 def aligned_frame(frame: Any, schema: Schema) -> Any:
     """The frame with the relation's columns, by name and in its order, each of a type that holds the same values."""
-    names = arranged(schema, frame.columns)
-    if not names:
-        return frame
+    columns = aligned_columns(frame, schema, frame.columns)
+    return frame.select(*columns) if columns else frame
+
+
+def aligned_columns(frame: Any, schema: Schema, names: Sequence[str]) -> list[Any]:
+    """As `aligned_frame`, the columns alone, made of those of the frame with these names."""
     types = dict(frame_columns(frame))
-    columns = [
+    return [
         _column(frame[_quoted(name)], types[name], column, schema).alias(column.name)
-        for name, column in zip(names, schema.columns, strict=True)
+        for name, column in zip(arranged(schema, list(names)), schema.columns, strict=True)
     ]
-    return frame.select(*columns)
 
 
 def _column(value: Any, spark: Any, column: Column, schema: Schema) -> Any:

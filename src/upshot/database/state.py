@@ -18,6 +18,7 @@ from upshot.active.tasks import Pending, as_task
 from upshot.core.errors import DataError, UsageError
 from upshot.core.schema import Role, Schema
 from upshot.database.actions import Actions
+from upshot.database.batch_numbers import Batches
 from upshot.database.changes import unknown_relation
 from upshot.database.compile import Compiled
 from upshot.database.dependencies import base_relations_of
@@ -113,6 +114,8 @@ class State:
     identity: str = field(default_factory=lambda: uuid.uuid4().hex)
     memory_records: RecordAccess = field(default_factory=in_memory)
     """Where `records` are if they are not in the journal's store."""
+    batches: Batches = field(default_factory=Batches)
+    """The last batch of each stream that `apply_batch` has applied."""
     held: Held | None = None
     """The group that is open, if one is."""
     last: LastCommit | None = None

@@ -10,6 +10,7 @@ from pathlib import Path
 from upshot.core.errors import DataError
 from upshot.pipeline.positions import Positions, positions_of
 from upshot.pipeline.record import Recorded
+from upshot.spark.lake_path import AnyPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def take_back(folder: Path, batch: int) -> None:
             (folder / "offsets" / name).unlink()
 
 
-def refuse_mismatch(checkpoint: Checkpoint, recorded: Recorded | None, state: Path) -> None:
+def refuse_mismatch(checkpoint: Checkpoint, recorded: Recorded | None, state: AnyPath) -> None:
     """Raises unless the store stands at the newest batch that Spark planned, or at the one before."""
     batch = -1 if recorded is None else recorded.batch
     if recorded is not None and checkpoint.planned < 0 and checkpoint.finished < 0:
@@ -62,7 +63,7 @@ def refuse_mismatch(checkpoint: Checkpoint, recorded: Recorded | None, state: Pa
         raise mismatch(f"store and checkpoint name other positions for batch {batch}", state)
 
 
-def mismatch(what: str, state: Path) -> DataError:
+def mismatch(what: str, state: AnyPath) -> DataError:
     return DataError(
         f"the state `{state}` does not fit together: {what}",
         code="state-mismatch",

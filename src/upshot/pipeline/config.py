@@ -11,7 +11,7 @@ import codecs
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +19,23 @@ from upshot.core.diagnostic import Diagnostic, did_you_mean
 from upshot.core.errors import ProgramError, UsageError
 from upshot.core.span import Source, Span
 from upshot.core.time_spans import time_span
-from upshot.pipeline.config_keys import PIPELINE, RETENTION, SINKS, SOURCES, Key
+from upshot.pipeline.config_keys import ICEBERG, PIPELINE, RETENTION, SINKS, SOURCES, Key
 from upshot.pipeline.toml_places import read_toml
+from upshot.spark.lake_path import AnyPath, located
+from upshot.spark.location import has_scheme
 
 
 @dataclass(frozen=True, slots=True)
 class SourceConfig:
-    """`[source.R]`. `path` is absolute; a relative one is taken from the pipeline file's folder."""
+    """`[source.R]`. `path` is absolute, a relative one taken from the pipeline file's folder, or a URI."""
 
     relation: str
     format: str
-    """changes | delta | parquet | csv | table | jdbc"""
-    path: str = ""
+    """changes | delta | parquet | csv | table | jdbc | kafka"""
+    path: AnyPath | str = ""
     on_bad_row: str = "quarantine"
     """quarantine | fail"""
-    quarantine: str = ""
+    quarantine: AnyPath | str = ""
     """Where bad rows go; empty: a folder in the state."""
     options: dict[str, Any] = field(default_factory=dict)
     """What only this format has; every key is known and every value of the right type."""
@@ -46,9 +48,9 @@ class SinkConfig:
 
     view: str
     format: str
-    """delta | parquet | console"""
-    path: str = ""
-    changes: str = ""
+    """delta | parquet | table | console"""
+    path: AnyPath | str = ""
+    changes: AnyPath | str = ""
     options: dict[str, Any] = field(default_factory=dict)
     span: Span | None = field(default=None, compare=False, repr=False)
 
@@ -58,7 +60,7 @@ class PipelineConfig:
     file: Path
     name: str
     program: Path
-    state: Path
+    state: AnyPath
     sources: dict[str, SourceConfig]
     sinks: dict[str, SinkConfig]
     engine: str = "auto"
@@ -71,14 +73,33 @@ class PipelineConfig:
     """Seconds between two looks at the sources."""
     actions: str = ""
     """A Python file with the functions that active rules call; empty: none."""
-    metrics: str = ""
-    """A file that gets one JSON line per batch; empty: one in the state."""
+    metrics: AnyPath | str = ""
+    """A file that gets one JSON line per batch, on a lake a folder with a file per batch; empty: in the state."""
     delta: str = "auto"
     """auto | spark | deltalake"""
     packages: tuple[str, ...] = ()
     """Further Maven coordinates for the session."""
     spark: dict[str, str] = field(default_factory=dict)
     """Further settings of the session."""
+
+    def on(self, session: Any) -> PipelineConfig:
+        """The same pipeline with every location reached through this session."""
+        sources = {
+            name: replace(each, path=_on(each.path, session), quarantine=_on(each.quarantine, session))
+            for name, each in self.sources.items()
+        }
+        sinks = {
+            name: replace(each, path=_on(each.path, session), changes=_on(each.changes, session))
+            for name, each in self.sinks.items()
+        }
+        state, metrics = located(self.state, session), _on(self.metrics, session)
+        return replace(self, sources=sources, sinks=sinks, state=state, metrics=metrics)
+
+
+def _on(path: AnyPath | str, session: Any) -> AnyPath | str:
+    """Texts of this machine stay texts."""
+    found = located(path, session) if path else path
+    return str(found) if isinstance(found, Path) else found
 
 
 def read_config(path: str | Path) -> PipelineConfig:
@@ -130,7 +151,7 @@ class _Reading:
             self._file,
             head["name"],
             Path(head["program"]),
-            Path(head["state"]),
+            located(head["state"]),
             _with_neighbours(sources),
             sinks,
             **{name: head[name] for name in ("actions", "engine", "memory", "keep", "trigger", "metrics", "delta")},
@@ -171,6 +192,9 @@ class _Reading:
         if format in ("delta", "parquet") and not found["path"] and not found["changes"]:
             help = "`path` keeps the view current, `changes` logs its changes"
             self._mistake(path, "missing-key", f"`[{'.'.join(path)}]` needs `path`, `changes`, or both", help)
+        if format == "table" and not found["table"] and not found["changes_table"]:
+            help = "`table` keeps the view current, `changes_table` logs its changes"
+            self._mistake(path, "missing-key", f"`[{'.'.join(path)}]` needs `table`, `changes_table`, or both", help)
         options = _without(found, "format", "path", "changes")
         span = self._places.get(path)
         return SinkConfig(name, format, found["path"] or "", found["changes"] or "", options, span)
@@ -208,6 +232,9 @@ class _Reading:
     def _value(self, path: tuple[str, ...], value: Any, key: Key) -> Any:
         if key.kind == "retention":
             return self._retention(path, value)
+        if path[-1] == "format" and value == "iceberg":
+            self._mistake(path, "iceberg-not-supported", "there is no format `iceberg` on this Spark", ICEBERG)
+            return ""
         read = _READERS[key.kind](value)
         if read is None or (key.choices and read not in key.choices):
             words = f"`{path[-1]}` must be {_wanted(key)}, not {_shown(value)}"
@@ -217,8 +244,13 @@ class _Reading:
         if key.kind == "path":
             if "://" in read.removeprefix("file://"):
                 words = f"`{path[-1]}` must be a path of this machine, not {_shown(value)}"
-                self._mistake(path, "bad-value", words, "mount the storage where every worker sees it")
+                self._mistake(path, "bad-value", words, "copy the file to where the pipeline runs")
             return os.path.normpath(self._file.parent / read.removeprefix("file://"))
+        if key.kind == "location" and not has_scheme(read):
+            return os.path.normpath(self._file.parent / read)
+        if key.kind == "location":
+            found = located(read)
+            return str(found) if isinstance(found, Path) else found
         return read
 
     def _retention(self, path: tuple[str, ...], value: Any) -> Any:
@@ -329,6 +361,7 @@ _READERS: dict[str, Any] = {
     "character": _character,
     "encoding": _encoding,
     "path": _text,
+    "location": _text,
     "flag": lambda value: value if isinstance(value, bool) else None,
     "count": _count,
     "seconds": _seconds,
@@ -342,6 +375,7 @@ _WANTED = {
     "character": "one character",
     "encoding": '"UTF-8", "ISO-8859-1" or "US-ASCII"',
     "path": "a path",
+    "location": "a path or a URI",
     "flag": "true or false",
     "count": "a whole number from 1 on",
     "seconds": 'seconds, or a text such as "500ms" or "2s"',

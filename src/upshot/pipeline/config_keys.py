@@ -8,8 +8,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """`kind` is text, character, encoding, path, flag, count, seconds, bytes, age, texts, settings or retention;
-    `choices` are the texts it takes, if not any; a key with a `default` may be left out."""
+    """`kind` is text, character, encoding, path (of this machine), location (a path or a URI), flag, count, seconds,
+    bytes, age, texts, settings or retention; `choices` are the texts it takes, if not any; a key with a `default` may
+    be left out."""
 
     kind: str = "text"
     required: bool = False
@@ -20,13 +21,13 @@ class Key:
 PIPELINE = {
     "name": Key(required=True),
     "program": Key("path", required=True),
-    "state": Key("path", required=True),
+    "state": Key("location", required=True),
     "actions": Key("path", default=""),
     "engine": Key(choices=("auto", "local", "spark"), default="auto"),
     "memory": Key("bytes"),
     "keep": Key("retention"),
     "trigger": Key("seconds", default=1.0),
-    "metrics": Key("path", default=""),
+    "metrics": Key("location", default=""),
     "delta": Key(choices=("auto", "spark", "deltalake"), default="auto"),
     "packages": Key("texts", default=()),
     "spark": Key("settings"),
@@ -35,12 +36,18 @@ PIPELINE = {
 RETENTION = {"commits": Key("count"), "bytes": Key("bytes"), "age": Key("age")}
 """What `keep` may be a table of: the bounds that `connect(keep=…)` knows."""
 
+ICEBERG = (
+    "Iceberg has packages for Spark 4.0 (from 1.10.0) and 4.1 (from 1.11.0), none for 4.2 so far: its first release "
+    "with `iceberg-spark-runtime-4.2_2.13` will be the one; until then use a Delta table"
+)
+"""Why there is no `format = "iceberg"`."""
+
 _MISSING = Key(choices=("fail", "ignore"), default="fail")
-_PATH = Key("path", required=True)
+_PATH = Key("location", required=True)
 _SOURCE = {
-    "format": Key(required=True, choices=("changes", "delta", "parquet", "csv", "table", "jdbc")),
+    "format": Key(required=True, choices=("changes", "delta", "parquet", "csv", "table", "jdbc", "kafka")),
     "on_bad_row": Key(choices=("quarantine", "fail"), default="quarantine"),
-    "quarantine": Key("path", default=""),
+    "quarantine": Key("location", default=""),
     "extra_columns": Key(choices=("refuse", "ignore"), default="refuse"),
 }
 SOURCES = {
@@ -58,7 +65,20 @@ SOURCES = {
         "null": Key(default=""),
         "encoding": Key("encoding", default="UTF-8"),
     },
-    "table": {**_SOURCE, "table": Key(required=True)},
+    "table": {
+        **_SOURCE,
+        "table": Key(required=True),
+        "feed": Key("flag", default=True),
+        "distinct": Key("flag", default=False),
+    },
+    "kafka": {
+        **_SOURCE,
+        "servers": Key(required=True),
+        "topic": Key(required=True),
+        "starting": Key(choices=("earliest", "latest"), default="earliest"),
+        "max_rows": Key("count", default=1_000_000),
+        "settings": Key("settings"),
+    },
     "jdbc": {
         **_SOURCE,
         "url": Key(required=True),
@@ -74,11 +94,17 @@ SOURCES = {
 }
 """By format."""
 
-_SINK = {"format": Key(required=True, choices=("delta", "parquet", "console"))}
-_LOG = {"path": Key("path", default=""), "changes": Key("path", default="")}
+_SINK = {"format": Key(required=True, choices=("delta", "parquet", "table", "console"))}
+_LOG = {"path": Key("location", default=""), "changes": Key("location", default="")}
 SINKS = {
     "delta": {**_SINK, **_LOG},
     "parquet": {**_SINK, **_LOG, "keep": Key("count", default=2)},
+    "table": {
+        **_SINK,
+        "table": Key(default=""),
+        "changes_table": Key(default=""),
+        "partition_by": Key("texts", default=()),
+    },
     "console": _SINK,
 }
 """By format."""

@@ -60,11 +60,12 @@ def movements(rows: Iterable[Any]) -> list[Movement]:
 
 
 class PositionsDataSource(DataSource):  # type: ignore[misc]
-    """`upshot_positions`; the option `offered` names the file that `offer` writes."""
+    """`upshot_positions`; the option `offered` names the file that `offer` writes, `start` has the positions that a
+    stream without a checkpoint begins at."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        self._offered = options["offered"]
+        self._offered, self._start = options["offered"], options.get("start", "{}")
 
     @classmethod
     def name(cls) -> str:
@@ -74,7 +75,7 @@ class PositionsDataSource(DataSource):  # type: ignore[misc]
         return "source string, start string, end string"
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
-        return _PositionsReader(self._offered)
+        return _PositionsReader(self._offered, self._start)
 
 
 @dataclass
@@ -85,11 +86,12 @@ class _Moved(InputPartition):  # type: ignore[misc]
 
 
 class _PositionsReader(DataSourceStreamReader):  # type: ignore[misc]
-    def __init__(self, offered: str) -> None:
-        self._offered = offered
+    def __init__(self, offered: str, start: str) -> None:
+        self._offered, self._start = offered, start
 
     def initialOffset(self) -> dict[str, Any]:
-        return {}
+        found: dict[str, Any] = json.loads(self._start)
+        return found
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
         """What is offered, over what was read: a position once in the offset never leaves it."""

@@ -13,7 +13,7 @@ from upshot.database.budget import memory_budget
 from upshot.database.compile import Compiled
 from upshot.engine.limits import in_bytes
 from upshot.pipeline.config import PipelineConfig
-from upshot.pipeline.program import compiled_program, refuse_other_columns, stored
+from upshot.pipeline.program import Stored, compiled_program, refuse_other_columns, stored
 from upshot.pipeline.session import delta_support
 from upshot.pipeline.sinks import open_sinks
 from upshot.pipeline.sinks.catch_up import held_version
@@ -21,6 +21,7 @@ from upshot.pipeline.sinks.console import tell_lines
 from upshot.pipeline.sinks.sink import refuse_schema
 from upshot.pipeline.sinks.standing import read_standings
 from upshot.pipeline.sources import Source, open_source
+from upshot.pipeline.sources.journal import Staging
 from upshot.pipeline.toml_places import placed
 from upshot.plan.pivot import decomposition
 
@@ -84,17 +85,17 @@ def dry_run(config: PipelineConfig, session: Any) -> DryRun:
     compiled = compiled_program(config)
     schemas = compiled.visible
     # Before the sources: what they have noted is then at least as much as the store has read.
-    before = stored(config.state / "store")
+    before = stored(config.state / "store", session)
     refuse_other_columns(before.schemas, schemas)
     delta = delta_support(session, config)
     mistakes: list[Error] = []
     sources: dict[str, tuple[str, ...]] = {}
-    for name, source in _sources(config, schemas, delta).items():
+    for name, source in _sources(config, schemas, delta, before).items():
         with _noted(mistakes):
             sources[name] = source.check(session, before.positions.get(name))
     standings = read_standings(config.state / "sinks.json")
     sinks = []
-    for sink in open_sinks(config, session, delta, standings, tell_lines):
+    for sink in open_sinks(config, session, config.delta, standings, tell_lines):
         with _noted(mistakes), placed(config.sinks[sink.view].span):
             refuse_schema(sink, schemas[sink.view])
             sinks.append(PlannedSink(sink.view, sink.place, held_version(sink, standings.get(sink.place))))
@@ -130,9 +131,10 @@ def _refuse(mistakes: list[Error]) -> None:
         )
 
 
-def _sources(config: PipelineConfig, schemas: Mapping[str, Schema], delta: str) -> dict[str, Source]:
+def _sources(config: PipelineConfig, schemas: Mapping[str, Schema], delta: str, before: Stored) -> dict[str, Source]:
+    staging = config.state / "staging"
     return {
-        name: open_source(source, schemas[name], config.state / "staging" / name, delta)
+        name: open_source(source, schemas[name], Staging(staging / name, before.records), delta)
         for name, source in config.sources.items()
     }
 

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from upshot.core.errors import UsageError
+from upshot.spark.lake_path import AnyPath
 
 
 @contextmanager
@@ -40,7 +41,7 @@ def locked(state: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_UN)
 
 
-def unusable_state(state: Path, error: OSError) -> UsageError:
+def unusable_state(state: AnyPath, error: OSError) -> UsageError:
     """The error for a `state` that is no folder, or one that cannot be read and written."""
     return UsageError(
         f"the state `{state}` cannot be used: {(error.strerror or str(error)).lower()}",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
+
+from upshot.spark.lake_path import AnyPath, LakePath
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,11 @@ class BatchMetrics:
         return json.dumps(self.as_dict(), ensure_ascii=False)
 
 
-def append_metrics(file: Path, metrics: BatchMetrics) -> None:
+def append_metrics(file: AnyPath, metrics: BatchMetrics) -> None:
+    """One more line of the file; on a lake, where files do not grow, one more file of the folder."""
+    if isinstance(file, LakePath):
+        (file / f"batch={metrics.batch:08}.json").write_bytes(metrics.as_json().encode() + b"\n")
+        return
     file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "a", encoding="utf-8") as stream:
         stream.write(metrics.as_json() + "\n")

@@ -51,12 +51,21 @@ class WatermarkPosition:
     value: str
 
 
-Position = FilesPosition | TablePosition | SnapshotPosition | WatermarkPosition
+@dataclass(frozen=True, slots=True)
+class OffsetsPosition:
+    """The next offset of every partition of a topic, as JSON."""
+
+    kind: ClassVar[str] = "offsets"
+    topic: str
+    offsets: str
+
+
+Position = FilesPosition | TablePosition | SnapshotPosition | WatermarkPosition | OffsetsPosition
 Positions = Mapping[str, Position]
 """By relation. A source that is not in the map has not been read."""
 
 _KINDS: dict[str, type[Any]] = {
-    kind.kind: kind for kind in (FilesPosition, TablePosition, SnapshotPosition, WatermarkPosition)
+    kind.kind: kind for kind in (FilesPosition, TablePosition, SnapshotPosition, WatermarkPosition, OffsetsPosition)
 }
 
 

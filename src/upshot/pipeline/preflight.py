@@ -13,6 +13,7 @@ from upshot.pipeline.program import compiled_program, functions_of, refuse_other
 from upshot.pipeline.sources.jdbc import secret
 from upshot.pipeline.sources.listing import missing
 from upshot.pipeline.toml_places import placed
+from upshot.spark.lake_path import LakePath
 
 
 def preflight(config: PipelineConfig) -> tuple[Compiled, Mapping[str, Function]]:
@@ -21,18 +22,20 @@ def preflight(config: PipelineConfig) -> tuple[Compiled, Mapping[str, Function]]
     compiled = compiled_program(config)
     functions = functions_of(config, compiled)
     _refuse_shared_sinks(config)
-    refuse_other_columns(stored(config.state / "store").schemas, compiled.visible)
+    if not isinstance(config.state, LakePath):
+        refuse_other_columns(stored(config.state / "store").schemas, compiled.visible)
     return compiled, functions
 
 
 def refuse_absent_sources(config: PipelineConfig) -> None:
     """Raises if there is nothing at the path of a source, or no password for it, and this is the first run. Later ones
     may have sinks to bring up to date before they look at their sources."""
-    if (config.state / "store").exists():
+    if isinstance(config.state, LakePath) or (config.state / "store").exists():
         return
     for name, source in config.sources.items():
         with placed(source.span):
-            if source.path and not os.path.exists(source.path):
+            on_disk = source.path and not isinstance(source.path, LakePath)
+            if on_disk and not os.path.exists(source.path):
                 raise missing(f"there is no `{source.path}`, the source of `{name}`", "check `path`")
             if source.options.get("password_env"):
                 secret(source.options["password_env"], name)
@@ -41,7 +44,8 @@ def refuse_absent_sources(config: PipelineConfig) -> None:
 def _refuse_shared_sinks(config: PipelineConfig) -> None:
     seen: set[str] = set()
     for sink in config.sinks.values():
-        for path in filter(None, (sink.path, sink.changes)):
+        tables = (sink.options.get("table"), sink.options.get("changes_table"))
+        for path in map(str, filter(None, (sink.path, sink.changes, *tables))):
             if path in seen:
                 message, hint = f"two sinks would write `{path}`", "name a path of its own for each"
                 raise UsageError(message, code="sink-path", span=sink.span, help=hint)

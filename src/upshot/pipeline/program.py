@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from upshot.core.errors import DataError, UsageError
 from upshot.core.schema import Role, Schema
@@ -14,9 +16,11 @@ from upshot.database.actions import Actions, Function
 from upshot.database.changes import Definition, unknown_relation
 from upshot.database.compile import Compiled, compile_text, nothing
 from upshot.database.database import Database
+from upshot.database.records import Records, in_memory
 from upshot.pipeline.config import PipelineConfig
 from upshot.pipeline.positions import Positions
 from upshot.pipeline.record import recorded_in
+from upshot.spark.lake_path import AnyPath, LakePath
 from upshot.store.entries import relations_from
 from upshot.store.folders import LOG
 from upshot.store.log import Log
@@ -112,12 +116,30 @@ class Stored:
 
     schemas: Mapping[str, Schema]
     positions: Positions
+    records: Callable[[str], Records] | None = None
+    """the records of a store on a lake, by kind; the journals of sources are among them"""
 
 
-def stored(store: Path) -> Stored:
+def stored(store: AnyPath, session: Any = None) -> Stored:
     """What a store holds, which may be in use meanwhile; nothing if there is no store."""
-    if not (store / LOG).exists():
-        return Stored({}, {})
+    if not isinstance(store, LakePath):
+        return _stored_in(store) if (store / LOG).exists() else Stored({}, {})
+    from upshot.store.lake import RECORDS, load  # noqa: PLC0415 - imports Arrow
+
+    with TemporaryDirectory() as folder:
+        if not (store / RECORDS / "_delta_log").exists():
+            return Stored({}, {}, lambda kind: Records(kind, *in_memory()))
+        load(session, store, Path(folder))
+        found, log = _stored_in(Path(folder)), Log(Path(folder), read_only=True)
+        try:
+            kept = {kind: log.records(kind) for kind in log.kinds_of_records()}
+        finally:
+            log.close()
+    write, _ = in_memory()
+    return replace(found, records=lambda kind: Records(kind, write, lambda kind: kept.get(kind, {})))
+
+
+def _stored_in(store: Path) -> Stored:
     log = Log(store, read_only=True)
     try:
         definition, meta = log.definition_at(log.last_version()), log.last_meta()

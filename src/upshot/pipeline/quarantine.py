@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,8 +10,9 @@ import pyarrow as pa
 from upshot.core.errors import DataError
 from upshot.database.spark_frames import spark_errors
 from upshot.pipeline.config import PipelineConfig, SourceConfig
-from upshot.pipeline.sinks.folders import remove_leftovers, write_frame, write_table, written_aside
+from upshot.pipeline.sinks.folders import folders_at
 from upshot.pipeline.sinks.tables import FEW
+from upshot.spark.lake_path import AnyPath, located
 
 SCHEMA = pa.schema(
     [
@@ -29,17 +28,17 @@ BAD = ("row", "reason", "place")
 _SHOWN = 5
 
 
-def quarantine_path(config: PipelineConfig, source: SourceConfig) -> Path:
-    return Path(source.quarantine) if source.quarantine else config.state / "quarantine" / source.relation
+def quarantine_path(config: PipelineConfig, source: SourceConfig) -> AnyPath:
+    return located(source.quarantine) if source.quarantine else config.state / "quarantine" / source.relation
 
 
-def remove_batch(folder: Path, batch: int) -> None:
+def remove_batch(folder: AnyPath, batch: int) -> None:
     """Forgets what an earlier attempt at the batch set aside."""
-    shutil.rmtree(_batch_folder(folder, batch), ignore_errors=True)
+    folders_at(folder).remove(_batch_folder(batch))
 
 
-def _batch_folder(folder: Path, batch: int) -> Path:
-    return folder / f"batch={batch}"
+def _batch_folder(batch: int) -> str:
+    return f"batch={batch}"
 
 
 class BadRows:
@@ -70,19 +69,19 @@ class BadRows:
             help='nothing was applied; correct them where they are, or set them aside: `on_bad_row = "quarantine"`',
         )
 
-    def write(self, folder: Path, batch: int, now: datetime) -> None:
+    def write(self, folder: AnyPath, batch: int, now: datetime) -> None:
         """Puts them into the batch's folder, in place of what an earlier attempt wrote there."""
         if not self.count:
             remove_batch(folder, batch)
             return
-        remove_leftovers(folder)
-        with written_aside(_batch_folder(folder, batch)) as aside:
-            if self.count <= FEW and self._table is not None:
-                times = pa.array([now] * self._table.num_rows, SCHEMA.field("time").type)
-                write_table(pa.table([*self._table.columns, times], schema=SCHEMA), aside)
-            else:
-                from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
+        folders = folders_at(folder)
+        folders.remove_leftovers()
+        if self.count <= FEW and self._table is not None:
+            times = pa.array([now] * self._table.num_rows, SCHEMA.field("time").type)
+            folders.put(_batch_folder(batch), pa.table([*self._table.columns, times], schema=SCHEMA))
+            return
+        from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
 
-                frame = self._frame.select(F.col("row").alias("raw"), "reason", "place")
-                with spark_errors():
-                    write_frame(frame.withColumn("time", F.lit(now).cast("timestamp")), aside)
+        frame = self._frame.select(F.col("row").alias("raw"), "reason", "place")
+        with spark_errors():
+            folders.put(_batch_folder(batch), frame.withColumn("time", F.lit(now).cast("timestamp")))

@@ -31,7 +31,7 @@ from upshot.pipeline.lock import locked
 from upshot.pipeline.metrics import BatchMetrics, append_metrics
 from upshot.pipeline.positions import Positions
 from upshot.pipeline.preflight import preflight, refuse_absent_sources
-from upshot.pipeline.program import take_on
+from upshot.pipeline.program import refuse_other_columns, take_on
 from upshot.pipeline.record import Recorded, recorded
 from upshot.pipeline.session import delta_support, pipeline_session
 from upshot.pipeline.sinks import open_sinks
@@ -40,10 +40,12 @@ from upshot.pipeline.sinks.console import Tell, tell_lines
 from upshot.pipeline.sinks.sink import refuse_schema
 from upshot.pipeline.sinks.standing import read_standings
 from upshot.pipeline.sources import Source, advanced, open_source
+from upshot.pipeline.sources.journal import Staging
 from upshot.pipeline.spark_output import spark_prints_to
 from upshot.pipeline.steps import Step
 from upshot.pipeline.streaming import Stream, StreamEnded
 from upshot.pipeline.toml_places import placed
+from upshot.spark.lake_path import AnyPath, LakePath, located
 from upshot.spark.session import is_connect
 
 PAUSES = (0.5, 2.0, 5.0, 15.0, 30.0, 60.0)
@@ -102,7 +104,7 @@ class Pipeline:
         """What a run would do: program, sources and sinks are checked, views planned; nothing is made or changed."""
         preflight(self.config)
         with TemporaryDirectory() as folder, self._session(Path(folder) / "spark.log") as session:
-            return dry_run(self.config, session)
+            return dry_run(self.config.on(session), session)
 
     def run(self, *, once: bool = False, watchers: Watchers | None = None) -> Summary:
         """Runs until it is stopped or, with `once`, until the sources have nothing new. After that it may run again."""
@@ -116,12 +118,20 @@ class Pipeline:
         compiled, functions = preflight(self.config)
         refuse_absent_sources(self.config)
         with ExitStack() as opened:
-            opened.enter_context(locked(self.config.state))
-            session = opened.enter_context(self._session(self.config.state / "spark.log"))
+            folder = self._own_folder(opened)
+            session = opened.enter_context(self._session(folder / "spark.log"))
             # After the session: Spark puts up a handler of its own when it starts.
             opened.enter_context(stopped_by_signals(self._stopping))
-            work = _Work(self.config, session, compiled, functions, watchers, opened)
+            work = _Work(self.config.on(session), session, compiled, functions, watchers, folder, opened)
             return work.loop(once, self._stopping)
+
+    def _own_folder(self, opened: ExitStack) -> Path:
+        """A folder of this machine for what the run itself writes: the state, or, if that is on a lake, a temporary
+        one. A state on a lake is not locked: who opens it takes it over, and whoever had it cannot commit any more."""
+        if isinstance(self.config.state, LakePath):
+            return Path(opened.enter_context(TemporaryDirectory(prefix="upshot-run-")))
+        opened.enter_context(locked(self.config.state))
+        return self.config.state
 
     @contextmanager
     def _session(self, log: Path) -> Iterator[Any]:
@@ -149,25 +159,30 @@ class _Work:
         compiled: Compiled,
         functions: Mapping[str, Function],
         watchers: Watchers,
+        folder: Path,
         opened: ExitStack,
     ) -> None:
         self.config, self.watchers = config, watchers
         schemas = dict(compiled.visible)
-        self._session = session
-        delta = delta_support(session, config)
-        self._sources: dict[str, Source] = {
-            name: open_source(source, schemas[name], config.state / "staging" / name, delta)
-            for name, source in config.sources.items()
-        }
-        publication = self._publication(schemas, delta)
-        self._stream = Stream(session, config.name, config.state / "stream", self._handle)
-        if not (config.state / "store").exists():
+        self._session, self._folder = session, folder
+        self._streams = 0
+        # On a lake the store alone tells how far the pipeline is; on a disk Spark's checkpoint tells, too.
+        self._on_lake = isinstance(config.state, LakePath)
+        if not self._on_lake:
+            self._sources = self._opened_sources(schemas)
+        publication = self._publication(schemas)
+        self._stream = Stream(session, config.name, folder / "stream", self._handle)
+        if not self._on_lake and not (config.state / "store").exists():
             # Before a store is made: what is there may be waiting for the one that was lost.
             self._whole_state(None)
         database: Database = opened.enter_context(
             connect(config.state / "store", spark=session, engine=config.engine, memory=config.memory, keep=config.keep)
         )
-        self._whole_state(recorded(database))
+        if self._on_lake:
+            refuse_other_columns(database.schemas, schemas)
+            self._sources = self._opened_sources(schemas, database)
+        else:
+            self._whole_state(recorded(database))
         for name, function in functions.items():
             # Calls that an earlier run left undone are made now.
             database.action(name, function)
@@ -179,6 +194,15 @@ class _Work:
         self._count = 0
         self._handled: Positions = {}
 
+    def _opened_sources(self, schemas: Mapping[str, Schema], database: Database | None = None) -> dict[str, Source]:
+        """The sources; their journals are records of the database, if it is given."""
+        delta, staging = delta_support(self._session, self.config), self.config.state / "staging"
+        records = None if database is None else database.records
+        return {
+            name: open_source(source, schemas[name], Staging(staging / name, records), delta)
+            for name, source in self.config.sources.items()
+        }
+
     def _tell(self, definition: Definition, schemas: Mapping[str, Schema]) -> None:
         """A program that is not the one the store had: what it makes of the rows that are there."""
         for name, change in definition.changes.items():
@@ -186,15 +210,15 @@ class _Work:
                 counts = f"+{len(change.inserted)} -{len(change.deleted)}"
                 self.watchers.note(f"`{name}` is defined anew: {counts}, version {definition.version}")
 
-    def _publication(self, schemas: dict[str, Schema], delta: str) -> Publication:
+    def _publication(self, schemas: dict[str, Schema]) -> Publication:
         """The sinks, all of which can hold what the program publishes: found out before anything is changed."""
         file = self.config.state / "sinks.json"
-        sinks = open_sinks(self.config, self._session, delta, read_standings(file), self.watchers.console)
+        sinks = open_sinks(self.config, self._session, self.config.delta, read_standings(file), self.watchers.console)
         spans = {name: sink.span for name, sink in self.config.sinks.items()}
         for sink in sinks:
             with placed(spans[sink.view]):
                 refuse_schema(sink, schemas[sink.view])
-        return Publication(sinks, file, spans)
+        return Publication(sinks, file, spans, self._session)
 
     # ---- batches -----------------------------------------------------------------------------------
 
@@ -214,13 +238,11 @@ class _Work:
                 stopping.wait(PAUSES[lost - 1])
 
     def _stream_until_done(self, once: bool, stopping: threading.Event) -> None:
-        state = self._whole_state(self._batches.last)
-        self._stream.offered.parent.mkdir(exist_ok=True)
-        offer(self._stream.offered, state.positions)
+        planned = self._resumed()
         try:
-            if state.pending:
+            if planned is not None:
                 self._stream.start(self._pace(once))
-                self._stream.wait_for(lambda done: done >= state.planned)
+                self._stream.wait_for(lambda done: done >= planned)
             self._follow(once, stopping)
         except (ConstraintError, DataError, RuleError):
             self._stream.stop()
@@ -231,6 +253,21 @@ class _Work:
             raise
         finally:
             self._stream.stop()
+
+    def _resumed(self) -> int | None:
+        """Puts the stream where the store is; the batch that Spark's checkpoint has planned and not finished, if there
+        is one."""
+        if self._on_lake:
+            last = self._batches.last
+            self._streams += 1
+            number = 0 if last is None else last.batch + 1
+            self._stream.begin_at(self._folder / f"stream-{self._streams}", number, self._batches.positions)
+            offer(self._stream.offered, self._batches.positions)
+            return None
+        state = self._whole_state(self._batches.last)
+        self._stream.offered.parent.mkdir(exist_ok=True)
+        offer(self._stream.offered, state.positions)
+        return state.planned if state.pending else None
 
     def _whole_state(self, last: Recorded | None) -> Checkpoint:
         """Where Spark's checkpoint stands, if it goes with what the store has recorded last."""
@@ -281,12 +318,16 @@ class _Work:
             self.watchers.note(note)
         self._handled = self._batches.positions
 
-    def _metrics_file(self) -> Path:
-        return Path(self.config.metrics) if self.config.metrics else self.config.state / "metrics.jsonl"
+    def _metrics_file(self) -> AnyPath:
+        if self.config.metrics:
+            return located(self.config.metrics)
+        return self.config.state / ("metrics" if self._on_lake else "metrics.jsonl")
 
     def _take_back(self) -> None:
         """After a batch that the data do not allow: nothing of it was applied, and the next run plans it anew, with
         whatever has been corrected by then."""
+        if self._on_lake:
+            return
         found = read_checkpoint(self._stream.checkpoint)
         # As the store has it: what rules do after a commit may fail when the batch is recorded.
         last = recorded(self._batches.database)

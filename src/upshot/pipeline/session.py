@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
 POSTGRESQL_PACKAGE = "org.postgresql:postgresql:42.7.8"
+_KAFKA_PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+"""Of the version of Spark itself."""
 _DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _DELTA_SETTINGS = {
     "spark.sql.extensions": _DELTA_EXTENSION,
@@ -85,11 +87,21 @@ def delta_support(spark: SparkSession, config: PipelineConfig) -> str:
 def _packages(config: PipelineConfig) -> list[str]:
     formats = {source.format for source in config.sources.values()} | {sink.format for sink in config.sinks.values()}
     wanted = list(config.packages)
-    if "delta" in formats and config.delta != "deltalake":
+    if ("delta" in formats and config.delta != "deltalake") or "table" in {s.format for s in config.sinks.values()}:
         wanted.append(DELTA_PACKAGE)
+    if "kafka" in formats and not _named_already(config, "spark-sql-kafka"):
+        from pyspark import __version__  # noqa: PLC0415 - an optional package
+
+        wanted.append(f"{_KAFKA_PACKAGE}:{__version__}")
     if "jdbc" in formats:
         wanted.append(POSTGRESQL_PACKAGE)
     return wanted
+
+
+def _named_already(config: PipelineConfig, name: str) -> bool:
+    """Whether the file names a jar or package like this one itself."""
+    named = [*config.packages, config.spark.get("spark.jars", ""), config.spark.get("spark.jars.packages", "")]
+    return any(name in each for each in named)
 
 
 def _refuse_if_needed(config: PipelineConfig, wanted: list[str], error: Exception) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from upshot.core.errors import EngineError
 from upshot.pipeline.attempts import tried
 from upshot.pipeline.data_source import FORMAT, Movement, movements, register_positions
+from upshot.pipeline.positions import Positions, write_positions
 from upshot.spark.failures import translated
 
 _LOOK = 0.2
@@ -36,6 +37,7 @@ class Stream:
     ) -> None:
         self._session, self._name, self._folder, self._handle = session, name, folder, handle
         self._query: Any = None
+        self._first, self._beginning = 0, "{}"
         self._changed = threading.Condition()
         self._busy = threading.Lock()
         self._stopping = False
@@ -51,6 +53,12 @@ class Stream:
     def checkpoint(self) -> Path:
         return self._folder / "checkpoint"
 
+    def begin_at(self, folder: Path, batch: int, positions: Positions) -> None:
+        """Begins anew in a folder that is new: the next batch has this number and starts at these positions. What was
+        planned and not recorded before is planned again."""
+        self._folder, self._first, self._beginning = folder, batch, write_positions(positions)
+        folder.mkdir(parents=True, exist_ok=True)
+
     def start(self, seconds: float) -> None:
         """Starts the query, unless it runs; it looks at what is offered every so many seconds."""
         if self._query is not None:
@@ -59,7 +67,8 @@ class Stream:
         logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
         self._stopping, self._done, self._failure = False, -1, None
         register_positions(self._session)
-        stream = self._session.readStream.format(FORMAT).option("offered", str(self.offered)).load()
+        reader = self._session.readStream.format(FORMAT).option("offered", str(self.offered))
+        stream = reader.option("start", self._beginning).load()
         writer = stream.writeStream.queryName(self._name).foreachBatch(self._batch)
         writer = writer.option("checkpointLocation", str(self.checkpoint))
         self._query = writer.trigger(processingTime=f"{max(1, round(seconds * 1000))} milliseconds").start()
@@ -105,7 +114,7 @@ class Stream:
             if self._stopping:
                 raise RuntimeError("the pipeline is stopping")
             try:
-                self._handle(batch, tried(f"batch {batch}", lambda: _moved(frame)))
+                self._handle(self._first + batch, tried(f"batch {batch}", lambda: _moved(frame)))
             except BaseException as error:
                 with self._changed:
                     self._failure = error

@@ -147,6 +147,18 @@ class Files(Protocol):
     def delete(self, uri: str) -> None:
         """Delete a file, or a folder with all below it. One that is not there is none of this function's business."""
 
+    def status(self, uri: str) -> Entry | None:
+        """The file or folder itself; None if there is none."""
+
+    def read_part(self, uri: str, start: int, length: int) -> bytes:
+        """So many bytes of a file, which has them."""
+
+    def copy_in(self, source: Path, uri: str) -> None:
+        """Copy a file of this machine to the location, over one that is there."""
+
+    def copy_out(self, uri: str, target: Path) -> None:
+        """Copy a file of the location to this machine, over one that is there."""
+
 
 def files_of(session: Any, uri: str) -> Files:
     """File operations for a location: Hadoop's of the session, or this machine's where there is no session or it has
@@ -220,6 +232,28 @@ class LocalFiles:
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
+
+    def status(self, uri: str) -> Entry | None:
+        path = _path(uri)
+        with _reported(uri):
+            try:
+                stat = path.stat()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            return Entry(path.name, uri, path.is_dir(), stat.st_size, stat.st_mtime)
+
+    def read_part(self, uri: str, start: int, length: int) -> bytes:
+        with _reported(uri), _path(uri).open("rb") as stream:
+            stream.seek(start)
+            return stream.read(length)
+
+    def copy_in(self, source: Path, uri: str) -> None:
+        self.write(uri, source.read_bytes())
+
+    def copy_out(self, uri: str, target: Path) -> None:
+        with _reported(uri):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(_path(uri), target)
 
 
 class HadoopFiles:
@@ -295,6 +329,48 @@ class HadoopFiles:
         with _reported(uri):
             system, path = self._found(uri)
             system.delete(path, True)
+
+    def status(self, uri: str) -> Entry | None:
+        with _reported(uri):
+            system, path = self._found(uri)
+            if not system.exists(path):
+                return None
+            found = system.getFileStatus(path)
+            return Entry(path.getName(), uri, found.isDirectory(), found.getLen(), found.getModificationTime() / 1000)
+
+    def read_part(self, uri: str, start: int, length: int) -> bytes:
+        with _reported(uri):
+            system, path = self._found(uri)
+            stream = system.open(path)
+            try:
+                stream.seek(start)
+                return bytes(self._java.org.apache.commons.io.IOUtils.toByteArray(stream, length))
+            finally:
+                stream.close()
+
+    def copy_in(self, source: Path, uri: str) -> None:
+        with _reported(uri):
+            system, path = self._found(uri)
+            here = self._java.org.apache.hadoop.fs.FileSystem.getLocal(self._settings)
+            # Not `copyFromLocalFile`, for which connectors have ways of their own that not every server understands.
+            opened, target = here.open(self._local(source)), system.create(path, True)
+            self._java.org.apache.hadoop.io.IOUtils.copyBytes(opened, target, 1 << 16, True)
+
+    def copy_out(self, uri: str, target: Path) -> None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _reported(uri):
+            system, path = self._found(uri)
+            # Without a checksum file beside the copy.
+            system.copyToLocalFile(False, path, self._local(target), True)
+
+    def _local(self, file: Path) -> Any:
+        return self._java.org.apache.hadoop.fs.Path("file", "", str(file))
+
+    def qualified(self, uri: str) -> str:
+        """The URI with the host that the configuration names, as Spark itself writes it."""
+        with _reported(uri):
+            system, path = self._found(uri)
+            return str(system.makeQualified(path).toString()).rstrip("/")
 
 
 def _path(uri: str) -> Path:

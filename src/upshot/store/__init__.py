@@ -6,7 +6,7 @@ A store is a folder. It takes rows and gives rows; what they mean, and which eng
 from upshot.store.backup import back_up, back_up_from_outside, pinned_log
 from upshot.store.entries import Entry, NewProgram, Relation, Task
 from upshot.store.log import Encoded
-from upshot.store.opening import open_store
+from upshot.store.opening import open_lake_store, open_store
 from upshot.store.recovery import Recovered
 from upshot.store.retention import Retention
 from upshot.store.store import Store
@@ -22,6 +22,7 @@ __all__ = [
     "Task",
     "back_up",
     "back_up_from_outside",
+    "open_lake_store",
     "open_store",
     "pinned_log",
 ]

@@ -42,10 +42,11 @@ def version_folder(version: int) -> str:
 def version_of(name: str) -> int | None:
     """The inverse of `version_folder`; nothing for another name.
 
-    >>> version_of("v000123"), version_of("other")
-    (123, None)
+    >>> version_of("v000123"), version_of("v000123-0a1b2c3d"), version_of("other")
+    (123, 123, None)
     """
-    return int(name[1:]) if re.fullmatch(r"v\d{6,}", name) else None
+    found = re.fullmatch(r"v(\d{6,})(-[0-9a-f]{8})?", name)
+    return int(found[1]) if found else None
 
 
 def folder_names(relations: Iterable[str]) -> dict[str, str]:

@@ -28,6 +28,12 @@ _WAL_BYTES = 16 << 20
 _IN_FOLDERS = "(substr(came, 1, 1) = X'50' OR substr(went, 1, 1) = X'50')"
 """Which changes have a side in a Parquet folder."""
 _LAST = (1 << 63) - 1
+_BATCHES = "#batches"
+"""The kind of the records that have the last batch of each stream whose commit was dropped."""
+_LAST_BATCHES = (
+    "SELECT json_extract(meta, '$.stream'), max(json_extract(meta, '$.batch')) FROM commits "
+    "WHERE json_type(meta, '$.stream') = 'text' AND json_type(meta, '$.batch') = 'integer'"
+)
 _LAST_META = "#last-meta"
 """The kind of the record that has the newest notes of a committer whose commit was dropped."""
 
@@ -185,18 +191,18 @@ class Log:
                 execute(table)
             execute("INSERT OR IGNORE INTO meta VALUES ('identity', ?)", (identity,))
 
-    def put_records(self, kind: str, texts: Mapping[str, str | None]) -> None:
+    def put_records(self, kind: str, texts: Mapping[str, str | None], *, lazy: bool = False) -> None:
         """Writes records of one kind, all of them or none; those without a text are removed."""
-        with self.changing() as execute:
+        with self.changing(lazy=lazy) as execute:
             for id, text in texts.items():
                 if text is None:
                     execute("DELETE FROM records WHERE kind = ? AND id = ?", (kind, id))
                 else:
                     execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", _sealed((kind, id, text)))
 
-    def put_cursors(self, versions: Mapping[str, int | None]) -> None:
+    def put_cursors(self, versions: Mapping[str, int | None], *, lazy: bool = False) -> None:
         """Writes cursors, all of them or none; those without a version are removed."""
-        with self.changing() as execute:
+        with self.changing(lazy=lazy) as execute:
             for name, version in versions.items():
                 if version is None:
                     execute("DELETE FROM cursors WHERE name = ?", (name,))
@@ -229,10 +235,13 @@ class Log:
         folders = self.versions_with_folders(until)
         query = "SELECT meta FROM commits WHERE version <= ? AND meta IS NOT NULL ORDER BY version DESC LIMIT 1"
         metas = self._fetch(query, (until,))
+        batches = self._fetch(f"{_LAST_BATCHES} AND version <= ? GROUP BY 1", (until,))
         # Without folders nothing is lost if the commits are there again after a power failure.
         with self.changing(lazy=not folders) as execute:
             for (meta,) in metas:
                 execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", _sealed((_LAST_META, "", meta)))
+            for stream, batch in batches:
+                execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", _sealed((_BATCHES, stream, str(batch))))
             execute("DELETE FROM commits WHERE version <= ?", (until,))
             execute("DELETE FROM changes WHERE version <= ?", (until,))
             execute(
@@ -293,6 +302,15 @@ class Log:
         if rows:
             return CommitRow(*_opened(rows[0], "commit")).meta
         return self.records(_LAST_META).get("") if self._has_table("records") else None
+
+    def last_batch(self, stream: str) -> int | None:
+        """The batch of a stream that was committed last, by what its commit carries."""
+        query = f"{_LAST_BATCHES} AND json_extract(meta, '$.stream') = ? GROUP BY 1"
+        rows = self._fetch(query, (stream,))
+        if rows:
+            return int(rows[0][1])
+        found = self.records(_BATCHES).get(stream)
+        return None if found is None else int(found)
 
     def kept(self) -> tuple[int, int]:
         """How many commits there are, and the bytes of their changes."""
@@ -373,6 +391,9 @@ class Log:
         """The texts of one kind, by id."""
         rows = self._fetch("SELECT * FROM records WHERE kind = ? ORDER BY id", (kind,))
         return {id: text for _, id, text in (_opened(row, "record") for row in rows)}
+
+    def kinds_of_records(self) -> list[str]:
+        return [kind for (kind,) in self._fetch("SELECT DISTINCT kind FROM records ORDER BY kind")]
 
     def cursors(self) -> dict[str, int]:
         rows = self._fetch("SELECT * FROM cursors ORDER BY name")

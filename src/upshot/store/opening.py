@@ -8,8 +8,10 @@ import sqlite3
 import uuid
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from upshot.core.errors import UsageError
+from upshot.spark.lake_path import LakePath
 from upshot.store.folders import DELTAS, LOCK, LOG, NEW_LOG, SNAPSHOTS, UNFINISHED
 from upshot.store.lock import StoreLock
 from upshot.store.log import FORMAT, Log, create_log, header_format
@@ -17,6 +19,9 @@ from upshot.store.recovery import Recovered, recover
 from upshot.store.retention import Retention
 from upshot.store.store import Store
 from upshot.store.trouble import damaged, failed
+
+if TYPE_CHECKING:
+    from upshot.store.lake import LakeLog, Mirror, TemporaryRoot
 
 
 def open_store(path: str | os.PathLike[str], retention: Retention = Retention()) -> Store:  # noqa: B008 - immutable
@@ -41,6 +46,41 @@ def open_store(path: str | os.PathLike[str], retention: Retention = Retention())
         return _opened(root, lock, log, recovered, retention)
     except BaseException:
         lock.release()
+        raise
+
+
+def open_lake_store(path: LakePath, session: Any, retention: Retention = Retention()) -> Store:  # noqa: B008
+    """The store at this URI, taken over and read; a new one if there is nothing."""
+    # They import Arrow, and a database in memory should not.
+    from upshot.store.lake import LakeLog, Mirror, TemporaryRoot, load, refuse_others_on_lake, whole_log  # noqa: PLC0415
+    from upshot.store.record_table import BASE, Record  # noqa: PLC0415
+
+    refuse_others_on_lake(path)
+    here = TemporaryRoot()
+    root = here.path
+    try:
+        table, last = load(session, path, root)
+        if last < 0:
+            _create(root)
+            last = 0
+            table.append(Record(0, BASE, whole_log(root)))
+        log = LakeLog(root, table, last)
+        # The first record of this process: from here on nobody else can write one.
+        log.complete(identity := uuid.uuid4().hex)
+        return _mirrored(root, here, log, retention, Mirror(path, root, identity))
+    except BaseException as error:
+        here.release()
+        if isinstance(error, OSError | sqlite3.Error):
+            raise failed(f"be opened at `{path}`", error) from error
+        raise
+
+
+def _mirrored(root: Path, here: TemporaryRoot, log: LakeLog, retention: Retention, mirror: Mirror) -> Store:
+    try:
+        _check_format(root, log)
+        return Store(root, here, log, recover(log, root, mirror), retention, mirror)
+    except BaseException:
+        log.close()
         raise
 
 
@@ -92,14 +132,18 @@ def _recovered(root: Path) -> Recovered:
     """Read without the right to write, so that a store which turns out to be damaged stays as it is."""
     reader = Log(root, read_only=True)
     try:
-        found = reader.meta().get("format", "")
-        if not found.isdigit():
-            raise damaged(f"`{root / LOG}` does not say which format it has")
-        _refuse_newer(root, int(found))
-        reader.check_cursors()
+        _check_format(root, reader)
         return recover(reader, root)
     finally:
         reader.close()
+
+
+def _check_format(root: Path, log: Log) -> None:
+    found = log.meta().get("format", "")
+    if not found.isdigit():
+        raise damaged(f"`{root / LOG}` does not say which format it has")
+    _refuse_newer(root, int(found))
+    log.check_cursors()
 
 
 def _refuse_newer(root: Path, found: int) -> None:

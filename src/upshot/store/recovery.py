@@ -20,6 +20,8 @@ from upshot.store.trouble import damaged
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from upshot.store.lake import Mirror
+
 _MANY = 200_000
 """Rows of small changes that are netted in Python's memory before they become a table."""
 
@@ -60,11 +62,11 @@ class Recovered:
     tail: Tail = field(default_factory=Tail)
 
 
-def recover(log: Log, root: Path) -> Recovered:
+def recover(log: Log, root: Path, mirror: Mirror | None = None) -> Recovered:
     """What the store holds. Every file that is needed is there and whole, or `store-damaged` is raised."""
     last = log.last_version()
     newest = next(iter(log.snapshots()), None)
-    replay = _Replay(root)
+    replay = _Replay(root, mirror)
     after = newest.version if newest else 0
     if after > last:
         raise damaged(f"there is a snapshot of version {after} and the last commit is {last}")
@@ -87,8 +89,8 @@ def recover(log: Log, root: Path) -> Recovered:
 class _Replay:
     """The commits since a snapshot, one after another."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, root: Path, mirror: Mirror | None) -> None:
+        self._root, self._mirror = root, mirror
         self._rows: dict[str, _Accumulated] = {}
         self.program = self.hidden = ""
         self.relations: Relations = {}
@@ -102,7 +104,7 @@ class _Replay:
         if saved.keys() != self.relations.keys():
             raise damaged(f"the snapshot of version {snapshot.version} does not hold the relations it says")
         for name, found in saved.items():
-            accumulated = self._rows[name] = _Accumulated(self._root)
+            accumulated = self._rows[name] = _Accumulated(self._root, self._mirror)
             if found["rows"]:
                 files = tuple((n, s, c) for n, s, c in found["files"])
                 accumulated.start(self.relations[name].schema, FolderSide(found["folder"], files), found["rows"])
@@ -113,7 +115,9 @@ class _Replay:
             self.program, self.hidden = definition.program, definition.hidden
             self.relations = relations_from(definition.relations)
             kept = self.relations.keys() - json.loads(definition.reset)
-            self._rows = {n: self._rows[n] if n in kept else _Accumulated(self._root) for n in self.relations}
+            self._rows = {
+                n: self._rows[n] if n in kept else _Accumulated(self._root, self._mirror) for n in self.relations
+            }
         if len(changes) != commit.relations:
             raise damaged(f"version {commit.version} changed {commit.relations} relations and has {len(changes)}")
         self.tail.grow(changes)
@@ -138,8 +142,8 @@ class _Folder:
 class _Accumulated:
     """The rows of one relation. Small changes are netted: since each is exact, a row that came and went is none."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, root: Path, mirror: Mirror | None) -> None:
+        self._root, self._mirror = root, mirror
         self._start: tuple[_Folder, int] | None = None
         self._changes: list[tuple[pa.Table | _Folder, pa.Table | _Folder]] = []
         self._net: dict[Raw, bool] = {}
@@ -174,6 +178,8 @@ class _Accumulated:
 
     def _checked(self, schema: Schema, side: FolderSide) -> _Folder:
         folder = self._root / side.folder
+        if self._mirror is not None:
+            self._mirror.fetch(folder, [name for name, _, _ in side.files])
         check_files(folder, side.files)
         return _Folder(folder, _names(schema))
 

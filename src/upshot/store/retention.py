@@ -130,10 +130,10 @@ class Past:
         with self._guard:
             return dict(self._cursors)
 
-    def put_cursors(self, versions: Mapping[str, int | None]) -> None:
-        """On the disk when this returns; those without a version are removed."""
+    def put_cursors(self, versions: Mapping[str, int | None], *, lazy: bool = False) -> None:
+        """On the disk when this returns, unless it is `lazy`; those without a version are removed."""
         with self._guard:
-            self._log.put_cursors(versions)
+            self._log.put_cursors(versions, lazy=lazy)
             for name, version in versions.items():
                 if version is None:
                     self._cursors.pop(name, None)

@@ -7,8 +7,9 @@ import json
 import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from upshot.core.errors import EngineError
 from upshot.core.rows import Rows
@@ -27,7 +28,9 @@ from upshot.store.entries import Entry, Relation, Relations, Task, relations_fro
 from upshot.store.folders import (
     DELTAS,
     SNAPSHOTS,
+    StoredFile,
     folder_names,
+    folder_of_saved,
     make_folder,
     remove_folder,
     settle_files,
@@ -42,6 +45,9 @@ from upshot.store.retention import Past, Retention
 from upshot.store.trouble import failed, forgotten
 from upshot.store.unused import UnusedFolders
 
+if TYPE_CHECKING:
+    from upshot.store.lake import Mirror, TemporaryRoot
+
 log = logging.getLogger("upshot.store")
 
 Save = Callable[[str, Path], int]
@@ -55,13 +61,21 @@ class Store:
     `recovered` is the state it was opened with. An engine may read its folders for as long as the store is open.
     """
 
-    def __init__(self, root: Path, lock: StoreLock, log: Log, recovered: Recovered, retention: Retention) -> None:
+    def __init__(
+        self,
+        root: Path,
+        lock: StoreLock | TemporaryRoot,
+        log: Log,
+        recovered: Recovered,
+        retention: Retention,
+        mirror: Mirror | None = None,
+    ) -> None:
         self.root = root
         self.recovered = recovered
         self.tail = recovered.tail
-        self._lock, self._log = lock, log
+        self._lock, self._log, self._mirror = lock, log, mirror
         self._past = Past(log, retention, recovered.snapshot)
-        self._unused = UnusedFolders()
+        self._unused = UnusedFolders(self._remove_folder)
         self._in_doubt: Sequence[Encoded] = ()
 
     def close(self) -> None:
@@ -130,7 +144,7 @@ class Store:
         try:
             self._resolve_doubt()
             for version in versions:
-                remove_folder(self._deltas(version))
+                self._remove_folder(self._deltas(version))
         except (OSError, sqlite3.Error) as error:
             log.warning("a version that failed is still to be removed from the store: %s", error)
 
@@ -139,7 +153,7 @@ class Store:
             done = [task for encoded in self._in_doubt for task in encoded.done]
             self._log.remove_from(self._in_doubt[0].commit.version, done)
             for encoded in self._in_doubt:
-                remove_folder(self._deltas(encoded.commit.version))
+                self._remove_folder(self._deltas(encoded.commit.version))
             self._in_doubt = ()
 
     def _encode(self, entry: Entry) -> tuple[ChangeRow, ...]:
@@ -158,10 +172,37 @@ class Store:
             changes.append(ChangeRow(entry.version, relation, len(sides[0]), len(sides[1]), *written))
         if large is not None:
             large.settle()
+            self._upload(self._deltas(entry.version))
         return tuple(changes)
 
     def _deltas(self, version: int) -> Path:
-        return self.root / DELTAS / version_folder(version)
+        """The folder that this process makes for a version."""
+        return self.root / DELTAS / f"{version_folder(version)}{self._suffix}"
+
+    @property
+    def _suffix(self) -> str:
+        return self._mirror.suffix if self._mirror is not None else ""
+
+    def _upload(self, folder: Path) -> None:
+        if self._mirror is not None:
+            try:
+                self._mirror.upload(folder)
+            except EngineError as error:
+                raise OSError(error.message) from error
+
+    def _remove_folder(self, folder: Path) -> None:
+        remove_folder(folder)
+        if self._mirror is not None:
+            try:
+                self._mirror.remove(folder)
+            except EngineError as error:
+                raise OSError(error.message) from error
+
+    def _names(self, parent: str) -> list[str]:
+        """The folders there are below `deltas` or `snapshots`."""
+        if self._mirror is not None:
+            return self._mirror.names(parent)
+        return [each.name for each in (self.root / parent).glob("*")]
 
     # ---- snapshots ----------------------------------------------------------------------------------
 
@@ -169,11 +210,12 @@ class Store:
         """Writes all rows of these relations, as they are after `version`; recovery starts from there. Earlier
         snapshots go, except the one that was opened: an engine may still read it."""
         earlier = self._log.snapshots()
-        folder = _free_folder(self.root / SNAPSHOTS, version)
+        folder = _free_folder(self.root / SNAPSHOTS, f"{version_folder(version)}{self._suffix}")
         try:
             saved = self._save(folder, relations, sizes, save)
         except BaseException as error:
-            remove_folder(folder)
+            with suppress(OSError):
+                self._remove_folder(folder)
             if isinstance(error, OSError):
                 raise failed(f"write a snapshot of version {version}", error) from error
             raise
@@ -198,6 +240,7 @@ class Store:
             saved[name] = {"rows": rows, "folder": inner, "files": settle_files(folder / place)}
         for each in (folder, folder.parent, self.root):
             settle_folder(each)
+        self._upload(folder)
         return saved
 
     def _drop_snapshots(self, rows: list[SnapshotRow]) -> None:
@@ -213,15 +256,20 @@ class Store:
         snapshots = self._log.snapshots()
         try:
             self._log.remove_snapshots([row.version for row in snapshots[1:]])
-            _keep_only(self.root / SNAPSHOTS, _folders_of(snapshots[:1]))
-            _keep_only(self.root / DELTAS, self._folders_of_commits())
+            self._keep_only(SNAPSHOTS, _folders_of(snapshots[:1]))
+            self._keep_only(DELTAS, self._folders_of_commits())
         except (OSError, sqlite3.Error) as error:
             raise failed("remove what was left half-written", error) from error
 
     def _folders_of_commits(self) -> set[str]:
         """The folders of deltas that a commit speaks of."""
-        found = {version_of(each.name) for each in (self.root / DELTAS).glob("*")}
-        return {version_folder(each) for each in found if each is not None and self._log.has_folders(each)}
+        found = {name: version_of(name) for name in self._names(DELTAS)}
+        return {name for name, each in found.items() if each is not None and self._log.has_folders(each)}
+
+    def _keep_only(self, parent: str, names: set[str]) -> None:
+        for name in self._names(parent):
+            if name not in names:
+                self._remove_folder(self.root / parent / name)
 
     # ---- retention ----------------------------------------------------------------------------------
 
@@ -244,7 +292,10 @@ class Store:
             raise failed("drop old commits", error, help="they are kept for now") from error
         # An engine may still read what the state was restored from; when the store is opened again it is removed.
         read = range(self.recovered.snapshot + 1, self.recovered.version + 1)
-        self._unused.add(self._deltas(version) for version in folders or () if version not in read)
+        gone = {version for version in folders or () if version not in read}
+        if gone:
+            there = {name: version_of(name) for name in self._names(DELTAS)}
+            self._unused.add(self.root / DELTAS / name for name, version in there.items() if version in gone)
         return more or folders is not None
 
     def keeping_folders(self) -> AbstractContextManager[None]:
@@ -260,10 +311,11 @@ class Store:
         """How far those have read who told: what they have not is kept for them, for a time."""
         return self._past.cursors()
 
-    def put_cursors(self, versions: Mapping[str, int | None]) -> None:
-        """Makes cursors durable, all of them or none; those without a version are removed."""
+    def put_cursors(self, versions: Mapping[str, int | None], *, lazy: bool = False) -> None:
+        """Makes cursors durable, all of them or none, with the next commit if it is `lazy`; those without a version are
+        removed."""
         try:
-            self._past.put_cursors(versions)
+            self._past.put_cursors(versions, lazy=lazy)
         except sqlite3.Error as error:
             raise failed("write cursors", error, help="the cursors are as before") from error
 
@@ -279,6 +331,10 @@ class Store:
 
     def last_meta(self) -> str | None:
         return self._log.last_meta()
+
+    def last_batch(self, stream: str) -> int | None:
+        """The batch of a stream that was committed last."""
+        return self._log.last_batch(stream)
 
     def definition_at(self, version: int) -> DefinitionRow | None:
         return self._log.definition_at(version)
@@ -308,10 +364,11 @@ class Store:
 
     # ---- records and cursors ------------------------------------------------------------------------
 
-    def put_records(self, kind: str, texts: Mapping[str, str | None]) -> None:
-        """Makes records of one kind durable, all of them or none; those without a text are removed."""
+    def put_records(self, kind: str, texts: Mapping[str, str | None], *, lazy: bool = False) -> None:
+        """Makes records of one kind durable, all of them or none; those without a text are removed. If it is `lazy`
+        they are so with the next commit."""
         try:
-            self._log.put_records(kind, texts)
+            self._log.put_records(kind, texts, lazy=lazy)
         except sqlite3.Error as error:
             raise failed(f"write records of `{kind}`", error, help="the records are as before") from error
 
@@ -333,10 +390,30 @@ class Store:
     def rows(self, relation: Relation, change: ChangeRow) -> tuple[Rows, Rows]:
         """What came and what went, read when somebody looks."""
         schema = relation.schema
+        self._fetch(change)
         return (
             stored_rows(schema, change.inserted, change.came, self.root),
             stored_rows(schema, change.deleted, change.went, self.root),
         )
+
+    def fetch_all(self) -> None:
+        """Makes every folder that a record speaks of be here, where the store is on a lake."""
+        for version in self._log.versions_with_folders():
+            for change in self._log.changes(version):
+                self._fetch(change)
+        for row in self._log.snapshots():
+            for folder, files in folder_of_saved(row.saved):
+                self._fetch_files(folder, files)
+
+    def _fetch(self, change: ChangeRow) -> None:
+        if self._mirror is not None:
+            for side in (decode(change.came), decode(change.went)):
+                if isinstance(side, FolderSide):
+                    self._fetch_files(side.folder, side.files)
+
+    def _fetch_files(self, folder: str, files: Sequence[StoredFile]) -> None:
+        if self._mirror is not None:
+            self._mirror.fetch(self.root / folder, [name for name, _, _ in files])
 
 
 class _Large:
@@ -376,12 +453,12 @@ def _now() -> str:
     return dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
 
 
-def _free_folder(parent: Path, version: int) -> Path:
+def _free_folder(parent: Path, wish: str) -> Path:
     """A second snapshot of one version is needed when other relations are logged than before."""
-    name, number = version_folder(version), 1
+    name, number = wish, 1
     while (parent / name).exists():
         number += 1
-        name = f"{version_folder(version)}-{number}"
+        name = f"{wish}-{number}"
     return parent / name
 
 
@@ -389,10 +466,3 @@ def _folders_of(rows: Iterable[SnapshotRow]) -> set[str]:
     """The names of the folders of these snapshots."""
     saved = (each for row in rows for each in json.loads(row.saved).values())
     return {Path(each["folder"]).parts[1] for each in saved if each["rows"]}
-
-
-def _keep_only(folder: Path, names: set[str]) -> None:
-    if folder.is_dir():
-        for each in folder.iterdir():
-            if each.name not in names:
-                remove_folder(each)

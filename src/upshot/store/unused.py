@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,7 +17,8 @@ class UnusedFolders:
     """Removes folders, at once or when nobody copies the store any more. What cannot be removed is removed when the
     store is opened again. Any thread may call."""
 
-    def __init__(self) -> None:
+    def __init__(self, remove: Callable[[Path], None] = remove_folder) -> None:
+        self._remove_one = remove
         self._guard = threading.Lock()
         self._waiting: list[Path] = []
         self._holders = 0
@@ -47,6 +48,6 @@ class UnusedFolders:
             folders, self._waiting = self._waiting, []
         for folder in folders:
             try:
-                remove_folder(folder)
+                self._remove_one(folder)
             except OSError as error:
                 log.warning("`%s` stays until the store is opened again: %s", folder.name, error)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
 
 from upshot.core.errors import DataError, UsageError
 from upshot.core.span import Span
@@ -15,15 +18,26 @@ from upshot.pipeline.sinks.sink import Sink
 from upshot.pipeline.sinks.standing import ANNOUNCED, Standing, read_standings, write_standings
 from upshot.pipeline.steps import Step, reached
 from upshot.pipeline.toml_places import placed
+from upshot.spark.lake_path import AnyPath
+
+_SIDE_BY_SIDE = 4
+"""Sinks that are written at the same time: most of what one takes is waiting, for Spark or for the storage."""
 
 
 class Publication:
     """The sinks of a pipeline and the file that remembers how far they are. Nobody else writes them while it runs, so
     each is asked once which version it holds, and again after a write that failed."""
 
-    def __init__(self, sinks: Sequence[Sink], file: Path, spans: Mapping[str, Span | None] | None = None) -> None:
-        """`spans` is where the pipeline file asks for the sinks, by view."""
-        self._sinks, self._file, self._spans = sinks, file, spans or {}
+    def __init__(
+        self,
+        sinks: Sequence[Sink],
+        file: AnyPath,
+        spans: Mapping[str, Span | None] | None = None,
+        session: Any = None,
+    ) -> None:
+        """`spans` is where the pipeline file asks for the sinks, by view; `session` is the one whose jobs they run."""
+        self._sinks, self._file, self._spans, self._session = sinks, file, spans or {}, session
+        self._guard = threading.Lock()
         # Those of sinks that are not in the pipeline's file stay: such a sink may come back.
         self._standings = read_standings(file)
         self._asked: set[str] = set()
@@ -31,18 +45,42 @@ class Publication:
 
     def catch_up(self, database: Database) -> None:
         """Makes every sink hold the database's version. Doing it twice is doing it once."""
+        tables = [sink for sink in self._sinks if sink.is_table]
+        bring = partial(self._bring_one, database)
+        with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+            under_way = [pool.submit(self._inheriting(bring), sink) for sink in tables]
+        failed = [error for each in under_way if (error := each.exception()) is not None]
+        if failed:
+            raise failed[0]
+        # Lines on a terminal come in the order of the file.
         for sink in self._sinks:
-            with placed(self._spans.get(sink.view)):
-                tried(sink.place, lambda: self._bring(sink, database))  # noqa: B023 - called here
-        write_standings(self._file, self._standings)
+            if not sink.is_table:
+                bring(sink)
+        self._write_standings()
         self._keep_changes(database)
+
+    def _inheriting(self, work: Any) -> Any:
+        """Jobs that the work runs count as the batch's."""
+        if self._session is None:
+            return work
+        from pyspark.util import inheritable_thread_target  # noqa: PLC0415 - an optional package
+
+        return inheritable_thread_target(self._session)(work)
+
+    def _bring_one(self, database: Database, sink: Sink) -> None:
+        with placed(self._spans.get(sink.view)):
+            tried(sink.place, lambda: self._bring(sink, database))
+
+    def _write_standings(self) -> None:
+        with self._guard:
+            write_standings(self._file, self._standings)
 
     def _keep_changes(self, database: Database) -> None:
         """Has the store keep what the sinks do not hold yet, also for those that will be left out of the file from
         now on: a cursor for each that cannot do without the versions in between."""
         seen = {f"sink: {sink.place}": self._standings[sink.place].seen for sink in self._sinks if not sink.whole}
         if seen != self._kept_for:
-            database.cursors.set_all(seen)
+            database.cursors.set_all(seen, lazy=True)
             self._kept_for = seen
 
     def _bring(self, sink: Sink, database: Database) -> None:
@@ -70,7 +108,7 @@ class Publication:
             found = known if known.held == held else Standing(held, held)
         if found != known:
             self._standings[sink.place] = found
-            write_standings(self._file, self._standings)
+            self._write_standings()
         self._asked.add(sink.place)
         return found
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
+import re
 from typing import Any, Protocol
+
+import pyarrow as pa
 
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.changes import Changes
 from upshot.pipeline.sinks.sink import Columns, log_columns, not_ours, view_columns
+from upshot.pipeline.sinks.tables import stays_on_spark
 from upshot.pipeline.steps import Point, reached
+from upshot.spark.delta import has_delta, reaches
+from upshot.spark.lake_path import AnyPath, LakePath, located
+from upshot.spark.location import Entry, Files, LocalFiles, child
+
+_COMMIT = re.compile(r"\d{20}\.json")
 
 
 class DeltaWriter(Protocol):
@@ -19,10 +26,6 @@ class DeltaWriter(Protocol):
 
     def columns(self, path: str) -> Columns | None:
         """The table's columns; None if there is no table."""
-        ...
-
-    def occupied(self, path: str) -> bool:
-        """Whether there is anything at the path, a table or not."""
         ...
 
     def version(self, path: str, application: str) -> int | None:
@@ -46,27 +49,79 @@ class DeltaWriter(Protocol):
         ...
 
 
+class CheapestDelta:
+    """Writes by `deltalake` what passes through the driver, by Spark what stays there. Both commit to the same table,
+    and only one of them at a time: the sink's own."""
+
+    def __init__(self, native: DeltaWriter, spark: DeltaWriter) -> None:
+        self._native, self._spark = native, spark
+
+    def columns(self, path: str) -> Columns | None:
+        return self._native.columns(path)
+
+    def version(self, path: str, application: str) -> int | None:
+        return self._native.version(path, application)
+
+    def create(self, path: str, application: str, version: int, data: Any) -> None:
+        self._of(data).create(path, application, version, data)
+
+    def append(self, path: str, application: str, version: int, data: Any) -> None:
+        self._of(data).append(path, application, version, data)
+
+    def merge(self, path: str, application: str, version: int, data: Any, columns: list[str]) -> None:
+        self._of(data).merge(path, application, version, data, columns)
+
+    def rows(self, rows: Rows) -> Any:
+        return (self._spark if stays_on_spark(rows) else self._native).rows(rows)
+
+    def changes(self, changes: Changes, version: int) -> Any:
+        many = stays_on_spark(changes.inserted) or stays_on_spark(changes.deleted)
+        return (self._spark if many else self._native).changes(changes, version)
+
+    def _of(self, data: Any) -> DeltaWriter:
+        return self._native if isinstance(data, pa.Table) else self._spark
+
+
+def delta_writer(session: Any, path: AnyPath | str, delta: str) -> DeltaWriter:
+    """Who writes a Delta table there: `deltalake`, `spark`, or with `auto` whoever is cheaper and can."""
+    native = delta != "spark" and reaches(session, path) is not None
+    by_spark = delta != "deltalake" and has_delta(session)
+    if by_spark:
+        from upshot.pipeline.sinks.delta_spark import SparkDelta  # noqa: PLC0415 - only with Spark's Delta package
+
+        writer: DeltaWriter = SparkDelta(session)
+        if not native:
+            return writer
+    from upshot.pipeline.sinks.delta_native import NativeDelta  # noqa: PLC0415 - deltalake is an optional package
+
+    return CheapestDelta(NativeDelta(session), writer) if by_spark else NativeDelta(session)
+
+
 class _DeltaSink:
     is_table, whole = True, False
 
-    def __init__(self, view: str, path: str, writer: DeltaWriter, application: str, kind: str) -> None:
+    def __init__(self, view: str, path: AnyPath | str, writer: DeltaWriter, application: str, kind: str) -> None:
         self.view = view
         self.place = f"the delta {kind} `{path}`"
-        self._path, self._writer, self._application = path, writer, application
+        self._place = located(path)
+        self._path, self._writer, self._application = str(path), writer, application
 
     def columns(self) -> Columns | None:
         return self._writer.columns(self._path)
 
     def held(self, *, announced: bool = False) -> int | None:
         held = self._writer.version(self._path, self._application)
-        if held is None and self._writer.occupied(self._path) and not (announced and self.columns() is None):
+        if held is None and self._there() and not (announced and self.columns() is None):
             raise not_ours(self.place)
         return held
 
+    def _there(self) -> list[Entry]:
+        return _files(self._place).entries(self._path)
+
     def _create(self, version: int, data: Any) -> None:
         """Makes the table. Its files are written before its first version, so a start that died left files alone."""
-        remove_fragments(Path(self._path))
-        if self._writer.occupied(self._path):
+        remove_fragments(_files(self._place), self._path)
+        if self._there():
             raise not_ours(self.place)
         reached(Point.CREATE)
         self._writer.create(self._path, self._application, version, data)
@@ -75,21 +130,25 @@ class _DeltaSink:
         raise NotImplementedError("a delta table takes changes")
 
 
-def remove_fragments(folder: Path) -> None:
+def _files(path: AnyPath) -> Files:
+    return path.files if isinstance(path, LakePath) else LocalFiles()
+
+
+def remove_fragments(files: Files, folder: str) -> None:
     """Removes the files of a Delta table that never had a version; anything else stays."""
-    log = folder / "_delta_log"
-    if any(log.glob("[0-9]*.json")):
+    log = child(folder, "_delta_log")
+    if any(_COMMIT.fullmatch(entry.name) for entry in files.entries(log)):
         return
-    for pattern in ("part-*", ".part-*"):
-        for file in folder.glob(pattern):
-            file.unlink()
-    shutil.rmtree(log, ignore_errors=True)
+    for entry in files.entries(folder):
+        if entry.name.startswith(("part-", ".part-")):
+            files.delete(entry.uri)
+    files.delete(log)
 
 
 class DeltaView(_DeltaSink):
     """The view itself, kept current by merging exact changes."""
 
-    def __init__(self, view: str, path: str, writer: DeltaWriter, pipeline: str) -> None:
+    def __init__(self, view: str, path: AnyPath | str, writer: DeltaWriter, pipeline: str) -> None:
         super().__init__(view, path, writer, f"upshot/{pipeline}/{view}", "table")
 
     def wanted(self, schema: Schema) -> Columns:
@@ -109,7 +168,7 @@ class DeltaView(_DeltaSink):
 class DeltaLog(_DeltaSink):
     """Every change of the view, appended."""
 
-    def __init__(self, view: str, path: str, writer: DeltaWriter, pipeline: str) -> None:
+    def __init__(self, view: str, path: AnyPath | str, writer: DeltaWriter, pipeline: str) -> None:
         super().__init__(view, path, writer, f"upshot/{pipeline}/{view}/changes", "change log")
 
     def wanted(self, schema: Schema) -> Columns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,9 +13,12 @@ from upshot.pipeline.sinks.delta_types import type_word
 from upshot.pipeline.sinks.failures import spark_writes
 from upshot.pipeline.sinks.sink import CHANGE, Columns
 from upshot.pipeline.sinks.tables import frame_of, log_frame
+from upshot.spark.delta import delta_snapshot
 
 _APPLICATION = "spark.databricks.delta.write.txnAppId"
 _VERSION = "spark.databricks.delta.write.txnVersion"
+_ONE_AT_A_TIME = threading.Lock()
+"""What a merge is stamped with is a setting of the session, which sinks side by side share."""
 
 
 class SparkDelta:
@@ -25,26 +29,14 @@ class SparkDelta:
         self._session = session
 
     def columns(self, path: str) -> Columns | None:
-        snapshot = self._snapshot(path)
-        if snapshot.version() < 0:
+        if delta_snapshot(self._session, path).version() < 0:
             return None
         fields = self._session.read.format("delta").load(path).schema.fields
         return {field.name: type_word(str(field.dataType.jsonValue())) for field in fields}
 
-    def occupied(self, path: str) -> bool:
-        jvm = self._session._jvm
-        place = jvm.org.apache.hadoop.fs.Path(path)
-        system = place.getFileSystem(self._session._jsparkSession.sessionState().newHadoopConf())
-        return bool(system.exists(place)) and len(system.listStatus(place)) > 0
-
     def version(self, path: str, application: str) -> int | None:
-        found = self._snapshot(path).transactions().get(application)
+        found = delta_snapshot(self._session, path).transactions().get(application)
         return int(found.get()) if found.isDefined() else None
-
-    def _snapshot(self, path: str) -> Any:
-        jvm, nothing = self._session._jvm, self._session._jvm.scala.Option.empty()
-        log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._session._jsparkSession, path)
-        return log.update(False, nothing, nothing)
 
     def create(self, path: str, application: str, version: int, data: Any) -> None:
         self._write(path, application, version, data, "error")
@@ -66,7 +58,7 @@ class SparkDelta:
             f"WHEN NOT MATCHED AND s.{CHANGE} = 1 "
             f"THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
         )
-        with spark_writes(_table(path)), _stamped(self._session.conf, application, version):
+        with _ONE_AT_A_TIME, spark_writes(_table(path)), _stamped(self._session.conf, application, version):
             self._session.sql(statement, changes=data).collect()
 
     def rows(self, rows: Rows) -> Any:

@@ -1,4 +1,8 @@
-"""Parquet folders that appear whole or not at all: written aside, flushed, renamed."""
+"""Parquet folders that appear whole or not at all.
+
+On a disk a folder is written aside, flushed and renamed. On a lake, where a rename may be a copy, a few rows are one
+file, which appears whole, and every folder has a mark, written last: one without it does not count.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,8 +20,116 @@ import pyarrow.types as at
 
 from upshot.pipeline.sinks.sink import Columns
 from upshot.pipeline.steps import Point, reached
+from upshot.spark.lake_path import AnyPath, LakePath
 
 _ASIDE = ".aside-"
+_MARK = "_SUCCESS"
+
+
+class Folders(Protocol):
+    """A place with one Parquet folder a version or a batch, and small JSON files."""
+
+    def names(self) -> dict[str, bool]:
+        """Everything there that is not hidden, and whether it is a folder; nothing if the place is not there."""
+
+    def is_whole(self, name: str) -> bool:
+        """Whether a folder that is there was written to its end."""
+
+    def put(self, name: str, data: Any) -> None:
+        """Makes an Arrow table or a DataFrame the contents of a folder, in place of what was there."""
+
+    def remove(self, name: str) -> None: ...
+
+    def remove_leftovers(self) -> None:
+        """Removes what a killed run was writing."""
+
+    def columns(self, name: str) -> Columns | None:
+        """The columns of the Parquet files in a folder, from the first of them."""
+
+    def read(self, name: str) -> bytes | None: ...
+
+    def write_json(self, name: str, content: object) -> None:
+        """A file in one step: a reader sees the old text or the new one."""
+
+
+def folders_at(path: AnyPath) -> Folders:
+    return LakeFolders(path) if isinstance(path, LakePath) else DiskFolders(path)
+
+
+class DiskFolders:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def names(self) -> dict[str, bool]:
+        there = self._path.iterdir() if self._path.exists() else ()
+        return {entry.name: entry.is_dir() for entry in there if not entry.name.startswith(".")}
+
+    def is_whole(self, name: str) -> bool:
+        return (self._path / name).is_dir()
+
+    def put(self, name: str, data: Any) -> None:
+        with written_aside(self._path / name) as folder:
+            write_table(data, folder) if isinstance(data, pa.Table) else write_frame(data, folder)
+
+    def remove(self, name: str) -> None:
+        shutil.rmtree(self._path / name, ignore_errors=True)
+
+    def remove_leftovers(self) -> None:
+        for left in self._path.glob(f"{_ASIDE}*"):
+            shutil.rmtree(left, ignore_errors=True)
+
+    def columns(self, name: str) -> Columns | None:
+        file = next(iter(sorted((self._path / name).glob("*.parquet"))), None)
+        return None if file is None else _columns(pq.read_schema(file))
+
+    def read(self, name: str) -> bytes | None:
+        file = self._path / name
+        return file.read_bytes() if file.exists() else None
+
+    def write_json(self, name: str, content: object) -> None:
+        write_json(self._path / name, content)
+
+
+class LakeFolders:
+    def __init__(self, path: LakePath) -> None:
+        self._path = path
+
+    def names(self) -> dict[str, bool]:
+        return {entry.name: entry.is_folder for entry in self._path.entries() if not entry.name.startswith(".")}
+
+    def is_whole(self, name: str) -> bool:
+        return (self._path / name / _MARK).exists()
+
+    def put(self, name: str, data: Any) -> None:
+        folder = self._path / name
+        folder.delete()
+        if isinstance(data, pa.Table):
+            written = pa.BufferOutputStream()
+            pq.write_table(data, written)
+            (folder / "part-00000.parquet").write_bytes(written.getvalue().to_pybytes())
+        else:
+            data.write.mode("overwrite").parquet(folder.uri)
+        reached(Point.RENAME)
+        (folder / _MARK).write_bytes(b"")
+
+    def remove(self, name: str) -> None:
+        (self._path / name).delete()
+
+    def remove_leftovers(self) -> None:
+        """A folder without its mark stays until it is written again."""
+
+    def columns(self, name: str) -> Columns | None:
+        names = (e.name for e in (self._path / name).entries() if e.name.endswith(".parquet"))
+        file = next(iter(sorted(names)), None)
+        if file is None:
+            return None
+        return _columns(pq.read_schema(pa.BufferReader((self._path / name / file).read_bytes())))
+
+    def read(self, name: str) -> bytes | None:
+        return self._path.files.read((self._path / name).uri)
+
+    def write_json(self, name: str, content: object) -> None:
+        write_json(self._path / name, content)
 
 
 @contextmanager
@@ -38,12 +150,6 @@ def written_aside(target: Path) -> Iterator[Path]:
     _flush(target.parent)
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Removes what a killed run was writing."""
-    for left in folder.glob(f"{_ASIDE}*"):
-        shutil.rmtree(left, ignore_errors=True)
-
-
 def write_table(table: pa.Table, folder: Path) -> None:
     folder.mkdir(parents=True)
     pq.write_table(table, folder / "part-00000.parquet")
@@ -56,19 +162,21 @@ def write_frame(frame: Any, folder: Path) -> None:
         mark.unlink()
 
 
-def write_json(path: Path, content: object) -> None:
+def write_json(path: AnyPath, content: object) -> None:
     """The file in one step, flushed: a reader sees the old text or the new one."""
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    if isinstance(path, LakePath):
+        path.write_bytes(text.encode())
+        return
     aside = path.with_name(f"{_ASIDE}{path.name}")
-    aside.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    aside.write_text(text, encoding="utf-8")
     _flush(aside)
     os.replace(aside, path)
     _flush(path.parent)
 
 
-def parquet_columns(folder: Path) -> Columns | None:
-    """The columns of the Parquet files in a folder, from the first of them."""
-    file = next(iter(sorted(folder.glob("*.parquet"))), None)
-    return None if file is None else {field.name: _word(field.type) for field in pq.read_schema(file)}
+def _columns(schema: pa.Schema) -> Columns:
+    return {field.name: _word(field.type) for field in schema}
 
 
 def _word(arrow: pa.DataType) -> str:

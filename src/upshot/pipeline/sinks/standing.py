@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from upshot.core.errors import DataError
 from upshot.pipeline.lock import unusable_state
 from upshot.pipeline.sinks.folders import write_json
+from upshot.spark.lake_path import AnyPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Standing:
 ANNOUNCED = Standing(-1, -1)
 
 
-def read_standings(file: Path) -> dict[str, Standing]:
+def read_standings(file: AnyPath) -> dict[str, Standing]:
     """By place of the sink; empty for a state that is new."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
@@ -45,5 +45,5 @@ def read_standings(file: Path) -> dict[str, Standing]:
         ) from None
 
 
-def write_standings(file: Path, standings: dict[str, Standing]) -> None:
+def write_standings(file: AnyPath, standings: dict[str, Standing]) -> None:
     write_json(file, {place: asdict(standing) for place, standing in standings.items()})

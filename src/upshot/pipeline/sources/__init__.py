@@ -10,6 +10,7 @@ from upshot.core.schema import Schema
 from upshot.pipeline.config import SourceConfig
 from upshot.pipeline.positions import Position, Positions
 from upshot.pipeline.sources.batch import SourceBatch
+from upshot.pipeline.sources.journal import Staging
 from upshot.pipeline.sources.listing import one_look
 
 if TYPE_CHECKING:
@@ -42,12 +43,12 @@ class Source(Protocol):
         ...
 
 
-def open_source(config: SourceConfig, schema: Schema, staging: Path, delta: str) -> Source:
-    """The source for one base relation. `staging` is this source's own folder below the pipeline's state; `delta` is
+def open_source(config: SourceConfig, schema: Schema, staging: Staging | Path, delta: str) -> Source:
+    """The source for one base relation. `staging` is this source's own place in the pipeline's state; `delta` is
     `spark` or `deltalake`, as `session.delta_support` says."""
     from upshot.pipeline.sources.opening import opened  # noqa: PLC0415 - the sources import this module
 
-    return opened(config, schema, staging, delta)
+    return opened(config, schema, Staging(staging) if isinstance(staging, Path) else staging, delta)
 
 
 def advanced(sources: Mapping[str, Source], spark: SparkSession, positions: Positions) -> dict[str, Position]:

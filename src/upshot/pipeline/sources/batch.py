@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from upshot.core.schema import Schema
+from upshot.spark.net_effect import CLASS
 from upshot.spark.types import column_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-CLASS = "_class"
-"""The column of `SourceBatch.net` that says what becomes of a row."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A table or view of Spark's catalog."""
+"""A table or view of Spark's catalog: by its change data feed if it is a Delta table, else by comparison."""
 
 from __future__ import annotations
 
@@ -8,13 +8,58 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from upshot.core.schema import Schema
+from upshot.pipeline.positions import Position, SnapshotPosition
+from upshot.pipeline.sources.batch import SourceBatch
+from upshot.pipeline.sources.delta import DeltaSource
 from upshot.pipeline.sources.listing import missing
+from upshot.pipeline.sources.staged import SnapshotSource
 from upshot.pipeline.sources.table_rows import table_rows
+from upshot.spark.catalog import delta_location
+from upshot.spark.lake_path import AnyPath, located
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from upshot.pipeline.config import SourceConfig
+    from upshot.pipeline.sources import Source
+
+
+class CatalogSource:
+    """Which of the two it is, is found out when the table is first looked at. States that were made when all tables
+    were compared go on so."""
+
+    def __init__(self, config: SourceConfig, schema: Schema, staging: AnyPath, delta: str) -> None:
+        self.relation = schema.name
+        self._config, self._schema, self._staging, self._delta = config, schema, staging, delta
+        self._table = str(config.options["table"])
+        self._chosen: Source | None = None
+
+    def latest(self, spark: SparkSession, start: Position | None) -> Position:
+        return self._source(spark, start).latest(spark, start)
+
+    def changes(self, spark: SparkSession, start: Position | None, end: Position) -> SourceBatch:
+        return self._source(spark, end).changes(spark, start, end)
+
+    def check(self, spark: SparkSession, start: Position | None) -> tuple[str, ...]:
+        return self._source(spark, start).check(spark, start)
+
+    def trim(self, committed: Position) -> None:
+        if self._chosen is not None:
+            self._chosen.trim(committed)
+
+    def _source(self, spark: SparkSession, position: Position | None) -> Source:
+        if self._chosen is None:
+            self._chosen = self._found(spark, position)
+        return self._chosen
+
+    def _found(self, spark: SparkSession, position: Position | None) -> Source:
+        location = None
+        if self._delta == "spark" and self._config.options.get("feed", True):
+            location = None if isinstance(position, SnapshotPosition) else delta_location(spark, self._table)
+        if location is None:
+            table = CatalogTable(self._config, self._schema)
+            return SnapshotSource(table, self._config, self._schema, self._staging)
+        return DeltaSource(self._config, self._schema, self._staging, self._delta, located(location, spark))
 
 
 class CatalogTable:

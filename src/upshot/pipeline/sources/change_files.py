@@ -7,7 +7,6 @@ rewritten is an error, a file whose name sorts before consumed ones is taken and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -21,8 +20,9 @@ from upshot.pipeline.sources.envelopes import LineReader
 from upshot.pipeline.sources.fitting import REASON, bad_rows
 from upshot.pipeline.sources.journal import Entry, Journal, other_source
 from upshot.pipeline.sources.lines import ORDER, TextFile, line_statements
-from upshot.pipeline.sources.listing import FoundFile, files_of, fingerprint, missing
-from upshot.pipeline.sources.net_effect import net_effect
+from upshot.pipeline.sources.listing import FoundFile, file_at, files_of, fingerprint, missing
+from upshot.spark.lake_path import located
+from upshot.spark.net_effect import net_effect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,15 +36,15 @@ PARQUET = (".parquet",)
 
 
 class ChangeFiles:
-    def __init__(self, config: SourceConfig, schema: Schema, staging: Path) -> None:
+    def __init__(self, config: SourceConfig, schema: Schema, journal: Journal) -> None:
         self.relation = schema.name
         self._schema = schema
-        self._folder = Path(config.path)
+        self._folder = located(config.path)
         self._ignore_missing = config.options.get("on_missing") == "ignore"
         self._ignore_extra = config.options.get("extra_columns") == "ignore"
         self._others = frozenset(config.options.get("others", ()))
         self._spark_schemas: dict[str, StructType] = {}
-        self._journal = Journal(staging / "files.ndjson")
+        self._journal = journal
         self._known = {entry["name"]: entry for entry in self._journal.entries}
 
     # ---- positions ------------------------------------------------------------------------------
@@ -123,14 +123,12 @@ class ChangeFiles:
 
     def _still_there(self, entry: Entry) -> FoundFile:
         path = self._folder if self._folder.is_file() else self._folder / entry["name"]
-        try:
-            status = path.stat()
-        except FileNotFoundError:
+        file = file_at(path, entry["name"])
+        if file is None:
             raise missing(
                 f"`{entry['name']}` in `{self._folder}` was taken for `{self.relation}` and went before it was read",
                 "put it back: the pipeline has to read it once more",
-            ) from None
-        file = FoundFile(path, entry["name"], status.st_size, status.st_mtime_ns)
+            )
         self._refuse_rewritten(entry, file)
         return file
 

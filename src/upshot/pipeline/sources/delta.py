@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -17,13 +16,14 @@ from pyspark.sql import functions as F
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
 from upshot.pipeline.positions import Position, TablePosition
-from upshot.pipeline.sources.batch import CLASS, SourceBatch
+from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.delta_readers import DeltaReader, FeedUnavailable, delta_reader
 from upshot.pipeline.sources.fitting import PLACE, REASON, ROW, bad_rows, good_rows
 from upshot.pipeline.sources.journal import other_source
 from upshot.pipeline.sources.listing import missing
-from upshot.pipeline.sources.net_effect import net_effect
 from upshot.pipeline.sources.table_rows import table_rows
+from upshot.spark.lake_path import AnyPath, LakePath, located
+from upshot.spark.net_effect import CLASS, net_effect
 from upshot.spark.types import column_names
 
 if TYPE_CHECKING:
@@ -36,9 +36,12 @@ _FEED = ["_change_type", "_commit_version", "_commit_timestamp"]
 
 
 class DeltaSource:
-    def __init__(self, config: SourceConfig, schema: Schema, staging: Path, support: str) -> None:
+    def __init__(
+        self, config: SourceConfig, schema: Schema, staging: AnyPath, support: str, path: AnyPath | None = None
+    ) -> None:
+        """`path` is where the table is, if the pipeline file does not say so."""
         self.relation = schema.name
-        self._schema, self._path = schema, Path(config.path)
+        self._schema, self._path = schema, path or located(config.path)
         self._reader: DeltaReader = delta_reader(support, self._path, staging)
         self._feed = config.options.get("feed", True)
         self._ignore_extra = config.options.get("extra_columns") == "ignore"
@@ -49,7 +52,7 @@ class DeltaSource:
     def latest(self, spark: SparkSession, start: Position | None) -> Position:
         if start is not None and not isinstance(start, TablePosition):
             raise other_source(self.relation)
-        newest = self._newest_version()
+        newest = self._newest_version(spark)
         if start is not None and newest == start.version:
             return start
         about = self._reader.about(spark, newest)
@@ -61,16 +64,24 @@ class DeltaSource:
             )
         return TablePosition(newest, about.id)
 
-    def _newest_version(self) -> int:
+    def _newest_version(self, spark: SparkSession) -> int:
         """From the names in the log: no look at a table that did not change costs a job."""
+        if isinstance(self._path, LakePath):
+            newest = self._reader.newest(spark)
+            if newest is None:
+                raise self._missing()
+            return newest
         try:
             names = os.listdir(self._path / "_delta_log")
         except FileNotFoundError:
             names = []
         versions = [int(match[1]) for name in names if (match := _COMMIT.fullmatch(name))]
         if not versions:
-            raise missing(f"there is no Delta table at `{self._path}`, the source of `{self.relation}`", "check `path`")
+            raise self._missing()
         return max(versions)
+
+    def _missing(self) -> DataError:
+        return missing(f"there is no Delta table at `{self._path}`, the source of `{self.relation}`", "check `path`")
 
     # ---- rows -----------------------------------------------------------------------------------
 
@@ -130,7 +141,7 @@ class DeltaSource:
         )
 
     def check(self, spark: SparkSession, start: Position | None) -> tuple[str, ...]:
-        version = self._newest_version()
+        version = self._newest_version(spark)
         about = self._reader.about(spark, version)
         self._rows(self._reader.schema(spark, version))
         how = "its change data feed" if about.feed and self._feed else "comparison: it has no change data feed"

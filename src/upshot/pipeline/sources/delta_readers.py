@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from upshot.core.errors import DataError, Error
+from upshot.spark.delta import delta_snapshot, delta_target
+from upshot.spark.lake_path import AnyPath, LakePath, delete_path
 from upshot.spark.location import exact_path
 
 if TYPE_CHECKING:
@@ -53,6 +55,10 @@ class FeedUnavailable(Exception):
 
 
 class DeltaReader(Protocol):
+    def newest(self, spark: SparkSession) -> int | None:
+        """The newest version; None if there is no table."""
+        ...
+
     def about(self, spark: SparkSession, version: int) -> AboutTable: ...
 
     def snapshot(self, spark: SparkSession, version: int) -> DataFrame: ...
@@ -70,14 +76,18 @@ class DeltaReader(Protocol):
         ...
 
 
-def delta_reader(support: str, path: Path, staging: Path) -> DeltaReader:
+def delta_reader(support: str, path: AnyPath, staging: AnyPath) -> DeltaReader:
     return SparkReader(path) if support == "spark" else LakeReader(path, staging)
 
 
 class SparkReader:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: AnyPath) -> None:
         self._path = path
         self._known: dict[int, AboutTable] = {}
+
+    def newest(self, spark: SparkSession) -> int | None:
+        version = self._try(lambda: delta_snapshot(spark, str(self._path)).version())
+        return None if version < 0 else int(version)
 
     def about(self, spark: SparkSession, version: int) -> AboutTable:
         if version not in self._known:
@@ -114,54 +124,72 @@ class SparkReader:
 class LakeReader:
     """Rows go through the driver in batches, into Parquet files in the staging folder, which Spark reads."""
 
-    def __init__(self, path: Path, staging: Path) -> None:
+    def __init__(self, path: AnyPath, staging: AnyPath) -> None:
         self._path, self._staging = path, staging
 
+    def newest(self, spark: SparkSession) -> int | None:
+        from deltalake import DeltaTable  # noqa: PLC0415 - an optional package
+
+        target = delta_target(spark, self._path)
+        if not self._try(lambda: DeltaTable.is_deltatable(target.uri, target.options)):
+            return None
+        return int(self._try(lambda: DeltaTable(target.uri, storage_options=target.options)).version())
+
     def about(self, spark: SparkSession, version: int) -> AboutTable:
-        metadata = self._try(lambda: self._table(version).metadata())
+        metadata = self._try(lambda: self._table(spark, version).metadata())
         return AboutTable(str(metadata.id), str(metadata.configuration.get(_FEED_SETTING, "")).lower() == "true")
 
     def snapshot(self, spark: SparkSession, version: int) -> DataFrame:
         from deltalake import QueryBuilder  # noqa: PLC0415 - an optional package
 
         def read() -> pa.RecordBatchReader:
-            rows = QueryBuilder().register("upshot", self._table(version)).execute("select * from upshot")
+            rows = QueryBuilder().register("upshot", self._table(spark, version)).execute("select * from upshot")
             return pa.RecordBatchReader.from_stream(rows)
 
         return self._staged(spark, f"{version:020}", read)
 
     def schema(self, spark: SparkSession, version: int) -> DataFrame:
-        found = self._try(lambda: pa.schema(self._table(version).schema().to_arrow()))
+        found = self._try(lambda: pa.schema(self._table(spark, version).schema().to_arrow()))
         return spark.createDataFrame(found.empty_table())
 
     def feed(self, spark: SparkSession, first: int, last: int) -> DataFrame:
         def read() -> pa.RecordBatchReader:
-            feed = self._table(last).load_cdf(starting_version=first, ending_version=last)
+            feed = self._table(spark, last).load_cdf(starting_version=first, ending_version=last)
             return pa.RecordBatchReader.from_stream(feed)
 
         return self._staged(spark, f"{last:020}-from-{first}", read)
 
-    def _table(self, version: int) -> Any:
+    def _table(self, spark: SparkSession, version: int) -> Any:
         from deltalake import DeltaTable  # noqa: PLC0415 - an optional package
 
-        return DeltaTable(str(self._path), version=version)
+        target = delta_target(spark, self._path)
+        return DeltaTable(target.uri, version=version, storage_options=target.options)
 
     def _staged(self, spark: SparkSession, name: str, read: Callable[[], pa.RecordBatchReader]) -> DataFrame:
         """The rows from the staged file; it is written first if a replay has not found it."""
         file = self._staging / f"{name}.parquet"
         if not file.exists():
-            self._staging.mkdir(parents=True, exist_ok=True)
-            draft = self._staging / f".{name}.draft"
-            self._try(lambda: _write(read(), draft))
-            os.replace(draft, file)
+            self._stage(file, read)
         return spark.read.parquet(exact_path(file))
+
+    def _stage(self, file: AnyPath, read: Callable[[], pa.RecordBatchReader]) -> None:
+        if isinstance(file, LakePath):
+            with tempfile.TemporaryDirectory() as folder:
+                draft = Path(folder, file.name)
+                self._try(lambda: _write(read(), draft))
+                file.files.copy_in(draft, file.uri)
+            return
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft = file.with_name(f".{file.name}.draft")
+        self._try(lambda: _write(read(), draft))
+        os.replace(draft, file)
 
     def trim(self, version: int) -> None:
         if not self._staging.exists():
             return
         for path in self._staging.iterdir():
             if path.name.lstrip(".")[:20] <= f"{version:020}":
-                path.unlink(missing_ok=True) if path.is_file() else shutil.rmtree(path, ignore_errors=True)
+                delete_path(path)
 
     def _try(self, read: Callable[[], Any]) -> Any:
         return _translated(self._path, read)
@@ -173,7 +201,7 @@ def _write(rows: pa.RecordBatchReader, file: Path) -> None:
             writer.write_batch(batch)
 
 
-def _translated(path: Path, read: Callable[[], Any]) -> Any:
+def _translated(path: AnyPath, read: Callable[[], Any]) -> Any:
     """What `read` gives; errors of the two libraries become ours."""
     try:
         return read()

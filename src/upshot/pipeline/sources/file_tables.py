@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import gzip
 import hashlib
+import io
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -17,8 +17,9 @@ from upshot.core.errors import DataError
 from upshot.core.schema import Schema
 from upshot.pipeline.sources.fitting import PLACE, REASON, ROW
 from upshot.pipeline.sources.lines import file_path
-from upshot.pipeline.sources.listing import FoundFile, being_written, files_of, fingerprint, missing
+from upshot.pipeline.sources.listing import FoundFile, Stream, being_written, files_of, fingerprint, missing
 from upshot.pipeline.sources.table_rows import table_rows
+from upshot.spark.lake_path import located
 from upshot.spark.location import exact_path
 from upshot.spark.types import spark_schema
 
@@ -37,7 +38,7 @@ class FileTable:
 
     def __init__(self, config: SourceConfig, schema: Schema) -> None:
         self.relation = schema.name
-        self._schema, self._folder = schema, Path(config.path)
+        self._schema, self._folder = schema, located(config.path)
         self._may_empty = config.options.get("on_missing") == "ignore"
         self._ignore_extra = config.options.get("extra_columns") == "ignore"
         self._fingerprints: dict[tuple[str, int, int], str] = {}
@@ -142,9 +143,10 @@ class CsvTable(FileTable):
         """The names in its first line."""
         if not self._header:
             return tuple(column.name for column in self._schema.columns)
-        opened = gzip.open if file.name.endswith(".gz") else open
+        found = io.BufferedReader(Stream(file))
+        unpacked: Any = gzip.GzipFile(fileobj=found) if file.name.endswith(".gz") else found
         try:
-            with opened(file.path, "rt", encoding=self._encoding, newline="") as stream:
+            with io.TextIOWrapper(unpacked, encoding=self._encoding, newline="") as stream:
                 names = next(csv.reader(stream, delimiter=self._separator, quotechar=self._quote), [])
         except (UnicodeDecodeError, LookupError, OSError, csv.Error) as error:
             raise DataError(
@@ -184,7 +186,7 @@ class CsvTable(FileTable):
 def parquet_columns(file: FoundFile) -> str:
     """The columns of a Parquet file and their types, as text."""
     try:
-        with pq.ParquetFile(file.path) as opened:
+        with pq.ParquetFile(io.BufferedReader(Stream(file))) as opened:
             _refuse_nanoseconds(file, opened.metadata.schema)
             return str(opened.schema_arrow.remove_metadata())
     except FileNotFoundError:

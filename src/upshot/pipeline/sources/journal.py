@@ -1,8 +1,9 @@
-"""An append-only list on disk, in which a position is a number of entries.
+"""An append-only list that outlives the process, in which a position is a number of entries.
 
 Each line is one entry as JSON with the digest of everything up to it, so that a position tells whether the journal it
-was taken from is still the same. A line is on disk before its number is handed out; half a line, left by a crash, was
-never handed out and is written over. Who only reads changes nothing.
+was taken from is still the same. In a state on a disk a line is there before its number is handed out; half a line,
+left by a crash, was never handed out and is written over. In a state on a lake the lines are records of the store, and
+become durable with the batch that reads up to them. Who only reads changes nothing.
 """
 
 from __future__ import annotations
@@ -10,22 +11,102 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from upshot.core.errors import DataError
+from upshot.database.records import Records
+from upshot.spark.lake_path import AnyPath
 
 Entry = dict[str, Any]
 
 
-class Journal:
+class Lines(Protocol):
+    """Where the lines are kept."""
+
+    name: str
+
+    def load(self) -> list[bytes]:
+        """Every whole line."""
+
+    def append(self, lines: Sequence[bytes]) -> None: ...
+
+    def cut(self, count: int) -> None:
+        """Keeps the first `count` lines."""
+
+
+class FileLines:
+    """The lines of a file."""
+
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._entries: list[Entry] = []
-        self._digests: list[str] = []
+        self.name = f"{file.parent.name}/{file.name}"
         self._size = 0
         """Bytes of whole lines."""
+
+    def load(self) -> list[bytes]:
+        if not self._file.exists():
+            return []
+        data = self._file.read_bytes()
+        self._size = data.rfind(b"\n") + 1
+        return data[: self._size].split(b"\n")[:-1]
+
+    def append(self, lines: Sequence[bytes]) -> None:
+        data = b"".join(line + b"\n" for line in lines)
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        with open(self._file, "ab") as stream:
+            stream.truncate(self._size)
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        self._size += len(data)
+
+    def cut(self, count: int) -> None:
+        lines = [line + b"\n" for line in self._file.read_bytes().split(b"\n")[:count]]
+        draft = self._file.with_name(f".{self._file.name}")
+        with open(draft, "wb") as stream:
+            stream.writelines(lines)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(draft, self._file)
+        self._size = sum(map(len, lines))
+
+
+class RecordLines:
+    """The lines as records of a store, which become durable with its next commit."""
+
+    def __init__(self, records: Records, name: str) -> None:
+        self.name = name
+        self._records = records
+        self._count = 0
+
+    def load(self) -> list[bytes]:
+        lines = [json.dumps(record, separators=(",", ":")).encode("ascii") for record in self._records.all().values()]
+        self._count = len(lines)
+        return lines
+
+    def append(self, lines: Sequence[bytes]) -> None:
+        added = {_numbered(self._count + place): json.loads(line) for place, line in enumerate(lines)}
+        self._records.put_all(added, lazy=True)
+        self._count += len(lines)
+
+    def cut(self, count: int) -> None:
+        self._records.put_all({_numbered(place): None for place in range(count, self._count)}, lazy=True)
+        self._count = count
+
+
+def _numbered(place: int) -> str:
+    return f"{place:012}"
+
+
+class Journal:
+    def __init__(self, lines: Path | Lines) -> None:
+        """A path stands for the file there."""
+        self._lines: Lines = FileLines(lines) if isinstance(lines, Path) else lines
+        self._entries: list[Entry] = []
+        self._digests: list[str] = []
         self._load()
 
     @property
@@ -43,45 +124,28 @@ class Journal:
 
     @property
     def _named(self) -> str:
-        return f"`{self._file.parent.name}/{self._file.name}` in the pipeline's state"
+        return f"`{self._lines.name}` in the pipeline's state"
 
     def append(self, entries: Iterable[Entry]) -> None:
-        lines = b""
+        lines = []
         digests = list(self._digests)
         added = list(entries)
         for entry in added:
             digests.append(_digest(digests[-1] if digests else "", entry))
-            lines += json.dumps({**entry, "digest": digests[-1]}, separators=(",", ":")).encode("ascii") + b"\n"
+            lines.append(json.dumps({**entry, "digest": digests[-1]}, separators=(",", ":")).encode("ascii"))
         if not added:
             return
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        with open(self._file, "ab") as stream:
-            stream.truncate(self._size)
-            stream.write(lines)
-            stream.flush()
-            os.fsync(stream.fileno())
-        self._size += len(lines)
+        self._lines.append(lines)
         self._entries += added
         self._digests = digests
 
     def cut(self, count: int) -> None:
         """Forgets what comes after the first `count` entries: no position that counts has reached it."""
-        lines = [line + b"\n" for line in self._file.read_bytes().split(b"\n")[:count]]
-        draft = self._file.with_name(f".{self._file.name}")
-        with open(draft, "wb") as stream:
-            stream.writelines(lines)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(draft, self._file)
-        self._size = sum(map(len, lines))
+        self._lines.cut(count)
         del self._entries[count:], self._digests[count:]
 
     def _load(self) -> None:
-        if not self._file.exists():
-            return
-        data = self._file.read_bytes()
-        self._size = data.rfind(b"\n") + 1
-        for line in data[: self._size].split(b"\n")[:-1]:
+        for line in self._lines.load():
             try:
                 entry = json.loads(line)
                 digest = entry.pop("digest")
@@ -91,6 +155,22 @@ class Journal:
                 raise torn_state(f"{self._named} was changed by hand")
             self._entries.append(entry)
             self._digests.append(digest)
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """What a source keeps in the state: a folder for copies of rows, and journals. In a state on a lake the journals
+    are records of the store, by the name of the source."""
+
+    folder: AnyPath
+    records: Callable[[str], Records] | None = None
+
+    def journal(self, name: str) -> Journal:
+        if self.records is not None:
+            kind = f"journal/{self.folder.name}/{name}"
+            return Journal(RecordLines(self.records(kind), kind))
+        assert isinstance(self.folder, Path), "a state on a lake has records"
+        return Journal(self.folder / f"{name}.ndjson")
 
 
 def torn_state(message: str) -> DataError:

@@ -60,11 +60,11 @@ def line_statements(spark: SparkSession, files: Sequence[TextFile], reader: Line
     if small:
         whole = spark.read.text([exact_path(file.path) for file in small], wholetext=True)
         unknown = F.lit(None).cast("bigint")
-        parts.append(_said(whole.select(*_chunk(unknown, unknown)), small, reader))
+        parts.append(said_by_lines(whole.select(*_chunk(unknown, unknown)), small, reader))
     if large:
         lines = spark.read.text([exact_path(file.path) for file in large], lineSep="\n")
         place = _chunk(F.col("_metadata.file_block_start"), F.monotonically_increasing_id())
-        parts.append(_said(lines.select(*place), large, reader))
+        parts.append(said_by_lines(lines.select(*place), large, reader))
     frame = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
     bad = frame.where(F.col(REASON).isNotNull())
     if large:
@@ -82,7 +82,8 @@ def _chunk(block: Column, line: Column) -> list[Column]:
     ]
 
 
-def _said(chunks: DataFrame, files: Sequence[TextFile], reader: LineReader) -> DataFrame:
+def said_by_lines(chunks: DataFrame, files: Sequence[TextFile], reader: LineReader) -> DataFrame:
+    """The statements of `uri`, `value`, `block` and `line`: whole files, where there is no block, or single lines."""
     ranks = {file.path: (file.rank, file.name) for file in files}
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

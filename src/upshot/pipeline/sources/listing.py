@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from upshot.core.errors import DataError
+from upshot.core.errors import DataError, EngineError
+from upshot.spark.lake_path import AnyPath, LakePath
+from upshot.spark.location import Entry
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 SMALL_FILE = 4 * 1024 * 1024
 """Up to this size the hash is over the whole file."""
@@ -21,11 +28,52 @@ _BLOCK = 64 * 1024
 class FoundFile:
     """`name` is the path below the folder, with `/`."""
 
-    path: Path
+    path: AnyPath
     name: str
     size: int
     modified: int
     """Nanoseconds."""
+
+    def part(self, start: int, length: int) -> bytes:
+        """So many bytes of it, as far as it has them."""
+        length = min(length, self.size - start)
+        if not isinstance(self.path, LakePath):
+            with open(self.path, "rb") as stream:
+                stream.seek(start)
+                return stream.read(length)
+        try:
+            return self.path.files.read_part(self.path.uri, start, length)
+        except EngineError:
+            if self.path.exists():
+                raise
+            raise FileNotFoundError(2, "no such file", self.path.uri) from None
+
+
+class Stream(io.RawIOBase):
+    """A file of either kind, for readers that take Python's streams."""
+
+    def __init__(self, file: FoundFile) -> None:
+        self._file, self._at = file, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer).cast("B")
+        found = self._file.part(self._at, len(view)) if self._at < self._file.size else b""
+        view[: len(found)] = found
+        self._at += len(found)
+        return len(found)
 
 
 _LOGS = {
@@ -39,7 +87,7 @@ _LOGS = {
 """Folders that say which of the files beside them count."""
 
 
-def files_of(folder: Path, relation: str, *, anew: bool = False) -> list[FoundFile]:
+def files_of(folder: AnyPath, relation: str, *, anew: bool = False) -> list[FoundFile]:
     """The files of the folder and the folders in it, by name. Names that begin with `_` or `.` and names that end in
     `.tmp` or `.crc` are drafts and marks of other programs and are passed over. `anew` looks again even within
     `one_look`; from then on, that is what was seen.
@@ -49,20 +97,38 @@ def files_of(folder: Path, relation: str, *, anew: bool = False) -> list[FoundFi
     seen = _SEEN.get()
     if seen is not None and folder in seen and not anew:
         return seen[folder]
-    for above in (folder, *folder.absolute().parents):
-        for log in _LOGS:
-            if (above / log).is_dir():
-                raise _counted_elsewhere(above, log, relation)
-    if not folder.exists():
-        raise missing(f"there is no `{folder}`, the source of `{relation}`", "check `path`; an empty folder will do")
-    found = [_found(folder, folder.name)] if folder.is_file() else list(_below(folder, "", relation))
+    found = _on_lake(folder, relation) if isinstance(folder, LakePath) else _on_disk(folder, relation)
     found.sort(key=lambda file: file.name)
     if seen is not None:
         seen[folder] = found
     return found
 
 
-_SEEN: ContextVar[dict[Path, list[FoundFile]] | None] = ContextVar("seen", default=None)
+def _on_disk(folder: Path, relation: str) -> list[FoundFile]:
+    for above in (folder, *folder.absolute().parents):
+        for log in _LOGS:
+            if (above / log).is_dir():
+                raise _counted_elsewhere(above, log, relation)
+    if not folder.exists():
+        raise _no_folder(folder, relation)
+    return [_found(folder, folder.name)] if folder.is_file() else list(_below(folder, "", relation))
+
+
+def _on_lake(folder: LakePath, relation: str) -> list[FoundFile]:
+    """Folders above are not looked into: on a lake they may not be ours to list."""
+    status = folder.status()
+    if status is None:
+        raise _no_folder(folder, relation)
+    if not status.is_folder:
+        return [_listed(folder, folder.name, status)]
+    return list(_below_on_lake(folder, "", relation))
+
+
+def _no_folder(folder: AnyPath, relation: str) -> DataError:
+    return missing(f"there is no `{folder}`, the source of `{relation}`", "check `path`; an empty folder will do")
+
+
+_SEEN: ContextVar[dict[AnyPath, list[FoundFile]] | None] = ContextVar("seen", default=None)
 
 
 @contextmanager
@@ -76,7 +142,7 @@ def one_look() -> Iterator[None]:
         _SEEN.reset(before)
 
 
-def being_written(folder: Path) -> bool:
+def being_written(folder: AnyPath) -> bool:
     """Whether a Spark job is writing there at this moment."""
     return (folder / "_temporary").exists()
 
@@ -86,20 +152,29 @@ def fingerprint(file: FoundFile) -> str:
 
     `all:` and `ends:` say which of the two it is.
     """
-    with open(file.path, "rb") as stream:
-        if file.size <= SMALL_FILE:
-            return f"all:{hashlib.blake2b(stream.read(), digest_size=16).hexdigest()}"
-        ends = hashlib.blake2b(stream.read(_BLOCK), digest_size=16)
-        stream.seek(-_BLOCK, os.SEEK_END)
-        ends.update(stream.read(_BLOCK))
-        return f"ends:{ends.hexdigest()}:{file.modified}"
+    if file.size <= SMALL_FILE:
+        return f"all:{hashlib.blake2b(file.part(0, file.size), digest_size=16).hexdigest()}"
+    ends = hashlib.blake2b(file.part(0, _BLOCK), digest_size=16)
+    ends.update(file.part(file.size - _BLOCK, _BLOCK))
+    return f"ends:{ends.hexdigest()}:{file.modified}"
+
+
+def file_at(path: AnyPath, name: str) -> FoundFile | None:
+    """The file there is at a path now."""
+    if isinstance(path, LakePath):
+        status = path.status()
+        return None if status is None else _listed(path, name, status)
+    try:
+        return _found(path, name)
+    except FileNotFoundError:
+        return None
 
 
 def missing(message: str, help: str) -> DataError:
     return DataError(message, code="source-missing", help=help)
 
 
-def _counted_elsewhere(folder: Path, log: str, relation: str) -> DataError:
+def _counted_elsewhere(folder: AnyPath, log: str, relation: str) -> DataError:
     what, help = _LOGS[log]
     return DataError(
         f"`{folder}`, which has the files of `{relation}`, {what}: there is a `{log}`", code="source-format", help=help
@@ -118,7 +193,7 @@ def _below(folder: Path, prefix: str, relation: str) -> Iterator[FoundFile]:
         for entry in entries:
             if entry.name in _LOGS and entry.is_dir():
                 raise _counted_elsewhere(folder, entry.name, relation)
-            if entry.name.startswith(("_", ".")) or entry.name.endswith((".tmp", ".crc")):
+            if _is_draft(entry.name):
                 continue
             if not entry.name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in entry.name):
                 raise _not_utf8(folder, entry.name)
@@ -130,6 +205,26 @@ def _below(folder: Path, prefix: str, relation: str) -> Iterator[FoundFile]:
             except FileNotFoundError:
                 # Renamed or removed since it was listed: the next look sees what became of it.
                 continue
+
+
+def _is_draft(name: str) -> bool:
+    return name.startswith(("_", ".")) or name.endswith((".tmp", ".crc"))
+
+
+def _below_on_lake(folder: LakePath, prefix: str, relation: str) -> Iterator[FoundFile]:
+    for entry in folder.entries():
+        if entry.name in _LOGS and entry.is_folder:
+            raise _counted_elsewhere(folder, entry.name, relation)
+        if _is_draft(entry.name):
+            continue
+        if entry.is_folder:
+            yield from _below_on_lake(folder / entry.name, f"{prefix}{entry.name}/", relation)
+        else:
+            yield _listed(folder / entry.name, prefix + entry.name, entry)
+
+
+def _listed(path: LakePath, name: str, entry: Entry) -> FoundFile:
+    return FoundFile(path, name, entry.size, round(entry.modified * 1000) * 1_000_000)
 
 
 def _found(path: Path, name: str) -> FoundFile:

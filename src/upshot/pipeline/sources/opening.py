@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
@@ -17,11 +16,13 @@ from upshot.pipeline.config import SourceConfig
 from upshot.pipeline.positions import Position
 from upshot.pipeline.sources import Source
 from upshot.pipeline.sources.batch import SourceBatch
-from upshot.pipeline.sources.catalog import CatalogTable
+from upshot.pipeline.sources.catalog import CatalogSource
 from upshot.pipeline.sources.change_files import ChangeFiles
 from upshot.pipeline.sources.delta import DeltaSource
 from upshot.pipeline.sources.file_tables import CsvTable, ParquetTable
 from upshot.pipeline.sources.jdbc import JdbcQuery
+from upshot.pipeline.sources.journal import Staging
+from upshot.pipeline.sources.kafka import KafkaTopic
 from upshot.pipeline.sources.staged import SnapshotSource
 from upshot.pipeline.sources.watermark import AppendedRows
 from upshot.pipeline.toml_places import placed
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def opened(config: SourceConfig, schema: Schema, staging: Path, delta: str) -> Source:
+def opened(config: SourceConfig, schema: Schema, staging: Staging, delta: str) -> Source:
     """`delta` is who reads Delta tables: `spark` or `deltalake`."""
     return ToldSource(_plain(config, schema, staging, delta), config.span)
 
@@ -81,20 +82,23 @@ def _unreadable(relation: str, why: str) -> DataError:
     )
 
 
-def _plain(config: SourceConfig, schema: Schema, staging: Path, delta: str) -> Source:
+def _plain(config: SourceConfig, schema: Schema, staging: Staging, delta: str) -> Source:
+    folder = staging.folder
     match config.format:
         case "changes":
-            return ChangeFiles(config, schema, staging)
+            return ChangeFiles(config, schema, staging.journal("files"))
         case "delta":
-            return DeltaSource(config, schema, staging, delta)
+            return DeltaSource(config, schema, folder, delta)
         case "parquet":
-            return SnapshotSource(ParquetTable(config, schema), config, schema, staging)
+            return SnapshotSource(ParquetTable(config, schema), config, schema, folder)
         case "csv":
-            return SnapshotSource(CsvTable(config, schema), config, schema, staging)
+            return SnapshotSource(CsvTable(config, schema), config, schema, folder)
         case "table":
-            return SnapshotSource(CatalogTable(config, schema), config, schema, staging)
+            return CatalogSource(config, schema, folder, delta)
+        case "kafka":
+            return KafkaTopic(config, schema)
         case "jdbc" if config.options.get("watermark"):
-            return AppendedRows(config, schema, staging)
+            return AppendedRows(config, schema, folder, staging.journal("pieces"))
         case "jdbc":
-            return SnapshotSource(JdbcQuery(config, schema), config, schema, staging)
+            return SnapshotSource(JdbcQuery(config, schema), config, schema, folder)
     raise AssertionError(f"`read_config` lets no format `{config.format}` through")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,6 +18,7 @@ from upshot.pipeline.positions import Position, SnapshotPosition
 from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.fitting import bad_rows, good_rows
 from upshot.pipeline.sources.journal import other_source, torn_state
+from upshot.spark.lake_path import AnyPath, LakePath, delete_path
 from upshot.spark.location import exact_path
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ _ATTEMPTS = 3
 _READING = ("header", "separator", "quote", "escape", "null", "encoding", "extra_columns", "table", "query")
 """The options that say what the rows are."""
 _CONTENT = "_content.json"
+_DIGITS = 8
+"""Of the number that the name of a copy begins with."""
 
 
 class Shown(Protocol):
@@ -56,7 +59,7 @@ class Shown(Protocol):
 class SnapshotSource:
     """A new copy whenever the content is another one; the relation is replaced by it."""
 
-    def __init__(self, shown: Shown, config: SourceConfig, schema: Schema, staging: Path) -> None:
+    def __init__(self, shown: Shown, config: SourceConfig, schema: Schema, staging: AnyPath) -> None:
         self.relation = schema.name
         self._shown, self._schema, self._staging = shown, schema, staging
         self._reading = _reading_digest(config, schema)
@@ -69,8 +72,11 @@ class SnapshotSource:
         content = self._content(spark, known.content if known else None)
         if known is not None and known.content == content:
             return known
-        number = 1 + max([int(position.snapshot) for position in (start, *staged) if position is not None], default=0)
-        copied = self._copied(spark, f"{number:08}", content)
+        known_ones = [position for position in (start, *staged) if position is not None]
+        number = 1 + max((int(position.snapshot[:_DIGITS]) for position in known_ones), default=0)
+        # On a lake a driver that was given up may still be writing: nobody writes where another one does.
+        token = f"-{uuid.uuid4().hex[:8]}" if isinstance(self._staging, LakePath) else ""
+        copied = self._copied(spark, f"{number:0{_DIGITS}}{token}", content)
         if copied is not None:
             return copied
         if known is not None:
@@ -84,13 +90,13 @@ class SnapshotSource:
     def _copied(self, spark: SparkSession, name: str, content: str) -> SnapshotPosition | None:
         """Copies until nothing changed meanwhile; what is steady is whole in any case. None if somebody began to write
         there."""
-        draft = self._staging / f".{name}"
+        draft = self._staging / (name if isinstance(self._staging, LakePath) else f".{name}")
         for attempt in range(1, _ATTEMPTS + 1):
-            shutil.rmtree(draft, ignore_errors=True)
+            delete_path(draft)
             failure = self._failure_of_copy(spark, draft)
             shown = self._shown.content_after(spark, _shown(content))
             if shown is None:
-                shutil.rmtree(draft, ignore_errors=True)
+                delete_path(draft)
                 return None
             after = f"{self._reading}/{shown}"
             if failure is not None and after == content:
@@ -101,11 +107,12 @@ class SnapshotSource:
         else:
             raise self._busy()
         # If it changed meanwhile, the older content makes the next look take a new copy.
-        (draft / _CONTENT).write_text(json.dumps({"content": content}), encoding="utf-8")
-        os.replace(draft, self._staging / name)
+        (draft / _CONTENT).write_bytes(json.dumps({"content": content}).encode())
+        if not isinstance(draft, LakePath):
+            os.replace(draft, self._staging / name)
         return SnapshotPosition(name, content)
 
-    def _failure_of_copy(self, spark: SparkSession, draft: Path) -> Exception | None:
+    def _failure_of_copy(self, spark: SparkSession, draft: AnyPath) -> Exception | None:
         """None if all went well. Files that go while they are read are a change like any other."""
         try:
             self._shown.rows(spark).write.parquet(str(draft))
@@ -123,10 +130,15 @@ class SnapshotSource:
     def _staged(self) -> list[SnapshotPosition]:
         if not self._staging.exists():
             return []
-        folders = sorted(path for path in self._staging.iterdir() if path.name.isdigit())
-        return [SnapshotPosition(path.name, self._staged_content(path)) for path in folders]
+        found = {path.name: path for path in self._staging.iterdir() if path.name[:_DIGITS].isdigit()}
+        # On a lake the content is written last: a copy without it was never finished.
+        return [
+            SnapshotPosition(name, self._staged_content(path))
+            for name, path in sorted(found.items())
+            if isinstance(path, Path) or (path / _CONTENT).exists()
+        ]
 
-    def _staged_content(self, folder: Path) -> str:
+    def _staged_content(self, folder: AnyPath) -> str:
         try:
             return str(json.loads((folder / _CONTENT).read_bytes())["content"])
         except (OSError, ValueError, KeyError, TypeError):
@@ -150,7 +162,7 @@ class SnapshotSource:
             return
         for path in self._staging.iterdir():
             if path.name.lstrip(".") <= committed.snapshot:
-                shutil.rmtree(path, ignore_errors=True)
+                delete_path(path)
 
 
 def _shown(content: str) -> str:

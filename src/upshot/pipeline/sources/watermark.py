@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
+import uuid
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -11,11 +10,13 @@ from pyspark.sql import functions as F
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
 from upshot.pipeline.positions import Position, WatermarkPosition
-from upshot.pipeline.sources.batch import CLASS, SourceBatch
+from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.fitting import REASON, bad_rows
 from upshot.pipeline.sources.jdbc import Connection, jdbc_rows, joined, literal_text, quoted, whole_query
 from upshot.pipeline.sources.journal import Journal, other_source, torn_state
+from upshot.spark.lake_path import AnyPath, LakePath, delete_path
 from upshot.spark.location import exact_path
+from upshot.spark.net_effect import CLASS
 from upshot.spark.types import column_names
 
 if TYPE_CHECKING:
@@ -31,14 +32,14 @@ class AppendedRows:
     commits.
     """
 
-    def __init__(self, config: SourceConfig, schema: Schema, staging: Path) -> None:
+    def __init__(self, config: SourceConfig, schema: Schema, staging: AnyPath, journal: Journal) -> None:
         self.relation = schema.name
         self._schema, self._staging = schema, staging
         self._connection = Connection(config)
         self._query = whole_query(config)
         self._column = str(config.options["watermark"])
         self._ignore_extra = config.options.get("extra_columns") == "ignore"
-        self._journal = Journal(staging / "pieces.ndjson")
+        self._journal = journal
 
     def latest(self, spark: SparkSession, start: Position | None) -> Position:
         consumed = self._count(start)
@@ -49,9 +50,10 @@ class AppendedRows:
         reached = self._journal.entries[-1]["value"] if self._journal.entries else None
         if largest is not None and self._is_new(spark, largest, reached):
             number = len(self._journal.entries)
-            folder = self._staging / f"{number:08}"
-            self._between(spark, reached, largest).write.mode("overwrite").parquet(str(folder))
-            self._journal.append([{"value": largest}])
+            # On a lake a driver that was given up may still be writing: nobody writes where another one does.
+            name = f"{number:08}-{uuid.uuid4().hex[:8]}" if isinstance(self._staging, LakePath) else f"{number:08}"
+            self._between(spark, reached, largest).write.mode("overwrite").parquet(str(self._staging / name))
+            self._journal.append([{"value": largest, "folder": name}])
         count = len(self._journal.entries)
         return WatermarkPosition(count, self._journal.entries[-1]["value"] if count else "")
 
@@ -101,7 +103,7 @@ class AppendedRows:
         return position.count
 
     def changes(self, spark: SparkSession, start: Position | None, end: Position) -> SourceBatch:
-        folders = [self._staging / f"{number:08}" for number in range(self._count(start), self._count(end))]
+        folders = [self._folder(number) for number in range(self._count(start), self._count(end))]
         if not folders:
             return SourceBatch(self._schema)
         gone = [folder.name for folder in folders if not folder.exists()]
@@ -120,4 +122,8 @@ class AppendedRows:
 
     def trim(self, committed: Position) -> None:
         for number in range(self._count(committed)):
-            shutil.rmtree(self._staging / f"{number:08}", ignore_errors=True)
+            delete_path(self._folder(number))
+
+    def _folder(self, number: int) -> AnyPath:
+        # States of older versions of Upshot do not name the folder.
+        return self._staging / str(self._journal.entries[number].get("folder", f"{number:08}"))

@@ -9,11 +9,14 @@ from pyspark.sql import Column, Window
 from pyspark.sql import functions as F
 
 from upshot.core.schema import Schema
-from upshot.pipeline.sources.batch import CLASS
 from upshot.spark.types import column_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+CLASS = "_class"
+"""The column that says what becomes of a row: insert, delete, upsert (in place of the row with the same first key) or
+remove (the row with this key goes; the other columns are NULL)."""
 
 
 def net_effect(said: DataFrame, schema: Schema, order: Sequence[str]) -> DataFrame:

@@ -1,0 +1,106 @@
+"""Delta tables at a location: who can write them there, and Delta's own classes in Spark's Java."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from upshot.core.errors import UsageError
+from upshot.spark.lake_path import AnyPath, LakePath
+from upshot.spark.session import is_connect
+
+EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+
+_S3_KEYS = {
+    "access.key": "AWS_ACCESS_KEY_ID",
+    "secret.key": "AWS_SECRET_ACCESS_KEY",
+    "session.token": "AWS_SESSION_TOKEN",
+    "endpoint": "AWS_ENDPOINT_URL",
+    "endpoint.region": "AWS_REGION",
+}
+"""Settings of Hadoop's S3 connector, and their names in `deltalake`."""
+
+_OWN_KEYS = (
+    "SimpleAWSCredentialsProvider",
+    "TemporaryAWSCredentialsProvider",
+    "EnvironmentVariableCredentialsProvider",
+)
+"""Credential providers that need nothing but keys in the settings or the environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaTarget:
+    """A table as `deltalake` addresses it. The options hold secrets: they are in no text of this object."""
+
+    uri: str
+    options: Mapping[str, str] | None = field(default=None, repr=False)
+
+
+def has_delta(session: Any) -> bool:
+    """Tell whether the session reads and writes Delta tables by itself."""
+    return session is not None and EXTENSION in (session.conf.get("spark.sql.extensions", "") or "")
+
+
+def reaches(session: Any, path: AnyPath | str) -> DeltaTarget | None:
+    """The table as `deltalake` writes it from this process; None where only Spark knows how, or where it has no atomic
+    create: `deltalake` commits by creating a file that must not be there."""
+    if not isinstance(path, LakePath):
+        return DeltaTarget(os.fspath(path))
+    parts = urlsplit(path.uri)
+    if parts.scheme not in ("s3a", "s3") or session is None or is_connect(session):
+        return None
+    options = _s3_options(session, parts.netloc)
+    return None if options is None else DeltaTarget(f"s3://{parts.netloc}{parts.path}", options)
+
+
+def delta_target(session: Any, path: AnyPath | str) -> DeltaTarget:
+    """As `reaches`, for who has no other way."""
+    found = reaches(session, path)
+    if found is not None:
+        return found
+    raise UsageError(
+        f"the Delta table `{path}` cannot be reached by `deltalake`, and this Spark session has no Delta",
+        code="missing-spark-package",
+        help="start Spark with the package `io.delta:delta-spark`; `deltalake` reaches paths of this machine, and S3 "
+        "with keys in `fs.s3a.access.key` and `fs.s3a.secret.key`",
+    )
+
+
+def _s3_options(session: Any, bucket: str) -> dict[str, str] | None:
+    """The bucket's settings in Hadoop's configuration; None where its credentials come from somewhere else."""
+    settings = session._jsparkSession.sessionState().newHadoopConf()
+
+    def told(name: str) -> str:
+        return str(settings.get(f"fs.s3a.bucket.{bucket}.{name}") or settings.get(f"fs.s3a.{name}") or "")
+
+    provider = told("aws.credentials.provider")
+    if provider.count(",") == 0 and provider and not provider.endswith(_OWN_KEYS):
+        return None
+    options = {ours: value for name, ours in _S3_KEYS.items() if (value := told(name))}
+    has_keys = "AWS_ACCESS_KEY_ID" in options or "AWS_ACCESS_KEY_ID" in os.environ
+    if not has_keys:
+        return None
+    endpoint = options.get("AWS_ENDPOINT_URL", "")
+    if endpoint and "://" not in endpoint:
+        secure = told("connection.ssl.enabled") != "false"
+        options["AWS_ENDPOINT_URL"] = endpoint = f"{'https' if secure else 'http'}://{endpoint}"
+    options["AWS_ALLOW_HTTP"] = str(endpoint.startswith("http://")).lower()
+    options["AWS_VIRTUAL_HOSTED_STYLE_REQUEST"] = str(told("path.style.access") != "true").lower()
+    options.setdefault("AWS_REGION", os.environ.get("AWS_REGION", "us-east-1"))
+    # Create, never replace: two writers of one version cannot both succeed.
+    options["AWS_CONDITIONAL_PUT"] = "etag"
+    return options
+
+
+def delta_log(session: Any, path: str) -> Any:
+    """Delta's log of the table at a path, in Spark's Java."""
+    return session._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, path)
+
+
+def delta_snapshot(session: Any, path: str) -> Any:
+    """The table as it is now; its version is -1 if there is none."""
+    nothing = session._jvm.scala.Option.empty()
+    return delta_log(session, path).update(False, nothing, nothing)
