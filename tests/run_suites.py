@@ -35,7 +35,7 @@ SEED = 20260131
 class Suite:
     """`budget` is how many seconds the suite should take in `make test` on two cores; a hanging one is ended at five
     times that. `unless` names why a suite cannot run here, when it cannot. What is not `quick` is left to `make test`
-    by `make check`, which says so."""
+    by `make check`, which says so. Of a suite with a `share` only those files run, unless it is soaked."""
 
     name: str
     path: str
@@ -43,6 +43,7 @@ class Suite:
     arguments: tuple[str, ...] = ()
     unless: str = ""
     quick: bool = True
+    share: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,12 @@ def missing_for_browser() -> str:
 _JAVA = 17
 _NO_SPARK = missing_for_spark()
 
+_ON_A_CLUSTER = tuple(
+    f"tests/spark/test_{name}.py"
+    for name in ("conformance_goldens", "decomposed", "without_pivot", "engine_statements")
+)
+"""Every Spark suite can run on a cluster whose machines share nothing; a job costs three times as much there."""
+
 SUITES = (
     Suite("docstrings", "src", 60, ("--doctest-modules",)),
     Suite("syntax", "tests/syntax", 60),
@@ -116,6 +123,7 @@ SUITES = (
     Suite("spark", "tests/spark", 1300, unless=_NO_SPARK),
     Suite("pipeline", "tests/pipeline", 700, unless=_NO_SPARK, quick=False),
     Suite("cluster", "tests/cluster", 340, unless=_NO_SPARK, quick=False),
+    Suite("spark-hdfs", "tests/spark", 240, ("--storage=hdfs",), _NO_SPARK, quick=False, share=_ON_A_CLUSTER),
 )
 
 LANES = 2
@@ -215,7 +223,8 @@ def _run(suite: Suite, slice_: Slice, extra: list[str], show: Callable[[str], No
     if suite.unless:
         show(f"skipped: {suite.unless}\n")
         return Outcome(suite, "skipped", reasons=(suite.unless,))
-    command = [sys.executable, "-m", "pytest", "-q", "-rsxX", "-p", "no:cacheprovider", *suite.arguments, suite.path]
+    command = [sys.executable, "-m", "pytest", "-q", "-rsxX", "-p", "no:cacheprovider", *suite.arguments]
+    command += suite.share if suite.share and slice_.patience else [suite.path]
     command += [] if slice_.slow else ["-m", "not slow"]
     environment = {**os.environ, "UPSHOT_CASES": str(slice_.cases), "UPSHOT_SEED": str(slice_.seed)}
     began = time.monotonic()

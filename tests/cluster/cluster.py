@@ -126,6 +126,8 @@ class Cluster:
             "SPARK_DAEMON_JAVA_OPTS": jvm_options(),
             "SPARK_LAUNCHER_OPTS": jvm_options(),
             "PYSPARK_PYTHON": sys.executable,
+            # The Upshot of this repository, whichever is installed.
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT / "src"), os.environ.get("PYTHONPATH")))),
         }
 
 

@@ -13,6 +13,16 @@ from tests.cluster.processes import HOST, Processes, free_port
 
 BUCKET = "lake"
 
+_SERVER = """
+import sys
+from moto.server import main
+from werkzeug.serving import WSGIRequestHandler
+WSGIRequestHandler.handle_expect_100 = lambda self: True
+main(sys.argv[1:])
+"""
+"""Both Werkzeug and the standard library below it answer `Expect: 100-continue`; clients take the second answer for the
+last. One of them is enough."""
+
 
 def missing_for_object_store() -> str:
     if importlib.util.find_spec("moto") is None or importlib.util.find_spec("flask_cors") is None:
@@ -28,7 +38,7 @@ class ObjectStore:
     def __init__(self, folder: Path) -> None:
         self._processes = Processes(folder)
         self.endpoint = f"http://{HOST}:{(port := free_port())}"
-        command = [sys.executable, "-m", "moto.server", "-H", HOST, "-p", str(port)]
+        command = [sys.executable, "-c", _SERVER, "-H", HOST, "-p", str(port)]
         self._processes.start("moto", command, {**os.environ, "MOTO_S3_CUSTOM_ENDPOINTS": self.endpoint})
 
     def wait(self) -> None:

@@ -15,6 +15,7 @@ from upshot.engine.local import LocalEngine
 from upshot.engine.saved import Saved
 from upshot.engine.work import Work
 from upshot.plan import ProgramPlan
+from upshot.spark.catalog_workspace import workspace_at
 from upshot.spark.location import local_path, location_of, spark_path
 from upshot.spark.workspace import Workspace, shares_disk
 
@@ -139,7 +140,7 @@ class SparkFolders:
         if shares_disk(self._session):
             return [str(path.absolute())]
         if self._there is None:
-            self._there = Workspace(location_of(self._session, self._location), self._session)
+            self._there = workspace_at(location_of(self._session, self._location), self._session)
         return [spark_path(file) for file in self._there.adopted(path).files]
 
     def remove(self) -> None:

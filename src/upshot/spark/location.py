@@ -27,7 +27,7 @@ OLD_SETTING = "upshot.scratch"
 """What the setting was called before."""
 
 _PATTERN = re.compile(r"[\\\[\]{}*?]")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/|schema:")
 
 
 def exact_path(path: str | os.PathLike[str]) -> str:

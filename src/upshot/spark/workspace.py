@@ -67,20 +67,25 @@ class Workspace:
         if location is None:
             location = location_of(session) if session is not None else tempfile.gettempdir()
         self.location, self._session = uri_of(location), session
-        self._files: Files = files_of(session, self.location)
-        self.uri = child(self.location, f"{_PREFIX}{os.getpid()}-{next(_numbers)}-{os.urandom(4).hex()}")
-        self._files.make_folder(self.uri)
-        remove_leftovers(self._files, self.location)
+        self._owner = os.getpid()
         self._next = itertools.count()
         self._made: set[str] = set()
         self._signed = 0.0
+        self._open_at(self.location)
         self._sign()
         _open[self.uri] = self
+
+    def _open_at(self, location: str) -> None:
+        """Make the folder."""
+        self._files: Files = files_of(self._session, location)
+        self.uri = child(location, f"{_PREFIX}{os.getpid()}-{next(_numbers)}-{os.urandom(4).hex()}")
+        self._files.make_folder(self.uri)
+        remove_leftovers(self._files, location)
 
     def _sign(self) -> None:
         """Say who owns the folder, and that they are alive."""
         if time.time() - self._signed > _HEARTBEAT:
-            self._files.write(child(self.uri, _OWNER), json.dumps(_owner()).encode())
+            self._files.write(child(self.uri, _OWNER), json.dumps(owner_record()).encode())
             self._signed = time.time()
 
     @property
@@ -131,8 +136,16 @@ class Workspace:
 
     def remove(self) -> None:
         """Remove everything; nothing may be kept here any more."""
-        _open.pop(self.uri, None)
+        self._forget()
         self._files.delete(self.uri)
+
+    def _forget(self) -> None:
+        """Whoever ends the process need not remove this any more."""
+        _open.pop(self.uri, None)
+
+    def is_owned(self) -> bool:
+        """Whether this process made the folder, and not one that it was forked from."""
+        return self._owner == os.getpid()
 
     # ---- files that Spark writes ---------------------------------------------------------------------------------
 
@@ -301,16 +314,20 @@ def _is_abandoned(files: Files, entry: Entry) -> bool:
     age = time.time() - entry.modified
     record = files.read(child(entry.uri, _OWNER))
     try:
-        owner = json.loads(record or b"")
-        here = owner["host"] == socket.gethostname()
-        if here and not _is_running(owner["pid"], owner["started"]):
-            return True
-        return not here and time.time() - owner["alive"] > _ABANDONED
+        return not is_alive(json.loads(record or b""))
     except (ValueError, KeyError, TypeError):
         return age > _GRACE
 
 
-def _owner() -> dict[str, object]:
+def is_alive(owner: dict[str, Any]) -> bool:
+    """Whether the owner of a record runs, as far as that is known here."""
+    if owner["host"] == socket.gethostname():
+        return _is_running(owner["pid"], owner["started"])
+    return time.time() - float(owner["alive"]) <= _ABANDONED
+
+
+def owner_record() -> dict[str, object]:
+    """The record of this process as an owner."""
     pid = os.getpid()
     return {"pid": pid, "host": socket.gethostname(), "started": _started(pid), "alive": time.time()}
 
@@ -339,7 +356,7 @@ def _started(pid: int) -> str | None:
 @atexit.register
 def _close_all() -> None:
     """Remove what nobody closed. A forked child does not own its parent's folders."""
-    for uri, workspace in list(_open.items()):
-        if uri.rpartition("/")[2].startswith(f"{_PREFIX}{os.getpid()}-"):
+    for workspace in list(_open.values()):
+        if workspace.is_owned():
             with contextlib.suppress(Exception):  # the session that reaches it may be gone
                 workspace.remove()

@@ -38,12 +38,12 @@ from upshot.plan.cost import Experience, estimate
 from upshot.plan.following import afresh_on_demand, counted, followed_on_demand, following, remade
 from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan
+from upshot.spark.catalog_workspace import workspace_at
 from upshot.spark.failures import TOO_LARGE_TO_SEND
 from upshot.spark.location import location_of
 from upshot.spark.memory import driver_memory
 from upshot.spark.preflight import refuse_unshared_location
 from upshot.spark.session import private_session, release, sending_nothing, without_call_sites
-from upshot.spark.workspace import Workspace
 
 ATTEMPTS = 3
 """How often a change is propagated before a loss in the cluster ends it."""
@@ -83,7 +83,7 @@ class SparkEngine:
         the most bytes of whole relations that the driver holds, by default as the session says."""
         self._limits, self._most_shared = limits, most_shared
         self._session = private_session(session)
-        self._workspace = Workspace(location_of(session, location), session)
+        self._workspace = workspace_at(location_of(session, location), session)
         try:
             refuse_unshared_location(session, self._workspace)
         except BaseException:

@@ -80,25 +80,32 @@ class DriverCopy(LocalEngine):
     def follow(self, tables: Mapping[str, Table]) -> None:
         """Take over the committed rows of tables, as far as they are not here."""
         self.bound()
-        for name, table in tables.items():
-            known = self._versions.get(name)
-            if known == table.version:
-                continue
-            steps = table.steps_since(known) if known is not None else None
-            changes = [step.change for step in steps] if steps is not None else [None]
-            self._staged.add(name)
-            if None in changes:
-                self._replace(name, table.logical())
-            else:
-                for inserted, deleted in (change for change in changes if change is not None):
-                    self.stage(name, deleted, insert=False)
-                    self.stage(name, inserted, insert=True)
-        if self._staged:
+        try:
+            for name, table in tables.items():
+                self._follow(name, table)
             for name in self._staged:
                 with self._bounded(name):
                     self._now.tables[name].settle()
+        except BaseException:
+            self.rollback()
+            raise
+        if self._staged:
             self.accept()
         self._versions |= {name: table.version for name, table in tables.items()}
+
+    def _follow(self, name: str, table: Table) -> None:
+        """Stage what leads from the rows that are here to those of the table."""
+        known = self._versions.get(name)
+        if known == table.version:
+            return
+        steps = table.steps_since(known) if known is not None else None
+        self._staged.add(name)
+        if steps is None or any(step.change is None for step in steps):
+            self._replace(name, table.logical())
+            return
+        for inserted, deleted in (step.change for step in steps if step.change is not None):
+            self.stage(name, deleted, insert=False)
+            self.stage(name, inserted, insert=True)
 
     def _replace(self, name: str, contents: Contents) -> None:
         table = self._now.tables[name]
@@ -115,13 +122,11 @@ class DriverCopy(LocalEngine):
             with self._bounded(name):
                 self._now.tables[name].stage(codes, insert=insert)
 
-    def stage_changes(self, tables: Mapping[str, Table]) -> list[str]:
-        """Stage and settle what the open change makes of tables, and name those that it changes."""
-        changed = [name for name, table in tables.items() if table.matters]
-        for name in changed:
-            self.stage(name, tables[name].deleted, insert=False)
-            self.stage(name, tables[name].inserted, insert=True)
-        return changed
+    def stage_changes(self, tables: Mapping[str, Table]) -> None:
+        """Stage what the open change makes of tables."""
+        for name, table in tables.items():
+            self.stage(name, table.deleted, insert=False)
+            self.stage(name, table.inserted, insert=True)
 
     def has_taken(self, versions: Mapping[str, int]) -> None:
         """The rows here are those of these versions of tables."""

@@ -140,7 +140,7 @@ class _DemandCopy(DriverCopy):
         following: DemandProgram | None, work: ViewWork,
     ) -> dict[str, tuple[Piece, Piece]]:  # fmt: skip
         try:
-            changed = self._settled(tables)
+            changed = self._settled({name: table for name, table in tables.items() if table.matters})
             with self._bounded(", ".join(views)):
                 self._views.follow_rules(following)
                 if afresh:
@@ -157,12 +157,13 @@ class _DemandCopy(DriverCopy):
             self.rollback()
 
     def _settled(self, tables: Mapping[str, Table]) -> list[str]:
-        """The open change of tables, as the new state."""
-        changed = sorted(self.stage_changes(tables))
+        """Make the open change of tables the new state, and name those that it changes."""
+        changed = {name: table for name, table in tables.items() if table.changed}
+        self.stage_changes(changed)
         for name in changed:
             with self._bounded(name):
                 self._now.tables[name].settle()
-        return changed
+        return sorted(changed)
 
     def asked(
         self, view: str, adornment: str, bindings: Piece, with_change: Mapping[str, Table], work: ViewWork

@@ -103,8 +103,9 @@ class RecursionInDriver:
         views = self._component.views
         try:
             copy = self._followed(tables)
-            changed = copy.stage_changes({name: tables[name] for name in self._component.reads})
+            changed = {name: tables[name] for name in self._component.reads if tables[name].matters}
             try:
+                copy.stage_changes(changed)
                 copy.propagate()
                 found = {
                     view: (
@@ -121,7 +122,7 @@ class RecursionInDriver:
             return None
         self._count(copy, work)
         # What does not matter to the views is not staged here, and is taken over with the next change.
-        reads = {name: tables[name].pending_version for name in changed}
+        reads = {name: table.pending_version for name, table in changed.items()}
         self._open = _Open(reads, {view: tables[view].version for view in views}, accepted=False)
         return found
 

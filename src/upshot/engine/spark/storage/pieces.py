@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from upshot.core.rows import Row
 from upshot.core.types import Kind, Type
 from upshot.engine.spark.frames.one_task import reads_files
+from upshot.spark.failures import translated
 from upshot.spark.location import exact_path, spark_path
 from upshot.spark.types import (
     column_names,
@@ -140,9 +141,12 @@ class FilePiece:
     def _read(self, session: SparkSession) -> DataFrame:
         # Also in the session of a user, who may have Spark pass over files that are not there.
         reader = session.read.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
-        frame = reader.schema(spark_schema(self.types, self.names)).parquet(
-            *(exact_path(spark_path(uri)) for uri in self.files)
-        )
+        paths = [exact_path(spark_path(uri)) for uri in self.files]
+        try:
+            frame = reader.schema(spark_schema(self.types, self.names)).parquet(*paths)
+        except Exception as error:
+            # Spark looks for the files at once.
+            raise translated(error) from error
         return frame if self.names is None else frame.toDF(*column_names(len(self.types)))
 
     def plus(self, other: FilePiece) -> FilePiece | None:
