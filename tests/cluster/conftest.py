@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-import upshot
 from tests.cluster.cluster import Cluster, session
 from tests.cluster.hdfs import Hdfs
 from tests.cluster.object_store import ObjectStore
 from tests.cluster.processes import HOST
 from tests.run_suites import missing_for_spark
-
-needs_location = pytest.mark.skipif(
-    "location" not in inspect.signature(upshot.connect).parameters, reason="`connect` takes no `location` yet"
-)
-
-needs_lake_state = needs_location
 
 
 @pytest.fixture(scope="session")

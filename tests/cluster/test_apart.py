@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 import upshot
-from tests.cluster.conftest import needs_location
 from tests.cluster.hdfs import Hdfs
 from tests.cluster.object_store import ObjectStore
 from tests.properties.settings import is_soak
 from tests.spark.test_conformance_random import Trial, agree, packs
 from upshot.core.errors import EngineError
 
-pytestmark = [pytest.mark.slow, needs_location]
+pytestmark = pytest.mark.slow
 """A cluster is started."""
 
 PROGRAM = """

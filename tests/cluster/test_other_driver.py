@@ -17,14 +17,13 @@ import pytest
 
 import upshot
 from tests.cluster.cluster import Cluster, in_a_namespace_apart
-from tests.cluster.conftest import needs_lake_state
 from tests.cluster.hdfs import Hdfs
 from tests.cluster.processes import HOST
 from tests.properties.settings import is_soak
 from tests.spark_jvm import jvm_options
 from upshot.pipeline.steps import Point, Step
 
-pytestmark = [pytest.mark.slow, needs_lake_state]
+pytestmark = pytest.mark.slow
 """Drivers are started and killed."""
 
 PROGRAM = """
