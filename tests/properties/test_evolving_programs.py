@@ -16,7 +16,6 @@ from tests.properties.evolution import Evolution, Reopening, random_evolution, s
 from tests.properties.exactness import check_evolution
 from tests.properties.random_programs import Features
 from tests.properties.settings import case_count, seed_of
-from upshot.core.errors import ProgramError
 
 FOCUSES: dict[str, Features] = {
     "counted": Features(
@@ -71,12 +70,3 @@ def test_histories_of_programs_and_transactions_equal_the_oracles(focus: str) ->
         if violation(case) is not None:
             small = shrunk(case)
             pytest.fail(f"seed {case.seed}\n{violation(small)}\n\n{small}", pytrace=False)
-
-
-def test_every_program_of_a_history_is_one() -> None:
-    for number in range(case_count(10, least=20)):
-        case = random_evolution(seed_of("sound", number))
-        try:
-            assert sound(case)
-        except ProgramError:
-            pytest.fail(str(case))
