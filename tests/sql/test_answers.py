@@ -135,3 +135,16 @@ def test_literals_and_sums_have_the_digits_that_they_need(db: upshot.Database, q
     )
     db.verify()
     assert db.rows("digits").to_arrow().num_rows
+
+
+@pytest.mark.parametrize(
+    "value", ["max(NULLIF(1.50, 1.50))", "sum(NULLIF(1.50, 1.50))", "min(1.5) FILTER (WHERE 1 > 2)"]
+)
+def test_an_aggregate_of_nothing_but_null_is_null(db: upshot.Database, value: str) -> None:
+    assert list(db.sql(f"SELECT {value} AS y FROM emp")) == [(None,)]  # noqa: S608
+    assert set(db.sql(f"SELECT dept, {value} AS y, count(*) AS n FROM emp WHERE dept < 3 GROUP BY dept")) == {  # noqa: S608
+        (1, None, 2),
+        (2, None, 1),
+    }
+    assert db.sql(f"SELECT name FROM emp WHERE (SELECT {value} FROM dept WHERE id = emp.dept) IS NULL").sorted()  # noqa: S608
+    assert list(db.sql(f"SELECT avg(y) AS y FROM (SELECT {value} AS y FROM emp GROUP BY id) q")) == [(None,)]  # noqa: S608

@@ -40,7 +40,7 @@ def test_keys_and_constraints_stand_with_the_declaration() -> None:
     """
     assert printed(text) == (
         ".decl item(id: number, code: symbol, price: decimal(8,2)?) key(id) key(code)\n"
-        '    check(price > decimal("0"))\n'
+        '    check(price > decimal("0.00"))\n'
         ".decl orders(n: number, item: number?, amount: number?) key(n) foreign(item) item(id)\n"
         "    check few(amount >= 1, amount <= 99; is_null(amount))\n"
     ).replace(" foreign(item) item(id)\n", "\n    foreign(item) item(id)\n")

@@ -298,6 +298,9 @@ class _Grouping:
             made.conditions.append(Comparison("=", result, Aggregate("count", None, given)))
             return plain(result, NUMBER)
         type = _result_type(spec.function, argument.type)
+        if isinstance(term, Constant) and term.value is None:
+            # A rule cannot tell the type of a NULL that it aggregates, and need not: the value is NULL.
+            return plain(term, type.optional())
         aggregate = Aggregate(spec.function, term, conjunction(body))
         if self._nodes and not argument.nullable:
             made.conditions.append(Comparison("=", result, aggregate))
