@@ -30,9 +30,16 @@ COMPARISONS: Functions = {
     ">=": operator.ge,
 }
 CLASSES = {
-    "alnum": "a-zA-Z0-9", "alpha": "a-zA-Z", "blank": " \t", "digit": "0-9", "lower": "a-z", "space": r"\s", "upper": "A-Z",
-    "xdigit": "0-9a-fA-F", "punct": re.escape(string.punctuation),
-}  # fmt: skip
+    "alnum": string.ascii_letters + string.digits,
+    "alpha": string.ascii_letters,
+    "blank": " \t",
+    "digit": string.digits,
+    "lower": string.ascii_lowercase,
+    "punct": re.escape(string.punctuation),
+    "space": r"\s",
+    "upper": string.ascii_uppercase,
+    "xdigit": string.hexdigits,
+}
 
 
 def python_pattern(pattern: str) -> str:
