@@ -194,7 +194,18 @@ class Packed:
     """By view, rows of the number of a use, that of its row, and the value."""
 
 
+def _packs(name: str, types: Sequence[Type]) -> bool:
+    """Leaves out what differs from another use in nothing that Spark computes."""
+    kind, alike = types[0].kind, len({*types}) == 1
+    if (types[0] == MICROS and alike) or (name == "count" and kind is not Kind.NUMBER):
+        return False
+    if len(types) > 2 and alike:
+        return kind in (Kind.NUMBER, Kind.DECIMAL)
+    return name != "min" or kind not in (Kind.BOOLEAN, Kind.DATE, Kind.TIMESTAMP, Kind.UNSIGNED)
+
+
 def packed() -> Packed:
+    """One program, for Spark: every rule more is a branch more to plan."""
     rows: dict[str, list[Row]] = {"chosen": []}
     expected: dict[str, set[Row]] = {}
     text = [".decl chosen(k: number, i: number)\n"]
@@ -204,7 +215,7 @@ def packed() -> Packed:
         text.extend([] if line in text else [line])
         return name not in rows
 
-    for use in uses():
+    for use in (use for use in uses() if _packs(use.name, use.types)):
         source, view = "r_" + "_".join(map(_word, use.types)), f"h_{_word(use.result)}"
         if use.name == "substr":
             source += "_part"
@@ -215,7 +226,7 @@ def packed() -> Packed:
         names = ", ".join(f"A{at}" for at in range(len(use.types)))
         text.append(f"{view}({use.number}, I, V) :- chosen({use.number}, I), {source}(I, {names}), V = {use.term}.\n")
         _choose(use.number, [value for _, value in use.expected()], rows, expected.setdefault(view, set()))
-    for fold in folds():
+    for fold in (fold for fold in folds() if _packs(fold.name, (fold.type,))):
         number, result = 1000 + fold.number, AGGREGATES[fold.name].result(fold.type)
         source, view = f"g_{_word(fold.type)}", f"f_{_word(result)}"
         if declare(source, f"g: number, i: number, a: {fold.type}"):
