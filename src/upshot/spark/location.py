@@ -307,8 +307,10 @@ class HadoopFiles:
     def upload(self, path: Path, uri: str) -> None:
         with _reported(uri):
             system, target = self._found(uri)
-            # The driver of a classic session runs on the machine of this process.
-            system.copyFromLocalFile(False, True, self._java.org.apache.hadoop.fs.Path(f"file://{path}"), target)
+            # The driver of a classic session runs on the machine of this process. As a stream: some servers that speak
+            # S3 do not answer the other client, by which S3A copies whole files.
+            source = self._java.java.io.FileInputStream(str(path))
+            self._java.org.apache.hadoop.io.IOUtils.copyBytes(source, system.create(target, True), 1 << 20, True)
 
     def download(self, uri: str, path: Path) -> None:
         with _reported(uri):

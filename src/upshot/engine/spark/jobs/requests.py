@@ -143,7 +143,7 @@ class Jobs:
 
     def sets(self, frame: DataFrame, slots: Slots, *, large: bool) -> list[Piece]:
         """Sets of rows that tasks make, as one tagged frame, in one job: in the driver, or, if they are `large`, by way
-        of files. Each row is there once."""
+        of files. Each row is there once. The last set, which is what tasks count, comes to the driver in any case."""
         try:
             self.jobs += 1
             if not large:
@@ -157,7 +157,8 @@ class Jobs:
                     pieces.append(nothing(types))
                     continue
                 piece = FilePiece((stored[member],), types, names)
-                pieces.append(piece if piece.count > self.small else LocalPiece(self.read(piece), types))
+                few = piece.count <= self.small or member == len(slots.members) - 1
+                pieces.append(LocalPiece(self.read(piece), types) if few else piece)
             return pieces
         except EngineError:
             raise
