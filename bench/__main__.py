@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -16,6 +17,8 @@ from bench.process import Runner
 from bench.report import Scale, show
 
 RESULTS = Path(__file__).parent / "results"
+PATIENCE = 4 * 3600.0
+"""Seconds that a contender has for an input of any size."""
 IDLE = 0.7
 """A load average above this means that somebody else is using the machine."""
 
@@ -25,8 +28,10 @@ def main(argv: list[str]) -> int:
     console = Console(width=None if sys.stdout.isatty() else 130)
     progress = Console(stderr=True)
     results = RESULTS / time.strftime("%Y%m%d-%H%M%S.jsonl", time.gmtime())
-    runner = Runner(results, lambda words: progress.print(f"[dim]… {words}[/]", highlight=False))
-    scale = Scale(quick=options.quick, large=options.large)
+    scale = Scale(quick=options.quick, large=options.large, rows=options.rows)
+    patience = PATIENCE if scale.large or scale.rows else Runner.PATIENCE
+    say = partial(progress.print, highlight=False)
+    runner = Runner(results, lambda words: say(f"[dim]… {words}[/]"), patience=patience)
     _header(console, scale)
     wrong = 0
     for name in options.names or BENCHES:
@@ -58,6 +63,7 @@ def _options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--large", action="store_true", help="also the largest inputs (B8 with ten million items, B9 unstored × 100)"
     )
+    parser.add_argument("--rows", type=int, metavar="N", help="the size of B15 (default: 1000000; large: 100000000)")
     options = parser.parse_args(argv)
     unknown = [name for name in options.names if name not in BENCHES]
     if unknown:

@@ -24,7 +24,12 @@ QUICK_WORK = 3.0
 class Runner:
     """Asks each (contender, task) once; `say` hears what is going on."""
 
-    def __init__(self, results: Path, say: Callable[[str], None], *, times: int = 3, patience: float = 1800) -> None:
+    PATIENCE = 1800.0
+    """Seconds that a contender has for its answer, unless the runner is made with another bound."""
+
+    def __init__(
+        self, results: Path, say: Callable[[str], None], *, times: int = 3, patience: float = PATIENCE
+    ) -> None:
         self._answers: dict[str, Answer] = {}
         self._results = results
         self._say = say

@@ -15,10 +15,11 @@ from bench.tasks import Answer, Task
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much is run: `quick` takes small inputs, `large` adds the largest ones."""
+    """How much is run: `quick` takes small inputs, `large` adds the largest ones, `rows` is the size of B15."""
 
     quick: bool = False
     large: bool = False
+    rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

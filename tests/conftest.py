@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, settings
 from tests.properties.settings import base_seed, case_count
 from tests.spark_jvm import jvm_options
 
+pytest_plugins = ("tests.cluster.fixtures",)
+
 # Deadlines, and how soon an example is drawn, measure the machine, not the code; a failing example is printed as a call
 # that can be pasted into a test.
 settings.register_profile(
@@ -25,6 +27,14 @@ settings.load_profile("upshot")
 # Read by every driver that a test starts, in this process or below it, and by the script that starts the driver.
 for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
     os.environ.setdefault(_name, jvm_options())
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--storage",
+        choices=("hdfs", "s3"),
+        help="run the tests of tests/spark on a cluster whose machines share nothing but this storage",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from bench.benches.changes import changes_follow_the_change, changes_small
 from bench.benches.inventory import inventory
+from bench.benches.large import many_rows
 from bench.benches.load import closure, same_generation
 from bench.benches.memory import ten_million
 from bench.benches.on_demand import eighty_constraints, without_stored_views
@@ -29,6 +30,7 @@ BENCHES: Mapping[str, Callable[[Runner, Scale], Report]] = {
     "b9": eighty_constraints,
     "b10": thousand_subscribers,
     "b11": view_updates,
+    "b15": many_rows,
     "store": durable_commits,
     "mem": ten_million,
 }

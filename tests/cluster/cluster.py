@@ -42,8 +42,8 @@ cannot be written. `empty` is a mount point."""
 
 
 class Cluster:
-    """`folder` takes logs, and working folders and shuffle files of workers that are not apart. `stop` ends it, process by
-    process."""
+    """`folder` takes logs, and working folders and shuffle files of workers that are not apart. `stop` ends it, process
+    by process."""
 
     def __init__(self, folder: Path, *, apart: bool = False) -> None:
         self.folder, self.apart = folder, apart
@@ -63,11 +63,14 @@ class Cluster:
         """One more worker with one core; back when the master knows it."""
         name = f"worker{len(self.workers)}"
         work = Path(tempfile.gettempdir() if self.apart else self.folder, name)
-        options = ("--webui-port", "0", "--host", HOST, "--cores", "1", "--memory", "1g", "--work-dir", str(work))
+        # Spark takes executors with one address for neighbors, and has them read each other's disk.
+        host = f"127.0.1.{len(self.workers) + 1}" if self.apart else HOST
+        options = ("--webui-port", "0", "--host", host, "--cores", "1", "--memory", "1g", "--work-dir", str(work))
         command = [script("spark-class"), "org.apache.spark.deploy.worker.Worker", *options, self.master]
         if self.apart:
             command = [*in_a_namespace_apart(self.folder / f"{name}-root"), *command]
-        self.workers.append(self._processes.start(name, command, self._environment(name)))
+        environment = {**self._environment(name), "SPARK_LOCAL_IP": host}
+        self.workers.append(self._processes.start(name, command, environment))
         self._processes.wait_for_log(name, r"Successfully registered with master")
 
     def executors(self, worker: int) -> list[int]:
@@ -152,11 +155,12 @@ def missing_for_apart() -> str:
     return "" if tried.returncode == 0 else f"needs the right to make mount namespaces: {said}"
 
 
-def in_a_namespace_apart(empty: Path) -> list[str]:
+def in_a_namespace_apart(empty: Path, *shown_too: Path) -> list[str]:
     """What comes before a command so that it sees the temporary directory empty, but for what it needs to run."""
     empty.mkdir(parents=True, exist_ok=True)
     hidden = Path(tempfile.gettempdir()).resolve()
-    needed = {ROOT, Path(sys.prefix), Path(sys.base_prefix), *map(Path, os.environ.get("PYTHONPATH", "").split(":"))}
+    imported = map(Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+    needed = {path.resolve() for path in (ROOT, Path(sys.prefix), Path(sys.base_prefix), *imported, *shown_too)}
     shown = [str(path.relative_to(hidden)) for path in sorted(needed) if path.is_relative_to(hidden)]
     as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
     return [

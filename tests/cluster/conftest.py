@@ -1,18 +1,25 @@
-"""The real parts, one of each for the whole run: a cluster whose machines share a disk, one whose machines share
-nothing, HDFS, and an object store that speaks S3. Each is started by the first test that asks for it."""
+"""Two clusters, one whose machines share a disk and one whose machines share nothing, and sessions on them."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.cluster.cluster import Cluster, missing_for_apart, session
+import upshot
+from tests.cluster.cluster import Cluster, session
 from tests.cluster.hdfs import Hdfs
-from tests.cluster.jars import missing_for_hdfs
-from tests.cluster.object_store import ObjectStore, missing_for_object_store
+from tests.cluster.object_store import ObjectStore
+from tests.cluster.processes import HOST
 from tests.run_suites import missing_for_spark
+
+needs_location = pytest.mark.skipif(
+    "location" not in inspect.signature(upshot.connect).parameters, reason="`connect` takes no `location` yet"
+)
+
+needs_lake_state = needs_location
 
 
 @pytest.fixture(scope="session")
@@ -38,50 +45,11 @@ def spark(cluster: Cluster) -> Iterator[Any]:
     made.stop()
 
 
-@pytest.fixture(scope="session")
-def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster of two workers that share no disk with the driver, nor with each other."""
-    missing = missing_for_spark() or missing_for_apart()
-    if missing:
-        pytest.skip(missing)
-    made = Cluster(tmp_path_factory.mktemp("apart"), apart=True)
-    try:
-        made.add_worker()
-        made.add_worker()
-        yield made
-    finally:
-        made.stop()
-
-
-@pytest.fixture(scope="session")
-def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
-    missing = missing_for_spark() or missing_for_hdfs()
-    if missing:
-        pytest.skip(missing)
-    made = Hdfs(tmp_path_factory.mktemp("hdfs"))
-    try:
-        made.wait()
-        yield made
-    finally:
-        made.stop()
-
-
-@pytest.fixture(scope="session")
-def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    missing = missing_for_spark() or missing_for_object_store()
-    if missing:
-        pytest.skip(missing)
-    made = ObjectStore(tmp_path_factory.mktemp("s3"))
-    try:
-        made.wait()
-        yield made
-    finally:
-        made.stop()
-
-
 @pytest.fixture(scope="module")
 def spark_apart(apart: Cluster, hdfs: Hdfs, object_store: ObjectStore) -> Iterator[Any]:
-    """A session of one module on the cluster that shares nothing, which reaches HDFS and the object store."""
-    made = session(apart, **object_store.settings)
+    """A session of one module on the cluster that shares nothing, which reaches HDFS and the object store, but not the
+    server of the bucket `elsewhere`."""
+    nobody = {"spark.hadoop.fs.s3a.bucket.elsewhere.endpoint": f"http://{HOST}:1"}
+    made = session(apart, **object_store.settings, **nobody)
     yield made
     made.stop()

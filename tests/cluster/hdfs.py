@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import urllib.parse
 import urllib.request
 from pathlib import Path
 
@@ -35,19 +36,48 @@ class Hdfs:
 
     def wait(self) -> None:
         """Back when files can be written."""
-        self._processes.wait_until("namenode", lambda: self._live_nodes() > 0)
+        self._processes.wait_until("namenode", self._takes_files)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Settings of a Spark session that uses it: it needs none."""
+        return {}
 
     def stop(self) -> None:
         self._processes.stop()
 
-    def _live_nodes(self) -> int:
-        query = f"http://{HOST}:{self._web}/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
+    # ---- files, by HTTP: as a machine that has no Spark sees them -------------------------------------
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a file below the root; folders above it are made."""
+        with urllib.request.urlopen(self._request(path, "CREATE&noredirect=true", "PUT"), timeout=60) as answer:
+            place = json.load(answer)["Location"]
+        urllib.request.urlopen(urllib.request.Request(place, data=content, method="PUT"), timeout=60).close()
+
+    def read(self, path: str) -> bytes:
+        with urllib.request.urlopen(self._request(path, "OPEN"), timeout=60) as answer:
+            return bytes(answer.read())
+
+    def files(self, folder: str) -> list[str]:
+        """The paths of all files below a folder, hidden ones left out."""
+        with urllib.request.urlopen(self._request(folder, "LISTSTATUS"), timeout=60) as answer:
+            entries = json.load(answer)["FileStatuses"]["FileStatus"]
+        shown = sorted((each["pathSuffix"], each["type"]) for each in entries if each["pathSuffix"][0] not in "._")
+        below = [
+            self.files(f"{folder}/{name}") if kind == "DIRECTORY" else [f"{folder}/{name}"] for name, kind in shown
+        ]
+        return [path for paths in below for path in paths]
+
+    def _request(self, path: str, operation: str, method: str = "GET") -> urllib.request.Request:
+        url = f"http://{HOST}:{self._web}/webhdfs/v1/{urllib.parse.quote(path)}?op={operation}&user.name=tests"
+        return urllib.request.Request(url, method=method)
+
+    def _takes_files(self) -> bool:
         try:
-            with urllib.request.urlopen(query, timeout=5) as answer:
-                beans = json.load(answer)["beans"]
+            self.write("ready", b"")
         except OSError:
-            return 0
-        return int(beans[0]["NumLiveDataNodes"]) if beans else 0
+            return False
+        return True
 
     def _settings(self) -> dict[str, str]:
         folder = self._processes.folder.resolve()

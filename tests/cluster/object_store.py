@@ -32,7 +32,7 @@ class ObjectStore:
         self._processes.start("moto", command, {**os.environ, "MOTO_S3_CUSTOM_ENDPOINTS": self.endpoint})
 
     def wait(self) -> None:
-        self._processes.wait_until("moto", lambda: self._put_bucket())
+        self._processes.wait_until("moto", self._has_bucket)
 
     def stop(self) -> None:
         self._processes.stop()
@@ -51,18 +51,19 @@ class ObjectStore:
             "connection.ssl.enabled": "false",
             "access.key": "testing",
             "secret.key": "testing",
-            # A task's files appear when it is committed, as a whole: nothing is renamed.
-            "committer.name": "magic",
         }
 
-    def _put_bucket(self) -> bool:
-        request = urllib.request.Request(f"{self.endpoint}/{BUCKET}", method="PUT")
+    def make_bucket(self, name: str) -> None:
+        request = urllib.request.Request(f"{self.endpoint}/{name}", method="PUT")
         request.add_header("Authorization", "AWS4-HMAC-SHA256 Credential=testing/20260101/us-east-1/s3/aws4_request")
+        urllib.request.urlopen(request, timeout=5).close()
+
+    def _has_bucket(self) -> bool:
         try:
-            with urllib.request.urlopen(request, timeout=5) as answer:
-                return bool(answer.status == 200)
+            self.make_bucket(BUCKET)
         except OSError:
             return False
+        return True
 
 
 def session_settings() -> dict[str, str]:

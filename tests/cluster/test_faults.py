@@ -146,5 +146,31 @@ def test_a_commit_survives_the_death_of_a_worker_and_so_does_the_next(
     agree(db, local)
 
 
+def test_a_commit_survives_the_loss_of_all_workers_and_their_replacement(
+    spark: Any, cluster: Cluster, both: tuple[Any, Any]
+) -> None:
+    """Nothing of a database is only on its workers: others take over, in a commit and between two of them."""
+    db, local = both
+    lost = cluster.living()
+    cluster.wait_for_executors()
+    change = {"insert": [(5, 3), (20, 1)], "delete": [(2, 3)]}
+
+    def replace() -> None:
+        for worker in lost:
+            cluster.kill_worker(worker)
+        while len(cluster.living()) < len(lost):
+            cluster.add_worker()
+
+    with killing(spark, cluster, replace, after=2):
+        found = changed(db, **change)
+    assert not set(lost) & set(cluster.living())
+    assert found == changed(local, **change)
+    lost = cluster.living()
+    replace()
+    change = {"insert": [(2, 3)], "delete": [(5, 3), (11, 12)]}
+    assert changed(db, **change) == changed(local, **change)
+    agree(db, local)
+
+
 def agree(db: Any, local: Any) -> None:
     assert {view: set(db.rows(view)) for view in VIEWS} == {view: set(local.rows(view)) for view in VIEWS}

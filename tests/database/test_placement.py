@@ -85,13 +85,16 @@ class Elsewhere(LocalEngine):
 
 
 class Folder:
-    """Scratch in the test's own folder."""
+    """Folders in the test's own one."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.numbers = root, itertools.count()
 
     def folder(self) -> Path:
         return self.root / str(next(self.numbers))
+
+    def readable(self, path: Path) -> list[str]:
+        return [str(path)]
 
     def remove(self) -> None:
         for file in self.root.rglob("*.parquet"):
@@ -106,7 +109,7 @@ def place(tmp_path: Path) -> Iterator[Any]:
 
     def make(memory: int | str) -> Database:
         limits = Limits(memory=memory_budget(memory))
-        return Database(SparkPlace(None, limits, lambda *_: Elsewhere(), lambda _: Folder(tmp_path), lambda _: None))
+        return Database(SparkPlace(None, limits, lambda *_: Elsewhere(), lambda *_: Folder(tmp_path), lambda _: None))
 
     yield make
     assert not Elsewhere.open, "an engine was left open"
@@ -294,7 +297,9 @@ def test_what_was_restored_elsewhere_starts_there(place: Any, tmp_path: Path) ->
 def test_a_durable_database_moves_and_opens_again_as_it_was(tmp_path: Path) -> None:
     def opened(memory: str) -> Database:
         limits = Limits(memory=memory_budget(memory))
-        place = SparkPlace(None, limits, lambda *_: Elsewhere(), lambda _: Folder(tmp_path / "scratch"), lambda _: None)
+        place = SparkPlace(
+            None, limits, lambda *_: Elsewhere(), lambda *_: Folder(tmp_path / "folders"), lambda _: None
+        )
         return open_durable(tmp_path / "store", place)
 
     Elsewhere.failing = ""

@@ -18,7 +18,7 @@ from upshot.core.rows import Rows
 from upshot.core.schema import Column, Schema
 from upshot.core.types import BOOLEAN, DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, UNSIGNED, Kind, Type
 from upshot.database.changes import Changes
-from upshot.engine.spark.pieces import LocalPiece
+from upshot.engine.spark.storage.pieces import LocalPiece
 from upshot.pipeline.sinks import tables
 from upshot.pipeline.sinks.catch_up import Publication
 from upshot.pipeline.sinks.console import Console

@@ -13,9 +13,10 @@ import pytest
 from tests.pipeline.followers import EDGE, Follower, lines
 from upshot.core.errors import DataError
 from upshot.core.types import NUMBER
-from upshot.engine.spark.pieces import FilePiece
+from upshot.engine.spark.storage.pieces import FilePiece
 from upshot.pipeline.sources import lines as text_lines
 from upshot.pipeline.sources.journal import Journal
+from upshot.spark.workspace import StoredRows
 
 ODD = ("a1", "a[1]", "a[", "a]", "a{1,b}", "a{", "a}", "a,b", "a*", "a?", "a\\", "a\\1", "a^", "a[!b]", "a %5B+#")
 FOLDERS = ("plain", "f[1]", "f1", "f{1,2}", "f*", "f\\?")
@@ -64,7 +65,8 @@ def test_rows_of_the_engine_are_found_in_folders_of_any_name(spark: Any, tmp_pat
     for number, path in enumerate(paths):
         path.mkdir()
         pq.write_table(pa.table({"c0": [number]}), path / "p.parquet")
-    rows = FilePiece(paths, 3, [NUMBER]).frame(spark).collect()
+    stored = [StoredRows(path.as_uri(), ((path / "p.parquet").as_uri(),), 1) for path in paths]
+    rows = FilePiece(stored, [NUMBER]).frame(spark).collect()
     assert sorted(row.c0 for row in rows) == [0, 1, 2]
 
 

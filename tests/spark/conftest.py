@@ -1,4 +1,5 @@
-"""One Spark session for the whole run, started by the first test that asks for it."""
+"""One Spark session for the whole run, started by the first test that asks for it: on this machine or, with
+`--storage`, on a cluster whose machines share nothing but HDFS or an object store."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 import upshot
+from tests.cluster.cluster import session as cluster_session
 from tests.properties.engines import Make
 from tests.run_suites import missing_for_spark
 from upshot.database.database import Database
@@ -28,15 +30,24 @@ SETTINGS = {
     "spark.default.parallelism": "2",
     "spark.sql.session.timeZone": "America/St_Johns",  # half an hour off: a time zone that leaks shows in every value
 }
+_OF_THIS_MACHINE = ("spark.master", "spark.driver.extraJavaOptions")
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def spark(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The session of this run, as a user would hand it to `connect`; the tests using it are skipped where there is no
     Spark, and say what is missing."""
     missing = missing_for_spark()
     if missing:
         pytest.skip(missing)
+    storage = request.config.getoption("--storage")
+    session = _on_a_cluster(request, storage) if storage else _here(request.getfixturevalue("tmp_path_factory"))
+    session.sparkContext.setLogLevel("OFF")  # failing tasks are what several tests provoke
+    yield session
+    session.stop()
+
+
+def _here(tmp_path_factory: pytest.TempPathFactory) -> Any:
     # Workers take `python3` from the path unless told.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession  # noqa: PLC0415  (optional package)
@@ -45,25 +56,42 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     # Where tables of the user go, if a test saves any: not into the working folder.
-    session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
-    session.sparkContext.setLogLevel("OFF")  # failing tasks are what several tests provoke
-    yield session
-    session.stop()
+    return builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
+
+
+def _on_a_cluster(request: pytest.FixtureRequest, storage: str) -> Any:
+    """Databases that name no location have theirs on the storage, by the session's setting."""
+    cluster = request.getfixturevalue("apart")
+    part = request.getfixturevalue({"hdfs": "hdfs", "s3": "object_store"}[storage])
+    settings = {name: value for name, value in SETTINGS.items() if name not in _OF_THIS_MACHINE}
+    return cluster_session(
+        cluster,
+        **settings,
+        **part.settings,
+        **{"upshot.location": f"{part.uri}/upshot", "spark.sql.warehouse.dir": f"{part.uri}/warehouse"},
+    )
 
 
 @pytest.fixture(scope="session")
 def on_spark(spark: Any) -> Make:
-    """Makes databases whose every row and round is Spark's."""
+    """Makes databases whose every row is Spark's; recursion and demand programs are small enough for the driver."""
     return lambda: upshot.connect(spark=spark, engine="spark")
 
 
 @pytest.fixture(scope="session")
 def on_files(spark: Any) -> Make:
-    """The same, but a set of more than two rows is a file already: what many rows would take, with few."""
-    return lambda: Database(lambda: SparkEngine(spark, small=2))
+    """The same, but a set of more than two rows is a file already, and the driver holds no relation: what many rows
+    would take, with few."""
+    return lambda: Database(lambda: SparkEngine(spark, small=2, driver=0))
+
+
+@pytest.fixture(scope="session")
+def in_parts(spark: Any) -> Make:
+    """Makes databases whose driver holds no relation whole: what has a pivot runs in parts, the rest by rounds."""
+    return lambda: Database(lambda: SparkEngine(spark, driver=0))
 
 
 @pytest.fixture(scope="session")
 def by_rounds(spark: Any) -> Make:
-    """Makes databases in which no worker holds a relation whole, as if all were too large for that."""
-    return lambda: Database(lambda: SparkEngine(spark, most_shared=0))
+    """Makes databases in which nobody holds a relation whole, as if all were too large for that."""
+    return lambda: Database(lambda: SparkEngine(spark, driver=0, most_shared=0))

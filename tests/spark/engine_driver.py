@@ -12,9 +12,9 @@ from upshot.engine.limits import Limits
 
 pytest.importorskip("pyspark")
 
+from upshot.engine.spark.decomposed.parts import MOST_SHARED
 from upshot.engine.spark.engine import SparkEngine
-from upshot.engine.spark.pieces import SMALL
-from upshot.engine.spark.sharing import MOST_SHARED
+from upshot.engine.spark.storage.pieces import SMALL
 
 IN_FILES = 2
 """With so few rows allowed in the driver, everything of interest goes through files."""
@@ -24,11 +24,14 @@ class SparkDriver(Driver):
     engine: SparkEngine  # type: ignore[assignment]
 
     def __init__(
-        self, session: Any, text: str, *, small: int = SMALL, max_rounds: int = 1_000_000, scratch: Path | None = None,
-        most_shared: int = MOST_SHARED,
+        self, session: Any, text: str, *, small: int = SMALL, max_rounds: int = 1_000_000, location: Path | None = None,
+        most_shared: int = MOST_SHARED, driver: int | None = None,
     ) -> None:  # fmt: skip
-        limits = Limits(max_rounds=max_rounds)
-        self.engine = SparkEngine(session, limits=limits, scratch=scratch, small=small, most_shared=most_shared)
+        """With `driver=0` the driver holds no relation, with `most_shared=0` no worker does either."""
+        self.engine = SparkEngine(
+            session, limits=Limits(max_rounds=max_rounds), location=location, small=small, most_shared=most_shared,
+            driver=driver if most_shared else 0,
+        )  # fmt: skip
         self.plan = plan_of(text)
         self.install(text)
 

@@ -16,7 +16,7 @@ from tests.spark.test_rule_frames import World
 from upshot.check import check
 from upshot.core.errors import OverflowError_
 from upshot.engine.naive import evaluate
-from upshot.engine.spark.aggregates import group_values, groups
+from upshot.engine.spark.frames.aggregates import group_values, groups
 from upshot.plan.program_plan import ProgramPlan, compile_program
 from upshot.rewrite.shapes import aggregate_of
 from upshot.spark.failures import translated

@@ -20,7 +20,7 @@ from upshot.core.errors import OverflowError_
 
 pytest.importorskip("pyspark")
 
-from upshot.engine.spark.backward_forward import BackwardForwardPropagation
+from upshot.engine.spark.rounds.backward_forward import BackwardForwardPropagation
 
 pytestmark = pytest.mark.slow
 """Every step of a search is a Spark job."""
@@ -53,7 +53,7 @@ def dense(nodes: int) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("text", [RIGHT, LEFT, BOTH], ids=["right", "left", "both"])
 def test_parts_search_before_they_delete(text: str, spark: Any) -> None:
-    with SparkDriver(spark, text) as it:
+    with SparkDriver(spark, text, driver=0) as it:
         it.insert("edge", *dense(8), (7, 8))
         told = it.engine.describe("closure")
         assert "load and change each in one job over the parts" in told
@@ -73,7 +73,7 @@ def test_on_a_dense_graph_less_is_deleted_than_by_maintenance_in_parts_and_by_ro
     for strategy in ("bf", "maintenance"):
         for way, shared in (("parts", 1 << 20), ("rounds", ROUNDS)):
             text = LEFT.replace("strategy=bf", f"strategy={strategy}")
-            with SparkDriver(spark, text, most_shared=shared) as it:
+            with SparkDriver(spark, text, most_shared=shared, driver=0) as it:
                 it.insert("edge", *dense(9))
                 it.delete("edge", (3, 4))
                 it.assert_exact()
@@ -202,7 +202,7 @@ def test_a_change_that_fails_after_the_search_leaves_nothing_behind(small: int, 
     p(X) :- start(X). p(Y) :- p(X), factor(X, F), Y = X * F.
     """
     big = 2**40
-    with SparkDriver(spark, text, small=small, scratch=tmp_path) as it:
+    with SparkDriver(spark, text, small=small, location=tmp_path) as it:
         it.change(insert={"start": [(1,), (2,)], "factor": [(1, 3), (2, big), (3, 5)]})
         before, files = it.state(), set(tmp_path.rglob("*"))
         it.engine.delete("start", [(1,)])

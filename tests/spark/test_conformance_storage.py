@@ -1,4 +1,4 @@
-"""What a long run leaves behind: nothing. Scratch files and storage memory are what they were, commit after commit."""
+"""What a long run leaves behind: nothing. Files and storage memory are what they were, commit after commit."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ WARM = 6
 
 
 @pytest.fixture
-def scratch(spark: Any, tmp_path: Path) -> Iterator[Path]:
-    """A scratch folder of our own, so that its bytes are ours."""
-    spark.conf.set("upshot.scratch", str(tmp_path))
+def location(spark: Any, tmp_path: Path) -> Iterator[Path]:
+    """A location of our own, so that its bytes are ours."""
+    spark.conf.set("upshot.location", str(tmp_path))
     yield tmp_path
-    spark.conf.unset("upshot.scratch")
+    spark.conf.unset("upshot.location")
 
 
 def bytes_in(folder: Path) -> int:
@@ -51,7 +51,7 @@ def storage(spark: Any) -> int:
     return sum(status.apply(n)._1() - status.apply(n)._2() for n in range(status.size()))
 
 
-def test_scratch_and_storage_memory_return_to_where_they_were(spark: Any, scratch: Path) -> None:
+def test_the_location_and_storage_memory_return_to_where_they_were(spark: Any, location: Path) -> None:
     chain = [(node, node + 1) for node in range(30)]
     with upshot.connect(spark=spark, engine="spark") as db:
         db.define(PROGRAM)
@@ -60,13 +60,13 @@ def test_scratch_and_storage_memory_return_to_where_they_were(spark: Any, scratc
         before: tuple[int, int] = (0, 0)
         for number in range(COMMITS):
             if number == WARM:
-                before = bytes_in(scratch), storage(spark)
+                before = bytes_in(location), storage(spark)
             edge = chain[20 + number // 2 % 10]
             with db.transaction() as tx:
                 (tx.insert if number % 2 else tx.delete)("edge", [edge])
             assert len(tx.changes["closure"].inserted) + len(tx.changes["closure"].deleted) > 0
-        after = bytes_in(scratch), storage(spark)
+        after = bytes_in(location), storage(spark)
         assert len(db.rows("closure")) == 30 * 31 // 2
-    assert after[0] <= before[0] * 1.1 + 4_096, f"scratch: {before[0]} bytes, then {after[0]}"
+    assert after[0] <= before[0] * 1.1 + 4_096, f"location: {before[0]} bytes, then {after[0]}"
     assert after[1] <= before[1] * 1.1 + 65_536, f"storage memory: {before[1]} bytes, then {after[1]}"
-    assert bytes_in(scratch) == 0, "closing the database leaves files behind"
+    assert bytes_in(location) == 0, "closing the database leaves files behind"

@@ -1,4 +1,4 @@
-"""Decomposed recursion on Spark: loads and changes of many random components at once, each round one job for all."""
+"""Recursion on Spark, in the driver and in parts: loads and changes of random components, as the oracle has them."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from upshot.core.schema import Schema
 from upshot.engine.limits import Limits
 from upshot.engine.work import ViewWork
 from upshot.plan import ComponentPlan, ProgramPlan, compile_program
+from upshot.plan.pivot import decomposition
 from upshot.syntax import parse
 
 pytest.importorskip("pyspark")
 
-from upshot.engine.spark.asks import Answers, Ask, Steps
-from upshot.engine.spark.contents import Contents
-from upshot.engine.spark.pieces import LocalPiece, Piece, nothing
-from upshot.engine.spark.recursion import Recursion, recursion
-from upshot.engine.spark.scratch import Scratch
-from upshot.engine.spark.tables import Table
-from upshot.engine.spark.waves import Task, run_together
-from upshot.engine.spark.without_pivot import WithoutPivot
+from upshot.engine.spark.driver.copy import DriverMemory
+from upshot.engine.spark.jobs.requests import Jobs, Request
+from upshot.engine.spark.recursion import Recursion
+from upshot.engine.spark.storage.contents import Contents
+from upshot.engine.spark.storage.pieces import SMALL, FilePiece, LocalPiece, Piece, nothing
+from upshot.engine.spark.tables.table import Table
 from upshot.spark.session import private_session
 from upshot.spark.types import rows_for_spark, rows_from_spark
+from upshot.spark.workspace import Workspace
 
 FOCUSES = [
     Features(recursion=1, nonlinear=0.4, mutual=0.3, aggregates=0, arithmetic=0.1, constants=0.02, views=2),
@@ -44,24 +44,28 @@ FOCUSES = [
     Features(recursion=1, exotic=0.5, nullable=0.3, aggregates=0, columns=(2, 2, 3), views=2),
 ]
 PACK = 8 if is_soak() else 5
-"""Components that run together, each round one job for all."""
+"""Components of one random draw."""
+
+IN_DRIVER = 64 << 20
+"""Bytes with which the driver holds everything."""
 
 
 class Lab:
-    """A private session with a scratch folder and the jobs that run there."""
+    """A private session with a workspace and the jobs that run there."""
 
     def __init__(self, spark: Any, folder: Path) -> None:
         self.session = private_session(spark)
-        self.scratch = Scratch(folder)
-        self.answers = Answers(self.session, self.scratch)
+        self.workspace = Workspace(folder)
+        self.answers = Jobs(self.session, self.workspace)
         # For a few rows Spark's own compiler takes longer than it saves.
         self.answers.compile(False)
 
     def component(
-        self, plan: ProgramPlan, component: ComponentPlan, *, max_rounds: int = 1_000_000, **options: int
-    ) -> Recursion:
-        limits = Limits(max_rounds=max_rounds)
-        return recursion(component, plan.normal, self.session, self.scratch, limits, **options)
+        self, plan: ProgramPlan, component: ComponentPlan, *, max_rounds: int = 1_000_000, driver: int = 0,
+        small: int = SMALL, **options: int,
+    ) -> Recursion:  # fmt: skip
+        jobs = Jobs(self.session, self.workspace, small=small)
+        return Recursion(component, plan.normal, jobs, Limits(max_rounds=max_rounds), DriverMemory(driver), **options)
 
     def only(self, text: str, rows: dict[str, Any], **options: int) -> tuple[Recursion, dict[str, Table]]:
         """The one recursive component of a program, with what it reads."""
@@ -75,7 +79,7 @@ class Lab:
         table = Table(schema, self.session)
         piece: Piece = LocalPiece(rows_for_spark(rows, schema.types), schema.types)
         if in_files and rows:
-            piece = self.answers.written(Ask(piece.frame(self.session), schema.types, stays_in_files=True))
+            piece = self.answers.written(Request(piece.frame(self.session), schema.types, stays_in_files=True))
         table.settle(Contents.of(piece), piece, nothing(schema.types))
         table.accept()
         return table
@@ -86,31 +90,22 @@ class Lab:
         assert len(plain(rows)) == len(rows) == piece.count
         return plain(rows)
 
-    def together(self, steps: dict[str, Steps[Any]]) -> dict[str, Any]:
-        """What all of them come to, in as few jobs as they share."""
-        found: dict[str, Any] = {}
-
-        def keeping(name: str, some: Steps[Any]) -> Steps[None]:
-            found[name] = yield from some
-
-        tasks = [Task(name, lambda n=name, s=some: keeping(n, s)) for name, some in steps.items()]  # type: ignore[misc]
-        run_together(tasks, self.answers, lambda name, jobs: None)
-        return found
-
 
 @pytest.fixture(scope="module")
 def lab(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    lab = Lab(spark, tmp_path_factory.mktemp("scratch"))
+    lab = Lab(spark, tmp_path_factory.mktemp("location"))
     yield lab
-    lab.scratch.remove()
+    lab.workspace.remove()
 
 
 class Followed:
     """One component of a case, with its tables and what they should hold after every transaction."""
 
-    def __init__(self, lab: Lab, plan: ProgramPlan, component: ComponentPlan, states: list[State], text: str) -> None:
+    def __init__(
+        self, lab: Lab, plan: ProgramPlan, component: ComponentPlan, states: list[State], text: str, driver: int
+    ) -> None:
         self.states, self.text = states, text
-        self.decomposed = lab.component(plan, component)
+        self.decomposed = lab.component(plan, component, driver=driver)
         schemas = plan.normal.schemas
         self.reads = sorted(component.reads)
         self.views = component.views
@@ -155,7 +150,9 @@ def _followed(lab: Lab, case: Case) -> Iterator[Followed]:
         states.append({n: plain(rows) for n, rows in everything(program, base).items()})
     for component in plan.components:
         if component.recursive:
-            yield Followed(lab, plan, component, states, case.text())
+            yield Followed(lab, plan, component, states, case.text(), IN_DRIVER)
+            if decomposition(component, plan.normal).program is not None:
+                yield Followed(lab, plan, component, states, case.text(), 0)
 
 
 @pytest.mark.parametrize("focus", range(len(FOCUSES)))
@@ -178,27 +175,27 @@ def test_non_linear_closures_load_and_change_as_the_oracle_says(lab: Lab) -> Non
         (component,) = [each for each in plan.components if each.recursive]
         bases = random_states(plan.normal, seed_of("decomposed/closures", number), 3)
         states = [{n: plain(rows) for n, rows in everything(program, base).items()} for base in bases]
-        components.append(Followed(lab, plan, component, states, rules))
-    assert follow(lab, components) == len(REWRITTEN)
+        components += [Followed(lab, plan, component, states, rules, driver) for driver in (0, IN_DRIVER)]
+    assert follow(lab, components) == 2 * len(REWRITTEN)
 
 
 def follow(lab: Lab, components: list[Followed]) -> int:
     """Load all, then two transactions; how many of them the last one could reach."""
-    loaded = lab.together({str(i): each.decomposed.load(each.tables) for i, each in enumerate(components)})
-    for i, each in enumerate(components):
-        each.check_load(lab, loaded[str(i)])
-    due: dict[str, Followed] = {}
+    for each in components:
+        found = each.decomposed.load(each.tables, ViewWork())
+        assert found is not None
+        each.check_load(lab, found)
+    due: list[Followed] = []
     for number in range(2):
-        due = {
-            str(i): each
-            for i, each in enumerate(components)
-            if number + 1 < len(each.states) and each.decomposed.maintains(each.tables)
-        }
-        for each in due.values():
+        due = [each for each in components if number + 1 < len(each.states)]
+        for each in due:
             each.stage(number)
-        changed = lab.together({name: each.decomposed.maintain(each.tables, ViewWork()) for name, each in due.items()})
-        for name, each in due.items():
-            each.check_change(lab, number, changed[name])
+            if number and each.decomposed.driver.fits(each.tables):
+                # An attempt that is not accepted leaves no trace.
+                lab.answers.run(each.decomposed.maintain(each.tables, ViewWork()))
+            changed = lab.answers.run(each.decomposed.maintain(each.tables, ViewWork()))
+            assert changed is not None
+            each.check_change(lab, number, changed)
     for each in components:
         each.decomposed.release()
     return len(due)
@@ -212,14 +209,15 @@ p(X, Y) :- e(X, Y).
 DENSE = {(x, y) for x in range(40) for y in range(40) if x != y}
 
 
-def test_a_non_linear_closure_with_many_rows_goes_to_files_and_changes_there(lab: Lab) -> None:
+@pytest.mark.parametrize("driver", [0, IN_DRIVER], ids=["in parts", "in the driver"])
+def test_a_non_linear_closure_with_many_rows_goes_to_files_and_changes_there(lab: Lab, driver: int) -> None:
     text = CLOSURE + "p(X, Z) :- p(X, Y), p(Y, Z)."
     # Non-linear, 70 steps took 8 rounds: the linear program is not held to that.
     chain = {(x, x + 1) for x in range(70)}
-    decomposed, tables = lab.only(text, {"e": chain}, small=100, max_rounds=8)
-    rows = lab.answers.run(decomposed.load(tables))
+    decomposed, tables = lab.only(text, {"e": chain}, small=100, max_rounds=8, driver=driver)
+    rows = decomposed.load(tables, ViewWork())
     assert rows is not None
-    assert not isinstance(rows["p"], LocalPiece)
+    assert isinstance(rows["p"], FilePiece)
     assert lab.rows(rows["p"]) == {(x, y) for x in range(71) for y in range(x + 1, 71)}
     tables["p"].settle(Contents.of(rows["p"]), rows["p"], nothing(rows["p"].types))
     tables["p"].accept()
@@ -232,42 +230,24 @@ def test_a_non_linear_closure_with_many_rows_goes_to_files_and_changes_there(lab
     assert lab.rows(deleted) == {(x, y) for x in range(41) for y in range(41, 71)}
     assert lab.rows(inserted) == {(x, y) for x in range(41, 71) for y in range(41)}
     decomposed.release()
-    assert not list(decomposed.files())
 
 
-def test_what_outgrows_a_worker_is_left_to_rounds_and_explain_says_so(lab: Lab) -> None:
-    text = CLOSURE + "p(X, Y) :- e(A, X), p(A, B), e(B, Y)."
-    decomposed, tables = lab.only(text, {"e": DENSE}, most_held=50_000)
-    assert decomposed.loads(tables)
-    assert "load by one worker in one job" in decomposed.describe(tables)
-    assert lab.answers.run(decomposed.load(tables)) is None
-    assert not decomposed.loads(tables)
-    assert "load by rounds of joins on Spark, since one worker cannot hold all and its parts" in decomposed.describe(
-        tables
-    )
-    decomposed, tables = lab.only(text, {"e": DENSE}, most_shared=1_000)
-    assert not decomposed.loads(tables)
-    assert "what is read needs 24.4 KiB, more than 1000 bytes" in decomposed.describe(tables)
-
-
-def test_a_recursion_without_pivot_that_one_worker_cannot_hold_is_exchanged_between_parts(lab: Lab) -> None:
-    """Same generation on a grid."""
-    text = ".decl e(x: number, y: number) .decl p(x: number, y: number)"
-    text += "p(X, Y) :- e(A, X), e(A, Y). p(X, Y) :- e(A, X), p(A, B), e(B, Y)."
-    edges = {(i * 25 + j, i * 25 + j + 25) for i in range(24) for j in range(25)}
-    edges |= {(i * 25 + j, i * 25 + j + 1) for i in range(25) for j in range(24)}
-    alone, tables = lab.only(text, {"e": edges})
-    together, _ = lab.only(text, {"e": edges})
-    assert isinstance(together, WithoutPivot)
-    together._alone.is_crowded = True
-    whole = lab.answers.run(alone.load(tables))
-    parted = lab.answers.run(together.load(tables))
-    assert whole is not None
-    assert parted is not None
-    assert whole["p"].count == parted["p"].count == 10_424
-    assert lab.rows(whole["p"]) == lab.rows(parted["p"])
-    assert "load in 2 parts, `p` by x, y" in together.describe(tables)
-    assert together.loads(tables)
+def test_what_outgrows_the_driver_or_a_worker_is_left_to_rounds_and_explain_says_so(lab: Lab) -> None:
+    text = CLOSURE + "p(X, Z) :- p(X, Y), e(Y, Z)."
+    recursion, tables = lab.only(text, {"e": DENSE}, driver=100_000, most_held=50_000)
+    assert "load and change in the driver" in recursion.describe(tables)
+    assert recursion.load(tables, ViewWork()) is None
+    told = recursion.describe(tables)
+    assert "not in the driver: the driver may hold 97.7 KiB, which was not enough" in told
+    assert "its rows need more memory than a worker may take" in told
+    recursion, tables = lab.only(text, {"e": DENSE}, most_shared=1_000)
+    assert recursion.load(tables, ViewWork()) is None
+    told = recursion.describe(tables)
+    assert "not in the driver: the driver is to hold nothing" in told
+    assert "what is shared needs 24.4 KiB, more than 1000 bytes" in told
+    recursion, tables = lab.only(CLOSURE + "p(X, Y) :- e(A, X), p(A, B), e(B, Y).", {"e": DENSE})
+    assert recursion.load(tables, ViewWork()) is None
+    assert "load and change by rounds of joins on Spark" in recursion.describe(tables)
 
 
 def test_what_neither_state_holds_is_no_error(lab: Lab) -> None:
@@ -291,11 +271,11 @@ def test_errors_of_a_worker_are_those_of_the_local_engine(lab: Lab) -> None:
     text = CLOSURE + "p(X, Z) :- p(X, Y), Z = Y * 4611686018427387904, e(X, _)."
     decomposed, tables = lab.only(text, {"e": {(1, 1)}})
     with pytest.raises(OverflowError_) as caught:
-        lab.answers.run(decomposed.load(tables))
+        decomposed.load(tables, ViewWork())
     assert caught.value.code == "overflow"
     assert caught.value.span is not None
     assert caught.value.span.text.startswith("p(X, Z)")
     decomposed, tables = lab.only(CLOSURE + "p(X, Z) :- p(X, Y), Z = Y + 1, e(X, _).", {"e": {(1, 1)}}, max_rounds=20)
     with pytest.raises(LimitError) as limit:
-        lab.answers.run(decomposed.load(tables))
+        decomposed.load(tables, ViewWork())
     assert limit.value.code == "recursion-limit"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ from tests.properties.settings import case_count, seed_of
 from tests.spark.parts import PartsRun, decomposed, everything
 from upshot.check import check
 from upshot.core.errors import DataError, ProgramError
-from upshot.engine.spark import shard
+from upshot.engine.spark.decomposed import shard
 from upshot.syntax import parse
 
 pytest.importorskip("pyspark")
@@ -29,29 +28,28 @@ FOCUSES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
-def test_the_parts_of_random_recursions_are_together_what_the_oracle_derives(part: int, tmp_path: Path) -> None:
+def test_the_parts_of_random_recursions_are_together_what_the_oracle_derives(part: int) -> None:
     tried = 0
     for number in range(case_count(64, least=30)):
         case = random_case(seed_of("parts", number * 4 + part), FOCUSES[number % len(FOCUSES)])
         try:
-            tried += _check(case, tmp_path / str(number))
+            tried += _check(case)
         except (ProgramError, DataError):
             continue
     assert tried >= 5
 
 
-def _check(case: Case, folder: Path) -> int:
+def _check(case: Case) -> int:
     """How many components were checked."""
-    folder.mkdir()
     program = check(parse(case.text()))
     states = [case.base]
     for transaction in case.transactions:
         states.append(after(states[-1], transaction))
     contents = [{name: plain(rows) for name, rows in everything(program, state).items()} for state in states]
     components = decomposed(program)
-    for number, found in enumerate(components):
+    for found in components:
         rng = random.Random(case.seed)
-        run = PartsRun(found, folder, rng, f"{case.seed}-{number}")
+        run = PartsRun(found, rng)
         made = run.load(contents[0])
         assert made == {view: contents[0][view] for view in found.views}, f"{case.text()}\n{found}"
         for old, new in itertools.pairwise(contents):
@@ -62,7 +60,7 @@ def _check(case: Case, folder: Path) -> int:
 
 @pytest.mark.parametrize("kind", ["number", "symbol"])
 def test_a_part_is_worked_off_step_by_step_and_text_is_not_reclaimed_meanwhile(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shard, "AT_ONCE", 500)
     program = check(
@@ -78,6 +76,6 @@ def test_a_part_is_worked_off_step_by_step_and_text_is_not_reclaimed_meanwhile(
     for state in (old, new):
         state["p"] = {(u, y) for u, x in state["at"] for y in range(x, 4 if (1, 2) in state["e"] else 2)}
     (found,) = decomposed(program)
-    run = PartsRun(found, tmp_path, random.Random(1), kind, count=1)
+    run = PartsRun(found, random.Random(1), count=1)
     assert run.load(old) == {"p": old["p"]}
     assert run.change(old, new) == {"p": (new["p"] - old["p"], old["p"] - new["p"])}

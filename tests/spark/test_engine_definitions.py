@@ -92,7 +92,7 @@ def test_rows_handed_out_do_not_follow_later_changes(spark: Any) -> None:
         assert len(set(path)) == len(path)
         it.engine.close()
         assert len(set(path)) == len(path)
-        assert not it.engine._scratch.path.exists()
+        assert not it.engine._workspace.path.exists()
 
 
 def test_saved_relations_come_back_without_being_computed(spark: Any, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from upshot.core.errors import DataError, EngineError, LimitError
 
 pytest.importorskip("pyspark")
 
-from upshot.engine.spark.asks import Answers
+from upshot.engine.spark.jobs.requests import Jobs
 from upshot.spark.failures import translated
 
 CLOSURE = """
@@ -60,22 +60,22 @@ class Unreliable:
 
     def __init__(self, patch: pytest.MonkeyPatch, *lost: int) -> None:
         self.jobs, self.lost = 0, lost
-        original = Answers.answer
+        original = Jobs.answer
 
-        def answer(answers: Answers, asks: Any) -> Any:
+        def answer(answers: Jobs, asks: Any) -> Any:
             self.jobs += 1
             if self.jobs in self.lost or 0 in self.lost:
                 raise translated(RuntimeError("Job aborted: ExecutorLostFailure (executor 1 exited)"))
             return original(answers, asks)
 
-        patch.setattr(Answers, "answer", answer)
+        patch.setattr(Jobs, "answer", answer)
 
 
 @pytest.mark.parametrize("small", [IN_FILES, 1000])
 def test_an_attempt_that_loses_a_worker_is_made_again_from_the_committed_rows(
     spark: Any, small: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    with SparkDriver(spark, CLOSURE, small=small, scratch=tmp_path) as it:
+    with SparkDriver(spark, CLOSURE, small=small, location=tmp_path, driver=0) as it:
         it.insert("edge", *[(i, i + 1) for i in range(4)])
         with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, "upshot.spark"):
             unreliable = Unreliable(patch, 3, 5)
@@ -105,10 +105,10 @@ def test_views_that_do_not_depend_on_each_other_share_their_jobs(spark: Any) -> 
         it.assert_exact()
 
 
-def test_scratch_is_after_many_commits_what_it_was_before(spark: Any, tmp_path: Path) -> None:
+def test_the_location_is_after_many_commits_what_it_was_before(spark: Any, tmp_path: Path) -> None:
     """Also when large changes are handed out and thrown away, undone, or written anew."""
     commits = case_count(100, least=12)
-    with SparkDriver(spark, CLOSURE, small=30, scratch=tmp_path) as it:
+    with SparkDriver(spark, CLOSURE, small=30, location=tmp_path, driver=0) as it:
         it.insert("edge", *[(i, i + 1) for i in range(12)])
         sizes = []
         for number in range(commits):
@@ -119,7 +119,7 @@ def test_scratch_is_after_many_commits_what_it_was_before(spark: Any, tmp_path: 
             it.engine.rollback() if turn == 2 else it.engine.accept()
             del held
             if turn == 2:
-                sizes.append(it.engine._scratch.bytes())
+                sizes.append(it.engine._workspace.bytes())
         first, last = sizes[1], sizes[-1]
         assert abs(last - first) <= 0.1 * first, sizes
         it.assert_exact()

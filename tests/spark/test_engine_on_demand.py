@@ -1,4 +1,4 @@
-"""Views that nobody stores, on Spark: by a worker that holds what they rest on, and by rounds of joins."""
+"""Views that nobody stores, on Spark: in the driver while that holds what they read, and by rounds of joins."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from upshot.plan.on_demand import STRATEGIES
 
 pytestmark = pytest.mark.slow
 
-BY_ROUNDS = {"most_shared": 0}
-"""No worker may hold a relation whole."""
-WAYS = {"on a worker": {}, "by rounds": BY_ROUNDS, "by rounds in files": {**BY_ROUNDS, "small": IN_FILES}}
+BY_ROUNDS = {"driver": 0}
+"""The driver may hold no relation whole."""
+WAYS = {"in the driver": {}, "by rounds": BY_ROUNDS, "by rounds in files": {**BY_ROUNDS, "small": IN_FILES}}
 COMBINED = [
-    *((strategy, "on a worker") for strategy in STRATEGIES),
+    *((strategy, "in the driver") for strategy in STRATEGIES),
     ("rod", "by rounds"),
     ("epf", "by rounds in files"),
 ]
@@ -61,7 +61,7 @@ def test_a_deleted_edge_takes_only_what_it_alone_gave(spark: Any, strategy: str,
         assert tx.stats.stored == 0
         assert tx.stats.asked > 0
         assert tx.stats.answered > 0
-        assert (tx.stats.jobs == 1) == (way == "on a worker")
+        assert (tx.stats.jobs == 0) == (way == "in the driver")
         if strategy == "epf":
             # tc(b, d), tc(b, e1), tc(b, e2), and tc(a, d), which another way still gives.
             assert (tx.stats.potential, tx.stats.questions) == (4, 4)
@@ -86,7 +86,7 @@ def test_changes_go_as_the_wave_passes_by_rounds_too(spark: Any) -> None:
     assert peaks == [peaks[0]] * len(WAYS)
 
 
-@pytest.mark.parametrize("way", ["on a worker", "by rounds"])
+@pytest.mark.parametrize("way", ["in the driver", "by rounds"])
 def test_rows_sizes_membership_and_queries_come_from_the_definition(spark: Any, way: str) -> None:
     with database(spark, f"{CLOSURE}.view tc strategy=epf", **WAYS[way]) as db:
         committed(db, insert={"edge": EDGES})
@@ -178,7 +178,7 @@ def test_a_copy_follows_and_views_above_rest_on_the_definition(spark: Any) -> No
         tx = committed(db, delete={"edge": [("d", "e1")]})
         assert tx.stats.stored == 4
         assert set(db.rows("far")) == {("a", 4), ("b", 2), ("c", 2), ("d", 1)}
-        assert "in one job" in str(db.explain("tc"))
+        assert "all rounds in the driver" in str(db.explain("tc"))
         db.verify()
 
 
@@ -192,7 +192,7 @@ def test_a_key_of_an_unstored_view_is_watched(spark: Any) -> None:
         committed(db, insert={"a": [(2, 3)]}, delete={"a": [(2, 2)]})
 
 
-@pytest.mark.parametrize("way", ["on a worker", "by rounds"])
+@pytest.mark.parametrize("way", ["in the driver", "by rounds"])
 def test_an_overflow_is_told_as_such_and_changes_nothing(spark: Any, way: str) -> None:
     text = ".decl a(x: number) .decl v(x: number) .view v strategy=rod v(Y) :- a(X), Y = X * 4611686018427387904."
     with database(spark, text, **WAYS[way]) as db:
@@ -202,7 +202,7 @@ def test_an_overflow_is_told_as_such_and_changes_nothing(spark: Any, way: str) -
         assert set(db.rows("v")) == {(4611686018427387904,)}
 
 
-@pytest.mark.parametrize("way", ["on a worker", "by rounds"])
+@pytest.mark.parametrize("way", ["in the driver", "by rounds"])
 def test_a_recursion_that_does_not_end_meets_its_limit(spark: Any, way: str) -> None:
     text = ".decl a(x: number) .decl v(x: number) .view v strategy=rod v(X) :- a(X). v(Y) :- v(X), Y = X + 1."
     with database(spark, text, limits=Limits(max_rounds=4), **WAYS[way]) as db:
@@ -211,15 +211,15 @@ def test_a_recursion_that_does_not_end_meets_its_limit(spark: Any, way: str) -> 
         assert not db.query("a(X)")
 
 
-def test_what_a_worker_cannot_hold_goes_by_rounds(spark: Any) -> None:
-    spark.conf.set("upshot.worker.memory", "1k")
+def test_what_outgrows_the_driver_goes_by_rounds(spark: Any) -> None:
+    spark.conf.set("upshot.driver.memory", "1k")
     try:
         with database(spark, f"{CLOSURE}.view tc strategy=epf") as db:
             committed(db, insert={"edge": EDGES[:2]})
             assert set(db.rows("tc")) == {("a", "b"), ("b", "d"), ("a", "d")}
-            assert "more memory than a worker may take" in str(db.explain("tc"))
+            assert "more than the 1.0 KiB that the driver may hold" in str(db.explain("tc"))
     finally:
-        spark.conf.unset("upshot.worker.memory")
+        spark.conf.unset("upshot.driver.memory")
 
 
 def test_a_database_that_moves_to_spark_takes_no_view_along(spark: Any) -> None:

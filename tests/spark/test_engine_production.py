@@ -9,7 +9,7 @@ import pytest
 
 from tests.spark.engine_driver import IN_FILES, SparkDriver
 from upshot.core.errors import LimitError
-from upshot.engine.spark.pieces import SMALL
+from upshot.engine.spark.storage.pieces import SMALL
 
 pytestmark = pytest.mark.slow
 

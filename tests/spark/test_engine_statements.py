@@ -103,7 +103,7 @@ def test_rows_of_every_type_come_as_tuples_arrow_and_frames_and_go_the_same_ways
     spark: Any, small: int, tmp_path: Path
 ) -> None:
     names = ["n", "u", "f", "s", "b", "d", "m", "c"]
-    with SparkDriver(spark, TYPES, small=small, scratch=tmp_path) as it:
+    with SparkDriver(spark, TYPES, small=small, location=tmp_path) as it:
         assert it.insert("t", *ROWS)["t"] == (plain(ROWS), set())
         arrow = it.engine.rows("t").to_arrow()
         frame = it.engine.rows("t").to_spark(spark)

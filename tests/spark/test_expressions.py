@@ -22,8 +22,8 @@ from upshot.core.types import Type
 from upshot.engine.local.functors import TESTS, function
 from upshot.engine.naive_values import canonical
 from upshot.engine.naive_values import compare as holds
-from upshot.engine.spark import expressions
-from upshot.engine.spark.rule_frames import heads
+from upshot.engine.spark.frames import expressions
+from upshot.engine.spark.frames.rule_frames import heads
 from upshot.plan.program_plan import compile_program
 from upshot.plan.rule_plan import Action
 from upshot.plan.rule_plans import load_plan

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from upshot.core.errors import DataError, EngineError, Error, OverflowError_
 from upshot.core.span import Source, Span
-from upshot.engine.spark.functor_udfs import arrow_function
+from upshot.engine.spark.frames.functor_udfs import arrow_function
 from upshot.spark.failures import CarriedError, marked, place, translated
 from upshot.spark.session import private_session
 

@@ -12,7 +12,7 @@ from tests.spark.engine_driver import SparkDriver
 
 pytest.importorskip("pyspark")
 
-from upshot.engine.spark import one_task
+from upshot.engine.spark.frames import one_task
 
 PROGRAM = """
 .decl edge(x: number, y: number) .decl closed(x: number)
@@ -62,6 +62,26 @@ def test_a_round_over_a_few_rows_is_one_job_of_spark(spark: Any, monkeypatch: py
     assert jobs[0] > actions
 
 
+def test_a_task_builds_no_more_tables_than_its_memory_holds(spark: Any) -> None:
+    """Each takes a page of it until the task ends; rows of further joins are broadcast."""
+    text = ".decl a(x: number, y: number) .decl b(x: number, y: number)"
+    views = [f".decl v{n}(x: number, z: number) v{n}(X, Z) :- a(X, Y), b(Y, Z), X != {n}." for n in range(30)]
+    with SparkDriver(spark, text + " ".join(views)) as it:
+        plans: list[str] = []
+        answer = it.engine._answers.answer
+
+        def explained(asks: Any) -> Any:
+            plans.extend(ask.frame._jdf.queryExecution().toString() for ask in asks)
+            return answer(asks)
+
+        it.engine._answers.answer = explained  # type: ignore[method-assign]
+        it.change(insert={"a": CHAIN, "b": CHAIN})
+        it.assert_exact()
+    physical = "".join(plan.partition("== Physical Plan ==")[2] for plan in plans)
+    assert 0 < physical.count("ShuffledHashJoin") <= one_task.MOST_HASHED
+    assert physical.count("BroadcastHashJoin") > 0
+
+
 def test_rows_in_files_are_for_many_tasks(spark: Any) -> None:
     with SparkDriver(spark, PROGRAM, small=10) as it:
         it.change(insert={"edge": CHAIN, "closed": [(9,)]})
@@ -78,7 +98,7 @@ def test_rows_in_files_are_for_many_tasks(spark: Any) -> None:
 @pytest.mark.parametrize(("small", "jobs"), [(1000, [1, 1, 1]), (100, [2, 1, 1])], ids=["in the driver", "in files"])
 def test_what_a_change_touches_is_found_in_the_job_that_follows_it(spark: Any, small: int, jobs: list[int]) -> None:
     """With the view in files, once a change has shown how much that is."""
-    with SparkDriver(spark, CLOSURE, small=small) as it:
+    with SparkDriver(spark, CLOSURE, small=small, driver=0) as it:
         it.insert("edge", *CHAIN)
         took = []
         for row in (CHAIN[18], CHAIN[17], CHAIN[16]):

@@ -22,7 +22,7 @@ from tests.properties.strategies import view_options
 from tests.spark.engine_driver import IN_FILES, SparkDriver
 from tests.spark.packing import prefixed
 from upshot.core.rows import Rows
-from upshot.engine.spark.pieces import SMALL
+from upshot.engine.spark.storage.pieces import SMALL
 from upshot.syntax import parse, print_program
 
 WAYS = (
@@ -74,7 +74,7 @@ def test_changes_since_the_beginning_equal_the_oracles(
             Member(i, way, random_case(seed_of(f"reopen on spark {small} {way}", number), features))
             for i, way in enumerate(ways)
         ]
-        with SparkDriver(spark, "".join(each.text for each in members), small=small, scratch=tmp_path) as it:
+        with SparkDriver(spark, "".join(each.text for each in members), small=small, location=tmp_path) as it:
             for each in members:
                 rows = tuple(Change("+", name, row) for name, rows in each.case.base.items() for row in rows)
                 each.stage(it, rows)
@@ -107,10 +107,10 @@ BY_ROUNDS = pytest.param(
 )
 
 
-@pytest.mark.parametrize(("kept", "most_shared"), [("stored", 0), ("all on demand", 1 << 30), BY_ROUNDS])
-def test_open_queries_are_answered_as_by_the_oracle(spark: Any, tmp_path: Path, kept: str, most_shared: int) -> None:
+@pytest.mark.parametrize(("kept", "driver"), [("stored", 0), ("all on demand", None), BY_ROUNDS])
+def test_open_queries_are_answered_as_by_the_oracle(spark: Any, tmp_path: Path, kept: str, driver: int | None) -> None:
     text = GRAPH + KEPT[kept]
-    with SparkDriver(spark, text, scratch=tmp_path, most_shared=most_shared) as it:
+    with SparkDriver(spark, text, location=tmp_path, driver=driver) as it:
         edges, names = {(1, 2), (2, 3), (5, 5)}, {(1, "one"), (2, None), (4, "four")}
         it.change(insert={"edge": list(edges), "name": list(names)})
         it.engine.insert("edge", [(3, 1)])
@@ -121,7 +121,7 @@ def test_open_queries_are_answered_as_by_the_oracle(spark: Any, tmp_path: Path, 
         it.engine.propagate()
         base: dict[str, set[Any]] = {"edge": {(1, 2), (2, 3), (3, 1)}, "name": {(1, "x"), (7, "one"), (2, None)}}
         # By rounds a query takes a dozen jobs, so only one is asked.
-        by_rounds = kept != "stored" and not most_shared
+        by_rounds = kept != "stored" and driver == 0
         for question in QUESTIONS if not by_rounds else ():
             assert open_answer(it, text, question) == expected_answer(text, question, base), question
         given = {"g": [(1, "one"), (3, None)]}

@@ -17,7 +17,7 @@ from upshot.check import check
 from upshot.check.program import CheckedProgram, Clause
 from upshot.engine.naive import derive, evaluate
 from upshot.engine.naive_values import canonical
-from upshot.engine.spark.rule_frames import heads, hubs_split
+from upshot.engine.spark.frames.rule_frames import heads, hubs_split
 from upshot.plan.program_plan import ComponentPlan, compile_program
 from upshot.plan.rule_plan import Action, Change, RulePlan, State
 from upshot.plan.rule_plans import load_plan, maintenance_plans

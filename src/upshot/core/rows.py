@@ -49,7 +49,14 @@ class WritableSource(RowSource, Protocol):
     """A source that can write its rows into a Parquet folder without collecting them; the folder may not exist yet. A
     relation without columns gets one, `c0`, that is always true."""
 
-    def parquet(self, folder: Path) -> None: ...
+    def parquet(self, folder: str | Path) -> None: ...
+
+
+@runtime_checkable
+class LendingSource(RowSource, Protocol):
+    """A source in this process that makes a DataFrame of its rows in a better way than by way of the plan."""
+
+    def lent(self, session: Any) -> Any: ...
 
 
 @runtime_checkable
@@ -170,17 +177,21 @@ class Rows:
             )
         if isinstance(self._source, FrameSource):
             return self._source.frame(session)
-        return session.createDataFrame(_for_spark(self.to_arrow()))
+        if isinstance(self._source, LendingSource):
+            return self._source.lent(session)
+        return session.createDataFrame(for_spark(self.to_arrow()))
 
     def to_parquet(self, folder: str | os.PathLike[str]) -> None:
-        """Writes the rows into a folder of Parquet files, which is made if there is none."""
+        """Writes the rows into a folder of Parquet files, which is made if there is none. Rows that are on Spark can be
+        written to any URI that it reaches."""
         if isinstance(self._source, WritableSource):
-            self._source.parquet(Path(folder))
+            told = os.fspath(folder)
+            self._source.parquet(told if "://" in told else Path(told))
         else:
             _write_folder(self.schema, len(self), self.to_arrow(), Path(folder))
 
 
-def _for_spark(table: pyarrow.Table) -> pyarrow.Table:
+def for_spark(table: pyarrow.Table) -> pyarrow.Table:
     """Spark has no unsigned type: such numbers are decimals there."""
     import pyarrow  # noqa: PLC0415 - pyarrow only when asked for
 

@@ -29,6 +29,7 @@ def connect(
     path: str | os.PathLike[str] | None = None,
     *,
     spark: Any = None,
+    location: str | os.PathLike[str] | None = None,
     engine: str = "auto",
     max_rounds: int | None = None,
     memory: int | str | None = None,
@@ -43,8 +44,10 @@ def connect(
     With a Spark session, classic or Connect, `engine="auto"` works in this process while the tables fit into `memory`
     (bytes, or text such as "4GiB"; by default a quarter of what the process can have) and moves to Spark when they
     outgrow it. `engine="spark"` does everything there, and starts a session if there is none; `engine="local"` does
-    everything here. `max_rounds` bounds the recursion of a view before it ends in a `LimitError`, `max_firings` the
-    rules that a transaction may set off, one after the other, before it ends in a `RuleError`.
+    everything here. `location` is where an engine on Spark keeps its files: a URI that all machines of the cluster
+    reach ("s3a://bucket/folder", "hdfs:///folder") or a path of this machine, by default what the Spark setting
+    `upshot.location` says. `max_rounds` bounds the recursion of a view before it ends in a `LimitError`, `max_firings`
+    the rules that a transaction may set off, one after the other, before it ends in a `RuleError`.
     `optimize` switches optimizations off (False) or names those to use: the answers are the same without them.
     `keep` says how much of its past a durable database keeps for `history` and `watch(since=…)`: a number of commits,
     bounds such as {"commits": 100_000, "bytes": "1GiB", "age": timedelta(days=7)}, or "all"; usually the last million
@@ -53,13 +56,26 @@ def connect(
     >>> with connect() as db:
     ...     _ = db.define(".decl edge(x: number, y: number)")
     """
-    if engine not in ENGINES:
-        hint = did_you_mean(str(engine), ENGINES) or "the engines are `auto`, `local` and `spark`"
-        raise UsageError(f"there is no engine `{engine}`", code="unknown-engine", help=hint)
+    _refuse_engine(engine, spark, location, memory)
     for name, bound in (("max_rounds", max_rounds), ("max_firings", max_firings)):
         if (bound is not None or name == "max_firings") and (not isinstance(bound, int) or bound < 1):
             hint = "pass a whole number greater than 0, such as 1_000"
             raise UsageError(f"`{name}` cannot be {bound!r}", code="wrong-argument", help=hint)
+    limits = Limits(min(max_rounds or Limits().max_rounds, MOST_ROUNDS), optimizations=optimizations(optimize))
+    make_engine = _engines(spark, engine, limits, memory, None if location is None else os.fspath(location))
+    retention = retention_of(keep)
+    if path is None:
+        if keep is not None:
+            raise UsageError("`keep` is for a database in a folder", code="wrong-argument", help="pass its path too")
+        return Database(make_engine, max_firings=max_firings)
+    return open_durable(path, make_engine, max_firings, retention, spark or running_session())
+
+
+def _refuse_engine(engine: str, spark: Any, location: object, memory: object) -> None:
+    """Raise if the engine, its session and what is said of their files and memory do not go together."""
+    if engine not in ENGINES:
+        hint = did_you_mean(str(engine), ENGINES) or "the engines are `auto`, `local` and `spark`"
+        raise UsageError(f"there is no engine `{engine}`", code="unknown-engine", help=hint)
     if spark is not None and not callable(getattr(spark, "createDataFrame", None)):
         hint = "pass `SparkSession.builder.getOrCreate()`"
         message = f"`spark` takes a Spark session, not {type(spark).__name__}"
@@ -69,25 +85,25 @@ def connect(
         raise UsageError(
             "`memory` bounds the local engine, and nothing is done there", code="wrong-argument", help=hint
         )
-    limits = Limits(min(max_rounds or Limits().max_rounds, MOST_ROUNDS), optimizations=optimizations(optimize))
-    make_engine = _engines(spark, engine, limits, memory)
-    retention = retention_of(keep)
-    if path is None:
-        if keep is not None:
-            raise UsageError("`keep` is for a database in a folder", code="wrong-argument", help="pass its path too")
-        return Database(make_engine, max_firings=max_firings)
-    return open_durable(path, make_engine, max_firings, retention, spark or running_session())
+    if location is not None and (engine == "local" or (spark is None and engine != "spark")):
+        raise UsageError(
+            "`location` is for files of an engine on Spark, and nothing is done there",
+            code="wrong-argument",
+            help="leave it out, or pass a Spark session",
+        )
 
 
-def _engines(spark: Any, engine: str, limits: Limits, memory: int | str | None) -> Callable[[], Engine]:
+def _engines(
+    spark: Any, engine: str, limits: Limits, memory: int | str | None, location: str | None
+) -> Callable[[], Engine]:
     """What makes the engines of a database: one at once, further ones to check it."""
     if engine == "spark":
         reason = 'asked for by `engine="spark"`'
         spark = spark or running_session()
         if spark is not None:
-            return SparkPlace(spark, limits, reason=reason)
-        return SparkPlace(None, limits, reason=reason, start=own_session)
+            return SparkPlace(spark, limits, reason=reason, location=location)
+        return SparkPlace(None, limits, reason=reason, start=own_session, location=location)
     if engine == "local" or spark is None:
         bound = None if memory is None else memory_budget(memory)
         return partial(local_engine, replace(limits, memory=bound))
-    return SparkPlace(spark, replace(limits, memory=memory_budget(memory)))
+    return SparkPlace(spark, replace(limits, memory=memory_budget(memory)), location=location)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,9 +13,11 @@ from upshot.core.schema import Schema
 from upshot.engine.limits import Limits
 from upshot.engine.local import LocalEngine
 from upshot.engine.saved import Saved
-from upshot.engine.spark.scratch import Scratch
 from upshot.engine.work import Work
 from upshot.plan import ProgramPlan
+from upshot.spark.catalog_workspace import workspace_at
+from upshot.spark.location import local_path, location_of, spark_path
+from upshot.spark.workspace import Workspace, shares_disk
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,9 +99,14 @@ class Engine(Protocol):
 
 
 class Folders(Protocol):
-    """Folders of an engine that are gone with it."""
+    """Files on their way to Spark, removed with the engine that they are for."""
 
-    def folder(self) -> Path: ...
+    def folder(self) -> Path:
+        """A new folder of this machine."""
+
+    def readable(self, path: Path) -> list[str]:
+        """The paths under which executors read the Parquet file or folder of this machine."""
+
     def remove(self) -> None: ...
 
 
@@ -107,13 +115,35 @@ def local_engine(limits: Limits = Limits()) -> Engine:  # noqa: B008 - immutable
     return LocalEngine(limits=limits)
 
 
-def spark_engine(session: Any, limits: Limits) -> Engine:
+def spark_engine(session: Any, limits: Limits, location: str | None = None) -> Engine:
     """A new engine on the session's cluster."""
     from upshot.engine.spark.engine import SparkEngine  # noqa: PLC0415 - pyspark is an optional package
 
-    return SparkEngine(session, limits=limits)
+    return SparkEngine(session, limits=limits, location=location)
 
 
-def spark_scratch(session: Any) -> Folders:
-    """Folders that this process and the session's workers can read and write."""
-    return Scratch(session)
+class SparkFolders:
+    """Folders in the temporary directory of this machine; what executors read is copied to the location unless they
+    see this machine's disk."""
+
+    def __init__(self, session: Any, location: str | None = None) -> None:
+        self._session, self._location = session, location
+        self._here = Workspace(tempfile.gettempdir())
+        self._there: Workspace | None = None
+
+    def folder(self) -> Path:
+        path = local_path(self._here.new("folder"))
+        assert path is not None
+        return path
+
+    def readable(self, path: Path) -> list[str]:
+        if shares_disk(self._session):
+            return [str(path.absolute())]
+        if self._there is None:
+            self._there = workspace_at(location_of(self._session, self._location), self._session)
+        return [spark_path(file) for file in self._there.adopted(path).files]
+
+    def remove(self) -> None:
+        self._here.remove()
+        if self._there is not None:
+            self._there.remove()

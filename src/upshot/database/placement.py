@@ -21,14 +21,14 @@ from upshot.check.program import Clause
 from upshot.core.errors import EngineError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
-from upshot.database.engines import Asked, Deltas, Engine, Folders, Row, spark_engine, spark_scratch
+from upshot.database.engines import Asked, Deltas, Engine, Folders, Row, SparkFolders, spark_engine
 from upshot.database.spark_frames import collected, counted, is_spark_frame, refuse_other_session
 from upshot.engine.limits import BudgetExceeded, Limits, in_bytes
 from upshot.engine.local import LocalEngine
 from upshot.engine.saved import Saved
-from upshot.engine.spark.preflight import refuse_unfit_workers
 from upshot.engine.work import Work
 from upshot.plan import ProgramPlan
+from upshot.spark.preflight import refuse_unfit_workers
 
 log = logging.getLogger("upshot.placement")
 
@@ -67,14 +67,16 @@ class SparkPlace:
 
     session: Any
     limits: Limits
-    make: Callable[[Any, Limits], Engine] = spark_engine
-    make_scratch: Callable[[Any], Folders] = spark_scratch
+    make: Callable[[Any, Limits, str | None], Engine] = spark_engine
+    make_folders: Callable[[Any, str | None], Folders] = SparkFolders
     check_workers: Callable[[Any], None] = refuse_unfit_workers
     """Raises if the session's workers cannot do the work; asked before anything moves there."""
     reason: str = ""
     """Why an engine starts on Spark; nothing while it should start locally."""
     start: Callable[[], Any] | None = None
     """What gives a session when the first engine needs one and the user has given none."""
+    location: str | None = None
+    """The URI or path of the engines' files, if the user names one."""
     _open: int = 0
 
     def __call__(self) -> Engine:
@@ -88,10 +90,10 @@ class SparkPlace:
             raise
 
     def spark(self) -> Engine:
-        return self.make(self.session, Limits(max_rounds=self.limits.max_rounds))
+        return self.make(self.session, Limits(max_rounds=self.limits.max_rounds), self.location)
 
-    def scratch(self) -> Folders:
-        return self.make_scratch(self.session)
+    def folders(self) -> Folders:
+        return self.make_folders(self.session, self.location)
 
     def closed(self) -> None:
         self._open -= 1
@@ -139,7 +141,7 @@ class PlacedEngine:
         self._plan: ProgramPlan | None = None
         self._change = _Change()
         self._closed = False
-        self._scratch: Folders | None = None
+        self._folders: Folders | None = None
         self._local: LocalEngine | None = None
         self._engine: Engine
         self._reason = place.reason
@@ -147,6 +149,7 @@ class PlacedEngine:
             self._engine = place.spark()
         else:
             self._engine = self._local = LocalEngine(limits=place.limits)
+            self._local.lend_at(place.location)
 
     @property
     def session(self) -> Any:
@@ -323,6 +326,7 @@ class PlacedEngine:
             fresh.close()
             return local
         local.close()
+        fresh.lend_at(self._place.location)
         self._engine = self._local = fresh
         return fresh
 
@@ -365,15 +369,22 @@ class PlacedEngine:
         return kept
 
     def folder(self) -> Path:
-        """A new folder that workers can read, there as long as the engine is open."""
-        if self._scratch is None:
-            self._scratch = self._place.scratch()
-        return self._scratch.folder()
+        """A new folder of this machine, there as long as the engine is open."""
+        return self._opened().folder()
+
+    def readable(self, path: Path) -> list[str]:
+        """The paths under which executors read the Parquet file or folder of this machine."""
+        return self._opened().readable(path)
+
+    def _opened(self) -> Folders:
+        if self._folders is None:
+            self._folders = self._place.folders()
+        return self._folders
 
     def _clear(self) -> None:
-        if self._scratch is not None:
-            scratch, self._scratch = self._scratch, None
-            scratch.remove()
+        if self._folders is not None:
+            folders, self._folders = self._folders, None
+            folders.remove()
 
     @property
     def work(self) -> Work:

@@ -62,7 +62,7 @@ def _dataset(path: Path, format: str, place: PlacedEngine | None) -> Any:
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise _unreadable(path, error) from None
     with spark_errors():
-        return place.session.read.parquet(exact_path(path.absolute()))
+        return place.session.read.parquet(*map(exact_path, place.readable(path)))
 
 
 def _expected(files: Any, path: Path, format: str) -> int:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,8 +23,11 @@ from upshot.spark.session import is_connect
 SETTING = "upshot.location"
 """The Spark setting that names the location of an engine's files."""
 
+OLD_SETTING = "upshot.scratch"
+"""What the setting was called before."""
+
 _PATTERN = re.compile(r"[\\\[\]{}*?]")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/|schema:")
 
 
 def exact_path(path: str | os.PathLike[str]) -> str:
@@ -68,6 +72,39 @@ def local_path(uri: str) -> Path | None:
     return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
+def spark_path(uri: str) -> str:
+    """The URI as Spark's readers and writers take it: they decode nothing.
+
+    >>> spark_path("file:///data/a%20b"), spark_path("s3a://bucket/a")
+    ('file:///data/a b', 's3a://bucket/a')
+    """
+    path = local_path(uri)
+    return uri if path is None else f"file://{path}"
+
+
+def location_of(session: Any, named: str | os.PathLike[str] | None = None) -> str:
+    """The URI of the location for a session: the one named, that of the settings, or a default.
+
+    The default is the temporary directory where all of Spark runs on this machine or nothing else is known, and the
+    home directory of the cluster's default file system elsewhere.
+    """
+    told = named or session.conf.get(SETTING, None) or session.conf.get(OLD_SETTING, None)
+    if told:
+        return uri_of(told)
+    if not runs_here(session) and not is_connect(session):
+        path = session.sparkContext._jvm.org.apache.hadoop.fs.Path("upshot")
+        system = path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
+        home = str(system.makeQualified(path).toString())
+        if not home.startswith("file:"):
+            return uri_of(home)
+    return uri_of(tempfile.gettempdir())
+
+
+def runs_here(session: Any) -> bool:
+    """Whether the executors of a session are part of its driver, on the same machine as this process."""
+    return not is_connect(session) and str(session.conf.get("spark.master", "")).startswith("local")
+
+
 def child(uri: str, name: str) -> str:
     """The URI of an entry of a folder."""
     return f"{uri.rstrip('/')}/{name}"
@@ -98,6 +135,15 @@ class Files(Protocol):
 
     def make_folder(self, uri: str) -> None: ...
 
+    def upload(self, path: Path, uri: str) -> None:
+        """Copy a file of this machine to a location, over one that is there."""
+
+    def download(self, uri: str, path: Path) -> None:
+        """Copy a file of a location to this machine."""
+
+    def parquet_rows(self, uri: str) -> int:
+        """The number of rows of a Parquet file, by its own account."""
+
     def delete(self, uri: str) -> None:
         """Delete a file, or a folder with all below it. One that is not there is none of this function's business."""
 
@@ -106,12 +152,6 @@ class Files(Protocol):
 
     def read_part(self, uri: str, start: int, length: int) -> bytes:
         """So many bytes of a file, which has them."""
-
-    def copy_in(self, source: Path, uri: str) -> None:
-        """Copy a file of this machine to the location, over one that is there."""
-
-    def copy_out(self, uri: str, target: Path) -> None:
-        """Copy a file of the location to this machine, over one that is there."""
 
 
 def files_of(session: Any, uri: str) -> Files:
@@ -138,8 +178,10 @@ class LocalFiles:
                 return []
             found = []
             for entry in sorted(path.iterdir()):
-                stat = entry.stat()
-                found.append(Entry(entry.name, child(folder, entry.name), entry.is_dir(), stat.st_size, stat.st_mtime))
+                with suppress(FileNotFoundError):  # deleted by somebody else meanwhile
+                    stat = entry.stat()
+                    uri = child(folder, quote(entry.name))
+                    found.append(Entry(entry.name, uri, entry.is_dir(), stat.st_size, stat.st_mtime))
             return found
 
     def read(self, uri: str) -> bytes | None:
@@ -160,6 +202,22 @@ class LocalFiles:
     def make_folder(self, uri: str) -> None:
         with _reported(uri):
             _path(uri).mkdir(parents=True, exist_ok=True)
+
+    def upload(self, path: Path, uri: str) -> None:
+        with _reported(uri):
+            target = _path(uri)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+
+    def download(self, uri: str, path: Path) -> None:
+        with _reported(uri):
+            shutil.copyfile(_path(uri), path)
+
+    def parquet_rows(self, uri: str) -> int:
+        import pyarrow.parquet as pq  # noqa: PLC0415 - only where rows are stored
+
+        with _reported(uri):
+            return int(pq.read_metadata(_path(uri)).num_rows)
 
     def delete(self, uri: str) -> None:
         path = _path(uri)
@@ -182,14 +240,6 @@ class LocalFiles:
         with _reported(uri), _path(uri).open("rb") as stream:
             stream.seek(start)
             return stream.read(length)
-
-    def copy_in(self, source: Path, uri: str) -> None:
-        self.write(uri, source.read_bytes())
-
-    def copy_out(self, uri: str, target: Path) -> None:
-        with _reported(uri):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(_path(uri), target)
 
 
 class HadoopFiles:
@@ -240,6 +290,29 @@ class HadoopFiles:
             system, path = self._found(uri)
             system.mkdirs(path)
 
+    def upload(self, path: Path, uri: str) -> None:
+        with _reported(uri):
+            system, target = self._found(uri)
+            # The driver of a classic session runs on the machine of this process. As a stream: some servers that speak
+            # S3 do not answer the other client, by which S3A copies whole files.
+            source = self._java.java.io.FileInputStream(str(path))
+            self._java.org.apache.hadoop.io.IOUtils.copyBytes(source, system.create(target, True), 1 << 20, True)
+
+    def download(self, uri: str, path: Path) -> None:
+        with _reported(uri):
+            system, source = self._found(uri)
+            system.copyToLocalFile(False, source, self._java.org.apache.hadoop.fs.Path(f"file://{path}"), True)
+
+    def parquet_rows(self, uri: str) -> int:
+        with _reported(uri):
+            _, path = self._found(uri)
+            hadoop = self._java.org.apache.parquet.hadoop
+            reader = hadoop.ParquetFileReader.open(hadoop.util.HadoopInputFile.fromPath(path, self._settings))
+            try:
+                return int(reader.getRecordCount())
+            finally:
+                reader.close()
+
     def delete(self, uri: str) -> None:
         with _reported(uri):
             system, path = self._found(uri)
@@ -262,24 +335,6 @@ class HadoopFiles:
                 return bytes(self._java.org.apache.commons.io.IOUtils.toByteArray(stream, length))
             finally:
                 stream.close()
-
-    def copy_in(self, source: Path, uri: str) -> None:
-        with _reported(uri):
-            system, path = self._found(uri)
-            here = self._java.org.apache.hadoop.fs.FileSystem.getLocal(self._settings)
-            # Not `copyFromLocalFile`, for which connectors have ways of their own that not every server understands.
-            opened, target = here.open(self._local(source)), system.create(path, True)
-            self._java.org.apache.hadoop.io.IOUtils.copyBytes(opened, target, 1 << 16, True)
-
-    def copy_out(self, uri: str, target: Path) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with _reported(uri):
-            system, path = self._found(uri)
-            # Without a checksum file beside the copy.
-            system.copyToLocalFile(False, path, self._local(target), True)
-
-    def _local(self, file: Path) -> Any:
-        return self._java.org.apache.hadoop.fs.Path("file", "", str(file))
 
     def qualified(self, uri: str) -> str:
         """The URI with the host that the configuration names, as Spark itself writes it."""

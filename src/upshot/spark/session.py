@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from upshot.core.errors import EngineError, UsageError
-from upshot.spark.worker_memory import SETTING as WORKER_MEMORY
+from upshot.spark.memory import WORKER_MEMORY
 
 NOT_STARTED = "spark-not-started"
 
@@ -32,6 +32,11 @@ _SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # What a small change joins with is sent to all workers. Where that turns out to be more, joins shuffle instead.
     "spark.sql.maxBroadcastTableSize": "256m",
+    # A file that is not there is an error, whatever the user's session makes of it.
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    # Rows of several sets are written side by side, and need not be sorted by set for it.
+    "spark.sql.maxConcurrentOutputFileWriters": "64",
     # Listing the folders of a table is no job.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
 }
@@ -76,6 +81,8 @@ def private_session(session: Any) -> Any:
 
         remember_classes(session.sparkContext._jvm)
         private = session.newSession()
+        for name, value in _file_systems(session).items():
+            private.conf.set(name, value)
     for name, value in _SETTINGS.items():
         private.conf.set(name, value)
     if told := session.conf.get(WORKER_MEMORY, None):
@@ -84,6 +91,11 @@ def private_session(session: Any) -> Any:
     private.conf.set("spark.sql.shuffle.partitions", parts)
     private.conf.set("spark.sql.files.minPartitionNum", parts)
     return private
+
+
+def _file_systems(session: Any) -> dict[str, str]:
+    """The settings of storages, keys among them: those made at run time are in the user's session only."""
+    return {name: value for name, value in session.conf.getAll.items() if name.startswith(("fs.", "spark.hadoop."))}
 
 
 @contextlib.contextmanager

@@ -71,6 +71,10 @@ class LocalEngine:
         self.query_work = ViewWork()
         """What the last query took."""
 
+    def lend_at(self, location: str | None) -> None:
+        """Rows that become DataFrames are written at this location, if it is not left to their session."""
+        self._factory.location = location
+
     # ---- definition ----------------------------------------------------------------------------------------
 
     def install(self, plan: ProgramPlan, recompute: Collection[str] = frozenset()) -> frozenset[str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
 
-from upshot.core.rows import Row, Rows
+from upshot.core.rows import Row, Rows, for_spark
 from upshot.core.schema import Schema
 from upshot.engine.local.codec import Codec
 
@@ -27,10 +27,13 @@ class CodedRows:
     the next change begins: most commits are never looked at, and a copy of a large change would double its memory.
     """
 
-    __slots__ = ("__weakref__", "_codec", "_codes", "_count", "_fetch", "_lock", "schema")
+    __slots__ = ("__weakref__", "_codec", "_codes", "_count", "_fetch", "_location", "_lock", "schema")
 
-    def __init__(self, codec: Codec, schema: Schema, count: int, fetch: Callable[[], Codes], lock: Lock) -> None:
+    def __init__(
+        self, codec: Codec, schema: Schema, count: int, fetch: Callable[[], Codes], lock: Lock, location: str | None
+    ) -> None:
         self._codec, self.schema, self._count, self._fetch, self._lock = codec, schema, count, fetch, lock
+        self._location = location
         self._codes: Codes | None = None
 
     @property
@@ -67,6 +70,12 @@ class CodedRows:
 
         return decode_table(self._codec, self.schema, self.codes)
 
+    def lent(self, session: Any) -> Any:
+        """The rows as a DataFrame of a Spark session."""
+        from upshot.spark.lent_rows import lent_frame  # noqa: PLC0415 - pyarrow only when asked for
+
+        return lent_frame(session, for_spark(self.arrow()), self._location)
+
 
 def _fetched() -> Codes:
     raise AssertionError("the codes were fetched before")
@@ -77,6 +86,8 @@ class RowsFactory:
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
+        self.location: str | None = None
+        """Where files of DataFrames go, if not to the location of their session."""
         self._lock = Lock()
         self.alive: WeakSet[CodedRows] = WeakSet()
         self._unfetched: WeakSet[CodedRows] = WeakSet()
@@ -93,7 +104,7 @@ class RowsFactory:
         return Rows(schema, source)
 
     def _source(self, schema: Schema, count: int, fetch: Callable[[], Codes]) -> CodedRows:
-        source = CodedRows(self._codec, schema, count, fetch, self._lock)
+        source = CodedRows(self._codec, schema, count, fetch, self._lock, self.location)
         with self._lock:
             self.alive.add(source)
         return source

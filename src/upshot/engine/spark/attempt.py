@@ -7,18 +7,18 @@ from functools import partial
 
 from upshot.core.schema import Schema
 from upshot.engine.limits import Limits
-from upshot.engine.spark.asks import Answers, Steps
-from upshot.engine.spark.backward_forward import BackwardForwardPropagation
-from upshot.engine.spark.component import Propagation
-from upshot.engine.spark.on_demand import OnDemandTask
-from upshot.engine.spark.one_task import one_task
-from upshot.engine.spark.pieces import LocalPiece
-from upshot.engine.spark.production import ProductionPropagation
+from upshot.engine.spark.demand.on_demand import OnDemandTask
+from upshot.engine.spark.frames.one_task import one_task
+from upshot.engine.spark.jobs.requests import Jobs, Steps
+from upshot.engine.spark.jobs.waves import Task, run_together
 from upshot.engine.spark.recursion import Recursion
-from upshot.engine.spark.screening import screen
-from upshot.engine.spark.statements import Statement, settle_statements
-from upshot.engine.spark.tables import Table, TableStatistics
-from upshot.engine.spark.waves import Task, run_together
+from upshot.engine.spark.rounds.backward_forward import BackwardForwardPropagation
+from upshot.engine.spark.rounds.component import Propagation
+from upshot.engine.spark.rounds.production import ProductionPropagation
+from upshot.engine.spark.rounds.screening import screen
+from upshot.engine.spark.storage.pieces import LocalPiece
+from upshot.engine.spark.tables.statements import Statement, settle_statements
+from upshot.engine.spark.tables.table import Table, TableStatistics
 from upshot.engine.work import Work
 from upshot.plan.component_plans import stage_plans
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan
@@ -31,8 +31,8 @@ class Attempt:
     files only; rolling the tables back makes it as if it had not been."""
 
     def __init__(
-        self, plan: ProgramPlan | None, tables: Mapping[str, Table], schemas: Mapping[str, Schema], answers: Answers,
-        limits: Limits, *, fresh: frozenset[tuple[str, ...]], decomposed: Mapping[tuple[str, ...], Recursion],
+        self, plan: ProgramPlan | None, tables: Mapping[str, Table], schemas: Mapping[str, Schema], answers: Jobs,
+        limits: Limits, *, fresh: frozenset[tuple[str, ...]], recursions: Mapping[tuple[str, ...], Recursion],
         rule_changes: Mapping[tuple[str, ...], RuleChange], on_demand: OnDemandTask | None = None,
     ) -> None:  # fmt: skip
         skipped = on_demand.views.strategies if on_demand is not None else {}
@@ -44,7 +44,7 @@ class Attempt:
         self._components = [each for each in self._components if each.views[0] not in skipped]
         self._on_demand = on_demand
         self._tables, self._schemas, self._answers, self._limits = tables, schemas, answers, limits
-        self._fresh, self._rule_changes, self._decomposed = fresh, rule_changes, decomposed
+        self._fresh, self._rule_changes, self._recursions = fresh, rule_changes, recursions
         self._running: dict[str, Propagation] = {}
         self.work = Work()
 
@@ -91,7 +91,7 @@ class Attempt:
         kind = _KINDS.get(component.strategy, Propagation)
         propagation = kind(
             component, self._tables, self._schemas, self._answers.session, self._limits, small=self._answers.small,
-            fresh=fresh, rule_change=change, decomposed=self._decomposed.get(component.views),
+            fresh=fresh, rule_change=change, recursion=self._recursions.get(component.views),
         )  # fmt: skip
         self._running[_name(component)] = propagation
         return propagation.run()

@@ -15,29 +15,33 @@ from upshot.core.rows import Row, Rows
 from upshot.core.schema import Role, Schema
 from upshot.engine.limits import Limits
 from upshot.engine.saved import Saved
-from upshot.engine.spark.answering import Asked, answered
-from upshot.engine.spark.asks import Answers, Steps
 from upshot.engine.spark.attempt import Attempt
-from upshot.engine.spark.contents import Contents
-from upshot.engine.spark.given import Given
+from upshot.engine.spark.decomposed.parts import MOST_SHARED
+from upshot.engine.spark.demand.answering import Asked, answered
+from upshot.engine.spark.demand.on_demand import OnDemandTask, OnDemandViews
+from upshot.engine.spark.driver.copy import DriverMemory
 from upshot.engine.spark.installed import Installed
 from upshot.engine.spark.installed import release as _release
-from upshot.engine.spark.on_demand import OnDemandTask, OnDemandViews
-from upshot.engine.spark.pieces import SMALL, Piece
-from upshot.engine.spark.recursion import Recursion, recursion
-from upshot.engine.spark.restored import adopted, save
-from upshot.engine.spark.scratch import SETTING, Scratch
-from upshot.engine.spark.sharing import MOST_SHARED
-from upshot.engine.spark.spark_rows import HandedOut
-from upshot.engine.spark.statements import Kind, Statement, key_conflicts, sifted
-from upshot.engine.spark.tables import Table, TableStatistics
+from upshot.engine.spark.jobs.requests import Jobs, Steps
+from upshot.engine.spark.recursion import Recursion
+from upshot.engine.spark.storage.contents import Contents
+from upshot.engine.spark.storage.pieces import SMALL, Piece
+from upshot.engine.spark.tables.input_rows import InputRows
+from upshot.engine.spark.tables.restored import adopted, save
+from upshot.engine.spark.tables.spark_rows import HandedOut
+from upshot.engine.spark.tables.statements import Kind, Statement, key_conflicts, sifted
+from upshot.engine.spark.tables.table import Table, TableStatistics
 from upshot.engine.work import Work
 from upshot.plan.component_plans import stage_plans, stages_of
 from upshot.plan.cost import Experience, estimate
 from upshot.plan.following import afresh_on_demand, counted, followed_on_demand, following, remade
 from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan
+from upshot.spark.catalog_workspace import workspace_at
 from upshot.spark.failures import TOO_LARGE_TO_SEND
+from upshot.spark.location import location_of
+from upshot.spark.memory import driver_memory
+from upshot.spark.preflight import refuse_unshared_location
 from upshot.spark.session import private_session, release, sending_nothing, without_call_sites
 
 ATTEMPTS = 3
@@ -45,8 +49,8 @@ ATTEMPTS = 3
 
 _log = logging.getLogger("upshot.spark")
 
-_WITHOUT_PARTS = ("production", *ON_DEMAND)
-"""Strategies that never run in parts."""
+_BY_ROUNDS = ("production", *ON_DEMAND)
+"""Strategies of recursive components whose rounds are always jobs, or which are not stored."""
 
 T = TypeVar("T")
 
@@ -54,8 +58,8 @@ T = TypeVar("T")
 class SparkEngine:
     """All relations of one database, on the cluster of a Spark session.
 
-    Committed rows are Parquet files under the scratch folder and a small net change to them in the driver, so that
-    they outlive executors. A change is staged as statements and propagated from the committed rows; if the cluster
+    Committed rows are Parquet files at the location and a small net change to them in the driver, so that they outlive
+    executors. A change is staged as statements and propagated from the committed rows; if the cluster
     loses something meanwhile, that attempt is thrown away and the next one starts over. Rows that are handed out and
     large stay in files: those of rows which nobody holds any more are removed when the next change begins or ends,
     those of DataFrames given out and of rows not yet looked at when the engine is closed.
@@ -68,18 +72,26 @@ class SparkEngine:
         session: Any,
         *,
         limits: Limits = Limits(),  # noqa: B008 - immutable
-        scratch: str | os.PathLike[str] | None = None,
+        location: str | os.PathLike[str] | None = None,
         small: int = SMALL,
         most_shared: int = MOST_SHARED,
+        driver: int | None = None,
     ) -> None:
-        """`small`: the most rows of one set that the driver holds; `most_shared`: the most bytes of relations that a
-        worker holds whole."""
+        """`location`: the URI or path of all files, by default that of the session; `small`: the most rows of one set
+        that the driver holds as a change; `most_shared`: the most bytes of relations that travel with a task; `driver`:
+        the most bytes of whole relations that the driver holds, by default as the session says."""
         self._limits, self._most_shared = limits, most_shared
-        self._scratch = Scratch(scratch if scratch is not None else session.conf.get(SETTING, None))
         self._session = private_session(session)
-        self._answers = Answers(self._session, self._scratch, small=small)
-        self._given = Given(self._answers, self._scratch)
-        self._handed_out = HandedOut(self._session)
+        self._workspace = workspace_at(location_of(session, location), session)
+        try:
+            refuse_unshared_location(session, self._workspace)
+        except BaseException:
+            self._workspace.remove()
+            raise
+        self._memory = DriverMemory(driver_memory(session) if driver is None else driver)
+        self._answers = Jobs(self._session, self._workspace, small=small)
+        self._given = InputRows(self._answers)
+        self._handed_out = HandedOut(session, self._session, self._workspace)
         self._now = Installed()
         self._before: Installed | None = None
         self._staged: dict[str, list[Statement]] = {}
@@ -105,14 +117,12 @@ class SparkEngine:
         touched = anew | recompute
         earlier = {component.views for component in before.plan.components} if before.plan else set()
         stored = [c for c in plan.components if c.views[0] not in plan.on_demand.strategies]
-        self._before, self._now = before, Installed(plan, plan.normal.schemas, tables, self._decomposed(plan, before))
+        self._before, self._now = before, Installed(plan, plan.normal.schemas, tables, self._recursions(plan, before))
         self._now.fresh = frozenset(c.views for c in stored if c.views not in earlier or touched & {*c.views})
         self._now.rule_changes = {views: change for views, change in followers.items() if change is not None}
         self._now.revived = frozenset(name for name in made & before.unstored if tables[name].previous is not None)
         if plan.on_demand.strategies:
-            self._now.on_demand = OnDemandViews(
-                plan, tables, self._answers, self._scratch, self._limits, most_shared=self._most_shared
-            )
+            self._now.on_demand = OnDemandViews(plan, tables, self._answers, self._limits, self._memory)
             sip = self._limits.optimizations.sip
             self._now.following = followed_on_demand(before.plan, plan, anew, sip=sip)
             if self._now.following is None:
@@ -138,21 +148,21 @@ class SparkEngine:
             made.add(name)
         return tables, frozenset(made)
 
-    def _decomposed(self, plan: ProgramPlan, before: Installed) -> dict[tuple[str, ...], Recursion]:
+    def _recursions(self, plan: ProgramPlan, before: Installed) -> dict[tuple[str, ...], Recursion]:
         """One for each recursive component; that of a component which stays as it is goes on."""
         found = {}
         for component in plan.components:
-            if not component.recursive or component.strategy in _WITHOUT_PARTS:
+            if not component.recursive or component.strategy in _BY_ROUNDS:
                 continue
-            old = before.decomposed.get(component.views)
+            old = before.recursions.get(component.views)
             names = {*component.views, *component.reads}
             same = old is not None and old.component == component
             if same and all(before.schemas.get(name) == plan.normal.schemas[name] for name in names):
                 assert old is not None
                 found[component.views] = old
             else:
-                found[component.views] = recursion(
-                    component, plan.normal, self._session, self._scratch, self._limits, most_shared=self._most_shared
+                found[component.views] = Recursion(
+                    component, plan.normal, self._answers, self._limits, self._memory, most_shared=self._most_shared
                 )
         return found
 
@@ -174,7 +184,7 @@ class SparkEngine:
                     computed.update(component.views)
             for name, rows in saved.items():
                 if name in self._now.tables and name not in computed:
-                    self._answers.run(adopted(self._now.tables[name], rows, self._session))
+                    self._answers.run(adopted(self._now.tables[name], rows, self._answers))
             derived = {c.views for c in plan.components if c.strategy == "counting"}
             self._now.fresh = frozenset(c.views for c in plan.components if computed & {*c.views}) | derived
             self.propagate()
@@ -191,10 +201,9 @@ class SparkEngine:
             return ()
         return plan.normal.schemas.keys() - plan.source.schemas.keys() - plan.on_demand.unstored
 
-    def save(self, name: str, folder: Path) -> int:
+    def save(self, name: str, folder: str | Path) -> int:
         """Write the committed rows as a Parquet folder under the relation's column names; how many there are."""
-        rows = self.rows(name)
-        return save(rows, folder, len(rows))
+        return save(self.rows(name), folder, self._answers)
 
     # ---- change --------------------------------------------------------------------------------------------
 
@@ -282,7 +291,7 @@ class SparkEngine:
             previous.committed = self._answers.run(self._rows_before(view))
         attempt = Attempt(
             self._now.plan, self._now.tables, self._now.schemas, self._answers, self._limits,
-            fresh=self._now.fresh if self._before is not None else frozenset(), decomposed=self._now.decomposed,
+            fresh=self._now.fresh if self._before is not None else frozenset(), recursions=self._now.recursions,
             rule_changes=self._now.rule_changes, on_demand=self._task_on_demand(),
         )  # fmt: skip
         changed = attempt.run(self._staged)
@@ -341,12 +350,12 @@ class SparkEngine:
 
     def _sweep(self) -> None:
         """Remove every file that is neither committed, nor staged, nor still in somebody's hands."""
-        kept: set[Path] = set(self._handed_out.folders())
+        kept = set(self._handed_out.folders())
         for installed in (self._now, self._before or Installed()):
-            kept.update(installed.files())
+            kept.update(installed.folders())
         for statements in self._staged.values():
-            kept.update(path for statement in statements for path in statement.rows.folders())
-        self._scratch.keep_only(kept)
+            kept.update(folder for statement in statements for folder in statement.rows.folders())
+        self._workspace.keep_only(kept)
 
     # ---- reading -------------------------------------------------------------------------------------------
 
@@ -450,8 +459,8 @@ class SparkEngine:
         if component.strategy == "aggregate":
             return "groups touched by the change are computed again, all in one Spark job"
         statistics = TableStatistics(self._now.tables)
-        decomposed = self._now.decomposed.get(component.views)
-        lines = [] if decomposed is None else decomposed.describe(self._now.tables).split("\n")
+        recursion = self._now.recursions.get(component.views)
+        lines = [] if recursion is None else recursion.describe(self._now.tables).split("\n")
         for stage in stages_of(component):
             lines.append(f"{stage}:")
             plans = stage_plans(component, stage, statistics)
@@ -466,7 +475,7 @@ class SparkEngine:
         self._handed_out.close()
         _release(self._now, keep=Installed())
         self._now, self._before, self._staged = Installed(), None, {}
-        self._scratch.remove()
+        self._workspace.remove()
         release(self._session)
 
     def _schema(self, name: str) -> Schema:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from upshot.core.schema import Schema
-from upshot.engine.spark.on_demand import OnDemandViews
+from upshot.engine.spark.demand.on_demand import OnDemandViews
 from upshot.engine.spark.recursion import Recursion
-from upshot.engine.spark.tables import Table
+from upshot.engine.spark.tables.table import Table
 from upshot.plan.program_plan import ProgramPlan
 from upshot.plan.rule_changes import RuleChange
 from upshot.rewrite.demand import DemandProgram
@@ -22,8 +21,8 @@ class Installed:
     plan: ProgramPlan | None = None
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     tables: dict[str, Table] = field(default_factory=dict)
-    decomposed: dict[tuple[str, ...], Recursion] = field(default_factory=dict)
-    """The recursive components that fall into parts, with what their workers know."""
+    recursions: dict[tuple[str, ...], Recursion] = field(default_factory=dict)
+    """The recursive components, with what the driver holds of them."""
     on_demand: OnDemandViews | None = None
 
     # While the definition is open:
@@ -49,20 +48,16 @@ class Installed:
         self.fresh, self.rule_changes, self.revived, self.restores = frozenset(), {}, frozenset(), False
         self.afresh, self.following = frozenset(), None
 
-    def files(self) -> Iterator[Path]:
-        """The files of committed rows, and those that workers were given."""
+    def folders(self) -> Iterator[str]:
+        """The folders of committed rows."""
         for table in self.tables.values():
             yield from table.folders()
-        for decomposed in self.decomposed.values():
-            yield from decomposed.files()
-        if self.on_demand is not None:
-            yield from self.on_demand.files()
 
 
 def release(installed: Installed, keep: Installed) -> None:
-    """Let go of what workers know of components that are gone."""
-    kept = {id(each) for each in keep.decomposed.values()}
-    for each in installed.decomposed.values():
+    """Let go of what the driver holds of components that are gone."""
+    kept = {id(each) for each in keep.recursions.values()}
+    for each in installed.recursions.values():
         if id(each) not in kept:
             each.release()
     if installed.on_demand is not None and installed.on_demand is not keep.on_demand:

@@ -1,35 +1,71 @@
-"""How a recursive component runs beside rounds of joins: in parts that never meet, or without a pivot."""
+"""A recursive component: in the driver while it fits there, in parts that never meet, or by rounds of joins."""
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from collections.abc import Mapping
 
 from upshot.check.program import CheckedProgram
 from upshot.engine.limits import Limits
-from upshot.engine.spark.decomposed import Decomposed
-from upshot.engine.spark.pieces import SMALL
-from upshot.engine.spark.scratch import Scratch
-from upshot.engine.spark.sharing import MOST_SHARED
-from upshot.engine.spark.without_pivot import WithoutPivot
+from upshot.engine.spark.decomposed.parts import MOST_SHARED, Decomposed
+from upshot.engine.spark.driver.copy import DriverMemory
+from upshot.engine.spark.driver.recursion import RecursionInDriver
+from upshot.engine.spark.jobs.requests import Jobs, Steps
+from upshot.engine.spark.storage.pieces import Piece
+from upshot.engine.spark.tables.table import Table
+from upshot.engine.work import ViewWork
 from upshot.plan.pivot import decomposition
 from upshot.plan.program_plan import ComponentPlan
 
-Recursion = Decomposed | WithoutPivot
 
+class Recursion:
+    """Kept as long as the component is, from commit to commit.
 
-def recursion(
-    component: ComponentPlan, normal: CheckedProgram, session: SparkSession, scratch: Scratch, limits: Limits, *,
-    small: int = SMALL, most_shared: int = MOST_SHARED, most_held: int | None = None,
-) -> Recursion:  # fmt: skip
-    """By the pivot, if the rules of the normal-form program have one. `small`, `most_shared`: as of the engine;
-    `most_held`: the most bytes that a worker may take, by default what the session allows."""
-    found = decomposition(component, normal)
-    if found.program is not None:
-        return Decomposed(
-            component, normal, found, session, scratch, limits, small=small, most_shared=most_shared,
-            most_held=most_held,
-        )  # fmt: skip
-    return WithoutPivot(
-        component, normal, found.reason, session, scratch, limits, small=small, most_shared=most_shared,
-        most_held=most_held,
-    )  # fmt: skip
+    `load` and `maintain` are steps of a propagation: the tables of what the component reads are settled, its own are
+    settled by the caller from what comes back. Where nothing comes back, rounds of joins must do.
+    """
+
+    def __init__(
+        self, component: ComponentPlan, normal: CheckedProgram, jobs: Jobs, limits: Limits, memory: DriverMemory, *,
+        most_shared: int = MOST_SHARED, most_held: int | None = None,
+    ) -> None:  # fmt: skip
+        """`most_shared`: the most bytes of relations that travel with a task; `most_held`: the most bytes that a worker
+        may take, by default what the session allows."""
+        self.component = component
+        self.driver = RecursionInDriver(component, normal.schemas, jobs, limits, memory)
+        found = decomposition(component, normal)
+        self._refusal = found.reason if found.program is None else ""
+        self.parts: Decomposed | None = None
+        if found.program is not None:
+            self.parts = Decomposed(
+                component, normal, found, jobs, limits, most_shared=most_shared, most_held=most_held
+            )
+
+    def load(self, tables: Mapping[str, Table], work: ViewWork) -> dict[str, Piece] | None:
+        """The rows of the views in the new state."""
+        found = self.driver.load(tables, work) if self.driver.fits(tables) else None
+        if found is None and self.parts is not None and self.parts.is_usable(tables):
+            found = self.parts.load(tables, work)
+        return found
+
+    def maintain(self, tables: Mapping[str, Table], work: ViewWork) -> Steps[dict[str, tuple[Piece, Piece]] | None]:
+        """The inserted and the deleted rows of each view, by the component's own strategy. What that took is added to
+        the work."""
+        found = self.driver.maintain(tables, work) if self.driver.fits(tables) else None
+        if found is None and self.parts is not None and self.parts.is_usable(tables):
+            found = yield from self.parts.maintain(tables, work)
+        return found
+
+    def describe(self, tables: Mapping[str, Table]) -> str:
+        """How the component runs, and why."""
+        if self.driver.fits(tables):
+            return "load and change in the driver, which holds what is read and the views: no job takes part"
+        lines = [f"not in the driver: {self.driver.refusal(tables)}"]
+        if self.parts is None:
+            return "\n".join(
+                [*lines, f"not decomposed: {self._refusal}", "load and change by rounds of joins on Spark"]
+            )
+        return "\n".join([*lines, self.parts.describe(tables)])
+
+    def release(self) -> None:
+        """Let go of what the driver holds."""
+        self.driver.release()

@@ -18,7 +18,7 @@ from upshot.core import schema as core
 from upshot.core.field_text import Unreadable, reader_of
 from upshot.core.json_values import finer_than_stored
 from upshot.core.types import TIMESTAMP, Kind, Type
-from upshot.engine.spark.functor_udfs import arrow_function
+from upshot.engine.spark.frames.functor_udfs import arrow_function
 from upshot.spark.types import arrow_values, declared_type, spark_type
 
 _LONGEST_SHOWN = 60

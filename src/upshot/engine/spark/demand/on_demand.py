@@ -1,0 +1,373 @@
+"""Views that are not maintained as stored rows: their changes, their rows, queries over them, by demand programs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from upshot.check.program import Clause
+from upshot.check.variables import atoms
+from upshot.core.rows import Row
+from upshot.core.schema import Schema
+from upshot.engine.limits import Limits
+from upshot.engine.spark.demand.demand_rounds import DemandRounds
+from upshot.engine.spark.demand.queries import Given
+from upshot.engine.spark.driver.copy import DriverMemory
+from upshot.engine.spark.driver.demand import DemandInDriver
+from upshot.engine.spark.jobs.requests import Jobs, Request, Steps
+from upshot.engine.spark.storage.contents import Contents
+from upshot.engine.spark.storage.pieces import LocalPiece, Piece, nothing, united
+from upshot.engine.spark.tables.differences import rows_without
+from upshot.engine.spark.tables.statements import sifted
+from upshot.engine.spark.tables.table import Table, TableStatistics
+from upshot.engine.work import ViewWork
+from upshot.plan.demand_plans import group_plans, groups_of
+from upshot.plan.following import stored_in
+from upshot.plan.program_plan import ProgramPlan
+from upshot.rewrite.changes_on_demand import changes_on_demand
+from upshot.rewrite.demand import DemandProgram, Held
+from upshot.rewrite.questions import Question, about_clauses, about_views
+from upshot.spark.types import column_names
+
+Net = dict[str, tuple[Piece, Piece]]
+"""For each view what comes and what goes."""
+
+_MOST_PROGRAMS = 32
+"""Demand programs kept, by what they are for; the oldest goes."""
+
+_EVERYTHING = LocalPiece.of([()], ())
+"""What a question without bound columns is asked with."""
+
+
+Before = Callable[[str], Steps[Contents]]
+"""The rows that a view had before the open definition, in its present shape."""
+
+
+class OnDemandViews:
+    """The views of a plan that are computed on demand, over the tables of all that is stored."""
+
+    def __init__(
+        self, plan: ProgramPlan, tables: Mapping[str, Table], jobs: Jobs, limits: Limits, memory: DriverMemory
+    ) -> None:
+        self._plan, self._tables, self._limits = plan, tables, limits
+        self._jobs, self._session, self._small = jobs, jobs.session, jobs.small
+        self._programs: dict[object, DemandProgram] = {}
+        self._questions: dict[object, Question] = {}
+        components = [c for c in plan.components if c.views[0] in self.strategies]
+        self.components = len(components)
+        self.reads = frozenset(name for c in components for name in c.reads) - self.strategies.keys()
+        """The stored relations that the views are derived from."""
+        self._driver = DemandInDriver(plan, tables, self.reads, jobs, limits, memory)
+
+    @property
+    def strategies(self) -> Mapping[str, str]:
+        return self._plan.on_demand.strategies
+
+    @property
+    def unstored(self) -> frozenset[str]:
+        return self._plan.on_demand.unstored
+
+    def release(self) -> None:
+        """Let go of what the driver holds."""
+        self._driver.release()
+
+    def is_reached(self) -> bool:
+        """Whether anything changes that the views are derived from, or a copy is stored that should not be."""
+        changed = any(self._tables[name].matters for name in self.reads)
+        return changed or any(self._tables[view].committed.count for view in self.unstored)
+
+    # ---- changes -------------------------------------------------------------------------------------------------
+
+    def propagate(
+        self,
+        afresh: Collection[str],
+        before: Before,
+        following: DemandProgram | None,
+        work: ViewWork,
+        *,
+        restores: bool,
+    ) -> Steps[None]:
+        """Settle the tables of the views. Those `afresh` are compared with the rows they had; `following`: the rules by
+        which all follow a change of their rules; `restores`: of the others nothing has changed, whatever was computed
+        below them."""
+        started = time.perf_counter()
+        found: Net = {}
+        if not restores and self.strategies.keys() - set(afresh):
+            found = yield from self.changes(afresh, following, work)
+        for view, (came, went) in found.items():
+            self._settle(view, came, went)
+        shown = sorted(self._plan.source.schemas.keys() & set(afresh))
+        rows = (yield from self._whole(shown, "new", work)) if shown else {}
+        for view, piece in rows.items():
+            contents, old = Contents.of(piece), (yield from before(view))
+            came = yield from rows_without(contents, old, self._session)
+            went = yield from rows_without(old, contents, self._session)
+            self._settle(view, came, went, contents)
+        for view in self.unstored:
+            table = self._tables[view]
+            if table.pending is None and table.committed.count:
+                table.settle(Contents(table.types), nothing(table.types), nothing(table.types))
+        work.seconds += time.perf_counter() - started
+
+    def _settle(self, view: str, came: Piece, went: Piece, contents: Contents | None = None) -> None:
+        """The change of a view, and its stored copy after it, if it has one."""
+        table = self._tables[view]
+        if view in self.unstored:
+            contents = Contents(table.types)
+        elif contents is None:
+            contents = table.committed.changed(went, came)
+        table.settle(contents, came, went)
+
+    def changes(self, afresh: Collection[str], following: DemandProgram | None, work: ViewWork) -> Steps[Net]:
+        """The net insertions and deletions of the views, all but those `afresh`, that follow from the changes of the
+        tables of stored relations, and of the rules if there are some for that."""
+        found = None
+        reads = stored_in(following) if following is not None else set()
+        if self._driver.fits(reads):
+            views = [view for view in self.strategies if view in self._plan.source.schemas and view not in afresh]
+            found = self._driver.changes(tuple(views), afresh, following, work, reads)
+        if found is None:
+            found = yield from self._changes_by_rounds(afresh, following, work)
+        work.inserted += sum(came.count for came, _ in found.values())
+        work.deleted += sum(went.count for _, went in found.values())
+        return {view: change for view, change in found.items() if change[0].count or change[1].count}
+
+    def _changes_by_rounds(
+        self, afresh: Collection[str], following: DemandProgram | None, work: ViewWork
+    ) -> Steps[Net]:
+        reads = self.reads if following is None else stored_in(following)
+        signs = {name: self._signs(name) for name in sorted(reads) if self._tables[name].matters}
+        program = following or self._program(signs, frozenset(afresh))
+        given = {
+            name: self._change(meaning.relation, meaning.state)
+            for name, meaning in program.relations.items()
+            if meaning.held is Held.CHANGE and meaning.relation in signs
+        }
+        run = self._run(program, self._plan.normal.schemas)
+        found: Net = {}
+        try:
+            yield from run.run(given)
+            for view in program.views:
+                if view in self._plan.source.schemas:
+                    found[view] = self._net(run, view, "plus"), self._net(run, view, "minus")
+            found = self._reported(found)
+        finally:
+            run.release(piece for change in found.values() for piece in change)
+        work.add(run.work)
+        return found
+
+    def _reported(self, found: Net) -> Net:
+        """Only what somebody listens to."""
+        reported = {}
+        for view, signs in self._plan.wanted().items():
+            if view in found:
+                none = nothing(self._tables[view].types)
+                plus, minus = found[view]
+                reported[view] = plus if "plus" in signs else none, minus if "minus" in signs else none
+        return reported
+
+    def _signs(self, name: str) -> frozenset[str]:
+        return frozenset(sign for sign in ("ins", "del") if self._change(name, sign).count)
+
+    def _change(self, name: str, sign: str) -> Piece:
+        return self._tables[name].inserted if sign == "ins" else self._tables[name].deleted
+
+    def _net(self, run: DemandRounds, view: str, state: str) -> Piece:
+        name = run.program.net(view, state)
+        return run.rows(name) if name is not None else nothing(self._tables[view].types)
+
+    def _program(self, signs: Mapping[str, frozenset[str]], afresh: frozenset[str]) -> DemandProgram:
+        key = (tuple(signs.items()), afresh)
+        program = self._programs.pop(key, None)
+        if program is None:
+            strategies = {view: name for view, name in self.strategies.items() if view not in afresh}
+            optimizations = self._limits.optimizations
+            program = changes_on_demand(
+                self._plan.normal,
+                strategies,
+                changed=signs,
+                wanted=self._plan.wanted(afresh) if optimizations.event_paths else None,
+                nervous=self._plan.on_demand.nervous,
+                specializing=optimizations.partial_evaluation,
+                sip=optimizations.sip,
+                memo=optimizations.memo,
+            )
+            if len(self._programs) >= _MOST_PROGRAMS:
+                self._programs.pop(next(iter(self._programs)))
+        self._programs[key] = program
+        return program
+
+    def _run(
+        self, program: DemandProgram, schemas: Mapping[str, Schema], tables: Mapping[str, Table] | None = None
+    ) -> DemandRounds:
+        stored = tables if tables is not None else self._tables
+        return DemandRounds(program, stored, schemas, self._jobs, self._limits)
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def rows(self, view: str) -> Steps[Piece]:
+        """All rows of a view before any open change."""
+        found = yield from self._whole([view], "old", ViewWork())
+        return found[view]
+
+    def _whole(self, views: Iterable[str], state: str, work: ViewWork) -> Steps[dict[str, Piece]]:
+        adornments = {view: "f" * len(self._tables[view].types) for view in views}
+        return (yield from self._asked(adornments, dict.fromkeys(adornments, _EVERYTHING), state, work))
+
+    def present(self, view: str, rows: Piece) -> Steps[int]:
+        """How many of the rows the view has; nothing but what is needed to prove them is looked at."""
+        found = yield from self._matching(view, range(len(rows.types)), rows, "old")
+        there = yield from sifted(rows, Contents.of(found), self._session, present=True)
+        return there.count
+
+    def with_key(self, table: Table, key: Sequence[int]) -> Steps[list[Row]]:
+        """The rows of an unstored view after the open change that share a key with an inserted one; and some more."""
+        view, columns = table.schema.name, sorted(key)
+        types = tuple(table.types[column] for column in columns)
+        keys = table.inserted.frame(self._session).select(*(f"c{c}" for c in columns)).distinct()
+        (asked,) = yield [Request(keys.toDF(*column_names(len(types))), types)]
+        found = yield from self._matching(view, columns, asked, "new")
+        if not isinstance(found, LocalPiece):
+            (found,) = yield [Request(found.frame(self._session), table.types, here=True)]
+        assert isinstance(found, LocalPiece)
+        return found.rows
+
+    def _matching(self, view: str, columns: Sequence[int], values: Piece, state: str) -> Steps[Piece]:
+        """The rows of a view in a state that have, in these columns, one of these rows of values, and others that were
+        found on the way. Columns in which a value is NULL are left free: what is asked with binds by joins, and those
+        never find NULL."""
+        arity = len(self._tables[view].types)
+        found: list[Piece] = []
+        for known, some in (yield from self._by_nulls(values)):
+            bound = {columns[place] for place in known}
+            adornment = "".join("b" if column in bound else "f" for column in range(arity))
+            answers = yield from self._asked({view: adornment}, {view: some}, state, ViewWork())
+            found.append(answers[view])
+        if len(found) == 1:
+            return found[0]
+        types = self._tables[view].types
+        here = [piece for piece in found if isinstance(piece, LocalPiece)]
+        if len(here) == len(found):
+            return LocalPiece.of(dict.fromkeys(row for piece in here for row in piece.rows), types)
+        (piece,) = yield [Request(united([piece.frame(self._session) for piece in found]), types, repeats=True)]
+        return piece
+
+    def _by_nulls(self, values: Piece) -> Steps[list[tuple[list[int], Piece]]]:
+        """The rows by the columns in which they are not NULL, with those columns alone; of rows that are too many to
+        be here, the columns in which none can be NULL."""
+        types = values.types
+        if not any(type.nullable for type in types):
+            return [(list(range(len(types))), values)]
+        if isinstance(values, LocalPiece):
+            found: dict[tuple[int, ...], dict[Row, None]] = {}
+            for row in values.rows:
+                known = tuple(place for place, value in enumerate(row) if value is not None)
+                found.setdefault(known, {})[tuple(row[place] for place in known)] = None
+            return [(list(at), LocalPiece.of(rows, tuple(types[i] for i in at))) for at, rows in found.items()]
+        known = tuple(place for place, type in enumerate(types) if not type.nullable)
+        if not known:
+            return [([], _EVERYTHING)]
+        frame = values.frame(self._session).select(*(f"c{place}" for place in known)).distinct()
+        kept = tuple(types[place] for place in known)
+        (piece,) = yield [Request(frame.toDF(*column_names(len(kept))), kept)]
+        return [(list(known), piece)]
+
+    def reaches(self, clauses: Iterable[Clause]) -> bool:
+        """Whether a query reads views that are not stored."""
+        names = {atom.relation for clause in clauses for literal in clause.body for atom in atoms(literal)}
+        return not names.isdisjoint(self.unstored)
+
+    def answer(
+        self, schema: Schema, clauses: tuple[Clause, ...], state: str, given: Given, helpers: Mapping[str, Schema]
+    ) -> Steps[Piece]:
+        """The rows that a query's clauses derive for its head in a state: magic sets over the definitions of unstored
+        views and of the `helpers`, which the clauses define themselves."""
+        names = {atom.relation for clause in clauses for literal in clause.body for atom in atoms(literal)}
+        stored = names & self._plan.normal.schemas.keys() - self.strategies.keys()
+        if self._driver.fits(stored):
+            rows = self._driver.answer(schema, clauses, stored, state, given, helpers)
+            if rows is not None:
+                return rows
+        question, program = about_clauses(
+            self._plan.normal, self.unstored, schema, clauses, state=state,
+            given={name: known for name, (known, _) in given.items()}, helpers=helpers,
+        )  # fmt: skip
+        tables = dict(self._tables)
+        for name, (known, piece) in given.items():
+            tables[name] = Table(known, self._session, small=self._small)
+            tables[name].committed = Contents.of(piece)
+        found = yield from self._answers(question, {}, ViewWork(), program.schemas, tables)
+        return found[schema.name]
+
+    def _asked(
+        self, adornments: Mapping[str, str], bindings: Mapping[str, Piece], state: str, work: ViewWork
+    ) -> Steps[dict[str, Piece]]:
+        """The rows of views in a state that have one of the bindings, and others that were found on the way."""
+        if self._driver.fits():
+            found = self._driver.asked(adornments, bindings, state, work)
+            if found is not None:
+                return found
+        key = (tuple(adornments.items()), state)
+        if key not in self._questions:
+            if len(self._questions) >= _MOST_PROGRAMS:
+                self._questions.pop(next(iter(self._questions)))
+            self._questions[key] = about_views(self._plan.normal, self.strategies, adornments, state)
+        return (yield from self._answers(self._questions[key], bindings, work, self._plan.normal.schemas))
+
+    def _answers(
+        self, question: Question, bindings: Mapping[str, Piece], work: ViewWork, schemas: Mapping[str, Schema],
+        tables: Mapping[str, Table] | None = None,
+    ) -> Steps[dict[str, Piece]]:  # fmt: skip
+        run = self._run(question.program, schemas, tables)
+        found: dict[str, Piece] = {}
+        try:
+            yield from run.run({question.asked[view]: rows for view, rows in bindings.items()})
+            found |= {view: run.rows(name) for view, name in question.answers.items()}
+        finally:
+            run.release(found.values())
+        work.add(run.work)
+        return found
+
+    # ---- telling -------------------------------------------------------------------------------------------------
+
+    def describe(self) -> str:
+        """The rules of the last change, as they would run now."""
+        where = self._driver.describe()
+        if not self._programs:
+            return f"{where}\nits rules are made when a change reaches it; `upshot rewrite` shows them all"
+        program = list(self._programs.values())[-1]
+        statistics = TableStatistics(self._tables, lambda name: None if name in self._tables else 0)
+        lines = [where]
+        for group in groups_of(program):
+            gate = group.gate
+            lines.append("as long as anything is new:" if gate is None else f"when all is quiet, gate {gate}:")
+            plans = group_plans(program, group, statistics, memo=self._limits.optimizations.memo)
+            lines += [f"  {line}" for plan in plans for line in str(plan).split("\n")]
+        return "\n".join(lines)
+
+
+class OnDemandTask:
+    """The part of all views on demand in one attempt of a commit. It begins when what they read is settled."""
+
+    def __init__(
+        self, views: OnDemandViews, afresh: Collection[str], before: Before, following: DemandProgram | None, *,
+        restores: bool,
+    ) -> None:  # fmt: skip
+        self.views, self.work, self.began = views, ViewWork(), False
+        self._afresh, self._before, self._following, self._restores = afresh, before, following, restores
+
+    @property
+    def defines(self) -> bool:
+        """Whether it is part of an open definition."""
+        return bool(self._afresh) or self._following is not None or self._restores
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The stored relations that it is derived from."""
+        return self.views.reads.union(stored_in(self._following) if self._following is not None else ())
+
+    def begin(self) -> Steps[None] | None:
+        if not self._afresh and self._following is None and (self._restores or not self.views.is_reached()):
+            return None
+        self.began = True
+        return self.views.propagate(self._afresh, self._before, self._following, self.work, restores=self._restores)

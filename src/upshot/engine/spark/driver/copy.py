@@ -1,0 +1,179 @@
+"""Tables of the Spark engine, held whole by a local engine of the driver, and followed from commit to commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from weakref import WeakSet
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from upshot.core.schema import Schema
+from upshot.engine.limits import BudgetExceeded, Limits
+from upshot.engine.local import LocalEngine
+from upshot.engine.local.arrow_codec import decode_table
+from upshot.engine.local.restore import read_rows
+from upshot.engine.spark.jobs.requests import Jobs, spark_table
+from upshot.engine.spark.storage.contents import Contents
+from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, MixedPiece, Piece, nothing
+from upshot.engine.spark.tables.table import Table
+from upshot.plan.program_plan import ProgramPlan
+from upshot.spark.types import arrow_for_spark, arrow_schema_for_spark
+
+Codes = NDArray[np.int64]
+
+_CODE, _BESIDE = 8, 28
+"""Bytes that a row takes for each of its columns, and beside them: its state, its slot, its place in an index."""
+
+_AT_ONCE = 1 << 20
+"""Rows that are decoded and written at a time."""
+
+
+class DriverMemory:
+    """The memory that all copies of an engine share."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._copies: WeakSet[DriverCopy] = WeakSet()
+
+    def add(self, copy: DriverCopy) -> None:
+        self._copies.add(copy)
+
+    def left_for(self, copy: DriverCopy | None) -> int:
+        """Bytes that a copy, or a new one, may take."""
+        return self.most - sum(each.reserved for each in self._copies if each is not copy)
+
+
+def needed_bytes(tables: Iterable[Table]) -> int:
+    """About what the rows of the tables take in a local engine."""
+    return sum(table.size * (_CODE * len(table.types) + _BESIDE) for table in tables)
+
+
+class DriverCopy(LocalEngine):
+    """A local engine over the rows of tables, by name. Nothing is derived when rows of tables are taken over: those of
+    views come from their tables as well."""
+
+    def __init__(self, plan: ProgramPlan, limits: Limits, jobs: Jobs, memory: DriverMemory) -> None:
+        super().__init__(limits=limits)
+        self._jobs, self._memory = jobs, memory
+        self._versions: dict[str, int] = {}
+        """The versions of the tables that are held."""
+        memory.add(self)
+        self.install(plan)
+
+    def start(self) -> None:
+        """Take the program as it is, with no rows."""
+        self._now.afresh = frozenset()
+        for component in self._now.components:
+            component.fresh = False
+        self.accept()
+
+    def bound(self) -> None:
+        """Keep to what the other copies leave."""
+        self.budget = self._memory.left_for(self)
+        if self.reserved > self.budget:
+            raise BudgetExceeded(self.reserved, self.budget)
+
+    # ---- following -------------------------------------------------------------------------------------------------
+
+    def follow(self, tables: Mapping[str, Table]) -> None:
+        """Take over the committed rows of tables, as far as they are not here."""
+        self.bound()
+        try:
+            for name, table in tables.items():
+                self._follow(name, table)
+            for name in self._staged:
+                with self._bounded(name):
+                    self._now.tables[name].settle()
+        except BaseException:
+            self.rollback()
+            raise
+        if self._staged:
+            self.accept()
+        self._versions |= {name: table.version for name, table in tables.items()}
+
+    def _follow(self, name: str, table: Table) -> None:
+        """Stage what leads from the rows that are here to those of the table."""
+        known = self._versions.get(name)
+        if known == table.version:
+            return
+        steps = table.steps_since(known) if known is not None else None
+        self._staged.add(name)
+        if steps is None or any(step.change is None for step in steps):
+            self._replace(name, table.logical())
+            return
+        for inserted, deleted in (step.change for step in steps if step.change is not None):
+            self.stage(name, deleted, insert=False)
+            self.stage(name, inserted, insert=True)
+
+    def _replace(self, name: str, contents: Contents) -> None:
+        table = self._now.tables[name]
+        with self._bounded(name):
+            table.retract_all(as_view=False)
+            table.reserve(contents.count)
+        for insert, piece in contents.changes():
+            self.stage(name, piece, insert=insert)
+
+    def stage(self, name: str, piece: Piece, *, insert: bool) -> None:
+        """Stage rows of a piece."""
+        self._staged.add(name)
+        for codes in self.coded(self._schema(name), piece):
+            with self._bounded(name):
+                self._now.tables[name].stage(codes, insert=insert)
+
+    def stage_changes(self, tables: Mapping[str, Table]) -> None:
+        """Stage what the open change makes of tables."""
+        for name, table in tables.items():
+            self.stage(name, table.deleted, insert=False)
+            self.stage(name, table.inserted, insert=True)
+
+    def has_taken(self, versions: Mapping[str, int]) -> None:
+        """The rows here are those of these versions of tables."""
+        self._versions |= versions
+
+    def rows_in(self, name: str, state: int) -> Codes:
+        """The rows of a relation in a state."""
+        return self._now.tables[name].in_state(state)
+
+    def changed_rows(self, name: str, field: int) -> Codes:
+        """The inserted or the deleted rows of the open change."""
+        return self._now.tables[name].listed(field)
+
+    # ---- pieces ----------------------------------------------------------------------------------------------------
+
+    def coded(self, schema: Schema, piece: Piece) -> Iterator[Codes]:
+        """The rows of a piece, some at a time."""
+        match piece:
+            case LocalPiece():
+                if piece.count:
+                    yield from read_rows(self._codec, schema, piece.table)
+            case MixedPiece():
+                for part in piece.parts:
+                    yield from self.coded(schema, part)
+            case FilePiece():
+                for table in self._tables_of(piece):
+                    yield from read_rows(self._codec, schema, table)
+
+    def _tables_of(self, piece: FilePiece) -> Iterator[pa.Table]:
+        workspace = self._jobs.workspace
+        if not workspace.is_near(piece.files):
+            yield self._jobs.read(piece)
+            return
+        for table in workspace.tables(piece.files, piece.columns):
+            yield spark_table(table, piece.types)
+
+    def piece(self, schema: Schema, codes: Codes) -> Piece:
+        """Rows of codes as a piece: in the driver if they are few, else in a file that the driver writes."""
+        if not len(codes):
+            return nothing(schema.types)
+        if not schema.arity:
+            return LocalPiece.of([()], ())
+        parts = (
+            arrow_for_spark(decode_table(self._codec, schema, codes[first : first + _AT_ONCE]), schema)
+            for first in range(0, len(codes), _AT_ONCE)
+        )
+        if len(codes) <= self._jobs.small:
+            return LocalPiece(pa.concat_tables(parts), schema.types)
+        stored = self._jobs.workspace.put(parts, arrow_schema_for_spark(schema.types), "rows")
+        return FilePiece((stored,), schema.types)

@@ -1,0 +1,238 @@
+"""Sets of rows that a round requests of Spark: many small ones in one job, large ones as files, all counted."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from upshot.core.errors import EngineError
+from upshot.engine.spark.frames.one_task import next_job
+from upshot.engine.spark.frames.rule_frames import hubs_split
+from upshot.engine.spark.jobs.slots import Slots
+from upshot.engine.spark.storage.pieces import SMALL, FilePiece, LocalPiece, Piece, Types, nothing, united
+from upshot.spark.failures import translated
+from upshot.spark.types import arrow_schema_for_spark, column_names
+from upshot.spark.workspace import StoredRows, Workspace
+
+BRANCHES = 16
+"""So many rules go into one job: planning more of them takes longer than a second job."""
+
+_WITHIN_PARTITION = (1 << 33) - 1
+"""The part of Spark's increasing ids that counts the rows of a partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A frame whose rows are wanted, each once. `repeats`: it may have a row several times, which the driver sorts out
+    faster than a shuffle as long as they are few. `large`: more rows than the driver holds are expected, and the answer
+    goes to files; `stays_in_files`: also if there are few. `here`: it comes to the driver whatever its size, which is
+    bounded by something that is there already. `branches`: how many rules it joins."""
+
+    frame: DataFrame
+    types: Types
+    large: bool = False
+    stays_in_files: bool = False
+    here: bool = False
+    repeats: bool = False
+    branches: int = 1
+
+
+T = TypeVar("T")
+Steps = Generator[list[Request], list[Piece], T]
+"""A computation in rounds: it yields what it asks, and is sent the answers in the same order."""
+
+
+class Jobs:
+    """Runs requests as Spark jobs, as few as possible."""
+
+    def __init__(self, session: SparkSession, workspace: Workspace, *, small: int = SMALL) -> None:
+        self.session, self.workspace, self.small = session, workspace, small
+        self.jobs = 0
+        """Actions so far."""
+        self._compiles = True
+
+    def compile(self, wanted: bool) -> None:
+        """Whether Spark compiles what it runs: for rows that are all in the driver that takes longer than it saves."""
+        if wanted != self._compiles:
+            self.session.conf.set("spark.sql.codegen.wholeStage", str(wanted).lower())
+            self.session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if wanted else "NO_CODEGEN")
+            self._compiles = wanted
+
+    def answer(self, asks: Sequence[Request]) -> list[Piece]:
+        """The rows asked for, in the order of the asks: in the driver if they are few, else in files."""
+        found: dict[int, Piece] = {}
+        next_job()
+        try:
+            for batch in _batches(asks):
+                found.update(self._collected(asks, batch))
+            for number, ask in enumerate(asks):
+                if number not in found:
+                    found[number] = self.written(ask)
+        except EngineError:
+            raise
+        except Exception as error:
+            raise translated(error) from error
+        return [found[number] for number in range(len(asks))]
+
+    def run(self, steps: Steps[T]) -> T:
+        """A computation of its own, to its end."""
+        (result,) = self.run_all([steps])
+        return result
+
+    def run_all(self, computations: Sequence[Steps[T]]) -> list[T]:
+        """Computations that have nothing to do with each other, to their ends: each round of all of them is one job,
+        where it is small."""
+        results: dict[int, T] = {}
+        waiting: dict[int, list[Request]] = {}
+        answers: dict[int, list[Piece] | None] = dict.fromkeys(range(len(computations)))
+        while answers:
+            for number, given in answers.items():
+                steps = computations[number]
+                try:
+                    waiting[number] = next(steps) if given is None else steps.send(given)
+                except StopIteration as end:
+                    results[number] = end.value
+            found = iter(self.answer([ask for asks in waiting.values() for ask in asks]))
+            answers = {number: [next(found) for _ in asks] for number, asks in waiting.items()}
+            waiting = {}
+        return [results[number] for number in range(len(computations))]
+
+    # ---- small -----------------------------------------------------------------------------------------------
+
+    def _collected(self, asks: Sequence[Request], batch: Sequence[int]) -> dict[int, Piece]:
+        """The answers of one job; those with too many rows are missing."""
+        slots = Slots(tuple(asks[number].types for number in batch))
+        frames = [slots.frame(place, self._bounded(asks[number])) for place, number in enumerate(batch)]
+        table = united(frames).toArrow()
+        self.jobs += 1
+        found: dict[int, Piece] = {}
+        for number, rows in zip(batch, slots.split(table), strict=True):
+            if rows.num_rows <= self.small or asks[number].here:
+                found[number] = local_piece(rows, asks[number].types)
+        return found
+
+    def _bounded(self, ask: Request) -> DataFrame:
+        """The frame, of which every partition stops by itself soon after there are too many rows: a limit of them all
+        would be a shuffle to one task."""
+        if ask.here:
+            return ask.frame
+        return ask.frame.filter(f"(monotonically_increasing_id() & {_WITHIN_PARTITION}) <= {self.small}")
+
+    # ---- large -----------------------------------------------------------------------------------------------
+
+    def written(self, ask: Request) -> Piece:
+        """The rows of one request, by way of files; the count is taken while they are written and compared with what
+        the files say."""
+        names = column_names(len(ask.types))
+        observation = Observation()
+        rows = ask.frame.select(*names)
+        rows = rows.distinct() if ask.repeats else rows
+        counted = rows.observe(observation, F.count(F.lit(1)).alias("rows"))
+        with hubs_split(self.session) if ask.large else nullcontext():
+            stored = self.workspace.write(counted)
+        self.jobs += 1
+        checked_rows(stored, int(observation.get["rows"]))
+        piece = FilePiece((stored,), ask.types)
+        return piece if ask.stays_in_files else self.fetched_if_small(piece)
+
+    def sets(self, frame: DataFrame, slots: Slots, *, large: bool) -> list[Piece]:
+        """Sets of rows that tasks make, as one tagged frame, in one job: in the driver, or, if they are `large`, by way
+        of files. Each row is there once."""
+        try:
+            self.jobs += 1
+            if not large:
+                tables = slots.split(frame.toArrow())
+                return [LocalPiece(spark_table(t, m), m) for t, m in zip(tables, slots.members, strict=True)]
+            stored = self.workspace.write_sets(frame, slots.names[0])
+            pieces: list[Piece] = []
+            for member, types in enumerate(slots.members):
+                names = [slots.names[place] for place in slots.places[member]]
+                if member not in stored:
+                    pieces.append(nothing(types))
+                    continue
+                piece = FilePiece((stored[member],), types, names)
+                pieces.append(piece if piece.count > self.small else LocalPiece(self.read(piece), types))
+            return pieces
+        except EngineError:
+            raise
+        except Exception as error:
+            raise translated(error) from error
+
+    def fetched_if_small(self, piece: FilePiece) -> Piece:
+        """The rows in the driver instead of files, if they are few."""
+        if piece.count > self.small:
+            return piece
+        local = local_piece(self.read(piece), piece.types)
+        self.workspace.drop(piece.folders())
+        return local
+
+    def read(self, piece: FilePiece) -> pa.Table:
+        """The rows of files in the driver, without a job where that is faster."""
+        target = arrow_schema_for_spark(piece.types)
+        if piece.files and not self.workspace.is_near(piece.files):
+            self.jobs += 1
+            return spark_table(piece.frame(self.session).toArrow(), piece.types)
+        tables = [spark_table(each, piece.types) for each in self.workspace.tables(piece.files, piece.columns)]
+        return checked_table(pa.concat_tables(tables) if tables else target.empty_table(), piece.count)
+
+
+def _batches(asks: Sequence[Request]) -> list[list[int]]:
+    """The small asks by job."""
+    batches: list[list[int]] = []
+    room = 0
+    for number, ask in enumerate(asks):
+        if ask.large or ask.stays_in_files:
+            continue
+        if not batches or ask.branches > room:
+            batches.append([])
+            room = BRANCHES
+        batches[-1].append(number)
+        room -= ask.branches
+    return batches
+
+
+def spark_table(table: pa.Table, types: Types) -> pa.Table:
+    """Rows under the columns and types of frames; columns are taken by position."""
+    target = arrow_schema_for_spark(types)
+    if table.schema == target:
+        return table
+    return pa.table([c.cast(f.type) for c, f in zip(table.columns, target, strict=True)], schema=target)
+
+
+def local_piece(table: pa.Table, types: Types) -> LocalPiece:
+    """Rows that Spark gave, each once."""
+    table = spark_table(table, types)
+    piece = LocalPiece(table, types)
+    if len(piece.places) == table.num_rows:
+        return piece
+    return LocalPiece.of(piece.places, types)
+
+
+def checked_rows(stored: StoredRows, written: int) -> StoredRows:
+    """The files, which hold as many rows as were written."""
+    if stored.rows != written:
+        raise lost_rows(written, stored.rows)
+    return stored
+
+
+def checked_table(table: pa.Table, count: int) -> pa.Table:
+    """The rows of files, which must be as many as are known."""
+    if table.num_rows != count:
+        raise lost_rows(count, table.num_rows)
+    return table
+
+
+def lost_rows(written: int, stored: int) -> EngineError:
+    error = EngineError(
+        f"Spark wrote {written} rows and {stored} are stored",
+        code="lost-rows",
+        help="nothing was applied; check that the driver and all executors reach the location (`upshot.location`)",
+    )
+    error.retryable = True
+    return error

@@ -1,0 +1,205 @@
+"""Backward/forward on Spark: the search for other proofs as rounds of joins.
+
+A step of the search is a job, so all rows search at once, and widen the search from step to step: each row without a
+proof asks first for one row that another derivation of it rests on, then for two, for four, and so on. What was looked
+at only for the sake of rows that are proven by now is let go: it may never have lost a derivation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from upshot.core.schema import Column, Schema
+from upshot.engine.spark.frames.rule_frames import heads
+from upshot.engine.spark.jobs.requests import Request, Steps
+from upshot.engine.spark.rounds.component import Propagation
+from upshot.engine.spark.storage.contents import Contents
+from upshot.engine.spark.storage.pieces import MixedPiece, Piece, nothing
+from upshot.engine.spark.tables.differences import rows_without
+from upshot.engine.spark.tables.table import MOST_LAYERS, spilled
+from upshot.plan.rule_plan import Action, Change, RulePlan, State
+from upshot.spark.types import framed
+from upshot.syntax.ast import Variable
+
+_FEWER = 4
+"""Once so many times fewer rows are without a proof, the search is made narrow again, for those alone."""
+
+_ASKED = "rows asked for"
+"""What rows together with those that ask for them are called; no relation is called so."""
+
+Rows = dict[str, Piece]
+"""Rows of each view of the component."""
+
+
+class BackwardForwardPropagation(Propagation):
+    """A row of the views is deleted only after a search for another proof has failed. [Motik et al. 2015]
+
+    `looked` are the rows that need not be asked for: gone, proven, or in the search of the present wave; `unproven` are
+    those of the search without a proof so far.
+    """
+
+    def _deletions(self, *, large: bool) -> Steps[tuple[dict[str, Contents], dict[str, Contents]]]:
+        """The rows that have no proof any more, which are both the overestimate and what remains of it."""
+        self._gone, self._proven = self._nothing(), self._nothing()
+        self._looked, self._unproven = self._nothing(), self._nothing()
+        self._old = dict(self._working)
+        """The old state, without what earlier waves have taken: no search comes back to it."""
+        self._open, self._width = dict(self._working), 1
+        """The rows that can be asked for, and how many of them for each that asks."""
+        plans = self._plans("delete")
+        lost = yield from self._lost([plan for plan in plans if plan.seed], large=large)
+        while _count(lost):
+            gone = yield from self._search(lost)
+            self._driving = {(view, Change.DELETED): rows for view, rows in gone.items()}
+            lost = yield from self._lost([plan for plan in plans if not plan.seed], large=False)
+            for view in gone:
+                self._old[view] = self._without(view, self._gone)
+        self._working = {view: self._without(view, self._gone) for view in self._views}
+        self.work.deleted += sum(rows.count for rows in self._gone.values())
+        self.work.answered += sum(rows.count for rows in self._proven.values())
+        return dict(self._gone), dict(self._gone)
+
+    def _lost(self, plans: Sequence[RulePlan], *, large: bool) -> Steps[Rows]:
+        """The rows that lost a derivation and are neither proven nor gone."""
+        due = [plan for plan in plans if self._driven(plan)]
+        if not due:
+            return {}
+        self.work.rounds += 1
+        return (yield from self._new_rows(due, self._looked, present=False, large=large))
+
+    # ---- the search ------------------------------------------------------------------------------------------------
+
+    def _search(self, lost: Rows) -> Steps[Rows]:
+        """One wave: the rows that have no proof, none if all that was lost has one. A search in which nothing is left
+        to ask for is complete, so what it has not proven has no proof."""
+        self._narrow(lost)
+        yield from self._look_at(lost)
+        begun, width = _count(lost), 1
+        while _count(left := (yield from self._left(lost))):
+            if _FEWER * _count(left) <= begun:
+                self._narrow(left)
+                begun, width = _count(left), 1
+            asked = yield from self._ask(width)
+            if not _count(asked):
+                return (yield from self._give_up())
+            yield from self._add(self._looked, asked)
+            yield from self._add(self._unproven, asked)
+            yield from self._look_at(asked)
+            width *= 2
+        self._narrow({})
+        return {}
+
+    def _narrow(self, left: Rows) -> None:
+        """Let go of all rows of the search but these."""
+        self._looked, self._unproven = self._nothing(), self._nothing()
+        for view in self._views:
+            rows = left.get(view, nothing(self._views[view].types))
+            for piece in (self._gone[view].as_piece(), self._proven[view].as_piece(), rows):
+                self._looked[view] = _plus(self._looked[view], piece)
+            self._unproven[view] = _plus(self._unproven[view], rows)
+
+    def _left(self, lost: Rows) -> Steps[Rows]:
+        """Those of the lost rows that have no proof so far."""
+        left = {}
+        for view, rows in lost.items():
+            left[view] = yield from rows_without(_plus(Contents(rows.types), rows), self._proven[view], self._session)
+        return left
+
+    def _look_at(self, rows: Rows) -> Steps[None]:
+        """Proofs of these rows from what is proven, and of all in the search that follows from them."""
+        self.work.asked += _count(rows)
+        self._driving = {(view, Change.DELETED): each for view, each in rows.items() if each.count}
+        yield from self._rounds(
+            "prove", Change.REDERIVED, self._unproven, present=True, take=self._prove, held=self._proven
+        )
+        for view, contents in self._unproven.items():
+            if contents.layers > MOST_LAYERS:
+                (piece,) = yield [Request(contents.frame(self._session), contents.types, large=True)]
+                self._unproven[view] = Contents.of(piece)
+
+    def _prove(self, view: str, rows: Piece) -> None:
+        self._unproven[view] = self._unproven[view].changed(rows, nothing(rows.types))
+        self._proven[view] = _plus(self._proven[view], rows)
+
+    def _ask(self, width: int) -> Steps[Rows]:
+        """For each row without a proof, at most so many for each rule that derivations of it rest on and that nobody
+        has looked at."""
+        self._driving = {(view, Change.DELETED): each for view, each in self._unproven.items() if each.count}
+        due = [plan for plan in self._plans("check") if self._driven(plan)]
+        if not due:
+            return {}
+        self.work.rounds += 1
+        self._width = width
+        self._open = {view: self._without(view, self._looked) for view in self._views}
+        return (yield from self._new_rows(due, self._looked, present=False, large=False))
+
+    def _give_up(self) -> Steps[Rows]:
+        """All that the search has not proven is gone."""
+        gone: Rows = {}
+        for view, rows in self._unproven.items():
+            if rows.count:
+                gone[view] = yield from rows_without(rows, Contents(rows.types), self._session)
+        yield from self._add(self._gone, gone)
+        self._narrow({})
+        return gone
+
+    # ---- sets of rows ----------------------------------------------------------------------------------------------
+
+    def _nothing(self) -> dict[str, Contents]:
+        return {view: Contents(table.types) for view, table in self._views.items()}
+
+    def _add(self, contents: dict[str, Contents], rows: Rows) -> Steps[None]:
+        for view, each in rows.items():
+            contents[view] = yield from spilled(_plus(contents[view], each), self._session, self._small)
+
+    def _without(self, view: str, contents: Mapping[str, Contents]) -> Contents:
+        """The old rows of a view without some of them."""
+        rows = contents[view].as_piece()
+        return self._views[view].committed.changed(rows, nothing(rows.types))
+
+    # ---- frames ----------------------------------------------------------------------------------------------------
+
+    def _read(self, relation: str, state: State) -> DataFrame:
+        if relation in self._views and state is not State.NEW:
+            held = {State.OLD: self._old, State.KEPT: self._open, State.PROVEN: self._proven}[state]
+            return held[relation].frame(self._session, framed(self._views[relation].types))
+        if state is not State.KEPT:
+            return super()._read(relation, state)
+        table = self._tables[relation]
+        if not table.deleted.count:
+            return table.old_frame()
+        kept = table.logical().changed(table.deleted, nothing(table.types))
+        return kept.frame(self._session, framed(table.types))
+
+    def _heads(self, plan: RulePlan, *, small: bool) -> DataFrame:
+        """Of a rule that asks, a few for each asking row: the least ones, so that rules ask for the same derivation."""
+        if plan.action is not Action.ASK or not plan.arguments:
+            return super()._heads(plan, small=small)
+        assert plan.driver is not None
+        asking = [Variable(name) for _, name in plan.driver.match.binds]
+        columns = (
+            *self._schemas[plan.head].columns,
+            *(Column(variable.name, plan.types[variable.name]) for variable in asking),
+        )
+        schemas = {**self._schemas, _ASKED: Schema(_ASKED, columns)}
+        both = replace(plan, head=_ASKED, arguments=(*plan.arguments, *asking))
+        rows = heads(both, self._read, self._drive, session=self._session, schemas=schemas, small=small)
+        asked = [f"c{i}" for i in range(len(plan.arguments))]
+        by = [F.col(f"c{i}") for i in range(len(asked), len(columns))] or [F.lit(True)]
+        place = F.dense_rank().over(Window.partitionBy(*by).orderBy(*asked))
+        return rows.withColumn("place", place).filter(F.col("place") <= self._width).select(*asked)
+
+
+def _plus(contents: Contents, rows: Piece) -> Contents:
+    """With rows that are not there."""
+    for part in rows.parts if isinstance(rows, MixedPiece) else (rows,):
+        contents = contents.changed(nothing(part.types), part)
+    return contents
+
+
+def _count(rows: Rows) -> int:
+    return sum(each.count for each in rows.values())

@@ -1,0 +1,240 @@
+"""Rows that a caller gives, as a piece: checked as the local engine checks them, and each there once."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark
+
+from upshot.core.errors import DataError, Error
+from upshot.core.rows import Row
+from upshot.core.schema import Column, Schema
+from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind
+from upshot.engine.local.arrow_codec import decode_table
+from upshot.engine.local.codec import DAYS, MICROSECONDS, Codec
+from upshot.engine.local.encode_rows import encode_rows
+from upshot.engine.local.layout import NEW
+from upshot.engine.local.storage import Storage
+from upshot.engine.spark.jobs.requests import Jobs, Request, checked_rows
+from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, Piece, with_one_nan
+from upshot.spark.failures import translated
+from upshot.spark.types import arrow_for_spark, arrow_schema_for_spark, column_names, declared_type, spark_type
+
+Key = tuple[int, ...]
+Codes = NDArray[np.int64]
+
+AT_ONCE = 1 << 20
+"""Rows that are decoded and written at a time."""
+
+
+def is_frame(rows: Any) -> bool:
+    """Whether this is a Spark DataFrame, classic or of Spark Connect."""
+    return isinstance(rows, DataFrame)
+
+
+class InputRows:
+    """Brings what callers give to the form of the tables."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+
+    def piece(self, schema: Schema, rows: Any, key: Key | None = None) -> Piece:
+        """The distinct rows; with `key`, of the rows that share one only the last given. A misfit is a `DataError`,
+        and nothing has happened."""
+        if is_frame(rows):
+            piece = self._frame(schema, rows)
+            if key is not None:
+                self._refuse_shared_keys(schema, piece, key)
+            return piece
+        codec = Codec()
+        codes = encode_rows(codec, schema, rows)
+        if key is not None:
+            codes = _last_by(codes, key)
+        if len(codes) <= self._jobs.small:
+            columns = [codec.decode(codes[:, i], column.type) for i, column in enumerate(schema.columns)]
+            tuples: list[Row] = list(zip(*columns, strict=True)) if columns else [()] * len(codes)
+            return LocalPiece.of(dict.fromkeys(with_one_nan(tuples, schema.types)), schema.types)
+        return self._filed(schema, codec, codes)
+
+    def _filed(self, schema: Schema, codec: Codec, codes: Codes) -> Piece:
+        """Many rows of the driver, each once, as a file that the driver writes: no job takes part."""
+        storage = Storage()
+        table = storage.create(schema.arity)
+        try:
+            table.stage(codes, insert=True)
+            table.settle()
+            distinct = table.in_state(NEW)
+        finally:
+            storage.drop(table)
+        parts = (
+            arrow_for_spark(decode_table(codec, schema, distinct[first : first + AT_ONCE]), schema)
+            for first in range(0, len(distinct), AT_ONCE)
+        )
+        stored = self._jobs.workspace.put(parts, arrow_schema_for_spark(schema.types))
+        return self._jobs.fetched_if_small(FilePiece((stored,), schema.types))
+
+    # ---- DataFrames --------------------------------------------------------------------------------------------
+
+    def _frame(self, schema: Schema, frame: DataFrame) -> Piece:
+        """The rows of a DataFrame, written once, by the session it comes from and under its settings; what does not
+        fit is counted in the same job."""
+        fits = [_Fit.of(schema, column, frame, name) for column, name in _named(schema, frame)]
+        observation = Observation()
+        checks = {f"{fit.name}:{slug}": bad for fit in fits for slug, (bad, _) in fit.problems.items()}
+        if checks:
+            counts = [F.count(F.when(bad, 1)).alias(name) for name, bad in checks.items()]
+            frame = frame.observe(observation, *counts)
+        chosen = [fit.value.alias(name) for fit, name in zip(fits, column_names(schema.arity), strict=False)]
+        rows = frame.select(*(chosen or [F.lit(True).alias("c0")])).distinct()
+        counted = Observation()
+        try:
+            stored = self._jobs.workspace.write(rows.observe(counted, F.count(F.lit(1)).alias("rows")), "given")
+            found = observation.get if checks else {}
+            checked_rows(stored, int(counted.get["rows"]))
+        except Error:
+            raise
+        except Exception as error:
+            raise translated(error) from error
+        self._jobs.jobs += 1
+        piece = FilePiece((stored,), schema.types)
+        for fit in fits:
+            for slug, (_, words) in fit.problems.items():
+                if found[f"{fit.name}:{slug}"]:
+                    self._jobs.workspace.drop(piece.folders())
+                    raise _misfit(schema, slug, words)
+        return self._jobs.fetched_if_small(piece)
+
+    def _refuse_shared_keys(self, schema: Schema, piece: Piece, key: Key) -> None:
+        """A DataFrame has no order, so that two rows of one key leave open which of them counts."""
+        names = [f"c{column}" for column in key]
+        if isinstance(piece, LocalPiece):
+            shared = len({tuple(row[column] for column in key) for row in piece.rows}) < piece.count
+        else:
+            rows = piece.frame(self._jobs.session).groupBy(*names).agg(F.count(F.lit(1)).alias("n"))
+            types = tuple(schema.types[column] for column in key)
+            several = Request(rows.filter("n > 1").select(*names).limit(1), types)
+            shared = self._jobs.answer([several])[0].count > 0
+        if shared:
+            columns = ", ".join(f"`{schema.columns[column].name}`" for column in key)
+            raise DataError(
+                f"a DataFrame for `{schema.name}` has several rows of one key ({columns}), and no order among them",
+                code="ambiguous-upsert", span=schema.span, help="keep one row of each key",
+            )  # fmt: skip
+
+
+def _last_by(codes: Codes, key: Key) -> Codes:
+    """Of the rows that agree on the key, the last."""
+    if len(codes) < 2:
+        return codes
+    reverse = codes[::-1][:, list(key)]
+    _, first = np.unique(reverse, axis=0, return_index=True)
+    return codes[np.sort(len(codes) - 1 - first)]
+
+
+def _named(schema: Schema, frame: DataFrame) -> list[tuple[Column, str]]:
+    """The relation's columns with their names in the frame: its own, or c0 … cn."""
+    given = frame.columns
+    names = [column.name for column in schema.columns]
+    if sorted(given) != sorted(names):
+        numbered = column_names(schema.arity)
+        if given != numbered and (schema.columns or len(given) > 1):
+            raise DataError(
+                f"a DataFrame for `{schema.name}` has columns {_listed(given)}, the relation has {_listed(names)}",
+                code="wrong-arity" if len(given) != schema.arity else "unknown-column",
+                span=schema.span, help=f"`{schema}`",
+            )  # fmt: skip
+        names = numbered
+    return list(zip(schema.columns, names, strict=False))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "none"
+
+
+def _misfit(schema: Schema, slug: str, words: str) -> DataError:
+    return DataError(f"a table for `{schema.name}`: {words}", code=slug, span=schema.span, help=f"`{schema}`")
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """A column of a DataFrame on its way into a relation: its value, and what can be wrong with it, by slug: the rows
+    that are, and the words for it."""
+
+    name: str
+    value: SparkColumn
+    problems: dict[str, tuple[SparkColumn, str]]
+
+    @classmethod
+    def of(cls, schema: Schema, column: Column, frame: DataFrame, name: str) -> _Fit:
+        given, kind = frame.schema[name].dataType, column.type.kind
+        if not _ACCEPTS[kind](given):
+            words = f"column `{column.name}` has Spark type `{given.simpleString()}`, expected `{column.type}`"
+            raise _misfit(schema, "wrong-type", words)
+        source = F.col(f"`{name}`")
+        value = source.try_cast(spark_type(column.type)) if given != spark_type(column.type) else source
+        problems: dict[str, tuple[SparkColumn, str]] = {}
+        if not column.type.nullable:
+            words = f"column `{column.name}`: NULL in a column of type `{column.type}`"
+            problems["null-in-required-column"] = source.isNull(), words
+        if outside := _outside(column, source, value, given):
+            words = f"column `{column.name}` holds a value that does not fit `{column.type}`"
+            problems["number-out-of-range"] = functools.reduce(operator.or_, outside), words
+        if kind is Kind.DECIMAL:
+            words = f"column `{column.name}` holds a value with more than {column.type.scale} decimal places"
+            problems["decimal-scale"] = value.isNotNull() & (value != source), words
+        if column.type.nullable and kind in _RESERVED:
+            words = f"column `{column.name}` holds the one value a nullable `{column.type}` cannot"
+            problems["reserved-value"] = value == F.lit(str(_RESERVED[kind])).cast(spark_type(column.type)), words
+        # Adding 0.0 turns -0.0 into 0.0 and leaves every other value alone.
+        return cls(name, value + F.lit(0.0) if kind is Kind.FLOAT else value, problems)
+
+
+def _outside(column: Column, source: SparkColumn, value: SparkColumn, given: spark.DataType) -> list[SparkColumn]:
+    """The ways in which a value can leave the range of the column."""
+    kind = column.type.kind
+    outside = []
+    if given != spark_type(column.type):
+        outside.append(source.isNotNull() & value.isNull())
+    match kind:
+        case Kind.DECIMAL:
+            outside.append(source.isNotNull() & source.try_cast(declared_type(column.type)).isNull())
+        case Kind.UNSIGNED:
+            outside += [value < 0, value > F.lit(str(UNSIGNED_RANGE[-1])).cast("decimal(20,0)")]
+        case Kind.DATE:
+            days = F.unix_date(value)
+            outside += [(days < DAYS[0]) | (days > DAYS[1])]
+        case Kind.TIMESTAMP:
+            times = F.unix_micros(value)
+            outside += [(times < MICROSECONDS[0]) | (times > MICROSECONDS[1])]
+        case _:
+            pass
+    return outside
+
+
+_INTEGRAL = (spark.ByteType, spark.ShortType, spark.IntegerType, spark.LongType)
+
+
+def _is_whole(given: spark.DataType) -> bool:
+    return isinstance(given, _INTEGRAL) or (isinstance(given, spark.DecimalType) and given.scale == 0)
+
+
+_ACCEPTS: dict[Kind, Any] = {
+    Kind.NUMBER: _is_whole,
+    Kind.UNSIGNED: _is_whole,
+    Kind.FLOAT: lambda given: isinstance(given, (spark.FloatType, spark.DoubleType, *_INTEGRAL)),
+    Kind.SYMBOL: lambda given: isinstance(given, (spark.StringType, spark.CharType, spark.VarcharType)),
+    Kind.BOOLEAN: lambda given: isinstance(given, spark.BooleanType),
+    Kind.DATE: lambda given: isinstance(given, spark.DateType),
+    Kind.TIMESTAMP: lambda given: isinstance(given, spark.TimestampType),
+    Kind.DECIMAL: lambda given: isinstance(given, (spark.DecimalType, *_INTEGRAL)),
+}
+_RESERVED = {Kind.NUMBER: NUMBER_RANGE[0], Kind.UNSIGNED: UNSIGNED_RANGE[-1]}

@@ -1,0 +1,181 @@
+"""Rows handed out: small ones are in the driver, large ones stay in files until somebody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from upshot.core.errors import UsageError
+from upshot.core.rows import Row, Rows
+from upshot.core.schema import Schema
+from upshot.engine.spark.storage.contents import Contents
+from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, Piece
+from upshot.spark.failures import translated
+from upshot.spark.lent_rows import MOST_IN_PLAN
+from upshot.spark.location import runs_here, spark_path, uri_of
+from upshot.spark.types import column_names, framed, rows_from_spark, table_from_spark
+from upshot.spark.workspace import Workspace
+
+
+class SparkRows:
+    """A row source over rows that never change. Its files are kept while it lives, as far as that is seen when a change
+    begins or ends, and for good once a DataFrame was given out that reads them; closing the engine removes them."""
+
+    __slots__ = ("__weakref__", "_count", "_filed", "_held", "_lender", "_table", "is_lent", "schema")
+
+    def __init__(self, schema: Schema, held: Piece | Contents, lender: HandedOut) -> None:
+        self.schema = schema
+        self._held: Piece | Contents | None = held
+        self._lender: HandedOut | None = lender
+        self._table: pa.Table | None = None
+        self._filed: FilePiece | None = None
+        """Rows of the driver, in files for DataFrames that were given out."""
+        self._count = held.count
+        self.is_lent = False
+        """Whether a DataFrame was given out that reads the files."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    def tuples(self) -> list[Row]:
+        local = self._local()
+        if local is not None and local.types == self.schema.types:
+            return local.rows
+        return rows_from_spark(self._fetched(), self.schema.types)
+
+    def some(self, count: int) -> list[Row]:
+        """Any so many rows; the others are not fetched."""
+        if self._is_here or self._table is not None:
+            return self.tuples()[:count]
+        held, lender = self._open()
+        try:
+            table = held.frame(lender.private, framed(self.schema.types)).limit(count).toArrow()
+        except Exception as error:
+            raise translated(error) from error
+        return rows_from_spark(table, self.schema.types)
+
+    def arrow(self) -> pa.Table:
+        return table_from_spark(self._fetched(), self.schema)
+
+    def frame(self, session: Any = None) -> DataFrame:
+        """The rows as a DataFrame under the relation's column names, of the user's session unless told; nothing is
+        collected."""
+        held, lender = self._open()
+        local = self._local()
+        if local is not None and local.count > MOST_IN_PLAN:
+            if self._filed is None:
+                self._filed = lender.filed(local)
+            held = self._filed
+        if (local is None or held is self._filed) and not self.is_lent:
+            self.is_lent = True
+            lender.lend(self)
+        frame = held.frame(session or lender.session, framed(self.schema.types))
+        return frame.toDF(*(column.name for column in self.schema.columns)) if self.schema.columns else frame
+
+    def parquet(self, folder: str | Path) -> None:
+        """Write the rows as a Parquet folder under the relation's column names, large ones without collecting them."""
+        if isinstance(folder, Path) and (self._is_here or self._table is not None):
+            folder.mkdir(parents=True, exist_ok=True)
+            # A relation without columns keeps the one that stands for none.
+            table = self.arrow() if self.schema.columns else self._fetched()
+            pq.write_table(table, folder / "part-0.parquet")
+            return
+        held, lender = self._open()
+        frame = held.frame(lender.private, framed(self.schema.types))
+        if self.schema.columns:
+            frame = frame.toDF(*(column.name for column in self.schema.columns))
+        try:
+            if isinstance(folder, Path) and not runs_here(lender.session):
+                lender.workspace.write_to(frame, folder)
+            else:
+                frame.write.mode("overwrite").parquet(spark_path(uri_of(folder)))
+        except UsageError:
+            raise
+        except Exception as error:
+            raise translated(error) from error
+
+    def folders(self) -> Iterator[str]:
+        """The folders that must stay as long as this lives."""
+        if self._filed is not None:
+            yield from self._filed.folders()
+        if self._held is not None and (self._table is None or self.is_lent):
+            yield from self._held.folders()
+
+    def close(self) -> None:
+        """The files go: what was not looked at is lost."""
+        if not self._is_here:
+            self._held = None
+        self._lender = None
+
+    @property
+    def _is_here(self) -> bool:
+        return self._local() is not None
+
+    def _local(self) -> LocalPiece | None:
+        held = self._held
+        if isinstance(held, LocalPiece):
+            return held
+        return held.come if isinstance(held, Contents) and held.is_local else None
+
+    def _open(self) -> tuple[Piece | Contents, HandedOut]:
+        if self._held is None or self._lender is None:
+            raise UsageError(
+                f"the rows of `{self.schema.name}` were in files of a database that is closed",
+                code="closed",
+                help="read the rows, or save them, before the database is closed",
+            )
+        return self._held, self._lender
+
+    def _fetched(self) -> pa.Table:
+        """The rows as Spark gives them."""
+        if self._table is None:
+            local = self._local()
+            if local is not None:
+                self._table = local.table.select(column_names(self.schema.arity))
+            else:
+                held, lender = self._open()
+                try:
+                    self._table = held.frame(lender.private, framed(self.schema.types)).toArrow()
+                except Exception as error:
+                    raise translated(error) from error
+        return self._table
+
+
+class HandedOut:
+    """The row sources that are still alive somewhere. DataFrames that are given out belong to the `session` of the
+    user, all other work is done in the `private` one."""
+
+    def __init__(self, session: SparkSession, private: SparkSession, workspace: Workspace) -> None:
+        self.session, self.private, self.workspace = session, private, workspace
+        self._alive: WeakSet[SparkRows] = WeakSet()
+        self._lent: list[SparkRows] = []
+        """Those that a DataFrame reads, which may outlive them."""
+
+    def rows(self, schema: Schema, held: Piece | Contents) -> Rows:
+        source = SparkRows(schema, held, self)
+        self._alive.add(source)
+        return Rows(schema, source)
+
+    def lend(self, source: SparkRows) -> None:
+        """Keep the files of a source, which a DataFrame reads from now on."""
+        self._lent.append(source)
+
+    def filed(self, rows: LocalPiece) -> FilePiece:
+        """Rows of the driver as a file."""
+        return FilePiece([self.workspace.put([rows.table], rows.table.schema, "lent")], rows.types)
+
+    def folders(self) -> Iterator[str]:
+        """The folders that somebody may still read."""
+        for source in {*self._alive, *self._lent}:
+            yield from source.folders()
+
+    def close(self) -> None:
+        for source in {*self._alive, *self._lent}:
+            source.close()
+        self._lent.clear()

@@ -1,0 +1,290 @@
+"""The statements of a transaction on one relation: what they mean together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from upshot.core.rows import Row
+from upshot.engine.spark.frames.set_frames import within, without
+from upshot.engine.spark.jobs.requests import Request, Steps
+from upshot.engine.spark.storage.contents import Contents
+from upshot.engine.spark.storage.pieces import LocalPiece, Piece, Types, nothing, united
+from upshot.engine.spark.tables.table import Table
+
+Key = tuple[int, ...]
+
+
+class Kind(Enum):
+    INSERT = "insert"
+    DELETE = "delete"
+    UPSERT = "upsert"
+    REPLACE = "replace"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """`rows` are distinct; those of an upsert have distinct keys, the last row given for a key stands for all."""
+
+    kind: Kind
+    rows: Piece
+
+
+def settle_statements(table: Table, statements: Sequence[Statement], session: SparkSession) -> Steps[None]:
+    """Settle a base table: statements apply in order, only their net effect counts."""
+    here = all(isinstance(statement.rows, LocalPiece) for statement in statements)
+    replaces = any(statement.kind is Kind.REPLACE for statement in statements)
+    if here and (table.committed.is_local or not replaces):
+        yield from _Few(table, statements, session).settle()
+    else:
+        yield from _Many(table, statements, session).settle()
+
+
+# ---- in the driver ---------------------------------------------------------------------------------------------
+
+
+class _Few:
+    """Statements whose rows are in the driver: the rows that they touch are looked up, and followed one by one."""
+
+    def __init__(self, table: Table, statements: Sequence[Statement], session: SparkSession) -> None:
+        self._table, self._statements, self._session = table, statements, session
+        self._key: Key | None = table.schema.keys[0] if table.schema.keys else None
+        self._is_there: dict[Row, bool] = {}
+        """The rows touched so far, and whether they are there now."""
+        self._by_key: dict[Row, dict[Row, None]] = {}
+        """Rows that are or were there, by the first key."""
+        self._emptied = False
+
+    def settle(self) -> Steps[None]:
+        table = self._table
+        touched = dict.fromkeys(row for each in self._statements for row in _local(each.rows).rows)
+        rows = LocalPiece.of(touched, table.types)
+        old = yield from self._look_up(rows)
+        upserts = any(statement.kind is Kind.UPSERT for statement in self._statements)
+        if upserts and self._key is not None:
+            wanted = keys_of(rows, self._key).places
+            for row in old:
+                if self._key_of(row) in wanted:
+                    self._remember(row)
+        for statement in self._statements:
+            self._apply(statement, index=upserts)
+        came = [row for row, there in self._is_there.items() if there and row not in old]
+        if self._emptied:
+            went = [row for row in old if not self._is_there.get(row, False)]
+        else:
+            went = [row for row, there in self._is_there.items() if not there and row in old]
+        inserted, deleted = LocalPiece.of(came, table.types), LocalPiece.of(went, table.types)
+        table.settle(table.committed.changed(deleted, inserted), inserted, deleted)
+
+    def _look_up(self, touched: LocalPiece) -> Steps[Mapping[Row, object]]:
+        """The old rows that matter: those touched, and those that share a key with one of them."""
+        contents, table = self._table.committed, self._table
+        if contents.is_local:
+            return contents.come.places
+        if self._key is None:
+            hits_of_rows = contents.hits(self._session, touched.frame(self._session), table.types)
+            (hits,) = yield [Request(hits_of_rows, table.types, here=True)]
+            present = contents.present([_local(hits)])
+            return dict.fromkeys(row for row in touched.rows if row in present)
+        asks = [rows_by_key(contents, keys_of(touched, key), key, self._session) for key in table.schema.keys]
+        answers = yield asks
+        table.neighbours = {
+            key: rows_with_key(contents, piece, keys_of(touched, key), key)
+            for key, piece in zip(table.schema.keys, answers, strict=True)
+        }
+        return dict.fromkeys(table.neighbours[self._key])
+
+    def _apply(self, statement: Statement, *, index: bool) -> None:
+        rows = _local(statement.rows).rows
+        match statement.kind:
+            case Kind.REPLACE:
+                self._emptied = True
+                self._is_there = dict.fromkeys(rows, True)
+            case Kind.DELETE:
+                self._is_there.update(dict.fromkeys(rows, False))
+            case Kind.INSERT:
+                self._is_there.update(dict.fromkeys(rows, True))
+            case Kind.UPSERT:
+                for row in rows:
+                    for other in self._by_key.get(self._key_of(row), ()):
+                        self._is_there[other] = False
+                    self._is_there[row] = True
+                    self._remember(row)
+        if index and statement.kind in (Kind.INSERT, Kind.REPLACE):
+            for row in rows:
+                self._remember(row)
+
+    def _remember(self, row: Row) -> None:
+        self._by_key.setdefault(self._key_of(row), {})[row] = None
+
+    def _key_of(self, row: Row) -> Row:
+        assert self._key is not None
+        return tuple(row[column] for column in self._key)
+
+
+def keys_of(rows: LocalPiece, key: Key) -> LocalPiece:
+    """The keys that occur in the rows."""
+    types = tuple(rows.types[column] for column in key)
+    return LocalPiece.of(dict.fromkeys(tuple(row[column] for column in key) for row in rows.rows), types)
+
+
+def rows_by_key(contents: Contents, keys: LocalPiece, key: Key, session: SparkSession) -> Request:
+    """Asks for the rows in files that have one of the keys."""
+    return Request(contents.hits(session, keys.frame(session), keys.types, key), contents.types, here=True)
+
+
+def rows_with_key(contents: Contents, hits: Piece | None, keys: LocalPiece, key: Key) -> list[Row]:
+    """The rows that have one of the keys, once the files gave what they have of them."""
+    here = [row for row in contents.come.rows if tuple(row[column] for column in key) in keys.places]
+    gone = contents.gone.places
+    return here + [row for row in _local(hits).rows if row not in gone] if hits is not None else here
+
+
+def _local(piece: Piece) -> LocalPiece:
+    assert isinstance(piece, LocalPiece), "a set of rows in the driver was expected"
+    return piece
+
+
+# ---- in files --------------------------------------------------------------------------------------------------
+
+
+class _Many:
+    """Statements of which one at least is large: each is worked out against the state that those before it left."""
+
+    def __init__(self, table: Table, statements: Sequence[Statement], session: SparkSession) -> None:
+        self._table, self._statements, self._session = table, statements, session
+        self._types: Types = table.types
+        self._current = table.committed
+
+    def settle(self) -> Steps[None]:
+        came: list[Piece] = []
+        went: list[Piece] = []
+        for statement in self._statements:
+            deleted = yield from self._deleted(statement)
+            inserted: Piece = nothing(self._types)
+            if statement.kind is not Kind.DELETE:
+                inserted = yield from sifted(statement.rows, self._current, self._session, present=False)
+            self._current = self._current.changed(deleted, inserted)
+            came += [inserted] if inserted.count else []
+            went += [deleted] if deleted.count else []
+        if len(came) > 1 or len(went) > 1 or len(self._statements) > 1:
+            yield from self._net(came, went)
+            return
+        inserted = came[0] if came else nothing(self._types)
+        deleted = went[0] if went else nothing(self._types)
+        self._table.settle(self._current, inserted, deleted)
+
+    def _deleted(self, statement: Statement) -> Steps[Piece]:
+        """The rows that leave the current state."""
+        current, rows, session = self._current, statement.rows, self._session
+        if not current.count or statement.kind is Kind.INSERT:
+            return nothing(self._types)
+        if statement.kind is Kind.DELETE:
+            return (yield from sifted(rows, current, session, present=True))
+        frame = current.frame(session)
+        if statement.kind is Kind.UPSERT:
+            key = self._table.schema.keys[0]
+            keys = rows.frame(session).select(*(f"c{column}" for column in key))
+            kinds = tuple(self._types[column] for column in key)
+            frame = within(frame, keys, kinds, key, small=isinstance(rows, LocalPiece))
+        if rows.count:
+            frame = without(frame, rows.frame(session), self._types, small=isinstance(rows, LocalPiece))
+        (piece,) = yield [Request(frame, self._types, large=True)]
+        return piece
+
+    def _net(self, came: Sequence[Piece], went: Sequence[Piece]) -> Steps[None]:
+        """What came and is there, and was not before; what went and is not there, and was."""
+        old, new, types = self._table.committed, self._current, self._types
+        asks = []
+        for pieces, inside, outside in ((came, new, old), (went, old, new)):
+            if pieces:
+                frame = united([piece.frame(self._session) for piece in pieces]).distinct()
+                asks.append(Request(self._between(frame, inside, outside), types, large=True))
+        answers = yield asks
+        inserted = answers[0] if came else nothing(types)
+        deleted = answers[-1] if went else nothing(types)
+        self._table.settle(old.changed(deleted, inserted), inserted, deleted)
+
+    def _between(self, frame: DataFrame, inside: Contents, outside: Contents) -> DataFrame:
+        frame = within(frame, inside.frame(self._session), self._types, small=inside.is_local)
+        return without(frame, outside.frame(self._session), self._types, small=outside.is_local)
+
+
+def sifted(rows: Piece, contents: Contents, session: SparkSession, *, present: bool) -> Steps[Piece]:
+    """The rows that are, or are not, present in the contents."""
+    if not rows.count or not contents.count:
+        return nothing(rows.types) if present else rows
+    if isinstance(rows, LocalPiece):
+        hits: list[LocalPiece] = []
+        if not contents.is_local:
+            answers = yield [Request(contents.hits(session, rows.frame(session), rows.types), rows.types, here=True)]
+            hits = [_local(answers[0])]
+        known = contents.present(hits)
+        return rows.within(known) if present else rows.without(known)
+    sift = within if present else without
+    frame = sift(rows.frame(session), contents.frame(session), rows.types, small=contents.is_local)
+    (piece,) = yield [Request(frame, rows.types, large=True)]
+    return piece
+
+
+# ---- keys ------------------------------------------------------------------------------------------------------
+
+
+Near = Callable[[Table, Key], Steps[list[Row]]]
+"""The rows after a change that share a key with an inserted one, those included."""
+
+
+def key_conflicts(
+    table: Table, key: Key, most: int, session: SparkSession, near: Near | None = None
+) -> Steps[list[tuple[Row, Row]]]:
+    """Pairs of rows that share a key once the change is made, one of them at least inserted; at most so many. `near`
+    finds the rows where the table does not hold them."""
+    inserted = table.inserted
+    if not inserted.count:
+        return []
+    if near is not None:
+        rows = yield from near(table, key)
+        inserted = inserted if isinstance(inserted, LocalPiece) else LocalPiece.of(rows, table.types)
+    elif isinstance(inserted, LocalPiece):
+        rows = yield from _rows_near(table, inserted, key, session)
+    else:
+        rows = yield from _shared_keys(table, key, most, session)
+        inserted = LocalPiece.of(rows, table.types)
+    by_key: dict[Row, list[Row]] = {}
+    for row in rows:
+        by_key.setdefault(tuple(row[column] for column in key), []).append(row)
+    pairs: list[tuple[Row, Row]] = []
+    for row in inserted.rows:
+        others = [other for other in by_key[tuple(row[column] for column in key)] if other != row]
+        if others and len(pairs) < most:
+            pairs.append((row, others[0]))
+    return pairs
+
+
+def _rows_near(table: Table, inserted: LocalPiece, key: Key, session: SparkSession) -> Steps[list[Row]]:
+    """The rows after a small change that share a key with an inserted one, those included."""
+    known = table.neighbours.get(key)
+    if known is None:
+        keys = keys_of(inserted, key)
+        hits: Piece | None = None
+        if not table.committed.is_local:
+            (hits,) = yield [rows_by_key(table.committed, keys, key, session)]
+        known = rows_with_key(table.committed, hits, keys, key)
+    gone = table.deleted.places if isinstance(table.deleted, LocalPiece) else {}
+    return [row for row in known if row not in gone] + inserted.rows
+
+
+def _shared_keys(table: Table, key: Key, most: int, session: SparkSession) -> Steps[list[Row]]:
+    """Rows after a large change that share a key with another."""
+    names = [f"c{column}" for column in key]
+    types = tuple(table.types[column] for column in key)
+    keys = table.inserted.frame(session).select(*names).distinct()
+    new = table.new_frame()
+    near = within(new, keys, types, key, small=False)
+    shared = near.groupBy(*names).agg(F.count(F.lit(1)).alias("n")).filter("n > 1").select(*names).limit(most)
+    (rows,) = yield [Request(within(new, shared, types, key, small=True).limit(10 * most), table.types, here=True)]
+    return _local(rows).rows

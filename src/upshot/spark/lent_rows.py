@@ -1,0 +1,67 @@
+"""Rows of this process as DataFrames of a user's session: many of them by way of a file at the location.
+
+Rows that become part of a plan are copied with every plan that is made of it, and read by one task: above a few
+thousand a file that Spark reads is faster by far.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from upshot.spark.catalog_workspace import workspace_at
+from upshot.spark.location import exact_path, location_of, spark_path
+from upshot.spark.preflight import refuse_unshared_location
+from upshot.spark.session import is_connect
+from upshot.spark.workspace import Workspace
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_IN_PLAN = 5_000
+"""The most rows that become part of a plan."""
+
+_workspaces: dict[str, Workspace] = {}
+"""Those of this process, by location; their files stay until it ends."""
+
+_scope: ContextVar[list[tuple[Workspace, str]] | None] = ContextVar("scope", default=None)
+
+
+def lent_frame(session: Any, table: pa.Table, location: str | None = None) -> Any:
+    """The rows of a table, of types that Parquet and Spark have in common, as a DataFrame of the session.
+
+    The file that it reads stays until the process ends, or the `lending` block that it is made in.
+    """
+    if table.num_rows <= MOST_IN_PLAN or is_connect(session):
+        return session.createDataFrame(table)
+    where = location_of(session, location)
+    workspace = _workspaces.get(where)
+    if workspace is None:
+        workspace = workspace_at(where, session)
+        try:
+            refuse_unshared_location(session, workspace)
+        except BaseException:
+            workspace.remove()
+            raise
+        _workspaces[where] = workspace
+    stored = workspace.put([table], table.schema, "lent")
+    opened = _scope.get()
+    if opened is not None:
+        opened.append((workspace, stored.folder))
+    reader = session.read.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
+    return reader.parquet(*(exact_path(spark_path(file)) for file in stored.files))
+
+
+@contextlib.contextmanager
+def lending() -> Iterator[None]:
+    """Remove at the end the files of all DataFrames that are made of rows inside: they are of no use afterwards."""
+    opened: list[tuple[Workspace, str]] = []
+    before = _scope.set(opened)
+    try:
+        yield
+    finally:
+        _scope.reset(before)
+        for workspace, folder in opened:
+            workspace.drop([folder])

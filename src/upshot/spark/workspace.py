@@ -1,0 +1,362 @@
+"""The folder of one engine at a location: its rows as named Parquet files, found by their owner only, removed with it.
+
+Spark's writers make the files, or the driver does. Whoever reads them names every file, and how many rows there are is
+known: a file that is not there is an error, never an empty set.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import itertools
+import json
+import os
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from upshot.core.errors import EngineError
+from upshot.spark.location import Entry, Files, child, files_of, local_path, location_of, runs_here, spark_path, uri_of
+from upshot.spark.session import is_connect
+
+_PREFIX = "upshot-work-"
+_OWNER = "owner.json"
+
+_GRACE = 3600
+"""Seconds for which a folder without a readable owner is left alone: its owner may just be making it."""
+
+_HEARTBEAT = 86_400
+"""Seconds after which an owner that works writes its record again."""
+
+_ABANDONED = 7 * _HEARTBEAT
+"""Seconds without a sign of life after which the folder of an owner on another machine is removed."""
+
+_GROUP = 1 << 18
+"""Rows of one group of a file that the driver writes."""
+
+_FEW_BYTES = 32 << 20
+"""The most bytes of files that are fetched without a job."""
+
+_numbers = itertools.count()
+_open: dict[str, Workspace] = {}
+"""The folders of this process, and of the one it was forked from, by URI."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """A set of rows in named files of one folder; columns are named as in the files."""
+
+    folder: str
+    files: tuple[str, ...]
+    rows: int
+
+
+class Workspace:
+    """A folder of its own at a location. What a killed process left there is removed when the next one starts."""
+
+    def __init__(self, location: str | os.PathLike[str] | None = None, session: Any = None) -> None:
+        """`session` reaches locations that are not on this machine; without a location, it knows the default."""
+        if location is None:
+            location = location_of(session) if session is not None else tempfile.gettempdir()
+        self.location, self._session = uri_of(location), session
+        self._owner = os.getpid()
+        self._next = itertools.count()
+        self._made: set[str] = set()
+        self._signed = 0.0
+        self._open_at(self.location)
+        self._sign()
+        _open[self.uri] = self
+
+    def _open_at(self, location: str) -> None:
+        """Make the folder."""
+        self._files: Files = files_of(self._session, location)
+        self.uri = child(location, f"{_PREFIX}{os.getpid()}-{next(_numbers)}-{os.urandom(4).hex()}")
+        self._files.make_folder(self.uri)
+        remove_leftovers(self._files, location)
+
+    def _sign(self) -> None:
+        """Say who owns the folder, and that they are alive."""
+        if time.time() - self._signed > _HEARTBEAT:
+            self._files.write(child(self.uri, _OWNER), json.dumps(owner_record()).encode())
+            self._signed = time.time()
+
+    @property
+    def path(self) -> Path | None:
+        """The folder, if it is on this machine."""
+        return local_path(self.uri)
+
+    # ---- folders -------------------------------------------------------------------------------------------------
+
+    def new(self, label: str = "rows") -> str:
+        """The URI of a folder that is not there yet."""
+        name = f"{label}-{next(self._next)}"
+        self._made.add(name)
+        return child(self.uri, name)
+
+    def keep_only(self, folders: Collection[str]) -> None:
+        """Remove every folder of this workspace but these and those that hold them."""
+        kept = {self._name(folder) for folder in folders}
+        for name in self._made - kept:
+            self._files.delete(child(self.uri, name))
+        self._made &= kept
+        self._sign()
+
+    def drop(self, folders: Iterable[str]) -> None:
+        """Remove folders of this workspace; others, which a store owns, stay."""
+        for folder in folders:
+            name = self._name(folder)
+            if name is not None:
+                self._files.delete(folder)
+                if child(self.uri, name) == folder:
+                    self._made.discard(name)
+
+    def _name(self, folder: str) -> str | None:
+        """The name of the folder here that is, or holds, this one."""
+        inside = folder.removeprefix(f"{self.uri}/")
+        return inside.split("/", 1)[0] if inside != folder else None
+
+    def bytes(self) -> int:
+        """The size of all files but the owner's record."""
+        return sum(entry.size for entry in self._below(self.uri) if entry.name != _OWNER)
+
+    def _below(self, folder: str) -> Iterator[Entry]:
+        for entry in self._files.entries(folder):
+            if entry.is_folder:
+                yield from self._below(entry.uri)
+            else:
+                yield entry
+
+    def remove(self) -> None:
+        """Remove everything; nothing may be kept here any more."""
+        self._forget()
+        self._files.delete(self.uri)
+
+    def _forget(self) -> None:
+        """Whoever ends the process need not remove this any more."""
+        _open.pop(self.uri, None)
+
+    def is_owned(self) -> bool:
+        """Whether this process made the folder, and not one that it was forked from."""
+        return self._owner == os.getpid()
+
+    # ---- files that Spark writes ---------------------------------------------------------------------------------
+
+    def write(self, frame: Any, label: str = "rows") -> StoredRows:
+        """Have Spark write the rows of a frame, and name the files that are there afterwards."""
+        folder = self.new(label)
+        frame.write.parquet(spark_path(folder))
+        return self.stored(folder)
+
+    def write_sets(self, frame: Any, by: str, label: str = "rows") -> dict[int, StoredRows]:
+        """Have Spark write the rows of a frame, those of each value of a number column in a folder of their own."""
+        folder = self.new(label)
+        frame.write.partitionBy(by).parquet(spark_path(folder))
+        found = {}
+        for entry in self._files.entries(folder):
+            name, _, value = entry.name.partition("=")
+            if entry.is_folder and name == by:
+                found[int(value)] = self.stored(entry.uri)
+        return found
+
+    def stored(self, folder: str) -> StoredRows:
+        """The Parquet files of a folder that hold rows, and how many they hold by their own account."""
+        names = [entry.uri for entry in self._files.entries(folder) if _is_rows(entry)]
+        counts = {uri: self._files.parquet_rows(uri) for uri in names}
+        return StoredRows(folder, tuple(uri for uri, rows in counts.items() if rows), sum(counts.values()))
+
+    def write_to(self, frame: Any, folder: Path) -> None:
+        """Have Spark write the rows of a frame, then copy the files to a folder of this machine, in place of all that
+        is there."""
+        stored = self.write(frame, "saved")
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for number, uri in enumerate(stored.files):
+            self._files.download(uri, folder / f"part-{number}.parquet")
+        if not stored.files:
+            pq.write_table(frame.limit(0).toArrow(), folder / "part-0.parquet")
+        self.drop([stored.folder])
+
+    # ---- files that others wrote ---------------------------------------------------------------------------------
+
+    def adopted(self, folder: str | Path) -> StoredRows:
+        """The Parquet files of a folder of somebody else. What lies on a disk that executors may not see is copied."""
+        uri = uri_of(folder)
+        files = files_of(self._session, uri)
+        names = [entry.uri for entry in files.entries(uri) if _is_rows(entry)]
+        counts = {name: files.parquet_rows(name) for name in names}
+        kept = tuple(name for name, rows in counts.items() if rows)
+        if local_path(uri) is None or self._session is None or shares_disk(self._session):
+            return StoredRows(uri, kept, sum(counts.values()))
+        copy = self.new("adopted")
+        copies = tuple(child(copy, f"part-{number}.parquet") for number in range(len(kept)))
+        for name, target in zip(kept, copies, strict=True):
+            path = local_path(name)
+            assert path is not None
+            self._files.upload(path, target)
+        return StoredRows(copy, copies, sum(counts.values()))
+
+    def counted(self, folder: str | Path) -> int:
+        """The rows of all Parquet files of a folder, by their own account."""
+        uri = uri_of(folder)
+        files = files_of(self._session, uri)
+        return sum(files.parquet_rows(entry.uri) for entry in files.entries(uri) if _is_rows(entry))
+
+    # ---- files that the driver writes ----------------------------------------------------------------------------
+
+    def put(self, tables: Iterable[pa.Table], schema: pa.Schema, label: str = "given") -> StoredRows:
+        """Write tables of the driver as one file."""
+        folder = self.new(label)
+        uri, rows = child(folder, "part-0.parquet"), 0
+        path = local_path(uri)
+        with contextlib.ExitStack() as stack:
+            if path is None:
+                path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "part-0.parquet"
+            else:
+                self._files.make_folder(folder)
+            with _disk_errors(uri), pq.ParquetWriter(path, schema) as writer:
+                for table in tables:
+                    # In groups that several tasks can read at the same time.
+                    writer.write_table(table, row_group_size=_GROUP)
+                    rows += table.num_rows
+            if local_path(uri) is None:
+                self._files.upload(path, uri)
+        return StoredRows(folder, (uri,), rows)
+
+    # ---- files that the driver reads -----------------------------------------------------------------------------
+
+    def is_near(self, files: Collection[str]) -> bool:
+        """Whether the driver reads these files faster than a job would."""
+        if all(local_path(uri) is not None for uri in files):
+            return True
+        sizes = {entry.uri: entry.size for folder in {_folder(uri) for uri in files} for entry in self._entries(folder)}
+        return sum(sizes.get(uri, _FEW_BYTES + 1) for uri in files) <= _FEW_BYTES
+
+    def _entries(self, folder: str) -> list[Entry]:
+        return self._files.entries(folder)
+
+    def tables(self, files: Iterable[str], names: Collection[str]) -> Iterator[pa.Table]:
+        """Some columns of files, a group of rows at a time."""
+        for uri in files:
+            path = local_path(uri)
+            if path is None:
+                data = self._files.read(uri)
+                source: Any = pa.BufferReader(data) if data is not None else None
+            else:
+                source = path if path.exists() else None
+            if source is None:
+                raise missing_file(uri)
+            # Spark writes timestamps as INT96 unless told otherwise; read as nanoseconds they would end in 2262.
+            with _disk_errors(uri), pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as file:
+                for batch in file.iter_batches(1 << 20, columns=list(names)):
+                    # In the order of the names, whatever that of the file is.
+                    yield pa.Table.from_batches([batch]).select(list(names))
+
+
+def shares_disk(session: Any) -> bool:
+    """Whether executors may be taken to see the disk of this machine: they run here, or a server of Spark Connect whose
+    place is not known was found to see the location."""
+    return runs_here(session) or is_connect(session)
+
+
+def _is_rows(entry: Entry) -> bool:
+    return not entry.is_folder and entry.name.endswith(".parquet") and not entry.name.startswith((".", "_"))
+
+
+def _folder(uri: str) -> str:
+    return uri.rpartition("/")[0]
+
+
+@contextlib.contextmanager
+def _disk_errors(uri: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowInvalid) as error:
+        raise EngineError(
+            f"`{uri}` cannot be read or written: {error}",
+            code="location-unusable",
+            help="nothing was applied; check that the location exists, is not full, and is left alone by others",
+        ) from error
+
+
+def missing_file(uri: str) -> EngineError:
+    """A file that this engine wrote and nobody else may remove."""
+    error = EngineError(
+        f"`{uri}` is gone, with rows that were stored there",
+        code="lost-rows",
+        help="nothing was applied; keep others from removing files at the location, which `upshot.location` names",
+    )
+    error.retryable = True
+    return error
+
+
+# ---- owners ------------------------------------------------------------------------------------------------------
+
+
+def remove_leftovers(files: Files, location: str) -> None:
+    """Remove the workspaces at a location whose owners are dead, or have not been heard of for days."""
+    for entry in files.entries(location):
+        if not entry.name.startswith(_PREFIX) or not entry.is_folder:
+            continue
+        with contextlib.suppress(EngineError):  # somebody else removes it at the same time, or may read it only
+            if _is_abandoned(files, entry):
+                files.delete(entry.uri)
+
+
+def _is_abandoned(files: Files, entry: Entry) -> bool:
+    age = time.time() - entry.modified
+    record = files.read(child(entry.uri, _OWNER))
+    try:
+        return not is_alive(json.loads(record or b""))
+    except (ValueError, KeyError, TypeError):
+        return age > _GRACE
+
+
+def is_alive(owner: dict[str, Any]) -> bool:
+    """Whether the owner of a record runs, as far as that is known here."""
+    if owner["host"] == socket.gethostname():
+        return _is_running(owner["pid"], owner["started"])
+    return time.time() - float(owner["alive"]) <= _ABANDONED
+
+
+def owner_record() -> dict[str, object]:
+    """The record of this process as an owner."""
+    pid = os.getpid()
+    return {"pid": pid, "host": socket.gethostname(), "started": _started(pid), "alive": time.time()}
+
+
+def _is_running(pid: int, started: str | None) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it runs, as somebody else
+    # The number may have gone to another process since.
+    return started is None or _started(pid) in (None, started)
+
+
+def _started(pid: int) -> str | None:
+    """When the process began, in the system's own ticks; None where the system does not say."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The name, in brackets, may hold anything.
+    return stat.rpartition(")")[2].split()[19]
+
+
+@atexit.register
+def _close_all() -> None:
+    """Remove what nobody closed. A forked child does not own its parent's folders."""
+    for workspace in list(_open.values()):
+        if workspace.is_owned():
+            with contextlib.suppress(Exception):  # the session that reaches it may be gone
+                workspace.remove()

@@ -1,0 +1,192 @@
+"""Databases on a cluster whose machines share nothing but HDFS or an object store, compared with the local engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import upshot
+from tests.cluster.conftest import needs_location
+from tests.cluster.hdfs import Hdfs
+from tests.cluster.object_store import ObjectStore
+from tests.properties.settings import is_soak
+from tests.spark.test_conformance_random import Trial, agree, packs
+from upshot.core.errors import EngineError
+
+pytestmark = [pytest.mark.slow, needs_location]
+"""A cluster is started."""
+
+PROGRAM = """
+.decl edge(x: number, y: number)
+.decl closure(x: number, y: number)
+closure(X, Y) :- edge(X, Y).
+closure(X, Z) :- closure(X, Y), edge(Y, Z).
+.decl same(x: number, y: number)
+same(X, Y) :- edge(A, X), edge(A, Y).
+same(X, Y) :- edge(A, X), same(A, B), edge(B, Y).
+.decl reached(x: number, n: number, farthest: number)
+reached(X, N, M) :- edge(X, _), N = count : { closure(X, _) }, M = max Y : { closure(X, Y) }.
+.decl total(n: number)
+total(N) :- N = sum Y : { same(_, Y) }.
+.decl apart(x: number, y: number)
+apart(X, Y) :- edge(X, _), edge(_, Y), !closure(X, Y).
+.decl two(x: number, y: number)
+two(X, Z) :- edge(X, Y), edge(Y, Z).
+.view two strategy=rod
+"""
+"""A recursion that decomposes, one that does not, aggregates over both, a negation, and a view on demand."""
+VIEWS = ("closure", "same", "reached", "total", "apart", "two")
+SIDE = 15
+DOWN = [(i * SIDE + j, i * SIDE + j + SIDE) for i in range(SIDE - 1) for j in range(SIDE)]
+GRID = DOWN + [(i * SIDE + j, i * SIDE + j + 1) for i in range(SIDE) for j in range(SIDE - 1)]
+"""420 edges, whose closure has 14,175 rows."""
+CHANGES: tuple[tuple[list[tuple[int, int]], list[tuple[int, int]]], ...] = (
+    (GRID, []),
+    ([], [(0, 1), (100, 101), (100, 115)]),
+    ([(224, 210), (0, 1)], [(16, 17)]),
+    ([(100, 101), (300, 301)], [(224, 210), (112, 113)]),
+)
+"""Insertions and deletions of four transactions; the third closes a cycle."""
+
+Change = dict[str, tuple[set[Any], set[Any]]]
+
+
+def changed(db: Any, insert: Any, delete: Any) -> Change:
+    with db.transaction() as tx:
+        tx.delete("edge", delete)
+        tx.insert("edge", insert)
+    return {view: (set(tx.changes[view].inserted), set(tx.changes[view].deleted)) for view in VIEWS}
+
+
+def states(db: Any) -> dict[str, set[Any]]:
+    return {view: set(db.rows(view)) for view in VIEWS}
+
+
+@pytest.fixture(scope="module")
+def expected() -> Iterator[tuple[list[Change], dict[str, set[Any]]]]:
+    """The changes of every transaction and the last state, by the local engine."""
+    with upshot.connect() as db:
+        db.define(PROGRAM)
+        yield [changed(db, *change) for change in CHANGES], states(db)
+
+
+@pytest.fixture(params=["hdfs", "s3a"])
+def location(request: pytest.FixtureRequest, hdfs: Hdfs, object_store: ObjectStore) -> str:
+    return {"hdfs": f"{hdfs.uri}/upshot", "s3a": f"{object_store.uri}/upshot"}[request.param]
+
+
+@pytest.fixture(params=["in the driver", "on executors"])
+def way(request: pytest.FixtureRequest, spark_apart: Any) -> Iterator[None]:
+    """Small recursions run in the driver, unless nothing may."""
+    if request.param == "on executors":
+        spark_apart.conf.set("upshot.driver.memory", "0")
+    yield
+    spark_apart.conf.unset("upshot.driver.memory")
+
+
+@pytest.mark.usefixtures("way")
+def test_a_closure_of_420_edges_and_its_changes_are_those_of_the_local_engine(
+    spark_apart: Any, location: str, expected: tuple[list[Change], dict[str, set[Any]]]
+) -> None:
+    with upshot.connect(spark=spark_apart, engine="spark", location=location) as db:
+        db.define(PROGRAM)
+        assert len(expected[0][0]["closure"][0]) == 14_175
+        for number, (change, wanted) in enumerate(zip(CHANGES, expected[0], strict=True)):
+            assert changed(db, *change) == wanted, f"transaction {number}"
+        assert states(db) == expected[1]
+        db.verify()
+
+
+def test_rows_enter_and_leave_as_frames(
+    spark_apart: Any, location: str, expected: tuple[list[Change], dict[str, set[Any]]]
+) -> None:
+    """By every engine: what the driver holds goes to executors by way of the location."""
+    edges = spark_apart.createDataFrame(GRID, "x long, y long")
+    for engine in ("auto", "spark"):
+        with upshot.connect(spark=spark_apart, engine=engine, location=location) as db:
+            db.define(PROGRAM)
+            assert changed(db, edges, []) == expected[0][0], engine
+            closure = db.rows("closure").to_spark()
+            assert {tuple(row) for row in closure.collect()} == expected[0][0]["closure"][0], engine
+            assert closure.join(edges, ["x", "y"], "left_anti").count() == 14_175 - len(GRID), engine
+
+
+@pytest.mark.parametrize("storage", ["hdfs", "s3a"])
+@pytest.mark.parametrize("pack", [0, 1] if is_soak() else [0])
+def test_random_programs_are_exact(
+    spark_apart: Any, hdfs: Hdfs, object_store: ObjectStore, storage: str, pack: int
+) -> None:
+    """On S3 a slice of those on HDFS."""
+    place = f"{hdfs.uri}/upshot" if storage == "hdfs" else f"{object_store.uri}/upshot"
+    made: list[list[Trial]] = packs(f"apart {storage}")
+    trials = [trial for trials in made for trial in trials][pack * 12 : pack * 12 + (12 if storage == "hdfs" else 4)]
+    agree(lambda: upshot.connect(spark=spark_apart, engine="spark", location=place), trials)
+
+
+def test_keys_that_were_set_at_run_time_reach_executors(spark_apart: Any, object_store: ObjectStore) -> None:
+    """Only the user's session knows the server of this bucket."""
+    object_store.make_bucket("elsewhere")
+    session = spark_apart.newSession()
+    session.conf.set("fs.s3a.bucket.elsewhere.endpoint", object_store.endpoint)
+    with upshot.connect(spark=session, engine="spark", location="s3a://elsewhere/upshot") as db:
+        db.define(".decl edge(x: number, y: number)")
+        with db.transaction() as tx:
+            tx.insert("edge", session.range(0, 5000).selectExpr("id as x", "id + 1 as y"))
+        assert len(tx.changes["edge"].inserted) == 5000
+        assert db.rows("edge").to_spark().count() == 5000
+
+
+# ---- a location that executors cannot see -----------------------------------------------------------
+
+
+def _commit(db: Any) -> None:
+    db.define(PROGRAM)
+    with db.transaction() as tx:
+        tx.insert("edge", GRID)
+
+
+def _read(db: Any) -> None:
+    db.define(PROGRAM)
+    list(db.rows("closure"))
+
+
+CALLS: dict[str, Callable[[Any], object]] = {
+    "define": lambda db: db.define(PROGRAM),
+    "commit": _commit,
+    "read": _read,
+    "query": lambda db: (db.define(PROGRAM), list(db.query("closure(0, X)"))),
+    "frame": lambda db: (db.define(PROGRAM), db.rows("closure").to_spark().count()),
+    "verify": lambda db: (db.define(PROGRAM), db.verify()),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("named", ["by the call", "by the setting", "by nobody"])
+def test_every_call_on_a_folder_of_the_driver_ends_in_an_error_that_names_it(
+    spark_apart: Any, tmp_path: Path, named: str, call: str
+) -> None:
+    with ExitStack() as after:
+        if named == "by the setting":
+            spark_apart.conf.set("upshot.location", tmp_path.as_uri())
+            after.callback(spark_apart.conf.unset, "upshot.location")
+        options = {"location": tmp_path.as_uri()} if named == "by the call" else {}
+        with pytest.raises(EngineError) as caught:
+            CALLS[call](after.enter_context(upshot.connect(spark=spark_apart, engine="spark", **options)))
+    assert caught.value.code == "location-not-shared"
+    assert "location" in str(caught.value)
+    assert named == "by nobody" or tmp_path.as_uri() in str(caught.value)
+
+
+def test_what_the_driver_holds_cannot_be_handed_out_by_a_folder_that_executors_do_not_see(
+    spark_apart: Any, tmp_path: Path
+) -> None:
+    with upshot.connect(spark=spark_apart, location=tmp_path.as_uri()) as db:
+        _commit(db)
+        assert len(list(db.rows("closure"))) == 14_175
+        with pytest.raises(EngineError, match="location") as caught:
+            db.rows("closure").to_spark().count()
+    assert caught.value.code == "location-not-shared"

@@ -1,0 +1,79 @@
+"""Workspaces: found by their owner only, gone when the owner is."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from upshot.core.errors import EngineError
+from upshot.spark.workspace import Workspace
+
+
+def owned(root: Path, name: str, **owner: Any) -> Path:
+    folder = root / f"upshot-work-{name}"
+    (folder / "rows-0").mkdir(parents=True)
+    (folder / "owner.json").write_text(
+        json.dumps({"host": socket.gethostname(), "started": None, "alive": time.time(), **owner})
+    )
+    return folder
+
+
+def test_what_a_killed_process_left_is_removed_at_the_next_start_and_nothing_else(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    dead = owned(tmp_path, "dead", pid=ended.pid)
+    reused = owned(tmp_path, "reused", pid=os.getpid(), started="1")
+    alive = owned(tmp_path, "alive", pid=os.getpid())
+    elsewhere = owned(tmp_path, "elsewhere", pid=ended.pid, host="another.example")
+    silent = owned(tmp_path, "silent", pid=ended.pid, host="another.example", alive=time.time() - 30 * 86_400)
+    unfinished = tmp_path / "upshot-work-unfinished"
+    unfinished.mkdir()
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    workspace = Workspace(tmp_path)
+    assert workspace.path is not None
+    assert not dead.exists()
+    assert not silent.exists(), "nobody has heard of its owner for a month"
+    assert not reused.exists() or not Path("/proc/self/stat").exists()
+    assert all(folder.exists() for folder in (alive, elsewhere, unfinished, mine, workspace.path))
+    workspace.remove()
+    assert not workspace.path.exists()
+
+
+def test_only_what_is_named_is_kept(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    schema = pa.schema([pa.field("c0", pa.int64())])
+    kept, gone, inside = (workspace.put([pa.table([[1, 2]], schema=schema)], schema) for _ in range(3))
+    assert (kept.rows, next(workspace.tables(kept.files, ["c0"])).num_rows) == (2, 2)
+    size = workspace.bytes() // 3
+    workspace.keep_only([kept.folder, f"{inside.folder}/c0=1", tmp_path.as_uri()])
+    assert workspace.bytes() == 2 * size
+    with pytest.raises(EngineError, match="is gone") as caught:
+        list(workspace.tables(gone.files, ["c0"]))
+    assert caught.value.code == "lost-rows"
+    workspace.drop([kept.folder, tmp_path.as_uri()])
+    assert workspace.bytes() == size
+    assert tmp_path.exists(), "a folder of somebody else stays"
+    workspace.remove()
+
+
+def test_a_folder_is_gone_when_the_process_ends_without_closing(tmp_path: Path) -> None:
+    program = f"from upshot.spark.workspace import Workspace; Workspace({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_root_that_cannot_be_used_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(EngineError) as caught:
+        Workspace(tmp_path / "file" / "folder")
+    assert caught.value.code == "location-unusable"
