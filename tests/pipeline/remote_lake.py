@@ -72,4 +72,5 @@ def _fetch(folder: LakePath, target: Path) -> None:
         if entry.is_folder:
             _fetch(folder / entry.name, target / entry.name)
         else:
-            folder.files.copy_out(entry.uri, target / entry.name)
+            target.mkdir(parents=True, exist_ok=True)
+            folder.files.download(entry.uri, target / entry.name)

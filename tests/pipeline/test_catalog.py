@@ -36,7 +36,9 @@ partition_by = ["x"]
 def schema(spark: Any, tmp_path: Path) -> Iterator[str]:
     name = "s" + tmp_path.name.replace("-", "_")[:60]
     spark.sql(f"create schema {name}")
+    spark.sql(f"use {name}")
     yield name
+    spark.sql("use default")
     spark.sql(f"drop schema {name} cascade")
 
 
@@ -63,10 +65,10 @@ def test_a_delta_table_of_the_catalog_is_followed_by_its_feed_into_another_one(
 ) -> None:
     properties = "tblproperties (delta.enableChangeDataFeed = true)"
     spark.sql(f"create table {schema}.edge (x bigint, y bigint) using delta {properties}")
-    spark.sql(f"insert into {schema}.edge values (1, 2), (2, 3)")
+    spark.sql("insert into edge values (1, 2), (2, 3)")
     lake.run()
     assert rows(spark, f"{schema}.path") == [(1, 2), (1, 3), (2, 3)]
-    spark.sql(f"delete from {schema}.edge where x = 2")
+    spark.sql("delete from edge where x = 2")
     assert lake.run().batches == 1
     assert isinstance(position(lake), TablePosition)
     assert rows(spark, f"{schema}.path") == [(1, 2)]
@@ -77,7 +79,7 @@ def test_a_delta_table_of_the_catalog_is_followed_by_its_feed_into_another_one(
 
 def test_a_table_of_another_format_is_compared(spark: Any, schema: str, lake: Lake) -> None:
     spark.sql(f"create table {schema}.edge (x bigint, y bigint) using parquet")
-    spark.sql(f"insert into {schema}.edge values (1, 2)")
+    spark.sql("insert into edge values (1, 2)")
     lake.run()
     assert isinstance(position(lake), SnapshotPosition)
     assert rows(spark, f"{schema}.path") == [(1, 2)]

@@ -80,6 +80,22 @@ def given_ways(make: Make) -> list[tuple[set[str], str]]:
         return answers(db, GOLDENS[:2])
 
 
+EDGES = [(x, x + 1) for x in range(200)]
+"""A chain, whose closure is in files."""
+
+
+def frames_joined(spark: Any, **place: str) -> list[int]:
+    """Rows that came in as a frame and went out as frames, joined with those of the session."""
+    with upshot.connect(spark=spark, engine="spark", **place) as db:
+        db.define(".decl edge(x: number, y: number) .decl path(x: number, y: number)")
+        db.define("path(X, Y) :- edge(X, Y). path(X, Z) :- path(X, Y), edge(Y, Z).")
+        with db.transaction() as tx:
+            tx.insert("edge", spark.createDataFrame(EDGES, "x long, y long"))
+        mine = spark.range(3).withColumnRenamed("id", "x")
+        frames = (tx.changes["edge"].inserted.to_spark(), db.rows("path").to_spark())
+        return [frame.join(mine, "x").count() for frame in frames]
+
+
 def main() -> int:
     from pyspark.sql import SparkSession  # noqa: PLC0415  (optional package)
 
@@ -95,6 +111,13 @@ def main() -> int:
         found = failures(make, {**scripts, **random})
         if given_ways(make) != given_ways(upshot.connect):
             found["realisations"] = "other ones than in process"
+        spark.sql("CREATE SCHEMA upshot_connect")
+        for place in ({}, {"location": "schema:upshot_connect"}):
+            joined = frames_joined(spark, **place)
+            if joined != [3, 200 + 199 + 198]:
+                found[f"frames at {place}"] = str(joined)
+        if spark.sql("SHOW TABLES IN upshot_connect").count():
+            found["schema"] = "tables are left behind"
         told = {"session": type(spark).__module__, "ran": len(scripts) + len(random), "failed": found}
         sys.stdout.write(json.dumps(told) + "\n")
         spark.stop()

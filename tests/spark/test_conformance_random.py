@@ -103,8 +103,14 @@ def test_they_do_so_when_every_set_of_rows_is_in_files(on_files: Make, pack: lis
     agree(on_files, pack if is_soak() else pack[:2])
 
 
+@pytest.mark.parametrize("pack", numbered(packs("parts")))
+def test_they_do_so_when_the_driver_holds_no_relation_whole(in_parts: Make, pack: list[Trial]) -> None:
+    """Recursion in parts or by rounds, demand programs by rounds: a slice of it in `make test`."""
+    agree(in_parts, pack if is_soak() else pack[:3])
+
+
 @pytest.mark.parametrize("strategy", ON_DEMAND if is_soak() else ON_DEMAND[1:2])
-def test_they_do_so_when_no_worker_may_hold_a_relation(by_rounds: Make, strategy: str) -> None:
+def test_they_do_so_when_nobody_may_hold_a_relation(by_rounds: Make, strategy: str) -> None:
     """A view on demand takes some dozens of rounds, each a job."""
     seeds = [seed_of(f"spark rounds {strategy}", number) for number in range(case_count(20 * SHARE))]
     focuses = [FOCUSES[name] for name in FOCUSES]

@@ -30,7 +30,7 @@ CHAIN = [(x, x + 1) for x in range(60)]
 
 
 def files_below(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*.parquet")]
+    return list(folder.rglob("*.parquet"))
 
 
 def test_the_location_is_the_one_of_the_call_then_of_the_settings_then_the_temporary_directory(

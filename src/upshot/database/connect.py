@@ -56,13 +56,26 @@ def connect(
     >>> with connect() as db:
     ...     _ = db.define(".decl edge(x: number, y: number)")
     """
-    if engine not in ENGINES:
-        hint = did_you_mean(str(engine), ENGINES) or "the engines are `auto`, `local` and `spark`"
-        raise UsageError(f"there is no engine `{engine}`", code="unknown-engine", help=hint)
+    _refuse_engine(engine, spark, location, memory)
     for name, bound in (("max_rounds", max_rounds), ("max_firings", max_firings)):
         if (bound is not None or name == "max_firings") and (not isinstance(bound, int) or bound < 1):
             hint = "pass a whole number greater than 0, such as 1_000"
             raise UsageError(f"`{name}` cannot be {bound!r}", code="wrong-argument", help=hint)
+    limits = Limits(min(max_rounds or Limits().max_rounds, MOST_ROUNDS), optimizations=optimizations(optimize))
+    make_engine = _engines(spark, engine, limits, memory, None if location is None else os.fspath(location))
+    retention = retention_of(keep)
+    if path is None:
+        if keep is not None:
+            raise UsageError("`keep` is for a database in a folder", code="wrong-argument", help="pass its path too")
+        return Database(make_engine, max_firings=max_firings)
+    return open_durable(path, make_engine, max_firings, retention, spark or running_session())
+
+
+def _refuse_engine(engine: str, spark: Any, location: object, memory: object) -> None:
+    """Raise if the engine, its session and what is said of their files and memory do not go together."""
+    if engine not in ENGINES:
+        hint = did_you_mean(str(engine), ENGINES) or "the engines are `auto`, `local` and `spark`"
+        raise UsageError(f"there is no engine `{engine}`", code="unknown-engine", help=hint)
     if spark is not None and not callable(getattr(spark, "createDataFrame", None)):
         hint = "pass `SparkSession.builder.getOrCreate()`"
         message = f"`spark` takes a Spark session, not {type(spark).__name__}"
@@ -78,14 +91,6 @@ def connect(
             code="wrong-argument",
             help="leave it out, or pass a Spark session",
         )
-    limits = Limits(min(max_rounds or Limits().max_rounds, MOST_ROUNDS), optimizations=optimizations(optimize))
-    make_engine = _engines(spark, engine, limits, memory, None if location is None else os.fspath(location))
-    retention = retention_of(keep)
-    if path is None:
-        if keep is not None:
-            raise UsageError("`keep` is for a database in a folder", code="wrong-argument", help="pass its path too")
-        return Database(make_engine, max_firings=max_firings)
-    return open_durable(path, make_engine, max_firings, retention, spark or running_session())
 
 
 def _engines(

@@ -153,12 +153,6 @@ class Files(Protocol):
     def read_part(self, uri: str, start: int, length: int) -> bytes:
         """So many bytes of a file, which has them."""
 
-    def copy_in(self, source: Path, uri: str) -> None:
-        """Copy a file of this machine to the location, over one that is there."""
-
-    def copy_out(self, uri: str, target: Path) -> None:
-        """Copy a file of the location to this machine, over one that is there."""
-
 
 def files_of(session: Any, uri: str) -> Files:
     """File operations for a location: Hadoop's of the session, or this machine's where there is no session or it has
@@ -247,14 +241,6 @@ class LocalFiles:
             stream.seek(start)
             return stream.read(length)
 
-    def copy_in(self, source: Path, uri: str) -> None:
-        self.write(uri, source.read_bytes())
-
-    def copy_out(self, uri: str, target: Path) -> None:
-        with _reported(uri):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(_path(uri), target)
-
 
 class HadoopFiles:
     """Files of any storage that the session's Hadoop configuration knows."""
@@ -307,8 +293,10 @@ class HadoopFiles:
     def upload(self, path: Path, uri: str) -> None:
         with _reported(uri):
             system, target = self._found(uri)
-            # The driver of a classic session runs on the machine of this process.
-            system.copyFromLocalFile(False, True, self._java.org.apache.hadoop.fs.Path(f"file://{path}"), target)
+            # The driver of a classic session runs on the machine of this process. As a stream: some servers that speak
+            # S3 do not answer the other client, by which S3A copies whole files.
+            source = self._java.java.io.FileInputStream(str(path))
+            self._java.org.apache.hadoop.io.IOUtils.copyBytes(source, system.create(target, True), 1 << 20, True)
 
     def download(self, uri: str, path: Path) -> None:
         with _reported(uri):
@@ -347,24 +335,6 @@ class HadoopFiles:
                 return bytes(self._java.org.apache.commons.io.IOUtils.toByteArray(stream, length))
             finally:
                 stream.close()
-
-    def copy_in(self, source: Path, uri: str) -> None:
-        with _reported(uri):
-            system, path = self._found(uri)
-            here = self._java.org.apache.hadoop.fs.FileSystem.getLocal(self._settings)
-            # Not `copyFromLocalFile`, for which connectors have ways of their own that not every server understands.
-            opened, target = here.open(self._local(source)), system.create(path, True)
-            self._java.org.apache.hadoop.io.IOUtils.copyBytes(opened, target, 1 << 16, True)
-
-    def copy_out(self, uri: str, target: Path) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with _reported(uri):
-            system, path = self._found(uri)
-            # Without a checksum file beside the copy.
-            system.copyToLocalFile(False, path, self._local(target), True)
-
-    def _local(self, file: Path) -> Any:
-        return self._java.org.apache.hadoop.fs.Path("file", "", str(file))
 
     def qualified(self, uri: str) -> str:
         """The URI with the host that the configuration names, as Spark itself writes it."""

@@ -168,16 +168,17 @@ class Mirror:
         target = self._on_lake(folder)
         for file in sorted(folder.rglob("*")):
             if file.is_file() and not file.name.startswith((".", "_")):
-                self._path.files.copy_in(file, f"{target.uri}/{file.relative_to(folder).as_posix()}")
+                self._path.files.upload(file, f"{target.uri}/{file.relative_to(folder).as_posix()}")
 
     def fetch(self, folder: Path, names: Iterable[str]) -> None:
         """Makes these files of a folder be here."""
         target = self._on_lake(folder)
         for name in names:
             if not (folder / name).exists():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 with suppress(EngineError):
                     # What is not there is reported by who compares the files with the record of them.
-                    self._path.files.copy_out(f"{target.uri}/{name}", folder / name)
+                    self._path.files.download(f"{target.uri}/{name}", folder / name)
 
     def remove(self, folder: Path) -> None:
         self._on_lake(folder).delete()

@@ -177,7 +177,7 @@ class LakeReader:
             with tempfile.TemporaryDirectory() as folder:
                 draft = Path(folder, file.name)
                 self._try(lambda: _write(read(), draft))
-                file.files.copy_in(draft, file.uri)
+                file.files.upload(draft, file.uri)
             return
         file.parent.mkdir(parents=True, exist_ok=True)
         draft = file.with_name(f".{file.name}.draft")
