@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -15,14 +14,14 @@ import pyarrow as pa
 import pytest
 
 from upshot.core.errors import EngineError
-from upshot.spark.workspace import Workspace
+from upshot.spark.workspace import Workspace, this_machine
 
 
 def owned(root: Path, name: str, **owner: Any) -> Path:
     folder = root / f"upshot-work-{name}"
     (folder / "rows-0").mkdir(parents=True)
     (folder / "owner.json").write_text(
-        json.dumps({"host": socket.gethostname(), "started": None, "alive": time.time(), **owner})
+        json.dumps({"host": this_machine(), "started": None, "alive": time.time(), **owner})
     )
     return folder
 
@@ -47,6 +46,14 @@ def test_what_a_killed_process_left_is_removed_at_the_next_start_and_nothing_els
     assert all(folder.exists() for folder in (alive, elsewhere, unfinished, mine, workspace.path))
     workspace.remove()
     assert not workspace.path.exists()
+
+
+def test_a_process_of_a_container_with_the_same_name_may_be_alive(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    other = owned(tmp_path, "other", pid=ended.pid, host=f"{this_machine()} pid:[1]")
+    Workspace(tmp_path).remove()
+    assert other.exists()
 
 
 def test_only_what_is_named_is_kept(tmp_path: Path) -> None:

@@ -321,7 +321,7 @@ def _is_abandoned(files: Files, entry: Entry) -> bool:
 
 def is_alive(owner: dict[str, Any]) -> bool:
     """Whether the owner of a record runs, as far as that is known here."""
-    if owner["host"] == socket.gethostname():
+    if owner["host"] == this_machine():
         return _is_running(owner["pid"], owner["started"])
     return time.time() - float(owner["alive"]) <= _ABANDONED
 
@@ -329,7 +329,18 @@ def is_alive(owner: dict[str, Any]) -> bool:
 def owner_record() -> dict[str, object]:
     """The record of this process as an owner."""
     pid = os.getpid()
-    return {"pid": pid, "host": socket.gethostname(), "started": _started(pid), "alive": time.time()}
+    return {"pid": pid, "host": this_machine(), "started": _started(pid), "alive": time.time()}
+
+
+def this_machine() -> str:
+    """The machine, or container, whose processes this one sees. Host names alone do not tell them apart: drivers in two
+    containers may both be number 1 on `localhost`."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        processes = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return socket.gethostname()
+    return f"{socket.gethostname()} {boot} {processes}"
 
 
 def _is_running(pid: int, started: str | None) -> bool:
