@@ -483,7 +483,7 @@ def test_the_switches_and_limits_of_connect_reach_the_engine_on_spark(optimize: 
     """They were dropped on the way: `connect(optimize=False)` optimized on Spark all the same."""
     seen: list[Limits] = []
 
-    def make(_session: object, limits: Limits) -> Engine:
+    def make(_session: object, limits: Limits, _location: str | None) -> Engine:
         seen.append(limits)
         return LocalEngine(limits=limits)
 

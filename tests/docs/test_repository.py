@@ -42,7 +42,7 @@ def test_no_file_names_a_place_on_the_machine_it_was_written_on() -> None:
 @pytest.mark.parametrize("path", PYTHON, ids=lambda p: str(p.relative_to(ROOT)))
 def test_files_and_functions_stay_short_and_names_say_something(path: Path) -> None:
     text = path.read_text()
-    assert text.count("\n") <= 500
+    assert text.count("\n") <= 800
     assert path.stem not in VAGUE
     long = [
         f"{node.name}: {length} lines"
