@@ -20,6 +20,8 @@ from upshot.database.retention import retention_of
 from upshot.database.state import MAX_FIRINGS
 from upshot.engine.limits import MOST_ROUNDS, Limits
 from upshot.engine.optimizations import optimizations
+from upshot.spark.lake_path import LakePath
+from upshot.spark.location import has_scheme, named_location
 from upshot.spark.session import own_session
 
 ENGINES = ("auto", "local", "spark")
@@ -46,8 +48,9 @@ def connect(
     outgrow it. `engine="spark"` does everything there, and starts a session if there is none; `engine="local"` does
     everything here. `location` is where an engine on Spark keeps its files: a URI that all machines of the cluster
     reach ("s3a://bucket/folder", "hdfs:///folder") or a path of this machine, by default what the Spark setting
-    `upshot.location` says. `max_rounds` bounds the recursion of a view before it ends in a `LimitError`, `max_firings`
-    the rules that a transaction may set off, one after the other, before it ends in a `RuleError`.
+    `upshot.location` says, else beside a database on a lake. `max_rounds` bounds the recursion of a view before it ends
+    in a `LimitError`, `max_firings` the rules that a transaction may set off, one after the other, before it ends in a
+    `RuleError`.
     `optimize` switches optimizations off (False) or names those to use: the answers are the same without them.
     `keep` says how much of its past a durable database keeps for `history` and `watch(since=…)`: a number of commits,
     bounds such as {"commits": 100_000, "bytes": "1GiB", "age": timedelta(days=7)}, or "all"; usually the last million
@@ -62,13 +65,22 @@ def connect(
             hint = "pass a whole number greater than 0, such as 1_000"
             raise UsageError(f"`{name}` cannot be {bound!r}", code="wrong-argument", help=hint)
     limits = Limits(min(max_rounds or Limits().max_rounds, MOST_ROUNDS), optimizations=optimizations(optimize))
-    make_engine = _engines(spark, engine, limits, memory, None if location is None else os.fspath(location))
+    make_engine = _engines(spark, engine, limits, memory, _files_of_engine(path, spark, location))
     retention = retention_of(keep)
     if path is None:
         if keep is not None:
             raise UsageError("`keep` is for a database in a folder", code="wrong-argument", help="pass its path too")
         return Database(make_engine, max_firings=max_firings)
     return open_durable(path, make_engine, max_firings, retention, spark or running_session())
+
+
+def _files_of_engine(path: object, spark: Any, location: str | os.PathLike[str] | None) -> str | None:
+    """The location of an engine's files: as named, else beside a database on a lake, which all machines reach."""
+    if location is not None:
+        return os.fspath(location)
+    if spark is None or not isinstance(path, str | LakePath) or not has_scheme(path) or named_location(spark):
+        return None
+    return f"{os.fspath(path).rstrip('/')}.work"
 
 
 def _refuse_engine(engine: str, spark: Any, location: object, memory: object) -> None:

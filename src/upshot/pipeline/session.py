@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from upshot.core.errors import Error, UsageError
 from upshot.core.running_spark import running_session
 from upshot.pipeline.config import PipelineConfig
+from upshot.spark.lake_path import LakePath
 from upshot.spark.session import is_connect, own_session
 
 if TYPE_CHECKING:
@@ -87,7 +88,9 @@ def delta_support(spark: SparkSession, config: PipelineConfig) -> str:
 def _packages(config: PipelineConfig) -> list[str]:
     formats = {source.format for source in config.sources.values()} | {sink.format for sink in config.sinks.values()}
     wanted = list(config.packages)
-    if ("delta" in formats and config.delta != "deltalake") or "table" in {s.format for s in config.sinks.values()}:
+    # A store on a lake keeps its commits in a Delta table.
+    uses_delta = "delta" in formats or isinstance(config.state, LakePath)
+    if (uses_delta and config.delta != "deltalake") or "table" in {sink.format for sink in config.sinks.values()}:
         wanted.append(DELTA_PACKAGE)
     if "kafka" in formats and not _named_already(config, "spark-sql-kafka"):
         from pyspark import __version__  # noqa: PLC0415 - an optional package

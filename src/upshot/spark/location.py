@@ -88,7 +88,7 @@ def location_of(session: Any, named: str | os.PathLike[str] | None = None) -> st
     The default is the temporary directory where all of Spark runs on this machine or nothing else is known, and the
     home directory of the cluster's default file system elsewhere.
     """
-    told = named or session.conf.get(SETTING, None) or session.conf.get(OLD_SETTING, None)
+    told = named or named_location(session)
     if told:
         return uri_of(told)
     if not runs_here(session) and not is_connect(session):
@@ -98,6 +98,12 @@ def location_of(session: Any, named: str | os.PathLike[str] | None = None) -> st
         if not home.startswith("file:"):
             return uri_of(home)
     return uri_of(tempfile.gettempdir())
+
+
+def named_location(session: Any) -> str | None:
+    """The location that the settings of a session name."""
+    told = session.conf.get(SETTING, None) or session.conf.get(OLD_SETTING, None)
+    return None if not told else str(told)
 
 
 def runs_here(session: Any) -> bool:
