@@ -99,7 +99,7 @@ def random_sql(number: int, local: upshot.Database, opened: ExitStack) -> Case:
                 raise
             continue
         views[name] = query
-    answers = {view: peer.answer(query) for view, query in views.items()}
+    answers = {view: peer.answer(query, local.schemas[view]) for view, query in views.items()}
     rows = {view: answer for view, answer in answers.items() if answer is not None}
     views = {view: query for view, query in views.items() if view in rows}
     return Case(choice, tables, views, peer, {table.name: set() for table in tables}, rows)

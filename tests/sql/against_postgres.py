@@ -53,7 +53,8 @@ class Postgres:
         if lines and lines[0].startswith("ERROR:"):
             # Recursion whose type is found otherwise than here, FULL JOIN on more than equality, and the like.
             return None
-        rows = csv.reader(lines)
+        # One empty text is an empty line.
+        rows = (row or [""] for row in csv.reader(lines))
         return comparable(
             tuple(_value(text, type) for text, type in zip(row, schema.types, strict=True)) for row in rows
         )
