@@ -68,7 +68,7 @@ def test_a_deleted_edge_takes_only_what_it_alone_gave(spark: Any, strategy: str,
             assert (tx.stats.potential, tx.stats.questions) == (4, 4)
 
 
-@pytest.mark.parametrize("way", ["on a worker", "by rounds"])
+@pytest.mark.parametrize("way", WAYS)
 def test_a_view_without_events_reports_nothing_and_keeps_its_key(spark: Any, way: str) -> None:
     """Neither with a transaction nor with a definition, beside a view of its component that reports."""
     options = ".view first strategy=epf\n.view second strategy=epf events=none\n"
