@@ -21,6 +21,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -142,6 +143,8 @@ _CLOSING = re.compile(r"(\d+ \w+, )*\d+ \w+ in [\d.]+s|no tests (ran|collected)"
 
 
 def main(argv: list[str]) -> int:
+    # A shell that starts this in the background has it ignore interrupts, and so would every process of a test.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     options = _options(argv)
     slice_ = _slice(options)
     suites = [s for s in SUITES if (s.name in options.suites if options.suites else s.quick or not options.fast)]
