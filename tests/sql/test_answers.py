@@ -155,6 +155,7 @@ def test_null_is_in_no_query_also_where_a_subquery_is_the_only_one_to_read_it() 
         db.define("CREATE TABLE s (k BIGINT NOT NULL, x BIGINT)")
         with db.transaction() as tx:
             tx.insert("s", [(1, None), (2, 2), (3, 3)])
-        inner = "SELECT 1 FROM s AS t WHERE u.x IN (SELECT x FROM s WHERE x IS NULL OR x = 2)"
-        assert db.sql(f"SELECT k FROM s AS u WHERE EXISTS ({inner})") == {(2,)}
-        assert db.sql(f"SELECT k FROM s AS u WHERE NOT EXISTS ({inner})") == {(1,), (3,)}
+        outer = "SELECT k FROM s AS u WHERE "
+        inner = "EXISTS (SELECT 1 FROM s AS t WHERE u.x IN (SELECT x FROM s WHERE x IS NULL OR x = 2))"
+        assert db.sql(outer + inner) == {(2,)}
+        assert db.sql(outer + "NOT " + inner) == {(1,), (3,)}
