@@ -25,7 +25,7 @@ def test_every_slug_of_the_database_is_documented() -> None:
     pages = [page.read_text() for page in (REFERENCE / "diagnostics").glob("*.md")]
     documented = {slug for page in pages for slug in re.findall(r"^\| `([a-z0-9-]+)` \|", page, re.M)}
     used: set[str] = set()
-    for file in (ROOT / "src/upshot/database").glob("*.py"):
+    for file in (ROOT / "src/upshot/database").rglob("*.py"):
         used |= set(CODE.findall(file.read_text()))
     assert len(used) > 25
     assert used - documented == set()
