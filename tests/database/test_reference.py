@@ -31,7 +31,7 @@ def test_every_slug_of_the_database_is_documented() -> None:
     assert used - documented == set()
 
 
-@pytest.mark.parametrize("module", ["souffle_writer", "database", "connect"])
+@pytest.mark.parametrize("module", ["files.souffle_writer", "database", "connect"])
 def test_the_examples_in_the_code_run(module: str) -> None:
     imported = __import__(f"upshot.database.{module}", fromlist=["_"])
     results = doctest.testmod(imported)
