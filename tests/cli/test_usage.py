@@ -299,7 +299,7 @@ def test_check_imports_no_engine(closure: Path) -> None:
 def progress(patience: float) -> str:
     """What a terminal sees of a piece of work that takes half a second."""
     program = (
-        "import time; from upshot.cli import terminal; "
+        "import time; from upshot.cli.output import terminal; "
         f"terminal.PATIENCE = {patience}\n"
         "with terminal.Terminal().progress('counting sheep', 4) as bar:\n"
         "    for _ in range(4): time.sleep(0.12); bar.advance(); bar.label('counting goats')\n"
