@@ -1,8 +1,9 @@
 """What an error may say to whom.
 
 Messages of the database name relations, offer names that are nearly right and list rows. Whoever may read everything
-gets them as they are, but for those about the server's files. Everyone else gets those of the service's own making, which say nothing that was not sent or may
-not be read; of a rejected transaction the witnesses they may read; and of all else the code and a general sentence.
+gets them as they are, but for those about the server's files. Everyone else gets those of the service's own making,
+which say nothing that was not sent or may not be read; of a rejected transaction the witnesses they may read; and of
+all else the code and a general sentence.
 """
 
 from __future__ import annotations
