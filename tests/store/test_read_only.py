@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,16 @@ import pytest
 import upshot
 from tests.store import immutable as immutability
 from tests.store import read_only
+from tests.store.faults import Disk
 from tests.store.immutable import immutable
 from tests.store.stores import PATHS, small_is_large, state
+from tests.store.test_failing_writes import ACTIONS, made
 from tests.store.test_full_disk import NAMESPACE, _missing
 
 needs_immutable = pytest.mark.skipif(bool(immutability.missing()), reason=immutability.missing())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(_missing()), reason=_missing())
 def test_a_store_that_is_read_only_somewhere_refuses_by_name_loses_nothing_and_goes_on(tmp_path: Path) -> None:
     command = [*NAMESPACE, sys.executable, read_only.__file__, str(tmp_path)]
@@ -84,8 +88,7 @@ def test_a_file_that_becomes_read_only_under_an_open_store_fails_writes_by_name_
                     assert "can be written" in error.help
                     failed.add(what)
             before = state(db)
-        image = shutil.copytree(root, tmp_path / "image", ignore=lambda _, names: {"lock"} & set(names))
-        with upshot.connect(image) as copy:
+        with upshot.connect(_image(root, tmp_path / "image")) as copy:
             assert state(copy) == before
         for act in ACTS.values():
             act(db)
@@ -109,3 +112,76 @@ def test_a_store_whose_files_are_read_only_is_refused_and_opens_when_they_are_no
             assert error is None or (error.code, str(root) in error.message) == ("store-failed", True)
         with upshot.connect(root) as db:
             assert state(db) == before
+
+
+@needs_immutable
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*ACTIONS, "compact"])
+def test_a_disk_that_becomes_read_only_in_the_middle_of_a_write_leaves_all_of_it_or_nothing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(tmp_path / "start")
+    act = ACTIONS.get(name, lambda db: db.compact())
+    with small_is_large(monkeypatch, 8):
+        number = 1
+        while _becomes_read_only(act, number, tmp_path):
+            number += 1
+    assert number > 2
+
+
+def _becomes_read_only(act: Callable[[upshot.Database], object], number: int, tmp_path: Path) -> bool:
+    """Whether there is a write of this number at all."""
+    root = shutil.copytree(tmp_path / "start", tmp_path / str(number))
+    with pytest.MonkeyPatch.context() as patch, upshot.connect(root, keep=1) as db:
+        before, disk = state(db), Disk(db, patch)
+        with ExitStack() as stack:
+            disk.before = lambda _: len(disk.writes) + 1 == number and stack.enter_context(immutable(root))
+            error = failure_of(lambda: act(db))
+            found, count = state(db), len(disk.writes)
+            assert error is None or (error.code, found) == ("store-failed", before)
+        disk.before = lambda _: None
+        with upshot.connect(_image(root, tmp_path / f"{number} image")) as ended:
+            assert state(ended) == found
+        if error is not None:
+            act(db)
+        after = state(db)
+    with upshot.connect(root) as db:
+        assert state(db) == after
+        db.verify()
+    return count >= number
+
+
+def _image(root: Path, target: Path) -> Path:
+    return shutil.copytree(root, target, ignore=lambda _, names: {"lock"} & set(names))
+
+
+@needs_immutable
+@pytest.mark.slow
+def test_a_back_up_whose_disk_becomes_read_only_in_the_middle_is_none(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with small_is_large(monkeypatch, 3):
+        made(root)
+    with upshot.connect(root) as db, pytest.MonkeyPatch.context() as patch:
+        before, disk = state(db), Disk(db, patch)
+        number, count = 0, 1
+        while count >= number:
+            number, disk.writes[:] = number + 1, []
+            target = tmp_path / "copies" / str(number)
+            target.mkdir(parents=True)
+            with ExitStack() as stack:
+                disk.before = lambda _: len(disk.writes) + 1 == number and stack.enter_context(immutable(target))  # noqa: B023
+                error = failure_of(lambda: db.backup(target))  # noqa: B023
+                count = len(disk.writes)
+            disk.before = lambda _: None
+            if error is None:
+                with upshot.connect(target) as copy:
+                    assert state(copy) == before
+                continue
+            assert (error.code, str(target) in error.message) == ("store-failed", True)
+            if any(target.iterdir()):
+                with pytest.raises(upshot.Error) as caught:
+                    upshot.connect(target)
+                assert caught.value.code == "backup-unfinished"
+        assert number > 5
+        assert state(db) == before
