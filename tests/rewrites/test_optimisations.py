@@ -16,11 +16,11 @@ from upshot.core.errors import Error
 from upshot.core.schema import Role
 from upshot.engine.naive import derive
 from upshot.rewrite import normal_form
-from upshot.rewrite.changes_on_demand import ALGORITHMS, changes_on_demand
-from upshot.rewrite.demand import DemandProgram, Held
-from upshot.rewrite.event_paths import event_paths
-from upshot.rewrite.partial_evaluation import partial_evaluation
-from upshot.rewrite.screening import relevant_rows
+from upshot.rewrite.changes.changes_on_demand import ALGORITHMS, changes_on_demand
+from upshot.rewrite.changes.event_paths import event_paths
+from upshot.rewrite.changes.screening import relevant_rows
+from upshot.rewrite.demand.demand import DemandProgram, Held
+from upshot.rewrite.strategies.partial_evaluation import partial_evaluation
 from upshot.syntax import parse
 
 
@@ -171,7 +171,7 @@ def test_a_null_that_a_join_would_refuse_is_screened_out() -> None:
 @pytest.mark.parametrize("features", [Features(constants=0.4, comparisons=0.8), Features(nullable=0.5, constants=0.3)])
 def test_irrelevant_changes_change_nothing(features: Features) -> None:
     screened = 0
-    for number in range(case_count(200, least=5)):
+    for number in range(case_count(200, least=20)):
         seed = seed_of("screening", number)
         case = random_case(seed, features)
         program = normal(case.text())

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from upshot.service import deliveries
-from upshot.service.deliveries import Delivery, FailedDelivery, deliver
-from upshot.service.targets import TargetRules
+from upshot.service.webhooks import deliveries
+from upshot.service.webhooks.deliveries import Delivery, FailedDelivery, deliver
+from upshot.service.webhooks.targets import TargetRules
 
 INSIDE = TargetRules(("hooks.example.org", "127.0.0.1"), insecure=True)
 PUBLIC = TargetRules(("hooks.example.org",))

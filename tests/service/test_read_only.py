@@ -19,7 +19,7 @@ from tests.service.test_webhooks import SECRET, SETTINGS, Receiver, serve, state
 from tests.store import immutable as immutability
 from tests.store.immutable import immutable
 from upshot.client import Client
-from upshot.service.tokens import add_token
+from upshot.service.access.tokens import add_token
 
 pytestmark = pytest.mark.skipif(bool(immutability.missing()), reason=immutability.missing())
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from upshot.service.targets import MOST_LOOKUPS, RefusedTarget, Target, TargetRules, is_public
+from upshot.service.webhooks.targets import MOST_LOOKUPS, RefusedTarget, Target, TargetRules, is_public
 
 RULES = TargetRules(("hooks.example.org", "*.example.net", "93.184.216.34", "127.0.0.1", "[::1]"))
 

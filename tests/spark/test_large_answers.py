@@ -34,7 +34,7 @@ def row(i: int) -> tuple[Any, ...]:
 @pytest.fixture
 def large(on_files: Make, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     """Answers have at most 100 rows, what is sorted at most 200, and pieces 130."""
-    monkeypatch.setattr("upshot.service.routes_views.PIECE", 130)
+    monkeypatch.setattr("upshot.service.routes.views.PIECE", 130)
     database = on_files()
     database.define(PROGRAM)
     with database.transaction() as tx:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from upshot.check.names.variables import variables
 from upshot.check.program import CheckedProgram, Clause, ViewOptions
-from upshot.check.variables import variables
 from upshot.core.diagnostic import Diagnostic
 from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
 from upshot.rewrite.shapes import aggregate_of

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from typing import Any
 
-from upshot.check.variables import variables
+from upshot.check.names.variables import variables
 from upshot.revise.alternatives import Alternatives
 from upshot.revise.amounts import Amounts
 from upshot.revise.branch import Branch, OpenInstance

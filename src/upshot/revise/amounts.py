@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from upshot.check.variables import variables
+from upshot.check.names.variables import variables
 from upshot.core.types import Kind, Type
 from upshot.revise.folds import COUNT, Fold
 from upshot.revise.group_steps import Steps

@@ -14,8 +14,8 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
+from upshot.check.names.variables import fresh_name, variables
 from upshot.check.program import Literal
-from upshot.check.variables import fresh_name, variables
 from upshot.core.types import Kind
 from upshot.engine.time_limit import check_time
 from upshot.revise.built_ins import Binding, holds
@@ -28,8 +28,8 @@ from upshot.revise.request import Key, Row
 from upshot.revise.rules import Column, RuleParts, Rules, ground
 from upshot.revise.term_values import UNKNOWN, value_of
 from upshot.revise.world import World
-from upshot.rewrite.request_rules import INSERT, asked
-from upshot.rewrite.term_type import term_type
+from upshot.rewrite.demand.request_rules import INSERT, asked
+from upshot.rewrite.normalize.term_type import term_type
 from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable
 
 MOST_INSTANCES = 40

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from upshot.check.names.variables import fresh_name, variables
 from upshot.check.program import CheckedProgram, Clause, Literal
-from upshot.check.variables import fresh_name, variables
-from upshot.rewrite.occurrences import substitute_in
+from upshot.rewrite.normalize.occurrences import substitute_in
 from upshot.rewrite.shapes import aggregate_of, retyped
 from upshot.syntax.ast import Atom, Constant, Not, Term, Variable, Wildcard
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from upshot.check.program import CheckedProgram, Clause
-from upshot.rewrite.linearize import linearize
+from upshot.rewrite.demand.linearize import linearize
+from upshot.rewrite.normalize.unfold import can_expand, expanded
 from upshot.rewrite.shapes import retyped
-from upshot.rewrite.unfold import can_expand, expanded
 from upshot.syntax.ast import Atom
 
 

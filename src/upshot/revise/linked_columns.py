@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from upshot.check.names.variables import variables
 from upshot.check.program import Literal
-from upshot.check.variables import variables
 from upshot.engine.time_limit import check_time
 from upshot.revise.rules import Column, RuleParts, Rules, columns_of
 from upshot.revise.unfolded_rules import COMPUTED, folded_columns, folded_names

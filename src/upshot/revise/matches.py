@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import combinations, islice
 
+from upshot.check.names.variables import fresh_name, variables
 from upshot.check.program import Clause, Literal
-from upshot.check.variables import fresh_name, variables
 from upshot.core.errors import DataError
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.types import NUMBER

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from upshot.check.names.variables import variables
 from upshot.check.program import Literal
-from upshot.check.variables import variables
 from upshot.revise.rules import Column, RuleParts, Rules, columns_in
 from upshot.syntax.ast import Comparison, Variable
 

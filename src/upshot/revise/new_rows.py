@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from upshot.check.variables import variables
+from upshot.check.names.variables import variables
 from upshot.core.types import Kind, Type
 from upshot.revise.alternatives import Alternatives
 from upshot.revise.branch import Branch

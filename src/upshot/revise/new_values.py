@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import chain, islice
 from typing import Any
 
-from upshot.check.variables import variables
+from upshot.check.names.variables import variables
 from upshot.core.counted import counted
 from upshot.core.types import Kind, Type
 from upshot.revise.alternatives import Limits

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from upshot.check.variables import variables
+from upshot.check.names.variables import variables
 from upshot.revise.request import Key
 from upshot.revise.rules import RuleParts, ground
 from upshot.syntax.ast import Variable

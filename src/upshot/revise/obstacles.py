@@ -13,7 +13,7 @@ from upshot.revise.rules import ground
 from upshot.revise.spans import Span, around, point, without
 from upshot.revise.tolerance import tolerated
 from upshot.revise.world import World
-from upshot.rewrite.request_rules import INSERT
+from upshot.rewrite.demand.request_rules import INSERT
 
 
 @dataclass(frozen=True, slots=True)

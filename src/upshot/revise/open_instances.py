@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from upshot.check.variables import variables
+from upshot.check.names.variables import variables
 from upshot.revise.branch import Branch, OpenInstance
 from upshot.revise.built_ins import Binding
 from upshot.revise.folds import Fold

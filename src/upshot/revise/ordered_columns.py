@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from upshot.check.variables import variables
+from upshot.check.names.variables import variables
 from upshot.revise.rules import Column, Rules, columns_of
 from upshot.syntax.ast import Comparison, Constant, Variable
 

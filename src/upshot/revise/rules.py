@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from upshot.check.names.variables import variables
 from upshot.check.program import CheckedProgram, Clause, Literal
-from upshot.check.variables import variables
 from upshot.core.schema import Role
 from upshot.engine.time_limit import check_time
 from upshot.revise.built_ins import Binding
@@ -18,7 +18,7 @@ from upshot.revise.linear_rules import linear_clauses
 from upshot.revise.request import Key, Row
 from upshot.revise.term_values import UNKNOWN, are_same
 from upshot.revise.unfolded_rules import unfolded_clauses
-from upshot.rewrite.request_rules import RequestRule, request_rule
+from upshot.rewrite.demand.request_rules import RequestRule, request_rule
 from upshot.rewrite.shapes import aggregate_of
 from upshot.syntax.ast import Atom, Constant, Term, Variable
 

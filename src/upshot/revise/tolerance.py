@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from upshot.check.names.variables import variables
 from upshot.check.program import Literal
-from upshot.check.variables import variables
 from upshot.core.types import Kind, Type
 from upshot.reasons.search import Instance
 from upshot.revise.request import Key

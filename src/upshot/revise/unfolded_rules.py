@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 
+from upshot.check.names.variables import variables
 from upshot.check.program import CheckedProgram, Clause
-from upshot.check.variables import variables
+from upshot.rewrite.normalize.unfold import can_expand, expanded
 from upshot.rewrite.shapes import aggregate_of, retyped
-from upshot.rewrite.unfold import can_expand, expanded
 from upshot.syntax.ast import Atom, Comparison, Constant, Variable
 from upshot.values.aggregates import AGGREGATES
 from upshot.values.records import RunningState

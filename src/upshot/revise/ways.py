@@ -9,8 +9,8 @@ from functools import partial
 from itertools import chain, combinations
 from typing import Any
 
+from upshot.check.names.variables import variables
 from upshot.check.program import Literal
-from upshot.check.variables import variables
 from upshot.core.types import Kind, Type
 from upshot.reasons.wording import literal_text
 from upshot.revise.alternatives import Alternatives, Limits
