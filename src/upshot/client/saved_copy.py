@@ -114,7 +114,11 @@ class SavedCopy:
             )
         if isinstance(error, sqlite3.DatabaseError) and "not a database" in str(error):
             return self._refused("is not a copy that Upshot has saved", "wrong-state")
-        return EngineError(f"`{self.path}`: {str(error).lower()}", code="state-failed", help="the copy is not saved")
+        return EngineError(
+            f"the copy cannot be saved in `{self.path}`: {str(error).lower()}",
+            code="state-failed",
+            help="see that the file and its folder have room and may be written, then follow again from what is saved",
+        )
 
 
 def _text(row: Row) -> str:

@@ -117,7 +117,11 @@ class Rows:
     def gradually(self, few: int = 10_000) -> Iterator[Row]:
         """All rows, in order if they are few. Of more than that, some come first, and the others are only fetched, from
         wherever they are, once those have been taken."""
-        if len(self) > few and isinstance(self._source, PortionedSource):
+        if (
+            len(self) > few
+            and isinstance(self._source, PortionedSource)
+            and not isinstance(self._source, PartialSource)
+        ):
             for start in range(0, len(self), few):
                 yield from self.part(start, start + few).sorted()
             return

@@ -30,7 +30,7 @@ from upshot.pipeline.config.toml_places import placed
 from upshot.pipeline.data_source import Movement, offer
 from upshot.pipeline.dry_run import DryRun, dry_run
 from upshot.pipeline.jobs import JobCounter
-from upshot.pipeline.lock import locked
+from upshot.pipeline.lock import locked, writing
 from upshot.pipeline.metrics import BatchMetrics, append_metrics
 from upshot.pipeline.preflight import preflight, refuse_absent_sources
 from upshot.pipeline.program import refuse_other_columns, take_on
@@ -262,12 +262,16 @@ class _Work:
             self._streams += 1
             number = 0 if last is None else last.batch + 1
             self._stream.begin_at(self._folder / f"stream-{self._streams}", number, self._batches.positions)
-            offer(self._stream.offered, self._batches.positions)
+            self._offer(self._batches.positions)
             return None
         state = self._whole_state(self._batches.last)
-        self._stream.offered.parent.mkdir(exist_ok=True)
-        offer(self._stream.offered, state.positions)
+        self._offer(state.positions)
         return state.planned if state.pending else None
+
+    def _offer(self, positions: Positions) -> None:
+        with writing(self._folder):
+            self._stream.offered.parent.mkdir(exist_ok=True)
+            offer(self._stream.offered, positions)
 
     def _whole_state(self, last: Recorded | None) -> Checkpoint:
         """Where Spark's checkpoint stands, if it goes with what the store has recorded last."""
@@ -281,7 +285,7 @@ class _Work:
             known = self._batches.positions
             moved = self._looked(known, once, stopping)
             if moved != known:
-                offer(self._stream.offered, moved)
+                self._offer(moved)
                 # Not earlier: a stream that has nothing on offer would begin with an empty batch.
                 self._stream.start(self._pace(once))
                 # Of a batch that is recorded the sinks may still be behind: it is done when it was handled.

@@ -84,13 +84,15 @@ class _Marking:
                 self._readers[name].add(view)
 
     def mark_asked(self, layer: tuple[str, ...]) -> None:
-        for view in layer:
-            options = self._checked.options.get(view)
-            if options is None or view in self.strategies:
-                continue
-            if options.strategy in STRATEGIES:
+        given = [(view, self._checked.options[view]) for view in layer if view in self._checked.options]
+        # A strategy by name comes before the default of a view that leaves it open, in whichever order they stand.
+        for view, options in given:
+            if options.strategy in STRATEGIES and view not in self.strategies:
                 self._mark(layer, options.strategy, f"asked for by `.view {view} strategy={options.strategy}`")
-            elif options.materialized is False and options.strategy == "production":
+        for view, options in given:
+            if view in self.strategies:
+                continue
+            if options.materialized is False and options.strategy == "production":
                 self._start(layer, view)
             elif options.materialized is False and options.strategy == "auto":
                 told = f"`.view {view} materialized=false`: its rows are asked for when needed"

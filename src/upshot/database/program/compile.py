@@ -71,6 +71,11 @@ def compile_text(text_or_path: str | os.PathLike[str], defined: Compiled, name: 
     return _compiled(merged(defined.program, program))
 
 
+def compile_stored(text: str, name: str) -> Compiled:
+    """The program that a store gives back, and was accepted when it was committed."""
+    return _compiled(merged(Program(()), parse_either(text, name)), stored=True)
+
+
 def compile_items(items: tuple[Item, ...], defined: Compiled) -> Compiled:
     """What is defined, with items merged in that were made, not written."""
     return _compiled(merged(defined.program, Program(items)))
@@ -129,11 +134,11 @@ def compile_without(relation: str, defined: Compiled) -> Compiled:
     return _compiled(without(defined.program, relation))
 
 
-def _compiled(program: Program) -> Compiled:
+def _compiled(program: Program, *, stored: bool = False) -> Compiled:
     checked = check(program)
     hidden = checked.hidden.union(checked.input_part.values(), checked.parts)
     visible = {name: schema for name, schema in checked.schemas.items() if name not in hidden}
-    return Compiled(program, checked, compile_program(checked), visible, ActiveRules.of(checked.rules))
+    return Compiled(program, checked, compile_program(checked, stored=stored), visible, ActiveRules.of(checked.rules))
 
 
 # ---- reading ------------------------------------------------------------------------------------

@@ -358,6 +358,7 @@ class SparkEngine:
         for statements in self._staged.values():
             kept.update(folder for statement in statements for folder in statement.rows.folders())
         self._workspace.keep_only(kept)
+        self._handed_out.remove_unread()
 
     # ---- reading -------------------------------------------------------------------------------------------
 

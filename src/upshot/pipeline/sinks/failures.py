@@ -29,6 +29,16 @@ def spark_writes(what: str) -> Iterator[None]:
         raise _told(what, translated(error)) from error
 
 
+@contextmanager
+def disk_writes(what: str) -> Iterator[None]:
+    """What the file system raises inside comes out as an error of ours."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise sink_failed(what, f"{reason}: `{error.filename}`" if error.filename else reason) from error
+
+
 def _told(what: str, error: Error) -> Error:
     # The change is in the store by now: what Spark's own errors say of transactions does not hold here.
     return sink_failed(what, error.message) if error.code in ("spark-failed", "lost-worker") else error

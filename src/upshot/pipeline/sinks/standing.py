@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from upshot.core.errors import DataError
-from upshot.pipeline.lock import unusable_state
+from upshot.pipeline.lock import unusable_state, writing
 from upshot.pipeline.sinks.folders import write_json
 from upshot.spark.lake_path import AnyPath
 
@@ -46,4 +46,5 @@ def read_standings(file: AnyPath) -> dict[str, Standing]:
 
 
 def write_standings(file: AnyPath, standings: dict[str, Standing]) -> None:
-    write_json(file, {place: asdict(standing) for place, standing in standings.items()})
+    with writing(file.parent):
+        write_json(file, {place: asdict(standing) for place, standing in standings.items()})

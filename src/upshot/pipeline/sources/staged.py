@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from upshot.core.errors import EngineError
 from upshot.core.schema import Schema
 from upshot.pipeline.batch.positions import Position, SnapshotPosition
+from upshot.pipeline.lock import writing
 from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.fitting import bad_rows, good_rows
 from upshot.pipeline.sources.journal import other_source, torn_state
@@ -107,9 +108,10 @@ class SnapshotSource:
         else:
             raise self._busy()
         # If it changed meanwhile, the older content makes the next look take a new copy.
-        (draft / _CONTENT).write_bytes(json.dumps({"content": content}).encode())
-        if not isinstance(draft, LakePath):
-            os.replace(draft, self._staging / name)
+        with writing(self._staging):
+            (draft / _CONTENT).write_bytes(json.dumps({"content": content}).encode())
+            if not isinstance(draft, LakePath):
+                os.replace(draft, self._staging / name)
         return SnapshotPosition(name, content)
 
     def _failure_of_copy(self, spark: SparkSession, draft: AnyPath) -> Exception | None:

@@ -21,6 +21,7 @@ import threading
 import time
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -217,7 +218,10 @@ def _append(path: Path, entry: str) -> None:
             os.fsync(stream.fileno())
         os.replace(fresh, path)
     except OSError as error:
-        fresh.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, nothing can be removed either
+            fresh.unlink(missing_ok=True)
         raise UsageError(
-            f"the file of tokens `{path}` cannot be written: {error}", code="bad-tokens", help="check the folder"
+            f"the file of tokens `{path}` cannot be written: {(error.strerror or str(error)).lower()}",
+            code="bad-tokens",
+            help="no token was made; see that its folder has room and may be written",
         ) from None
