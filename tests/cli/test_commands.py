@@ -246,7 +246,7 @@ def test_an_unknown_strategy_is_wrong_usage(upshot: Run, closure: Path) -> None:
 def test_a_strategy_without_rules_has_none_to_print(upshot: Run, closure: Path, strategy: str) -> None:
     ended = upshot("rewrite", closure, "--strategy", strategy)
     assert (ended.code, ended.out) == (2, "")
-    assert f"error[strategy-without-rules]: strategy `{strategy}` has no rules of its own to print" in ended.err
+    assert f"error[strategy-without-rules]: strategy `{strategy}` has no rules to print" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_what_if_asks_about_each_line_on_its_own(upshot: Run, closure: Path, wri
     assert ended.out == (
         f"// {changes}:1\n+closure(1, 5)\n+closure(2, 5)\n+closure(3, 5)\n+closure(4, 5)\n"
         f"// {changes}:2\n-closure(1, 2)\n-closure(1, 3)\n-closure(1, 4)\n"
-        f"// {changes}:3\n// no view changes\n"
+        f"// {changes}:3\n// no view changed\n"
     )
 
 

@@ -187,10 +187,10 @@ def test_notes_of_commits_are_shown_to_nobody_but_an_admin_in_any_form(running: 
 @pytest.mark.parametrize(
     ("view", "asked", "status", "said", "cure"),
     [
-        ("rech", {"row": "[1,2]"}, 404, "there is no relation `rech`", "did you mean `reach`?"),
+        ("rech", {"row": "[1,2]"}, 404, "unknown relation `rech`", "did you mean `reach`?"),
         ("reach", {"row": "[1]"}, 400, "`row`: a row of `reach` has 2 values, not 1", "columns: reach(x: number"),
         ("reach", {"row": '[1,"a"]'}, 400, "`row`: column `y`", "columns: reach(x: number"),
-        ("reach", {"row": '{"x":1,"z":2}'}, 400, "`row`: there is no column `z`", "columns: reach(x: number"),
+        ("reach", {"row": '{"x":1,"z":2}'}, 400, "`row`: unknown column `z`", "columns: reach(x: number"),
         ("reach", {"row": "[1,2"}, 400, "this is not JSON", "as in `?row=[1,3]`"),
         ("reach", {"row": "[1,2]", "changed_in": 99}, 410, "there is no version 99 yet", "give a version from 2 to 4"),
         ("reach", {"row": "[1,2]", "changed_in": 1}, 400, "the program was changed", "give a version from 2 to 4"),

@@ -37,12 +37,12 @@ ROW = [["a", "b"]]
     [
         ("/transactions", {"inser": {}}, "the body has no key `inser`", "did you mean `insert`?"),
         ("/transactions", {"expect": {"inset": {}}}, "`expect` has no key `inset`", "did you mean `insert`?"),
-        ("/transactions", {"insert": {"edg": ROW}}, "`insert`: there is no relation `edg`", "did you mean `edge`?"),
+        ("/transactions", {"insert": {"edg": ROW}}, "`insert`: unknown relation `edg`", "did you mean `edge`?"),
         ("/transactions", {"insert": {"edge": [{"x": "a", "z": "b"}]}}, "there is no column `z`", "columns: edge(x"),
         ("/what-if", {"meta": {}}, "the body has no key `meta`", "the keys are insert, delete, upsert, replace"),
-        ("/what-if", {"delete": {"edg": ROW}}, "`delete`: there is no relation `edg`", "did you mean `edge`?"),
+        ("/what-if", {"delete": {"edg": ROW}}, "`delete`: unknown relation `edg`", "did you mean `edge`?"),
         ("/realizations", {"frozn": []}, "the body has no key `frozn`", "did you mean `frozen`?"),
-        ("/realizations", {"insert": {"clsure": ROW}}, "there is no relation `clsure`", "did you mean `closure`?"),
+        ("/realizations", {"insert": {"clsure": ROW}}, "unknown relation `clsure`", "did you mean `closure`?"),
         ("/realizations", {"insert": {"closure": ROW}, "frozen": ["-edg"]}, "no relation `edg`", "mean `edge`?"),
         ("/realizations", {"insert": {"closure": ROW}, "bounds": {"second": 1}}, "`bounds` has no key `second`",
          "did you mean `seconds`?"),
@@ -65,7 +65,7 @@ def test_a_key_of_a_body_is_named_with_its_place(
     ("path", "said", "cure"),
     [
         ("/explanations/closure?rwo=[1]", "there is no parameter `rwo` at this address", "did you mean `row`?"),
-        ("/explanations/clsure", "there is no relation `clsure`", "did you mean `closure`?"),
+        ("/explanations/clsure", "unknown relation `clsure`", "did you mean `closure`?"),
         ("/views/edge?limt=3", "there is no parameter `limt` at this address", "did you mean `limit`?"),
         ("/views/edge/changes?sinc=3", "there is no parameter `sinc` at this address", "did you mean `since`?"),
         ("/commits?most=3", "there is no parameter `most` at this address", "the parameters are limit"),
@@ -91,7 +91,7 @@ def test_a_key_that_comes_twice_is_named(service: Running) -> None:
     connection.request("POST", "/what-if", '{"insert": {}, "insert": {}}', {"content-type": "application/json"})
     text = connection.getresponse().read().decode()
     connection.close()
-    assert "the key `insert` occurs twice in an object" in text
+    assert "duplicate key `insert` in an object" in text
 
 
 class Key(str):
@@ -108,7 +108,7 @@ class Key(str):
 @pytest.mark.parametrize("reader", [bodies, changes, envelopes], ids=lambda each: each.__name__)
 def test_a_key_that_comes_twice_is_found_in_one_pass(reader: Any) -> None:
     keys, Key.compared = [Key(number) for number in (*range(5_000), 4_999)], 0
-    with pytest.raises(Exception, match="the key `4999` occurs twice"):
+    with pytest.raises(Exception, match="duplicate key `4999`"):
         reader._without_repetition([(key, 1) for key in keys])
     assert Key.compared < 5_000
 

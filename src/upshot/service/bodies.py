@@ -91,10 +91,10 @@ def parse_json(raw: bytes | str, *, exact: bool = False) -> Any:
     except UnicodeDecodeError:
         raise Refused(400, "not-json", "the body is not UTF-8") from None
     except json.JSONDecodeError as error:
-        words = f"this is not JSON: {error.msg.lower()}, line {error.lineno}, column {error.colno}"
+        words = f"invalid JSON: {error.msg.lower()}, line {error.lineno}, column {error.colno}"
         raise Refused(400, "not-json", words, help=_EXAMPLE) from None
     except RecursionError:
-        raise Refused(400, "not-json", "this JSON is nested too deeply") from None
+        raise Refused(400, "not-json", "JSON is nested too deeply") from None
     except (ValueError, ArithmeticError):
         raise Refused(400, "wrong-type", "a number has too many digits") from None
 

@@ -222,9 +222,9 @@ def _read(line: str) -> Any:
     try:
         return _DECODER.decode(line)
     except json.JSONDecodeError as error:
-        raise Misfit(f"this is not JSON: {error.msg.lower()} at column {error.colno}") from None
+        raise Misfit(f"invalid JSON: {error.msg.lower()} at column {error.colno}") from None
     except RecursionError:
-        raise Misfit("this JSON is nested too deeply") from None
+        raise Misfit("JSON is nested too deeply") from None
     except Misfit:
         raise
     except (ValueError, ArithmeticError):
