@@ -52,7 +52,7 @@ def test_a_question_makes_no_database_in_an_empty_folder(upshot: Run, tmp_path: 
     folder = tmp_path / "empty"
     folder.mkdir()
     ended = upshot(question[0], folder, *question[1:])
-    assert (ended.code, "is an empty folder: there is no database in it" in ended.err) == (2, True)
+    assert (ended.code, "is empty and holds no database" in ended.err) == (2, True)
     assert list(folder.iterdir()) == []
 
 
@@ -204,12 +204,12 @@ def test_advice_is_about_commands_and_options_and_not_about_python(upshot: Run, 
         tx.insert("seat", [("ops", 1)])
     sql = tmp_path / "ordered.sql"
     said = {
-        ("why", store, 'seated("ops", 2)'): "`upshot why-not` says what it is missing",
+        ("why", store, 'seated("ops", 2)'): "`upshot why-not` shows what is missing",
         ("why-not", store, 'seated("ops", 1)'): "`upshot why` shows how it is derived",
         ("why-changed", store, 'leads("eve")'): "`upshot why` and `upshot why-not` tell how it stands",
         ("update", store, '+leads("eve")', "--cost", "lead=-1"): "as in `--cost -granted=5`",
         ("repairs", store, '+leads("eve")'): "`upshot update` finds the base changes for rows of views",
-        ("check", sql, "CREATE TABLE t (a INT); CREATE VIEW v AS SELECT a FROM t ORDER BY a;"): "leave it out",
+        ("check", sql, "CREATE TABLE t (a INT); CREATE VIEW v AS SELECT a FROM t ORDER BY a;"): "remove it",
         ("check", sql, "CREATE TABLE t (a INT); SELECT a FROM t;"): "write CREATE VIEW name AS …",
         (
             "check",

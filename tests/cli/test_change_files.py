@@ -58,7 +58,7 @@ def test_an_empty_transaction_is_one() -> None:
 @pytest.mark.parametrize(
     ("line", "slug", "words"),
     [
-        ("{", "not-json", "this is not JSON"),
+        ("{", "not-json", "invalid JSON"),
         ('{"insert": {"weight": [[NaN]]}}', "not-json", "`NaN` is not JSON"),
         ('{"insert": {"edge": [[1' + "0" * 5000 + ",2]]}}", "wrong-type", "too many digits"),
         ('{"insert": {"weight": [[1e99999999999999999999]]}}', "wrong-type", "too many digits"),
@@ -77,9 +77,9 @@ def test_an_empty_transaction_is_one() -> None:
         ),
         ('{"insert": {"edge": [[1, "2"]]}}', "wrong-type", 'insert row 1 of `edge`, column `y`: "2" is not a number'),
         ('{"insert": {"edge": [[1, null]]}}', "null-in-required-column", "column `y`: NULL in a column"),
-        ('{"insert": {"edge": [{"x": 1, "z": 2}]}}', "unknown-column", "there is no column `z`"),
+        ('{"insert": {"edge": [{"x": 1, "z": 2}]}}', "unknown-column", "unknown column `z`"),
         ('{"insert": {"edge": [{"x": 1}]}}', "wrong-arity", "column `y` is missing"),
-        (b"\xff{}".decode("latin-1"), "not-json", "this is not JSON"),
+        (b"\xff{}".decode("latin-1"), "not-json", "invalid JSON"),
     ],
 )
 def test_a_bad_line_names_file_line_and_cause(line: str, slug: str, words: str) -> None:

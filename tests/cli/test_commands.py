@@ -99,7 +99,7 @@ def test_run_names_the_bad_line_of_a_fact_file(upshot: Run, closure: Path, write
     file = write("facts/edge.facts", "1\t2\n2\tthree\n")
     ended = upshot("run", closure, "-F", file.parent)
     assert ended.code == 1
-    assert f"{file}:2:3: `three` in column `y` is not a whole number" in ended.err
+    assert f"{file}:2:3: `three` in column `y` is not an integer" in ended.err
 
 
 def test_run_remarks_on_files_that_are_not_read_and_results_that_are_not_asked_for(upshot: Run, write: Write) -> None:
@@ -278,7 +278,7 @@ def test_explain_gives_data(upshot: Run, closure: Path) -> None:
 
 def test_relations_without_a_file_of_facts_are_named(upshot: Run) -> None:
     ended = upshot("why-not", EXAMPLES / "dependencies.dl", 'vulnerable("tls")')
-    assert "warning[missing-facts]: there are no fact files for `.input` of `depends`, `runs`" in ended.err
+    assert "warning[missing-facts]: no fact files for `depends`, `runs`" in ended.err
 
 
 def test_explain_draws(upshot: Run, tmp_path: Path) -> None:
@@ -351,7 +351,7 @@ def test_verify_stops_at_a_bad_transaction(upshot: Run, closure: Path, write: Wr
     changes = write("c.ndjson", "{}\nnonsense\n")
     ended = upshot("verify", closure, "-F", closure.parent / "facts", "--changes", changes)
     assert (ended.code, ended.out) == (1, "")
-    assert f"{changes}:2: this is not JSON" in ended.err
+    assert f"{changes}:2: invalid JSON" in ended.err
 
 
 # ---- bench -----------------------------------------------------------------------------------------

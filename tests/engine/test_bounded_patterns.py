@@ -61,7 +61,7 @@ def test_states_that_are_followed_together_agree_with_backtracking() -> None:
 
 
 def test_what_only_backtracking_can_answer_is_refused_where_it_may_take_for_ever() -> None:
-    with pytest.raises(DataError, match="could take very long"):
+    with pytest.raises(DataError, match="may take very long"):
         pattern(r"(a+)+\1b").matches("a" * 100)
     assert pattern(r"(a+)b\1").matches("aabaa")
     with pytest.raises(DataError, match=r"`\(\?i` is no group"):

@@ -74,7 +74,7 @@ def test_what_nobody_can_ask_for_says_so(access: Running) -> None:
     part = fixes(told(access, "unknown", row='["x"]'))
     assert (part["statement"], "parts" in part) == ("would be rejected", False)
     access.database.define('.decl low(p: symbol) .rule r(P) when low(P), !team(P) do insert suspended(P, "x").')
-    assert "this is the condition of a rule" in fixes(told(access, "r", row='["x"]'))["note"]
+    assert "the condition of a rule has no rows to insert" in fixes(told(access, "r", row='["x"]'))["note"]
     access.database.define(".rule e(P) on insert low(P) do insert suspended(P, P).")
     status, _, text = get(access, "e", row='["x"]')
     assert (status, json.loads(text)["error"]["code"]) == (400, "no-condition")

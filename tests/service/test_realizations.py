@@ -370,13 +370,13 @@ def test_why_an_absent_row_is_not_there_is_explained(access: Running) -> None:
     [
         ({}, "nothing is asked for"),
         ({**TAKE_AWAY, "bounds": {"minutes": 3}}, "`bounds` has no key `minutes`"),
-        ({**TAKE_AWAY, "bounds": {"new_constants": 999}}, "`new_constants` is a whole number from 0 to "),
-        ({**TAKE_AWAY, "bounds": {"size": 0}}, "`size` is a whole number from 1 to 1,000,000,000"),
+        ({**TAKE_AWAY, "bounds": {"new_constants": 999}}, "`new_constants` must be an integer from 0 to "),
+        ({**TAKE_AWAY, "bounds": {"size": 0}}, "`size` must be an integer from 1 to 1,000,000,000"),
         ({**TAKE_AWAY, "bounds": {"seconds": -1}}, "`seconds` is a positive number"),
         ({**TAKE_AWAY, "bounds": {"constants": "x"}}, "`constants` is a list of at most 1,000 values"),
         ({**TAKE_AWAY, "bounds": {"constants": [[1]]}}, "`constants` are texts, numbers"),
         ({**TAKE_AWAY, "cost": {"member": -1}}, "the `cost` of `member` is no number"),
-        ({**TAKE_AWAY, "limit": 0}, "`limit` is a whole number from 1 to 1,000"),
+        ({**TAKE_AWAY, "limit": 0}, "`limit` must be an integer from 1 to 1,000"),
     ],
 )
 def test_what_is_wrong_with_a_request_is_named_with_a_cure(access: Running, body: dict[str, Any], said: str) -> None:

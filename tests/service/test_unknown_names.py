@@ -38,7 +38,7 @@ ROW = [["a", "b"]]
         ("/transactions", {"inser": {}}, "the body has no key `inser`", "did you mean `insert`?"),
         ("/transactions", {"expect": {"inset": {}}}, "`expect` has no key `inset`", "did you mean `insert`?"),
         ("/transactions", {"insert": {"edg": ROW}}, "`insert`: unknown relation `edg`", "did you mean `edge`?"),
-        ("/transactions", {"insert": {"edge": [{"x": "a", "z": "b"}]}}, "there is no column `z`", "columns: edge(x"),
+        ("/transactions", {"insert": {"edge": [{"x": "a", "z": "b"}]}}, "unknown column `z`", "columns: edge(x"),
         ("/what-if", {"meta": {}}, "the body has no key `meta`", "the keys are insert, delete, upsert, replace"),
         ("/what-if", {"delete": {"edg": ROW}}, "`delete`: unknown relation `edg`", "did you mean `edge`?"),
         ("/realizations", {"frozn": []}, "the body has no key `frozn`", "did you mean `frozen`?"),
@@ -64,13 +64,13 @@ def test_a_key_of_a_body_is_named_with_its_place(
 @pytest.mark.parametrize(
     ("path", "said", "cure"),
     [
-        ("/explanations/closure?rwo=[1]", "there is no parameter `rwo` at this address", "did you mean `row`?"),
+        ("/explanations/closure?rwo=[1]", "unknown parameter `rwo` at this address", "did you mean `row`?"),
         ("/explanations/clsure", "unknown relation `clsure`", "did you mean `closure`?"),
-        ("/views/edge?limt=3", "there is no parameter `limt` at this address", "did you mean `limit`?"),
-        ("/views/edge/changes?sinc=3", "there is no parameter `sinc` at this address", "did you mean `since`?"),
-        ("/commits?most=3", "there is no parameter `most` at this address", "the parameters are limit"),
-        ("/program?x=3", "there is no parameter `x` at this address", "it takes no parameters"),
-        ("/rules?x=3", "there is no parameter `x` at this address", "it takes no parameters"),
+        ("/views/edge?limt=3", "unknown parameter `limt` at this address", "did you mean `limit`?"),
+        ("/views/edge/changes?sinc=3", "unknown parameter `sinc` at this address", "did you mean `since`?"),
+        ("/commits?most=3", "unknown parameter `most` at this address", "the parameters are limit"),
+        ("/program?x=3", "unknown parameter `x` at this address", "it takes no parameters"),
+        ("/rules?x=3", "unknown parameter `x` at this address", "it takes no parameters"),
     ],
 )
 def test_a_parameter_is_not_passed_over_in_silence(service: Running, path: str, said: str, cure: str) -> None:

@@ -157,7 +157,7 @@ def _sent(row: Any, name: str) -> Any:
 def json_value(value: Any, place: str) -> Any:
     """A Python value as it is sent, or a `DataError` that names its place."""
     if isinstance(value, dt.datetime) and value.tzinfo is None:
-        words = f"{place}: timestamp {value.isoformat()} has no time zone; timestamps are points in time, give one"
+        words = f"{place}: timestamp {value.isoformat()} has no time zone; add one"
         raise DataError(words, code="wrong-type")
     try:
         if isinstance(value, str) and not value.isascii():

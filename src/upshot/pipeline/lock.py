@@ -44,9 +44,9 @@ def locked(state: Path) -> Iterator[None]:
 def unusable_state(state: AnyPath, error: OSError) -> UsageError:
     """The error for a `state` that is no folder, or one that cannot be read and written."""
     return UsageError(
-        f"the state `{state}` cannot be used: {(error.strerror or str(error)).lower()}",
+        f"cannot use the state `{state}`: {(error.strerror or str(error)).lower()}",
         code="unusable-state",
-        help="let `state` name a folder that may be written, or one that is not there yet",
+        help="set `state` to a writable or new directory",
     )
 
 
@@ -61,5 +61,5 @@ def _running(state: Path, holder: str) -> UsageError:
     return UsageError(
         f"a pipeline is already running on `{state}`: {holder}",
         code="pipeline-running",
-        help="wait for it or stop it; a second pipeline needs a `state` of its own",
+        help="wait for it or stop it; a second pipeline needs another `state`",
     )

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 _WORDS = {
-    Step.READ: "reading the sources",
-    Step.QUARANTINE: "setting bad rows aside",
-    Step.STAGE: "staging the rows",
-    Step.RECORD: "propagating the change",
-    Step.PUBLISH: "writing the sinks",
+    Step.READ: "reading sources",
+    Step.QUARANTINE: "quarantining invalid rows",
+    Step.STAGE: "staging rows",
+    Step.RECORD: "maintaining views",
+    Step.PUBLISH: "writing sinks",
     Step.FINISH: "finishing",
 }
 
@@ -38,14 +38,14 @@ def summary(metrics: BatchMetrics) -> str:
     head = f"batch {metrics.batch}, version {metrics.version}"
     took = f"{sum(metrics.seconds.values()):.2f} s, {_counted(metrics.jobs, 'job')}"
     if metrics.replayed:
-        return f"{head}: recorded before, sinks caught up; {took}"
+        return f"{head}: already recorded, sinks updated; {took}"
     bad = f", {metrics.bad} bad" if metrics.bad else ""
     changed = ", ".join(f"{name} +{view.inserted} -{view.deleted}" for name, view in metrics.views.items())
     parts = [f"{head}: {_counted(metrics.rows, 'row')} in{bad}", changed or "no view changed"]
     if metrics.rules:
         parts.append(", ".join(f"{name} fired for {rule.rows}" for name, rule in metrics.rules.items()))
     if metrics.pending:
-        parts.append(f"{_counted(metrics.pending, 'action')} {'waits' if metrics.pending == 1 else 'wait'}")
+        parts.append(f"{_counted(metrics.pending, 'action')} pending")
     return "; ".join([*parts, f"{took}, {metrics.engine} engine"])
 
 

@@ -50,7 +50,7 @@ def not_found(what: str = "relation") -> Refused:
 def nervous_view(name: str) -> Refused:
     """The answer to whoever would follow a view that reports more than its net changes."""
     message = f"`{name}` is nervous: it reports more than its net changes, so that no copy can follow them"
-    return Refused(409, "nervous-view", message, help="leave out `semantics=nervous`, or let an active rule tell you")
+    return Refused(409, "nervous-view", message, help="remove `semantics=nervous`, or let an active rule tell you")
 
 
 def not_reported(name: str) -> Refused:

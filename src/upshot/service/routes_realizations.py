@@ -218,7 +218,7 @@ def _constants(given: Any) -> tuple[Any, ...]:
 
 def _whole(value: Any, word: str, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise _bad(f"`{word}` is a whole number from {low:,} to {high:,}", f'as in {{"{word}": {max(low, 3)}}}')
+        raise _bad(f"`{word}` must be an integer from {low:,} to {high:,}", f'as in {{"{word}": {max(low, 3)}}}')
     return value
 
 
