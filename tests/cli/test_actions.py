@@ -148,10 +148,10 @@ def test_a_call_that_fails_after_the_commit_is_reported_and_the_run_goes_on(watc
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("def tell(rows:\n    pass\n", "`: SyntaxError"),
-        ("import json\n\nimport no_such_module\n", "`: ModuleNotFoundError"),
-        ("def f():\n    return 1 / 0\nf()\n", "`: ZeroDivisionError"),
-        ("raise SystemExit(3)\n", "`: SystemExit"),
+        ("def tell(rows:\n    pass\n", "bad.py`: SyntaxError"),
+        ("import json\n\nimport no_such_module\n", "bad.py`: ModuleNotFoundError"),
+        ("def f():\n    return 1 / 0\nf()\n", "bad.py`: ZeroDivisionError"),
+        ("raise SystemExit(3)\n", "bad.py`: SystemExit"),
         ("from json import dumps\nx = 1\n", "has no public function"),
     ],
 )
@@ -172,7 +172,7 @@ def test_the_line_that_could_not_be_imported_is_shown(watch: Run, write: Write) 
 def test_a_missing_file_is_wrong_usage(watch: Run, tmp_path: Path) -> None:
     ended = watch("{}", actions=tmp_path / "nothing.py")
     assert ended.code == 2
-    assert "there is no file" in ended.err
+    assert "nothing.py` does not exist" in ended.err
     assert watch("{}", actions=tmp_path).code == 2
 
 

@@ -197,7 +197,7 @@ def test_the_client_takes_the_bounds_that_a_database_takes(client: Client) -> No
 
 
 def test_asking_for_nothing_is_refused_and_repairing_nothing_is_not(client: Client) -> None:
-    with pytest.raises(upshot.Error, match="nothing is asked for") as refused:
+    with pytest.raises(upshot.Error, match="the request is empty") as refused:
         client.realize({})
     assert refused.value.code == "empty-request"
     assert [dict(way.insert) for way in client.realize(repair="*")] == [{}]

@@ -126,7 +126,9 @@ def test_values_that_would_lose_something_do_not_fit() -> None:
         return str(found) if not op else ""
 
     assert reason(i=-(2**63)) == "column `i`: -9223372036854775808 is the one value that a nullable number cannot store"
-    assert reason(u=2**64 - 1) == "column `u`: 18446744073709551615 is the one value that a nullable unsigned cannot store"
+    assert (
+        reason(u=2**64 - 1) == "column `u`: 18446744073709551615 is the one value that a nullable unsigned cannot store"
+    )
     assert reason(u=2**64 - 2) == reason(f="-Infinity") == reason(p="12345678.90") == ""
     assert reason(u=-1) == "column `u`: -1 is outside the range of unsigned"
     assert reason(p="1.005") == 'column `p`: "1.005" is not a decimal(10,2)'

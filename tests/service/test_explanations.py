@@ -194,10 +194,16 @@ def test_notes_of_commits_are_shown_to_nobody_but_an_admin_in_any_form(running: 
         ("reach", {"row": "[1,2"}, 400, "invalid JSON", "as in `?row=[1,3]`"),
         ("reach", {"row": "[1,2]", "changed_in": 99}, 410, "there is no version 99 yet", "give a version from 2 to 4"),
         ("reach", {"row": "[1,2]", "changed_in": 1}, 400, "the program was changed", "give a version from 2 to 4"),
-        ("reach", {"row": "[2,3]", "changed_in": 4}, 400, "neither came nor went with version 4", "with version 2"),
-        ("reach", {"row": "[8,9]", "changed_in": 4}, 400, "neither came nor went", "omit `changed_in`"),
-        ("edge", {}, 400, "this is a base relation", "ask about a view"),
-        ("reach", {"fixes": 2}, 400, "`fixes` is about a row, and none is given", "as in `?row=[1,3]`"),
+        (
+            "reach",
+            {"row": "[2,3]", "changed_in": 4},
+            400,
+            "was neither inserted nor deleted in version 4",
+            "with version 2",
+        ),
+        ("reach", {"row": "[8,9]", "changed_in": 4}, 400, "neither inserted nor deleted", "omit `changed_in`"),
+        ("edge", {}, 400, "this is a base relation", "explain a view instead"),
+        ("reach", {"fixes": 2}, 400, "`fixes` needs `row`", "as in `?row=[1,3]`"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place_and_a_cure(

@@ -298,7 +298,7 @@ def test_the_token_reads_all_that_the_answer_can_hang_on(scoped: Running, token:
             assert "suspicious" not in json.dumps(answer)
         else:
             assert (status, answer["error"]["code"]) == (403, "forbidden")
-            assert answer["error"]["message"] == "the realisations would show what this token may not read"
+            assert answer["error"]["message"] == "the realizations would disclose data that this token may not read"
 
 
 def test_whether_the_answer_is_refused_does_not_hang_on_the_data(scoped: Running) -> None:
@@ -368,13 +368,13 @@ def test_why_an_absent_row_is_not_there_is_explained(access: Running) -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ({}, "nothing is asked for"),
+        ({}, "the request is empty"),
         ({**TAKE_AWAY, "bounds": {"minutes": 3}}, "`bounds` has no key `minutes`"),
         ({**TAKE_AWAY, "bounds": {"new_constants": 999}}, "`new_constants` must be an integer from 0 to "),
         ({**TAKE_AWAY, "bounds": {"size": 0}}, "`size` must be an integer from 1 to 1,000,000,000"),
-        ({**TAKE_AWAY, "bounds": {"seconds": -1}}, "`seconds` is a positive number"),
-        ({**TAKE_AWAY, "bounds": {"constants": "x"}}, "`constants` is a list of at most 1,000 values"),
-        ({**TAKE_AWAY, "bounds": {"constants": [[1]]}}, "`constants` are texts, numbers"),
+        ({**TAKE_AWAY, "bounds": {"seconds": -1}}, "`seconds` must be a positive number"),
+        ({**TAKE_AWAY, "bounds": {"constants": "x"}}, "`constants` must be a list of at most 1,000 values"),
+        ({**TAKE_AWAY, "bounds": {"constants": [[1]]}}, "`constants` must be texts, numbers"),
         ({**TAKE_AWAY, "cost": {"member": -1}}, "the `cost` of `member` is no number"),
         ({**TAKE_AWAY, "limit": 0}, "`limit` must be an integer from 1 to 1,000"),
     ],
@@ -393,5 +393,5 @@ def test_a_row_that_is_no_json_is_told_how_a_row_looks(access: Running) -> None:
     status, answer, _ = access.request("GET", "/explanations/access?row=ann")
     assert (status, answer["error"]["help"]) == (
         400,
-        "`row` is a JSON list of the row's values, as in `?row=[1,3]`",
+        "`row` must be a JSON list of values, as in `?row=[1,3]`",
     )

@@ -148,7 +148,9 @@ class _Reading:
         sinks = {name: self._sink_of(name, table) for name, table in self._named(content, "sink")}
         for name in ("source", "sink"):
             if not content.get(name):
-                self._mistake((), "missing-key", f"table `[{name}.…]` is missing", f"a pipeline needs at least one {name}")
+                self._mistake(
+                    (), "missing-key", f"table `[{name}.…]` is missing", f"a pipeline needs at least one {name}"
+                )
         return PipelineConfig(
             self._file,
             head["name"],

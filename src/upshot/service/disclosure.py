@@ -65,17 +65,17 @@ def _in_general(error: Error) -> tuple[str, str]:
         case LimitError(code="timeout" | "too-many-rows"):
             return error.message, error.help
         case LimitError():
-            return "a limit of the server was reached", "ask for less"
+            return "a limit of the server was reached", "request less"
         case EngineError():
-            return "the server could not go on", "try again" if error.retryable else "ask who runs the server"
+            return "the server failed", "try again" if error.retryable else "contact the operator of the server"
         case RuleError():
-            return "a rule refused or failed", nothing
+            return "a rule rejected the transaction or failed", nothing
         case DataError():
-            return "the data do not fit", nothing
+            return "the data is invalid", nothing
         case UsageError() | ProgramError():
-            return "the request does not fit the program", "`GET /program` lists what this token may read"
+            return "the request does not match the program", "`GET /program` lists what this token may read"
         case _:
-            return "the request was refused", nothing
+            return "the request was rejected", nothing
 
 
 def _fields(diagnostic: Diagnostic) -> dict[str, Any]:

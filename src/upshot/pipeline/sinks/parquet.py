@@ -96,7 +96,9 @@ class ParquetSnapshots:
             version = int(json.loads(text)["version"])
         except (ValueError, TypeError, KeyError):
             message = f"`{pointer}` is not a snapshot pointer"
-            raise DataError(message, code="damaged-sink", help=f"remove `{self._path}`: the next run rewrites it") from None
+            raise DataError(
+                message, code="damaged-sink", help=f"remove `{self._path}`: the next run rewrites it"
+            ) from None
         if not self._folders.is_whole(_version_name(version)):
             message = f"`{pointer}` names version {version}, whose directory is missing"
             raise DataError(message, code="damaged-sink", help=f"remove `{self._path}`: the next run rewrites it")

@@ -190,7 +190,9 @@ def parquet_columns(file: FoundFile) -> str:
             _refuse_nanoseconds(file, opened.metadata.schema)
             return str(opened.schema_arrow.remove_metadata())
     except FileNotFoundError:
-        raise missing(f"`{file.path}` was removed while it was read", "try again: the present files will be read") from None
+        raise missing(
+            f"`{file.path}` was removed while it was read", "try again: the present files will be read"
+        ) from None
     except (OSError, ValueError) as error:
         raise DataError(
             f"`{file.path}` is not a Parquet file: {str(error).splitlines()[0]}",
