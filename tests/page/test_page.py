@@ -199,7 +199,7 @@ def test_there_are_words_where_there_is_nothing(browser: Browser) -> None:
         browser.go(at(running, "#/change"))
         browser.shows("main", "no relation that you may change")
         browser.go(at(running, "#/view/nothing"))
-        browser.shows("main", "unknown relation")
+        browser.shows("main", "no such relation")
         browser.go("about:blank")
 
 

@@ -223,7 +223,7 @@ def test_sources_that_share_a_folder_know_of_each_other(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="none.toml` does not exist"):
+    with pytest.raises(UsageError, match=r"none\.toml` does not exist"):
         read_config(tmp_path / "none.toml")
     with pytest.raises(UsageError, match="is a directory"):
         read_config(tmp_path)

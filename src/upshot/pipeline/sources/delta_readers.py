@@ -219,8 +219,8 @@ def _translated(path: AnyPath, read: Callable[[], Any]) -> Any:
             raise DataError(
                 f"a version of the Delta table `{path}` is missing: {words}",
                 code="source-expired",
-                help="it was removed by VACUUM or log cleanup before it was read: keep versions longer, and start with an "
-                "empty `state`",
+                help="it was removed by VACUUM or log cleanup before it was read: keep versions longer, and start "
+                "with an empty `state`",
             ) from None
         raise DataError(
             f"cannot read the Delta table `{path}`: {words}",
