@@ -206,7 +206,7 @@ def test_advice_is_about_commands_and_options_and_not_about_python(upshot: Run, 
     said = {
         ("why", store, 'seated("ops", 2)'): "`upshot why-not` shows what is missing",
         ("why-not", store, 'seated("ops", 1)'): "`upshot why` shows how it is derived",
-        ("why-changed", store, 'leads("eve")'): "`upshot why` and `upshot why-not` tell how it stands",
+        ("why-changed", store, 'leads("eve")'): "`upshot why` and `upshot why-not` explain its current state",
         ("update", store, '+leads("eve")', "--cost", "lead=-1"): "as in `--cost -granted=5`",
         ("repairs", store, '+leads("eve")'): "`upshot update` finds the base changes for rows of views",
         ("check", sql, "CREATE TABLE t (a INT); CREATE VIEW v AS SELECT a FROM t ORDER BY a;"): "remove it",

@@ -285,7 +285,7 @@ def test_explain_draws(upshot: Run, tmp_path: Path) -> None:
     picture = tmp_path / "network.svg"
     ended = upshot("explain", EXAMPLES / "dependencies.dl", "--svg", picture)
     assert (ended.code, ended.out) == (0, "")
-    assert ended.err.endswith(f"drew {picture}\n")
+    assert ended.err.endswith(f"wrote {picture}\n")
     drawn = ET.fromstring(picture.read_text())
     assert drawn.tag.endswith("svg")
     text = "".join(drawn.itertext())

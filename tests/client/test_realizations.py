@@ -171,8 +171,8 @@ def test_a_transaction_expects(server: Running, client: Client) -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"insert": [1]}, "`insert` is a dict of rows by relation"),
-        ({"delete": "staffed(1)"}, "`delete` is a dict of rows by relation"),
+        ({"insert": [1]}, "`insert` must be a dict of rows by relation"),
+        ({"delete": "staffed(1)"}, "`delete` must be a dict of rows by relation"),
         ({"insert": {"team": [("cid",)]}, "frozen": 3}, "`frozen` is a list of base relations"),
         ({"insert": {"team": [("cid",)]}, "cost": [1]}, "`cost` is a dict of prices"),
         ({"insert": {"team": [("cid",)]}, "bounds": 3}, "`bounds` are given as `upshot.Bounds`"),

@@ -163,7 +163,7 @@ def test_a_transaction_that_would_be_rejected_is_completed(access: Running) -> N
     row = {"member": [["cid", "new"]]}
     assert refused(access, "/transactions", {"insert": row}) == (409, "constraint-violated")
     _, answer, _ = access.request("POST", "/transactions", {"insert": row})
-    assert "`POST /realizations` with the same rows finds what else to change" in answer["error"]["help"]
+    assert "`POST /realizations` with the same rows finds a repair" in answer["error"]["help"]
     found = asked(access, insert=row)
     assert base_changes(found) == [({"member": [["cid", "new"]], "team": [["new"]]}, {})]
 
@@ -369,13 +369,13 @@ def test_why_an_absent_row_is_not_there_is_explained(access: Running) -> None:
     ("body", "said"),
     [
         ({}, "the request is empty"),
-        ({**TAKE_AWAY, "bounds": {"minutes": 3}}, "`bounds` has no key `minutes`"),
+        ({**TAKE_AWAY, "bounds": {"minutes": 3}}, "unknown key `minutes` in `bounds`"),
         ({**TAKE_AWAY, "bounds": {"new_constants": 999}}, "`new_constants` must be an integer from 0 to "),
         ({**TAKE_AWAY, "bounds": {"size": 0}}, "`size` must be an integer from 1 to 1,000,000,000"),
         ({**TAKE_AWAY, "bounds": {"seconds": -1}}, "`seconds` must be a positive number"),
         ({**TAKE_AWAY, "bounds": {"constants": "x"}}, "`constants` must be a list of at most 1,000 values"),
         ({**TAKE_AWAY, "bounds": {"constants": [[1]]}}, "`constants` must be texts, numbers"),
-        ({**TAKE_AWAY, "cost": {"member": -1}}, "the `cost` of `member` is no number"),
+        ({**TAKE_AWAY, "cost": {"member": -1}}, "the `cost` of `member` must be a number"),
         ({**TAKE_AWAY, "limit": 0}, "`limit` must be an integer from 1 to 1,000"),
     ],
 )
