@@ -115,7 +115,7 @@ def test_how_much_of_the_past_is_kept_is_said_as_to_connect(tmp_path: Path, line
         ("keep = {}", "bad-value", '`keep` must be a number of commits, "all" or a table of bounds, not {}'),
         ("keep = { days = 7 }", "unknown-key", "`[pipeline.keep]` has no key `days`"),
         ('keep = { age = "0d" }', "bad-value", '`age` must be text such as "7d" or "12h", not "0d"'),
-        ("keep = { commits = -1 }", "bad-value", "`commits` must be an integer from 1 on, not -1"),
+        ("keep = { commits = -1 }", "bad-value", "`commits` must be a positive integer, not -1"),
     ],
 )
 def test_bounds_of_the_past_that_mean_nothing_are_refused(tmp_path: Path, line: str, slug: str, words: str) -> None:
@@ -165,7 +165,7 @@ keep = 0
         (21, "bad-value"),
         (23, "unknown-key"),
     ]
-    assert found[4][2] == "`[source.b]` lacks `path`"
+    assert found[4][2] == "`[source.b]` needs `path`"
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def realizing(*args: Any, **options: Any) -> Callable[[upshot.Database], object]
         (realizing({"w": [("a",)]}, frozen=[3]), "`frozen` names base relations, and `3` is no name"),
         (realizing({"w": [("a",)]}, cost=[1]), "`cost` is a dict of prices"),
         (realizing({"w": [("a",)]}, cost={3: 1}), "`cost` names base relations"),
-        (realizing({"w": [("a",)]}, cost={"base": "x"}), "the cost of `base` is not a number"),
+        (realizing({"w": [("a",)]}, cost={"base": "x"}), "the cost of `base` is not a non-negative number"),
         (realizing({"w": [("a",)]}, bounds=3), "`bounds` are given as `upshot.Bounds`"),
         (realizing({"w": [("a",)]}, limit="x"), "`limit` is a positive number"),
         (lambda db: db.repairs({"base": [("a", 2)]}), "`constraint` is the name of a constraint"),
