@@ -115,7 +115,7 @@ class SavedCopy:
                 help="use a separate file for each client",
             )
         if isinstance(error, sqlite3.DatabaseError) and "not a database" in str(error):
-            return self._refused("is not a saved copy", "wrong-state")
+            return self._refused("is not a copy that Upshot has saved", "wrong-state")
         return EngineError(f"`{self.path}`: {str(error).lower()}", code="state-failed", help="the copy is not saved")
 
 

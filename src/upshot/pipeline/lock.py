@@ -44,9 +44,9 @@ def locked(state: Path) -> Iterator[None]:
 def unusable_state(state: AnyPath, error: OSError) -> UsageError:
     """The error for a `state` that is no folder, or one that cannot be read and written."""
     return UsageError(
-        f"cannot use the state `{state}`: {(error.strerror or str(error)).lower()}",
+        f"the state `{state}` cannot be used: {(error.strerror or str(error)).lower()}",
         code="unusable-state",
-        help="set `state` to a writable or new directory",
+        help="let `state` name a folder that may be written, or one that is not there yet",
     )
 
 

@@ -57,8 +57,8 @@ def _problem(view: str, asked: str, policy: str, recursive: bool) -> tuple[str, 
         message = f"view `{view}` is recursive: its derivations cannot be counted"
         return "strategy-not-applicable", message, "use `maintenance`"
     if asked == "recompute" and policy in ("strict", "incremental"):
-        message = f"view `{view}` has `strategy=recompute`, but its policy `{policy}` forbids recomputation"
-        return "strategy-not-applicable", message, "remove `strategy=recompute`, or use `policy=full`"
+        message = f"view `{view}` is to be recomputed at every change, and its policy `{policy}` forbids that"
+        return "strategy-not-applicable", message, "leave `strategy=recompute` out, or use `policy=full`"
     return None
 
 

@@ -65,7 +65,7 @@ def _in_general(error: Error) -> tuple[str, str]:
         case LimitError(code="timeout" | "too-many-rows"):
             return error.message, error.help
         case LimitError():
-            return "a limit of the server was reached", "request less"
+            return "a limit of the server was reached", "ask for less"
         case EngineError():
             return "the server failed", "try again" if error.retryable else "contact the operator of the server"
         case RuleError():

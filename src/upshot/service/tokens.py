@@ -219,5 +219,5 @@ def _append(path: Path, entry: str) -> None:
     except OSError as error:
         fresh.unlink(missing_ok=True)
         raise UsageError(
-            f"cannot write token file `{path}`: {error}", code="bad-tokens", help="check the directory"
+            f"the file of tokens `{path}` cannot be written: {error}", code="bad-tokens", help="check the folder"
         ) from None

@@ -126,7 +126,7 @@ class ChangeFiles:
         file = file_at(path, entry["name"])
         if file is None:
             raise missing(
-                f"`{entry['name']}` in `{self._folder}` was planned for `{self.relation}` and removed before it was read",
+                f"`{entry['name']}` in `{self._folder}` for `{self.relation}` was removed before it was read",
                 "restore it: the pipeline must read it",
             )
         self._refuse_rewritten(entry, file)
