@@ -97,7 +97,10 @@ def member(block: Block, node: exp.In, *, value: bool, certain: bool) -> Formula
         return _any(block, "=", node, list(node.this.expressions), node.args["query"], value=value, certain=certain)
     subject, branches = _comparable(block, node, _branches(block, inner_query(node.args["query"])))
     has_null = any(branch.values[0].nullable for branch in branches)
-    true, keys = _keyed(block, "in", branches, 1, ["value"])
+    # NULL equals nothing, so it is no row to be found: inside another subquery the literal may be the only one that
+    # binds the value.
+    equal = [Branch((*branch.parts, *_given(branch.values[0])), branch.values) for branch in branches]
+    true, keys = _keyed(block, "in", equal, 1, ["value"])
     if value is certain or not (subject.nullable or has_null):
         return _by_case(subject, true, keys, present=value)
     nulls = (
@@ -115,6 +118,12 @@ def member(block: Block, node: exp.In, *, value: bool, certain: bool) -> Formula
         return conjunction((rows[0], disjunction((missing, nulls[0], found))))
     absent = _by_case(subject, true, keys, present=False)
     return disjunction((rows[1], conjunction((given, nulls[1], absent))))
+
+
+def _given(value: Value) -> tuple[Formula, ...]:
+    if not value.nullable:
+        return ()
+    return (disjunction(conjunction((*case.when, is_given(case.term))) for case in value.cases),)
 
 
 def _null(value: Value) -> tuple[Formula, ...]:
