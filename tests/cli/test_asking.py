@@ -215,7 +215,7 @@ def test_advice_is_about_commands_and_options_and_not_about_python(upshot: Run, 
             "check",
             sql,
             "CREATE TABLE t (a INT); INSERT INTO t VALUES (1);",
-        ): "rows come by transactions: a change file, with `--changes`",
+        ): "rows come from transactions: a change file, with `--changes`",
     }
     for (command, file, row, *options), cure in said.items():
         if command == "check":

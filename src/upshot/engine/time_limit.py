@@ -20,7 +20,7 @@ def time_limit(seconds: float | None, rows: int | None = None) -> Iterator[None]
     >>> with time_limit(0):
     ...     check_time()
     Traceback (most recent call last):
-    upshot.core.errors.LimitError: error[timeout]: this took longer than 0 seconds
+    upshot.core.errors.LimitError: error[timeout]: time limit of 0 seconds exceeded
       = help: request less, or raise the limit
     """
     before = _bounds()
