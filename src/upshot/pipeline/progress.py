@@ -31,9 +31,9 @@ def summary(metrics: BatchMetrics) -> str:
     >>> took = {"read": 0.5, "record": 0.25}
     >>> summary(BatchMetrics("p", 7, 9, "", sources, views, seconds=took, jobs=4, engine="local"))
     'batch 7, version 9: 3 rows in, 1 bad; path +5 -2; 0.75 s, 4 jobs, local engine'
-    >>> rules = {"reorder": RuleMetrics(firings=1, rows=2)}
+    >>> rules = {"up": RuleMetrics(firings=1, rows=2)}
     >>> summary(BatchMetrics("p", 8, 10, "", {}, {}, rules, 1, took, 4, "local"))
-    'batch 8, version 10: 0 rows in; no view changed; reorder fired for 2; 1 action pending; 0.75 s, 4 jobs, local engine'
+    'batch 8, version 10: 0 rows in; no view changed; up fired for 2; 1 action pending; 0.75 s, 4 jobs, local engine'
     """
     head = f"batch {metrics.batch}, version {metrics.version}"
     took = f"{sum(metrics.seconds.values()):.2f} s, {_counted(metrics.jobs, 'job')}"
