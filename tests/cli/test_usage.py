@@ -66,7 +66,7 @@ def test_every_option_of_a_command_is_in_the_reference(upshot: Run, name: str) -
     ended = upshot(*SUBCOMMANDS.get(name, (name,)), "--help")
     assert ended.code == 0
     options = set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", ended.out.split("Options:")[1]))
-    everywhere = section("What holds for every command")
+    everywhere = section("All commands")
     missing = [option for option in sorted(options) if f"`{option}" not in section(name) + everywhere]
     assert missing == []
 

@@ -196,7 +196,7 @@ class Rows:
             raise UsageError(
                 "no Spark session is running"
                 if session is None
-                else f"`to_spark` takes a Spark session, not {type(session).__name__}",
+                else f"`to_spark` needs a Spark session, not {type(session).__name__}",
                 code="wrong-argument",
                 help="pass `SparkSession.builder.getOrCreate()`",
             )
@@ -273,7 +273,7 @@ class _Listed:
 
 
 def _missing_package(name: str) -> UsageError:
-    message = f"this needs the package `{name}`, which is not installed"
+    message = f"package `{name}` is not installed"
     return UsageError(message, code="missing-package", help="pip install 'upshot[frames]'")
 
 

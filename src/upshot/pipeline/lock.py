@@ -73,5 +73,5 @@ def _running(state: Path, holder: str) -> UsageError:
     return UsageError(
         f"a pipeline is already running on `{state}`: {holder}",
         code="pipeline-running",
-        help="wait for it or stop it; a second pipeline needs a `state` of its own",
+        help="wait for it or stop it; a second pipeline needs another `state`",
     )

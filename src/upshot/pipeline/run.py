@@ -91,7 +91,7 @@ class Pipeline:
                 "a pipeline cannot run on a Spark Connect session: the server would run its batches in a process of "
                 "its own, which cannot see the engine and the store",
                 code="pipeline-needs-classic",
-                help="leave the session out, or give one of `SparkSession.builder.master(…)` in this process",
+                help="omit the session, or pass one of `SparkSession.builder.master(…)` in this process",
             )
         self._spark = spark
         self._stopping = threading.Event()
@@ -208,7 +208,7 @@ class _Work:
         for name, change in definition.changes.items():
             if name in schemas and schemas[name].role is not Role.BASE:
                 counts = f"+{len(change.inserted)} -{len(change.deleted)}"
-                self.watchers.note(f"`{name}` is defined anew: {counts}, version {definition.version}")
+                self.watchers.note(f"`{name}` is redefined: {counts}, version {definition.version}")
 
     def _publication(self, schemas: dict[str, Schema]) -> Publication:
         """The sinks, all of which can hold what the program publishes: found out before anything is changed."""
@@ -234,7 +234,7 @@ class _Work:
                 lost, count = (1 if self._count > count else lost + 1), self._count
                 if lost > len(PAUSES):
                     raise
-                self.watchers.note(f"{ended.message}; starting it again")
+                self.watchers.note(f"{ended.message}; restarting it")
                 stopping.wait(PAUSES[lost - 1])
 
     def _stream_until_done(self, once: bool, stopping: threading.Event) -> None:
@@ -304,7 +304,7 @@ class _Work:
             except Error as error:
                 if once or not error.retryable:
                     raise
-                self.watchers.note(f"{error.message}; asking again in {pause:g} seconds")
+                self.watchers.note(f"{error.message}; retrying in {pause:g} seconds")
                 if stopping.wait(pause):
                     return known
         return advanced(self._sources, self._session, known)

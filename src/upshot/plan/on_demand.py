@@ -99,9 +99,7 @@ class _Marking:
                 self._mark(layer, DEFAULT, told)
                 self.reasons[view] = (told, _WHY_DEFAULT)
             elif options.materialized is False:
-                self._refuse(
-                    view, f"view `{view}` asks not to be stored, but `{options.strategy}` works on stored rows"
-                )
+                self._refuse(view, f"view `{view}` is not stored, but `{options.strategy}` needs stored rows")
 
     def _start(self, layer: tuple[str, ...], view: str) -> None:
         told = f"asked for by `.view {view} strategy=production materialized=false`"
@@ -121,7 +119,8 @@ class _Marking:
         for view in layer:
             options = self._checked.options.get(view)
             if options is not None and options.strategy in _NEEDS_ROWS:
-                told = f"view `{view}` is to be kept by `{options.strategy}`, but `{below[0]}` below it is on demand"
+                strategy = f"view `{view}` has `strategy={options.strategy}`"
+                told = f"{strategy}, but it depends on `{below[0]}`, which is not stored"
                 self._refuse(view, told)
         reason = f"`{below[0]}` below it is computed on demand"
         self._mark(layer, self.strategies[below[0]], reason)

@@ -64,9 +64,9 @@ def _opened(path: str | os.PathLike[str], retention: Retention, session: Any) ->
         return open_store(found, retention)
     if session is None:
         raise UsageError(
-            f"`{path}` is reached by Spark only, and no session was given",
+            f"`{path}` needs a Spark session",
             code="wrong-argument",
-            help="pass one, as in `upshot.connect(uri, spark=session)`, or name a folder of this machine",
+            help="pass one, as in `upshot.connect(uri, spark=session)`, or use a local path",
         )
     return open_lake_store(found.on(session), session, retention)
 
@@ -121,9 +121,9 @@ def _too_many_digits(store: Store, state: State, relations: Mapping[str, Relatio
             more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
             yield Diagnostic(
                 "too-many-digits",
-                f"`{view}` holds rows with more digits than `{schema}` declares: {', '.join(shown)}{more}",
+                f"`{view}` has rows with more digits than `{schema}` declares: {', '.join(shown)}{more}",
                 schema.span,
-                help="define the view with more digits, or delete what the rows are derived from; until then they stay",
+                help="define the view with more digits, or delete the base rows they depend on; until then they stay",
                 severity=Severity.WARNING,
             )
 

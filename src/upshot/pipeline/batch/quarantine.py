@@ -83,7 +83,7 @@ class BadRows:
         raise DataError(
             f"{counted} not fit `{relation}`: {told}{more}",
             code="bad-rows",
-            help='nothing was applied; correct them where they are, or set them aside: `on_bad_row = "quarantine"`',
+            help='nothing was applied; fix the rows, or quarantine them with `on_bad_row = "quarantine"`',
         )
 
     def write(self, folder: AnyPath, batch: int, now: datetime) -> None:

@@ -12,9 +12,9 @@ from upshot.spark.failures import translated
 def sink_failed(what: str, reason: str) -> EngineError:
     """The error for a write that may well succeed the next time: others may be at work on the same table."""
     failed = EngineError(
-        f"{what} could not be written: {reason}",
+        f"cannot write {what}: {reason}",
         code="sink-failed",
-        help="nothing is lost: the change is recorded, and the next run writes it",
+        help="nothing is lost: the next run writes the recorded change",
     )
     failed.retryable = True
     return failed

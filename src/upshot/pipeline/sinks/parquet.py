@@ -96,11 +96,13 @@ class ParquetSnapshots:
         try:
             version = int(json.loads(text)["version"])
         except (ValueError, TypeError, KeyError):
-            message = f"`{pointer}` is not the pointer of a snapshot"
-            raise DataError(message, code="damaged-sink", help=f"remove `{self._path}`: it is written again") from None
+            message = f"`{pointer}` is not a snapshot pointer"
+            raise DataError(
+                message, code="damaged-sink", help=f"remove `{self._path}`: the next run rewrites it"
+            ) from None
         if not self._folders.is_whole(_version_name(version)):
-            message = f"`{pointer}` names version {version}, whose folder is gone"
-            raise DataError(message, code="damaged-sink", help=f"remove `{self._path}`: it is written again")
+            message = f"`{pointer}` names version {version}, whose directory is missing"
+            raise DataError(message, code="damaged-sink", help=f"remove `{self._path}`: the next run rewrites it")
         return version
 
     def start(self, rows: Rows, version: int) -> None:

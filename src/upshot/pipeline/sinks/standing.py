@@ -39,9 +39,9 @@ def read_standings(file: AnyPath) -> dict[str, Standing]:
         raise unusable_state(file.parent, error) from None
     except (ValueError, TypeError, KeyError, AttributeError):
         raise DataError(
-            f"`{file}` does not say how far the sinks are: it is damaged",
+            f"`{file}`, which records the versions of the sinks, is damaged",
             code="state-mismatch",
-            help="restore the whole state from a copy, or remove it, and the sinks with it, to start over",
+            help="restore the whole state from a backup, or remove it and the sinks to start over",
         ) from None
 
 

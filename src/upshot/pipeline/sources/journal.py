@@ -123,7 +123,7 @@ class Journal:
     def check(self, count: int, digest: str) -> None:
         """Refuses a position that this journal did not hand out."""
         if count > len(self._entries) or self.digest(count) != digest:
-            raise torn_state(f"{self._named} does not go with the checkpoint")
+            raise torn_state(f"{self._named} does not match the checkpoint")
 
     @property
     def _named(self) -> str:
@@ -177,7 +177,7 @@ class Staging:
 
 
 def torn_state(message: str) -> DataError:
-    help = "restore the whole `state` folder from one backup, or start with an empty one"
+    help = "restore the whole `state` directory from one backup, or start with an empty one"
     return DataError(message, code="state-mismatch", help=help)
 
 

@@ -126,7 +126,7 @@ class SnapshotSource:
         return EngineError(
             f"the source of `{self.relation}` changes while it is read",
             code="source-busy",
-            help="write it elsewhere and move it into place at once; remove a `_temporary` that a dead job left",
+            help="write it elsewhere and move it into place; remove a `_temporary` left by a failed job",
         )
 
     def _staged(self) -> list[SnapshotPosition]:
@@ -151,7 +151,7 @@ class SnapshotSource:
             raise other_source(self.relation)
         folder = self._staging / end.snapshot
         if not folder.exists():
-            raise torn_state(f"the staged snapshot `{end.snapshot}` of `{self.relation}` is not there")
+            raise torn_state(f"the staged snapshot `{end.snapshot}` of `{self.relation}` is missing")
         rows = spark.read.parquet(exact_path(folder))
         return SourceBatch(self._schema, replaced=good_rows(rows, self._schema), bad=bad_rows(rows), shared=rows)
 

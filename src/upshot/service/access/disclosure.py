@@ -76,15 +76,15 @@ def _in_general(error: Error) -> tuple[str, str]:
         case EngineError(code="store-failed"):
             return "the server could not write to its store", "try again, or ask who runs the server"
         case EngineError():
-            return "the server could not go on", "try again" if error.retryable else "ask who runs the server"
+            return "the server failed", "try again" if error.retryable else "contact the operator of the server"
         case RuleError():
-            return "a rule refused or failed", nothing
+            return "a rule rejected the transaction or failed", nothing
         case DataError():
-            return "the data do not fit", nothing
+            return "the data is invalid", nothing
         case UsageError() | ProgramError():
-            return "the request does not fit the program", "`GET /program` lists what this token may read"
+            return "the request does not match the program", "`GET /program` lists what this token may read"
         case _:
-            return "the request was refused", nothing
+            return "the request was rejected", nothing
 
 
 def _fields(diagnostic: Diagnostic) -> dict[str, Any]:

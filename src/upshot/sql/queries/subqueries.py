@@ -135,7 +135,7 @@ def _comparable(block: Block, node: exp.In, branches: Sequence[Branch]) -> tuple
     for branch in branches:
         if len(branch.values) != 1:
             block.statement.refuse(
-                "wrong-arity", f"the query gives {len(branch.values)} columns", node, help="select one column"
+                "wrong-arity", f"the query returns {len(branch.values)} columns", node, help="select one column"
             )
     values = [value_of(block, node.this), *(branch.values[0] for branch in branches)]
     nodes = [node.this] * len(values)
@@ -179,8 +179,8 @@ def _any(
     for branch in branches:
         if len(branch.values) != len(left):
             block.statement.refuse(
-                "wrong-arity", f"the query gives {len(branch.values)} columns, not {len(left)}", node,
-                help="select as many columns as are compared",
+                "wrong-arity", f"the query returns {len(branch.values)} columns, not {len(left)}", node,
+                help="select as many columns as you compare",
             )  # fmt: skip
         parts = [
             compared(block, op, (value_of(block, each), row), (each, each), True, value is certain)
@@ -231,7 +231,7 @@ def scalar(block: Block, node: exp.Subquery) -> Value:
         cases = [Case((*branch.parts, *when), term) for when, (term,) in combinations([value])]
         return Value(tuple(cases), value.type)
     block.statement.unsupported(
-        "a query in place of a value that may have several rows",
+        "a scalar subquery that may return several rows",
         node,
         help="aggregate it without GROUP BY, for example max(…), or join with it",
     )
