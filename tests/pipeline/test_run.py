@@ -323,5 +323,5 @@ def test_a_dry_run_tells_all_that_is_wrong_with_sources_and_sinks(make: Make) ->
     with pytest.raises(upshot.DataError) as found:
         Pipeline(lake.file, spark=lake.spark).check()
     assert found.value.code == "several-mistakes"
-    assert found.value.message.startswith("2 mistakes\nerror[source-missing]:")
+    assert found.value.message.startswith("2 errors\nerror[source-missing]:")
     assert "\nerror[sink-occupied]:" in found.value.message

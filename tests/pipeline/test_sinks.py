@@ -151,7 +151,7 @@ def test_other_columns_are_refused_with_the_difference(writer: DeltaWriter, tmp_
     with pytest.raises(upshot.DataError) as refused:
         refuse_schema(sink, wider)
     assert refused.value.code == "schema-change"
-    assert "`z` is new; `y` is gone; `x` was number and is now symbol" in refused.value.message
+    assert "`z` is new; `y` is missing; `x` was number and is now symbol" in refused.value.message
 
 
 def test_what_a_start_that_died_left_of_a_delta_table_is_removed(writer: DeltaWriter, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_delta_table_that_cannot_be_written_may_be_tried_again(writer: DeltaWr
         with pytest.raises(upshot.EngineError) as failed:
             write()
         assert (failed.value.code, failed.value.retryable) == ("sink-failed", True)
-        assert f"`{tmp_path / 'log'}` could not be written" in failed.value.message
+        assert f"cannot write the delta table `{tmp_path / 'log'}`" in failed.value.message
 
 
 # ---- parquet ----------------------------------------------------------------------------------------------

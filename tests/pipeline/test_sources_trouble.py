@@ -247,7 +247,7 @@ def test_nanoseconds_in_parquet_files_are_refused_with_a_cure(spark: Any, tmp_pa
     frame = pd.DataFrame({"n": [1], "t": pd.to_datetime(["2026-01-31"]).astype("datetime64[ns]")})
     frame.to_parquet(tmp_path / "t" / "a.parquet")
     follower = Follower(spark, tmp_path / "staging", WHEN, "parquet", tmp_path / "t")
-    with pytest.raises(DataError, match=r"column `t` of .* counts in nanoseconds") as found:
+    with pytest.raises(DataError, match=r"column `t` of .* has nanosecond timestamps") as found:
         follower.look()
     assert "coerce_timestamps" in found.value.help
     frame.to_parquet(tmp_path / "t" / "a.parquet", coerce_timestamps="us")

@@ -44,7 +44,7 @@ def test_history_tells_every_commit_with_its_time_meta_program_and_changes(root:
         assert list(third.changes) == ["edge", "out", "path"]
         assert third.changes["path"].deleted == {(1, 2), (1, 3)}
         assert third.changes["any"].inserted == []
-        with pytest.raises(upshot.UsageError, match="no relation `edje`"):
+        with pytest.raises(upshot.UsageError, match="unknown relation `edje`"):
             third.changes["edje"]
         assert [c.version for c in db.history(since=1, reverse=True)] == [3, 2]
         assert list(db.history(since=3)) == []

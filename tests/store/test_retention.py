@@ -135,7 +135,7 @@ def test_a_bound_that_is_none_is_refused(keep: Any, root: Path) -> None:
         upshot.connect(root, keep=keep)
     assert caught.value.code == "wrong-argument"
     assert not root.exists()
-    with pytest.raises(upshot.UsageError, match="in a folder"):
+    with pytest.raises(upshot.UsageError, match="needs a database directory"):
         upshot.connect(keep=5)
 
 
