@@ -261,7 +261,7 @@ from_one(Y) :- path(1, Y).
     ("old", "new", "difference"),
     [
         ("edge(x: number,", "edge(x: symbol,", "edge(x: number, y: number) becomes edge(x: symbol, y: number)"),
-        ("path(x: number, y: number)\n", "path(a: number, b: number)\n", "`a` is new; `b` is new; `x` is gone"),
+        ("path(x: number, y: number)\n", "path(a: number, b: number)\n", "`a` is new; `b` is new; `x` is missing"),
     ],
 )
 def test_an_incompatible_schema_is_refused_with_the_difference(make: Make, old: str, new: str, difference: str) -> None:
