@@ -194,9 +194,10 @@ def test_a_constraint_on_a_sum_is_kept() -> None:
     answer = db.repairs(insert={"entry": [(1, 3, -6)]}, bounds=patient(new_constants=0, size=2))
     asked = "+entry(1, 3, -6)"
     deletions = {of(asked, "-entry(1, 2, -3)"), of(asked, "-account(1)")}
-    enough = {of(asked, f"+entry(1, {n}, 2)") for n in (1, 2, 3)}
     known = {of(asked, f"+entry(1, {n}, 7)") for n in (2, 3)}
-    assert sets(answer) == deletions | enough | known
+    assert sets(answer) == deletions | known
+    fresh = db.repairs(insert={"entry": [(1, 3, -6)]}, bounds=patient(new_constants=1, size=2))
+    assert {way.conditions for way in fresh if "?1" in str(way)} == {("?1 >= 2",)}
     first = next(db.repairs(insert={"entry": [(1, 3, -6)]}))
     db.apply(first)
     assert db.rows("overdrawn") == []
@@ -212,8 +213,7 @@ def test_what_is_summed_may_be_computed() -> None:
     answer = db.repairs(insert={"item": [(1, 5, 10)]}, bounds=patient(size=2))
     asked = "+item(1, 5, 10)"
     ways = sets(answer)
-    assert {of(asked, "-item(1, 3, 20)"), of(asked, "+item(1, 3, -10)"), of(asked, "+item(1, 5, -6)")} <= ways
-    assert not any("?" in change for way in ways for change in way), "no amount is computed from one that is not known"
+    assert {of(asked, "-item(1, 3, 20)"), of(asked, "+item(1, 3, ?1)"), of(asked, "+item(1, 5, ?1)")} <= ways
     assert "`item.n`, `item.price`" in answer.reason
 
 
@@ -250,7 +250,7 @@ def test_a_least_value_rises_when_all_below_it_go() -> None:
 
 def test_a_least_value_falls_when_a_row_comes() -> None:
     answer = prices(nut=[("x", 5)]).realize({"cheapest": [("nut", 3)]})
-    assert shown(answer) == [{'+price("nut", ?1, 3)'}, {'+price("nut", "x", 3)'}]
+    assert sets(answer) == {of('+price("nut", ?1, 3)'), of('+price("nut", "x", 3)')}
 
 
 def test_a_row_that_is_least_takes_deletions_and_an_insertion() -> None:
@@ -357,7 +357,7 @@ def test_the_work_follows_the_group_and_not_the_database() -> None:
             tx.insert("orders", [(f"c{i // 3}", i) for i in range(3 * customers)])
         answer = db.repairs(insert={"orders": [("c1", -1)]})
         assert len(list(answer)) == 3
-        work.append((answer.work["branches"], answer.work["derivations"]))
+        work.append((answer.work["models"], answer.work["instances"]))
         # A change is staged again after every slice of time.
         assert answer.work["propagations"] <= 12
     assert work[0] == work[1]

@@ -45,7 +45,7 @@ X = Variable("X")
 )
 def test_what_an_equation_leaves_is_all_there_is(rule: str, wanted: Any, ways: list[set[str]]) -> None:
     answer = database(COLUMNS + rule).realize({rule[0]: [(wanted,)]})
-    assert shown(answer) == ways
+    assert sorted(map(sorted, shown(answer))) == sorted(map(sorted, ways))
     assert answer.status == "all"
 
 
@@ -73,13 +73,13 @@ def test_what_an_equation_excludes_does_not_exist(rule: str, wanted: Any) -> Non
 @pytest.mark.parametrize(
     ("rule", "wanted", "change", "conditions"),
     [
-        ("v(Y) :- a(X), Y = X % 3.", 1, "+a(?1)", ("1 = ?1 % 3",)),
-        ("v(Y) :- a(X), Y = X / 1000.", 1, "+a(?1)", ("1 = ?1 / 1000",)),
-        ("v(Y) :- s(X), Y = strlen(X).", 4, "+s(?1)", ("4 = strlen(?1)",)),
-        ("v(Y) :- s(X), Y = to_number(X).", 4, "+s(?1)", ("4 = to_number(?1)",)),
-        ("v(Y) :- s(X), Y = ord(X).", 97, "+s(?1)", ("97 = ord(?1)",)),
-        ("t(Y) :- s(X), Y = substr(X, 3, 2).", "ab", "+s(?1)", ('"ab" = substr(?1, 3, 2)',)),
-        ("g(Y) :- f(X), Y = X + 0.5.", 2.0, "+f(?1)", ("2.0 = ?1 + 0.5",)),
+        ("v(Y) :- a(X), Y = X % 3.", 1, "+a(?1)", ("?1 % 3 = 1",)),
+        ("v(Y) :- a(X), Y = X / 1000.", 1, "+a(?1)", ("?1 / 1000 = 1",)),
+        ("v(Y) :- s(X), Y = strlen(X).", 4, "+s(?1)", ("strlen(?1) = 4",)),
+        ("v(Y) :- s(X), Y = to_number(X).", 4, "+s(?1)", ("to_number(?1) = 4",)),
+        ("v(Y) :- s(X), Y = ord(X).", 97, "+s(?1)", ("ord(?1) = 97",)),
+        ("t(Y) :- s(X), Y = substr(X, 3, 2).", "ab", "+s(?1)", ('substr(?1, 3, 2) = "ab"',)),
+        ("g(Y) :- f(X), Y = X + 0.5.", 2.0, "+f(?1)", ("?1 + 0.5 = 2.0",)),
         ("v(1) :- a(X), X * X > 49.", 1, "+a(?1)", ("?1 * ?1 > 49",)),
     ],
 )

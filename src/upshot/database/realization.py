@@ -12,9 +12,8 @@ from upshot.core.json_values import to_json, type_to_json
 from upshot.core.schema import Role, Schema
 from upshot.database.what_if import WhatIf
 from upshot.reasons.search import one_nan
-from upshot.revise.formulas import Formula
-from upshot.revise.likeness import named
-from upshot.revise.placeholders import Placeholder
+from upshot.revise.effects import Formula
+from upshot.revise.placeholders import Placeholder, named
 from upshot.revise.request import Key, Request, Row
 from upshot.syntax.ast import Constant
 from upshot.syntax.printing import print_term

@@ -6,16 +6,24 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from upshot.check.constants import fit
+from upshot.check.program import Clause
+from upshot.core.counted import counted
 from upshot.core.errors import UsageError
 from upshot.core.fact_text import fact
+from upshot.core.schema import Column as SchemaColumn
 from upshot.core.schema import Role, Schema
 from upshot.core.search_bounds import is_amount
+from upshot.core.types import Type
 from upshot.database.changes import unknown_relation
 from upshot.database.expectations import asked_for
 from upshot.database.realization import Realization
 from upshot.database.state import State
 from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Request
+from upshot.syntax import parse_query
+from upshot.syntax.ast import Atom, Constant, Term, Variable, Wildcard
 
+LEAST_SIDE_EFFECTS = "least_side_effects"
 _ROWS = 'rows by relation, as in {"closure": [(1, 3)]}'
 
 
@@ -26,13 +34,60 @@ def request_of(state: State, insert: Any, delete: Any) -> Request:
         if given is not None and not isinstance(given, Mapping):
             message = f"`{word}` is a dict of rows by relation, not {_kind(given)}"
             raise UsageError(message, code="wrong-argument", help=f"give {_ROWS}")
-    request = Request(asked_for(state, insert or {}), asked_for(state, delete or {}))
+    request = Request(
+        asked_for(state, _without_patterns(state, insert, "insert")),
+        asked_for(state, _without_patterns(state, delete, "delete")),
+    )
     if both := request.insert & request.delete:
         name, row = min(both, key=repr)
         message = f"`{fact(state.compiled.checked.schemas[name], row)}` is to be there and not to be there"
         raise UsageError(message, code="request-contradicts", help="ask for one of the two")
     _refuse_shared_keys(state.schemas, request)
     return request
+
+
+def _without_patterns(state: State, given: Mapping[str, Any] | None, word: str) -> dict[str, Any]:
+    """Rows by relation, where a text has stood for all rows of a pattern."""
+    found = dict(given or {})
+    for name, rows in found.items():
+        if isinstance(rows, str) and "(" in rows:
+            if word == "insert":
+                message = f"`{rows}` is a pattern, and rows to insert are named"
+                raise UsageError(message, code="wrong-argument", help=f"give {_ROWS}")
+            found[name] = pattern_rows(state, name, rows)
+    return found
+
+
+def pattern_rows(state: State, name: str, text: str) -> list[tuple[Any, ...]]:
+    """The rows of a relation that a pattern such as `access("ann", _)` matches."""
+    schema = state.schema(name)
+    atom = parse_query(text)
+    if not isinstance(atom, Atom) or atom.relation != name or len(atom.args) != schema.arity:
+        message = f"`{text}` is no pattern of `{name}`, which has {counted(schema.arity, 'column')}"
+        raise UsageError(message, code="wrong-argument", help=f"as in '{name}({', '.join('_' * schema.arity)})'")
+    terms: list[Term] = []
+    types: dict[str, Type] = {}
+    for place, (term, column) in enumerate(zip(atom.args, schema.columns, strict=True)):
+        match term:
+            case Constant(value):
+                fitted, problem = fit(value, column.type)
+                if problem:
+                    raise UsageError(f"`{text}`: {problem}", code="wrong-argument", help=f"see the columns of `{name}`")
+                terms.append(Constant(fitted, column.type.required()))
+            case Variable() | Wildcard():
+                terms.append(Variable(term.name if isinstance(term, Variable) else f"Any{place}"))
+                types[terms[-1].name] = column.type  # type: ignore[union-attr]
+            case _:
+                message = f"`{text}` computes: a pattern has constants, variables and `_`"
+                raise UsageError(
+                    message, code="wrong-argument", help=f"as in '{name}({', '.join('_' * schema.arity)})'"
+                )
+    columns = tuple(SchemaColumn(f"v{place}", column.type) for place, column in enumerate(schema.columns))
+    head = Schema(f"pattern_of_{name}", columns, Role.VIEW)
+    body = Atom(name, tuple(terms))
+    clause = Clause(Atom(head.name, tuple(terms)), (body,), types)
+    with state.reading() as engine:
+        return list(engine.query(head, (clause,)))
 
 
 def require_rows(request: Request) -> Request:
@@ -95,7 +150,7 @@ def bounds_of(bounds: Any) -> Bounds:
     return bounds
 
 
-def preferences_of(state: State, frozen: Any, cost: Any) -> Preferences:
+def preferences_of(state: State, frozen: Any, cost: Any, prefer: Any = None) -> Preferences:
     """What `frozen` and `cost` say, by the relations that keep the rows."""
     names = (frozen,) if isinstance(frozen, str) else () if frozen is None else frozen
     if isinstance(names, Mapping) or not isinstance(names, Iterable):
@@ -113,7 +168,10 @@ def preferences_of(state: State, frozen: Any, cost: Any) -> Preferences:
             message = f"the cost of `{text}` is not a number from 0 on that a float can hold"
             raise UsageError(message, code="wrong-argument", help='as in cost={"-granted": 5}')
         prices |= dict.fromkeys(places, price)
-    return Preferences(frozenset(barred), prices)
+    if prefer not in (None, LEAST_SIDE_EFFECTS):
+        message = f"`prefer` is `{LEAST_SIDE_EFFECTS}`, not {_kind(prefer)}"
+        raise UsageError(message, code="wrong-argument", help=f'as in prefer="{LEAST_SIDE_EFFECTS}"')
+    return Preferences(frozenset(barred), prices, prefer is not None)
 
 
 def _places(state: State, text: Any, word: str) -> list[tuple[str, str]]:

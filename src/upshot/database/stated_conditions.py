@@ -18,7 +18,7 @@ from upshot.core.fact_text import spelled
 from upshot.core.types import NUMBER, Kind, Type
 from upshot.database.realization import Realization
 from upshot.revise.built_ins import holds
-from upshot.revise.linear import number_of
+from upshot.revise.ordered_values import number_of
 from upshot.syntax import parse_query
 from upshot.syntax.ast import Call, Comparison, Constant, Not, Term, Test, Variable
 

@@ -27,6 +27,8 @@ from upshot.syntax.ast import Atom, Variable, Wildcard
 
 MANY = 200
 """Rows of a change that are not made a set of to find one among them."""
+FEW = 20
+"""Rows that are looked for one by one."""
 REMEMBERED = 64
 """Changes of which it is remembered what they came to, and what was answered about them."""
 SMALL = 10_000
@@ -149,9 +151,6 @@ class TriedChanges:
     def added(self, relation: str) -> Collection[Row]:
         return self._changed(relation, 0)
 
-    def removed(self, relation: str) -> Collection[Row]:
-        return self._changed(relation, 1)
-
     def _changed(self, relation: str, which: int) -> frozenset[Row]:
         if relation not in self._deltas:
             return frozenset()
@@ -159,6 +158,16 @@ class TriedChanges:
         if place not in self._sets:
             self._sets[place] = row_set(self._deltas[relation][which])
         return self._sets[place]
+
+    def affected(self) -> frozenset[Key]:
+        views = (name for name in self._deltas if name in self._state.schemas)
+        return frozenset(
+            (name, row)
+            for name in views
+            if self._state.schemas[name].role is not Role.BASE
+            for which in (0, 1)
+            for row in self._changed(name, which)
+        )
 
     def key_conflicts(self) -> Sequence[tuple[Key, Key]]:
         assert self._wanted is not None, "a change is staged"
@@ -184,6 +193,21 @@ class TriedChanges:
         if row in self._changed(relation, 0):
             return True
         return self.stored(key) and row not in self._changed(relation, 1)
+
+    def holding(self, keys: Sequence[Key]) -> list[bool]:
+        """Which rows are there, together: of many, changes are made sets of."""
+        if len(keys) <= FEW:
+            return [self.holds(key) for key in keys]
+        unstored = self._state.compiled.plan.on_demand.unstored
+        self.look_up(key for key in keys if key[0] not in unstored)
+        found = []
+        for key in keys:
+            if key[0] in unstored:
+                found.append(self.holds(key))
+            else:
+                came, went = self._changed(key[0], 0), self._changed(key[0], 1)
+                found.append(key[1] in came or (self._stored[key] and key[1] not in went))
+        return found
 
     def _row_question(self, relation: str, nulls: tuple[bool, ...]) -> Question:
         """Whether rows are in a relation that are NULL in these places; what is asked are the other values."""

@@ -10,7 +10,6 @@ from upshot.check.program import Literal
 from upshot.check.variables import variables as variables_of
 from upshot.core.errors import DataError
 from upshot.core.types import Type
-from upshot.engine.time_limit import check_time
 from upshot.revise.inverses import roots
 from upshot.revise.term_values import UNKNOWN, value_of
 from upshot.syntax.ast import Call, Comparison, Not, Term, Test, Variable
@@ -25,31 +24,6 @@ LINEAR = ("+", "-", "neg")
 def variables(node: Literal | Term) -> tuple[str, ...]:
     """The names of the variables in a built-in or a term: rules have few, which are asked about all the time."""
     return variables_of(node)
-
-
-def determined(literals: Sequence[Literal], binding: Binding, types: Mapping[str, Type]) -> Binding | None:
-    """The binding with all values that equations give; None if a literal is false."""
-    # Whatever goes through many values comes by here.
-    check_time()
-    known = dict(binding)
-    left, moved = list(literals), True
-    while moved:
-        moved = False
-        for literal in list(left):
-            if all(name in known for name in variables(literal)):
-                if not holds(literal, known, types):
-                    return None
-                left.remove(literal)
-                moved = True
-            elif solved := _solved(literal, known, types):
-                known |= solved
-                moved = True
-            elif solved is None:
-                return None
-            elif isinstance(literal, Test) and literal.name == "is_null" and isinstance(literal.args[0], Variable):
-                known[literal.args[0].name] = None
-                moved = True
-    return known
 
 
 def holds(literal: Literal, binding: Mapping[str, Any], types: Mapping[str, Type]) -> bool:
@@ -94,16 +68,6 @@ def listed(
     return None
 
 
-def suggested(
-    literals: Sequence[Literal], binding: Binding, name: str, types: Mapping[str, Type], number: int
-) -> Iterator[Any]:
-    """Some values for a variable that equations admit; for each number others."""
-    for literal in literals:
-        for side, value in _sides(literal, binding, types):
-            if value is not None and name in variables(side):
-                yield from roots(side, value, name, binding, types, number).values
-
-
 def _sides(literal: Literal, known: Binding, types: Mapping[str, Type]) -> Iterator[tuple[Term, Any]]:
     """The sides of an equation that have variables without a value, where the other has all; and what that comes to,
     which is None if it has no value, and equal to nothing."""
@@ -117,7 +81,7 @@ def _sides(literal: Literal, known: Binding, types: Mapping[str, Type]) -> Itera
                     yield side, None
 
 
-def _solved(equation: Literal, known: Binding, types: Mapping[str, Type]) -> Binding | None:
+def solved(equation: Literal, known: Binding, types: Mapping[str, Type]) -> Binding | None:
     """What an equation says about a variable if it is the only one without a value; None if nothing makes it true."""
     for side, value in _sides(equation, known, types):
         if value is None:
@@ -129,13 +93,6 @@ def _solved(equation: Literal, known: Binding, types: Mapping[str, Type]) -> Bin
             if found.are_all and len(found.values) <= 1:
                 return {name: found.values[0]} if found.values else None
     return {}
-
-
-def ordered_with(name: str, literals: Sequence[Literal], free: Sequence[str]) -> list[str]:
-    """The other free variables that a variable is compared with by order."""
-    ordered = (each for each in literals if isinstance(each, Comparison) and each.op in ("<", "<=", ">", ">="))
-    found = dict.fromkeys(other for each in ordered if name in variables(each) for other in variables(each))
-    return [other for other in found if other != name and other in free]
 
 
 def first_to_fill(literals: Sequence[Literal], free: Sequence[str]) -> str:

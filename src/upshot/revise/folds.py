@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from upshot.check.program import Clause
-from upshot.core.schema import Column, Role, Schema
-from upshot.core.types import NUMBER, Type
-from upshot.reasons.concrete import ASKED, Question
-from upshot.revise.request import Key, Row
-from upshot.revise.world import World
+from upshot.core.schema import Schema
+from upshot.core.types import Type
+from upshot.revise.request import Row
 from upshot.rewrite.shapes import aggregate_of, conjunction
 from upshot.syntax.ast import Atom, Constant, Variable
 
@@ -62,44 +60,3 @@ def fold_of(clause: Clause, schemas: Mapping[str, Schema]) -> Fold | None:
             return Fold(view, inner.relation, aggregate.function, width, type, None, value)
         case _:
             return Fold(view, inner.relation, aggregate.function, width, type)
-
-
-@dataclass(slots=True)
-class Groups:
-    """Asks for the groups of a state."""
-
-    schemas: Mapping[str, Schema]
-
-    def value(self, world: World, fold: Fold, group: Row) -> Any:
-        """What a group comes to in the staged state; None if it has no row in the view."""
-        found = self._rows(world, fold.view, group)
-        return found[0][-1] if found else None
-
-    def rows(self, world: World, fold: Fold, group: Row) -> list[Row]:
-        """The rows of a group in the staged state."""
-        return self._rows(world, fold.below, group)
-
-    def _rows(self, world: World, relation: str, group: Row) -> list[Row]:
-        if None in group:
-            return []  # NULL is equal to nothing, and no group
-        rest = world.ask(self._question(relation, len(group)), [(0, *group)]).sorted()
-        return [(*group, *row[1:]) for row in rest]
-
-    def _question(self, relation: str, width: int) -> Question:
-        columns = self.schemas[relation].columns
-        names = [f"X{place}" for place in range(len(columns))]
-        kinds = [c.type.required() if place < width else c.type for place, c in enumerate(columns)]
-        types = {"N": NUMBER, **dict(zip(names, kinds, strict=True))}
-        variables, number = tuple(map(Variable, names)), Variable("N")
-        asked = Schema(ASKED, (Column("n", NUMBER), *(Column(f"c{i}", kinds[i]) for i in range(width))))
-        name = f"group_of_{relation}_by_{width}"
-        answer = (Column("n", NUMBER), *(Column(f"v{i}", kinds[i]) for i in range(width, len(kinds))))
-        body = (Atom(ASKED, (number, *variables[:width])), Atom(relation, variables))
-        return Question(
-            Schema(name, answer, Role.VIEW), Clause(Atom(name, (number, *variables[width:])), body, types), asked
-        )
-
-
-def group_key(fold: Fold, group: Row, value: Any) -> Key:
-    """The row of the view that says what a group comes to."""
-    return fold.view, (*group, value)

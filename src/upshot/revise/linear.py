@@ -6,26 +6,20 @@ alike; only numbers are computed with.
 
 from __future__ import annotations
 
-import datetime
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 from upshot.core.types import Kind, Type
+from upshot.revise.ordered_values import number_of
 from upshot.revise.term_values import UNKNOWN
 from upshot.rewrite.term_type import term_type
 from upshot.syntax.ast import Call, Constant, Term, Variable
 
 ARITHMETIC = frozenset({Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.DECIMAL})
 EXACT = frozenset({Kind.NUMBER, Kind.UNSIGNED})
-LETTERS = 0x110001
-"""Letters there are, and none."""
-LONGEST = 40
-"""Letters of a text that count for its place."""
-EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class NotLinearError(Exception):
@@ -38,6 +32,14 @@ class Linear:
 
     parts: tuple[tuple[str, Fraction], ...]
     more: Fraction = Fraction(0)
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Fractions are slow to hash, and borders are looked up all the time.
+        object.__setattr__(self, "_hash", hash((self.parts, self.more)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def is_bare(self) -> bool:
@@ -70,28 +72,6 @@ def _linear(parts: Mapping[str, Fraction], more: Fraction) -> Linear:
 
 def new_value(name: str) -> Linear:
     return Linear(((name, Fraction(1)),))
-
-
-def number_of(value: Any) -> Fraction | None:
-    """The place of a value in the order of its type; None if it has none."""
-    match value:
-        case bool() | None:
-            return None
-        case int() | Decimal():
-            return Fraction(value)
-        case float():
-            return Fraction(value) if math.isfinite(value) else None
-        case datetime.datetime():
-            return Fraction((value - EPOCH) // datetime.timedelta(microseconds=1))
-        case datetime.date():
-            return Fraction(value.toordinal())
-        case str():
-            numerator = 0
-            for letter in value[:LONGEST]:
-                numerator = numerator * LETTERS + ord(letter) + 1
-            return Fraction(numerator, LETTERS ** min(len(value), LONGEST))
-        case _:
-            return None
 
 
 Symbolic = Any

@@ -27,10 +27,12 @@ class Request:
 @dataclass(frozen=True, slots=True)
 class Preferences:
     """`frozen`: pairs of a base relation and a sign that may not be touched so. `cost`: the price of one change, by the
-    same pairs; 1 where none is named."""
+    same pairs; 1 where none is named. With `least_side_effects` the number of other rows of views that changes affect
+    counts before their price."""
 
     frozen: frozenset[tuple[str, str]] = frozenset()
     cost: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    least_side_effects: bool = False
 
     def is_frozen(self, relation: str, sign: str) -> bool:
         return (relation, sign) in self.frozen

@@ -1,51 +1,86 @@
-"""Rules for the search: a view that hands on the values of aggregates stands for its rules where it is used.
+"""Forms of rules that give the same rows and smaller ground programs.
 
-`overdrawn(A) :- balance(A, S), S < 0` would have a value asked for that nothing but the aggregate can tell; with the
-rules of `balance` in its place, the aggregate itself is in the body, and what it has to come to is known.
+`path(X, Z) :- path(X, Y), path(Y, Z)` would have rows of the view demanded from rows of the view, in all the ways a
+chain can be cut in two; `path(X, Z) :- path(X, Y), edge(Y, Z)` means the same and decides on a base row each step.
+
+`overdrawn(A) :- balance(A, S), S < 0` would have a value demanded that only the aggregate can tell; with the rules of
+`balance` in its place, the aggregate itself is in the body, and the comparison is a test of its group. So it is with
+values that rules compute.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from dataclasses import replace
 
 from upshot.check.program import CheckedProgram, Clause
 from upshot.check.variables import variables
+from upshot.rewrite.linearize import linearize
 from upshot.rewrite.shapes import aggregate_of, retyped
 from upshot.rewrite.unfold import can_expand, expanded
 from upshot.syntax.ast import Atom, Comparison, Constant, Variable
-from upshot.values.aggregates import AGGREGATES
-from upshot.values.records import RunningState
 
 Column = tuple[str, int]
-
-FUNCTIONS = tuple(AGGREGATES)
-COMPUTED = tuple(name for name, each in AGGREGATES.items() if each.running is not RunningState.EXTREME)
-"""Those that come to values which need not be in any row."""
 
 MOST = 64
 """Rules that one rule becomes at most."""
 
 
-def folded_columns(clauses: Iterable[Clause], functions: Container[str] = FUNCTIONS) -> frozenset[Column]:
-    """The columns whose values are those of aggregates, or computed from them; if told, of these functions only."""
+def linear_clauses(program: CheckedProgram) -> tuple[Clause, ...]:
+    """The clauses of the program with linear recursion where that is the same, over the relations it has."""
+    clauses = program.clauses
+    for view in dict.fromkeys(clause.head.relation for clause in program.clauses):
+        found = linearize(program, view)
+        made = None if found.program is None else _without_exits(found.program, view, found.exits)
+        if made is not None:
+            clauses = (*(clause for clause in clauses if clause.head.relation != view), *made)
+    return clauses
+
+
+def _without_exits(linear: CheckedProgram, view: str, exits: str) -> list[Clause] | None:
+    """The clauses of a linear view, with the rules without recursion in place of the view that was made of them; None
+    where they cannot stand there."""
+    own = [clause for clause in linear.clauses if clause.head.relation == view]
+    if not exits:
+        return own
+    rules = [clause for clause in linear.clauses if clause.head.relation == exits]
+    made = [replace(rule, head=replace(rule.head, relation=view)) for rule in rules]
+    for clause in own:
+        places = [i for i, each in enumerate(clause.body) if isinstance(each, Atom) and each.relation == exits]
+        if len(clause.body) == 1 and places:
+            continue
+        for rule in rules:
+            if not can_expand(clause, places[0], rule):
+                return None
+            made.append(retyped(expanded(clause, places[0], rule), linear.schemas))
+    return made
+
+
+def made_columns(clauses: Iterable[Clause]) -> frozenset[Column]:
+    """The columns whose values rules make: those of aggregates, constants, what is computed, and where such values
+    are handed on."""
     clauses = list(clauses)
     found: set[Column] = set()
     for clause in clauses:
-        aggregate = aggregate_of(clause)
-        if aggregate is not None and aggregate.function in functions:
+        if aggregate_of(clause) is not None:
             found.add((clause.head.relation, len(clause.head.args) - 1))
+            continue
+        bound = {name for each in clause.body if isinstance(each, Atom) for name in variables(each)}
+        for place, term in enumerate(clause.head.args):
+            if not isinstance(term, Variable) or term.name not in bound:
+                found.add((clause.head.relation, place))
     size = -1
     while found and len(found) != size:
         size = len(found)
         for clause in clauses:
-            names = folded_names(clause, found)
+            names = made_names(clause, found)
             for place, term in enumerate(clause.head.args):
                 if isinstance(term, Variable) and term.name in names:
                     found.add((clause.head.relation, place))
     return frozenset(found)
 
 
-def folded_names(clause: Clause, columns: Container[Column]) -> set[str]:
+def made_names(clause: Clause, columns: Container[Column]) -> set[str]:
     """The variables of a clause whose values come from these columns, or are computed from such."""
     names = {
         term.name
@@ -61,9 +96,8 @@ def folded_names(clause: Clause, columns: Container[Column]) -> set[str]:
 
 
 def unfolded_clauses(clauses: Sequence[Clause], program: CheckedProgram) -> tuple[Clause, ...]:
-    """The clauses, with the rules of views that hand on the values of aggregates in place of their uses, where they
-    can stand there."""
-    columns = folded_columns(clauses)
+    """The clauses, with the rules of views that make values in place of their uses, where they can stand there."""
+    columns = made_columns(clauses)
     folds = {clause.head.relation for clause in clauses if aggregate_of(clause) is not None}
     carrying = {relation for relation, _ in columns} - folds - _recursive(clauses)
     if not carrying:
@@ -94,7 +128,7 @@ def _unfolded(
 
 
 def _asks(literal: object, columns: frozenset[Column], carrying: set[str]) -> bool:
-    """Whether a literal asks a view for the value of an aggregate."""
+    """Whether a literal asks a view for a value that rules make."""
     return (
         isinstance(literal, Atom)
         and literal.relation in carrying

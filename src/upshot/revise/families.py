@@ -1,0 +1,207 @@
+"""Families of columns: those whose values rules take for each other, and the domain of a variable over them.
+
+`access(P, R) :- member(P, T), granted(T, R)` takes teams of `member` for teams of `granted`: both columns are in one
+family. A fresh value of a family is a constant that no column of it holds; a variable ranges over the values that the
+columns of its family hold, those that rules and the request name there, and so many fresh ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from upshot.core.types import Kind, Type
+from upshot.revise.fitting_rows import is_value_of
+from upshot.revise.request import Key
+from upshot.revise.rules import Column, RuleParts, Rules, columns_in
+from upshot.revise.term_values import UNKNOWN
+from upshot.revise.world import World
+from upshot.syntax.ast import Comparison, Constant, Term, Variable
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Symbol:
+    """A value that is not decided on: a fresh constant of a family, what a group comes to, or what a rule computes from
+    other symbols (`term`). Conditions name it as a variable."""
+
+    name: str
+    type: Type = field(compare=False)
+    family: Column = field(compare=False)
+    term: Term | None = field(default=None, compare=False)
+    group: tuple[str, tuple[Any, ...]] | None = field(default=None, compare=False)
+
+    @property
+    def is_fresh(self) -> bool:
+        return self.term is None and self.group is None
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Families:
+    """The families of a program's columns, and the domains of its variables for one request."""
+
+    def __init__(self, rules: Rules, world: World, named: Iterable[Key], constants: Iterable[Any], fresh: int) -> None:
+        self._rules, self._world, self.fresh = rules, world, fresh
+        self._extra = tuple(constants)
+        self._parent: dict[Column, Column] = {}
+        self._constants: dict[Column, dict[Any, None]] = {}
+        every = [rule for listed in rules.by_view.values() for rule in listed]
+        for rule in every:
+            self._join_rule(rule)
+        for fold in rules.folds.values():
+            for place in range(fold.width):
+                self._join((fold.view, place), (fold.below, place))
+            if fold.function in ("min", "max") and fold.target is not None:
+                self._join((fold.view, fold.width), (fold.below, fold.target))
+        for rule in every:
+            self._note_constants(rule)
+        for relation, row in sorted(named, key=repr):
+            for place, value in enumerate(row):
+                self._constants.setdefault(self.of((relation, place)), {})[value] = None
+
+    def of(self, column: Column) -> Column:
+        """The column that stands for the family of a column."""
+        parent = self._parent.get(column, column)
+        if parent == column:
+            return column
+        root = self.of(parent)
+        self._parent[column] = root
+        return root
+
+    def _join(self, one: Column, other: Column) -> None:
+        first, second = self.of(one), self.of(other)
+        if first != second:
+            self._parent[first] = second
+
+    def _join_rule(self, rule: RuleParts) -> None:
+        places: dict[str, Column] = {}
+        for atom in (rule.clause.head, *rule.positive, *rule.negative):
+            for place, term in enumerate(atom.args):
+                if isinstance(term, Variable):
+                    self._join(places.setdefault(term.name, (atom.relation, place)), (atom.relation, place))
+        for literal in rule.built_ins:
+            match literal:
+                case Comparison("=" | "!=", Variable(one), Variable(other)) if one in places and other in places:
+                    self._join(places[one], places[other])
+
+    def _note_constants(self, rule: RuleParts) -> None:
+        for atom in (rule.clause.head, *rule.positive, *rule.negative):
+            for place, term in enumerate(atom.args):
+                if isinstance(term, Constant):
+                    self._constants.setdefault(self.of((atom.relation, place)), {})[term.value] = None
+        for literal in rule.built_ins:
+            match literal:
+                case Comparison("=" | "!=", Variable(name), Constant(value)) | Comparison(
+                    "=" | "!=", Constant(value), Variable(name)
+                ):
+                    for column in columns_in(name, (*rule.positive, *rule.negative)):
+                        self._constants.setdefault(self.of(column), {})[value] = None
+
+    @cached_property
+    def _members(self) -> dict[Column, list[Column]]:
+        """The base columns of each family."""
+        found: dict[Column, list[Column]] = {}
+        for name, schema in self._rules.program.schemas.items():
+            if self._rules.is_base(name):
+                for place in range(schema.arity):
+                    found.setdefault(self.of((name, place)), []).append((name, place))
+        return found
+
+    @cached_property
+    def _closed(self) -> frozenset[Column]:
+        """Families that have no values but the constants of rules."""
+        families = {self.of(column) for column in self._head_terms}
+        named = {
+            family
+            for family in families
+            if family not in self._members
+            and all(isinstance(term, Constant) for column, terms in self._head_terms.items() for term in terms
+                    if self.of(column) == family)
+        }  # fmt: skip
+        return frozenset(named)
+
+    @cached_property
+    def _head_terms(self) -> dict[Column, list[Term]]:
+        """The terms of rules that give columns of views their values, but for those of the same family."""
+        found: dict[Column, list[Term]] = {}
+        for rules in self._rules.by_view.values():
+            for rule in rules:
+                head = rule.clause.head
+                for place, term in enumerate(head.args):
+                    column = (head.relation, place)
+                    handed = isinstance(term, Variable) and any(True for _ in columns_in(term.name, rule.positive))
+                    found.setdefault(column, []).extend([] if handed else [term])
+        return found
+
+    def base_columns(self, family: Column) -> list[Column]:
+        return self._members.get(family, [])
+
+    def variable(self, name: str, rule: RuleParts) -> Column:
+        """The family of a variable; of one that is in no atom, a family of its own."""
+        column = next(columns_in(name, (*rule.positive, *rule.negative, rule.clause.head)), None)
+        return (f"rule {rule.number}", rule.names.index(name)) if column is None else self.of(column)
+
+    def domain(self, name: str, rule: RuleParts) -> Iterator[Any]:
+        """The values that a variable of a rule may take: those of its own columns first."""
+        type, family = rule.types[name], self.variable(name, rule)
+        own = [column for column in columns_in(name, rule.positive) if self._rules.is_base(column[0])]
+        yield from self._values(own, family, type)
+
+    def column_domain(self, column: Column, type: Type) -> Iterator[Any]:
+        """The values that a column may have."""
+        own = [column] if self._rules.is_base(column[0]) else []
+        yield from self._values(own, self.of(column), type)
+
+    def _values(self, own: list[Column], family: Column, type: Type) -> Iterator[Any]:
+        if type.kind is Kind.BOOLEAN:
+            yield from (False, True)
+            return
+        seen: set[Any] = set()
+        yield from self._fresh(family, type)
+        for values in self._sources(own, family):
+            for value in values:
+                if value not in seen and value is not None and is_of(value, type):
+                    seen.add(value)
+                    yield value
+
+    def _sources(self, own: list[Column], family: Column) -> Iterator[Iterable[Any]]:
+        yield self._constants.get(family, ())
+        yield self._extra
+        for column in dict.fromkeys((*own, *self._members.get(family, ()))):
+            yield self._world.column(*column)
+
+    def _fresh(self, family: Column, type: Type) -> Iterator[Symbol]:
+        if family not in self._closed:
+            for number in range(1, self.fresh + 1):
+                yield fresh_symbol(family, type, number)
+
+    def is_taken(self, value: Any, family: Column) -> bool:
+        """Whether a value occurs in the family, or is named there: then it is not fresh."""
+        if value in self._constants.get(family, ()):
+            return True
+        return self._world.occurs(value, self._members.get(family, ()))
+
+
+def fresh_symbol(family: Column, type: Type, number: int) -> Symbol:
+    """The fresh constant of a family with this number."""
+    return Symbol(f"{family[0]}.{family[1]}#{number}", type.required(), family)
+
+
+def is_of(value: Any, type: Type) -> bool:
+    """Whether a value is one of a type."""
+    classes: dict[Kind, Any] = {Kind.SYMBOL: str, Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: float}
+    expected = classes.get(type.kind)
+    if expected is not None and (not isinstance(value, expected) or isinstance(value, bool)):
+        return False
+    if type.kind is Kind.SYMBOL or value is UNKNOWN:
+        return value is not UNKNOWN
+    try:
+        return is_value_of(value, type)
+    except (TypeError, ValueError, ArithmeticError):
+        return False

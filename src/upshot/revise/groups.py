@@ -1,0 +1,165 @@
+"""Groups of aggregates as rules of the solver: count, sum and mean as weights of rows, min and max by their rows.
+
+Where a row with a fresh amount is in a sum, the solver decides freely how the sum compares, and a witness is looked for
+that agrees; so it does where rows may come to the group that are not known yet.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from upshot.core.types import Kind
+from upshot.revise.conditions import condition_of, symbol_term
+from upshot.revise.families import Symbol
+from upshot.revise.folds import COUNT
+from upshot.revise.ground_program import GroupNode
+from upshot.revise.instances import has_symbol
+from upshot.revise.ordered_values import number_of, value_at
+from upshot.revise.request import Key
+from upshot.syntax.ast import Comparison, Constant
+
+if TYPE_CHECKING:
+    from upshot.revise.solver import Solver
+
+LARGEST = 2**30
+
+
+class GroupRules:
+    """The rules of one group. `is_there` is true if the group has rows, `rest` if rows that are not known come to it."""
+
+    def __init__(self, solver: Solver, group: GroupNode) -> None:
+        self._solver, self.group = solver, group
+        fold = group.fold
+        self._rows = [(key, fold.folded(key[1])) for key in group.rows if fold.folded(key[1]) is not None]
+        self.rest: int | None = None
+        if not group.is_exhausted:
+            self.rest = solver.atom()
+            solver.rule(self.rest, [], choice=True)
+            if solver.program.rules.is_base(fold.below):
+                solver.rule(None, [self.rest, -solver.other(fold.below)])
+        elif fold.function not in ("min", "max") and any(map(has_symbol, group.rows)):
+            # With one more fresh value than allowed, any number of rows may come.
+            self.rest = solver.beyond()
+        rows = [solver.truth(key) for key, _ in self._rows]
+        self.is_there = solver.any_of([*rows, *([] if self.rest is None else [self.rest])])
+        self._compared: dict[Fraction, tuple[int, int, int]] = {}
+        self._free: int | None = None
+
+    @property
+    def free(self) -> int:
+        """Whether the solver may decide how the value of the group compares."""
+        if self._free is None:
+            symbolic = [self._solver.truth(key) for key, value in self._rows if isinstance(value, Symbol)]
+            self._free = self._solver.any_of([*symbolic, *([] if self.rest is None else [self.rest])])
+        return self._free
+
+    def equals(self, value: Any) -> int:
+        """A literal that is true if the group comes to a value."""
+        number = number_of(value)
+        if number is None:
+            # Values without an order are folded by min and max of nothing else: no row has them.
+            return self._solver.any_of([self._solver.truth(key) for key, each in self._rows if each == value])
+        return self.compared(number)[1]
+
+    def compared(self, number: Fraction) -> tuple[int, int, int]:
+        """Literals that are true if the value of the group is less than, equal to, greater than a number."""
+        if number not in self._compared:
+            if self.group.fold.function in ("min", "max"):
+                self._compared[number] = self._extreme(number)
+            else:
+                self._compared[number] = self._weighed(number)
+        return self._compared[number]
+
+    def _weighed(self, number: Fraction) -> tuple[int, int, int]:
+        solver = self._solver
+        less, equal, greater = solver.atom(), solver.atom(), solver.atom()
+        native = self._native(number)
+        open_ = self.free
+        for each in (less, equal):
+            solver.rule(each, [open_], choice=True)
+        solver.rule(None, [less, equal])
+        solver.rule(greater, [open_, -less, -equal])
+        if native is None:
+            for each in (less, equal):
+                solver.rule(each, [-open_], choice=True)
+            solver.rule(greater, [-open_, -less, -equal])
+        else:
+            at_least, above = native
+            fold = self.group.fold
+            if fold.function == COUNT or (fold.function == "sum" and fold.type.kind is Kind.UNSIGNED):
+                # Further rows add to it.
+                solver.rule(None, [open_, less, at_least])
+                solver.rule(None, [open_, equal, above])
+            elif fold.function == "sum" and fold.constant and number % Fraction(fold.constant):
+                solver.rule(None, [equal])
+            solver.rule(less, [-open_, -at_least])
+            solver.rule(equal, [-open_, at_least, -above])
+            solver.rule(greater, [-open_, above])
+        return less, equal, greater
+
+    def _native(self, number: Fraction) -> tuple[int, int] | None:
+        """Literals for at least, and more than, a number; None if weights are too large."""
+        plain = [(key, number_of(value)) for key, value in self._rows if not isinstance(value, Symbol)]
+        if any(value is None for _, value in plain):
+            return None
+        is_mean = self.group.fold.function == "mean"
+        amounts = [(key, (value - number) if is_mean else value) for key, value in plain]  # type: ignore[operator]
+        bound = Fraction(0) if is_mean else number
+        share = math.lcm(bound.denominator, *(value.denominator for _, value in amounts))
+        weights = [(self._solver.truth(key), int(value * share)) for key, value in amounts]
+        limit = int(bound * share)
+        if sum(abs(weight) for _, weight in weights) + abs(limit) > LARGEST:
+            return None
+        return self._solver.at_least(limit, weights), self._solver.at_least(limit + 1, weights)
+
+    def _extreme(self, number: Fraction) -> tuple[int, int, int]:
+        """Of the least value: one row below is enough to be less, none below and none at it to be greater."""
+        solver = self._solver
+        is_min = self.group.fold.function == "min"
+        before, at = ("<", "=") if is_min else (">", "=")
+        beyond = solver.any_of(each for key, value in self._rows for each in self._row(key, value, before, number))
+        on = solver.any_of(each for key, value in self._rows for each in self._row(key, value, at, number))
+        less, equal, greater = solver.atom(), solver.atom(), solver.atom()
+        first, last = (less, greater) if is_min else (greater, less)
+        if self.rest is None:
+            solver.rule(first, [beyond])
+            solver.rule(equal, [on, -beyond])
+            solver.rule(last, [self.is_there, -on, -beyond])
+            return less, equal, greater
+        for each in (less, equal):
+            solver.rule(each, [self.rest], choice=True)
+        solver.rule(None, [less, equal])
+        solver.rule(greater, [self.rest, -less, -equal])
+        solver.rule(first, [beyond, -self.rest])
+        solver.rule(equal, [on, -beyond, -self.rest])
+        solver.rule(last, [self.is_there, -on, -beyond, -self.rest])
+        # Rows that come cannot take back what others do.
+        solver.rule(None, [beyond, self.rest, -first])
+        return less, equal, greater
+
+    def _row(self, key: Key, value: Any, op: str, number: Fraction) -> list[int]:
+        """A literal for a row that is there and whose value compares so with a number; none if it does not."""
+        solver = self._solver
+        if not isinstance(value, Symbol):
+            place = number_of(value)
+            return [solver.truth(key)] if place is not None and _COMPARE[op](place, number) else []
+        demand = solver.program.demand
+        at = value_at(number, value.type)
+        if at is None:
+            # Between two values of the type: none is equal, and those beyond are from the next one on.
+            if op == "=":
+                return []
+            op, number = (f"{op}=", Fraction(math.floor(number) if op == "<" else math.ceil(number)))
+            at = value_at(number, value.type)
+        literal = Comparison(op, symbol_term(value), Constant(at, value.type))
+        made = demand.narrowed(condition_of(literal, demand.types))
+        if isinstance(made, bool):
+            return [solver.truth(key)] if made else []
+        both = solver.atom()
+        solver.rule(both, [solver.truth(key), solver.sign(made.subject, made.signs)])
+        return [both]
+
+
+_COMPARE = {"<": Fraction.__lt__, ">": Fraction.__gt__, "=": Fraction.__eq__}
