@@ -225,8 +225,17 @@ class TriedChanges:
 
     def look_up(self, keys: Iterable[Key]) -> None:
         new = [key for key in dict.fromkeys(keys) if key not in self._stored]
-        if new:
-            self._stored |= zip(new, self._engine.contains_many(new), strict=True)
+        unstored = self._state.compiled.plan.on_demand.unstored
+        plain = [key for key in new if key[0] not in unstored]
+        if plain:
+            self._stored |= zip(plain, self._engine.contains_many(plain), strict=True)
+        for key in new if len(plain) < len(new) else ():
+            if key[0] in unstored:
+                # Answered from the committed state, whatever is staged.
+                nulls = tuple(value is None for value in key[1])
+                asked = self._row_question(key[0], nulls).query(asked_rows([key[1]], nulls))
+                (answer,) = self._engine.query_many([asked], is_open=False)
+                self._stored[key] = len(answer) > 0
 
     def ask(self, question: Question, rows: list[Row]) -> Rows:
         (answer,) = self.ask_all([(question, rows)])

@@ -29,6 +29,7 @@ from upshot.revise.request import INSERT, Key, Preferences, Request, Row
 from upshot.revise.rules import RuleParts, Rules
 from upshot.revise.term_values import UNKNOWN
 from upshot.revise.world import World
+from upshot.syntax.ast import Variable
 
 
 class Stage(IntEnum):
@@ -72,6 +73,8 @@ class GroupNode:
     depth: int
     rows: dict[Key, None] = field(default_factory=dict)
     further: Iterator[Row] | None = None
+    is_read: bool = False
+    """Whether its stored rows are known."""
     is_exhausted: bool = False
 
 
@@ -94,6 +97,8 @@ class GroundProgram:
         self.exclusive: dict[tuple[Key, Key], None] = {}
         """Rows that share a key."""
         self._by_key: dict[tuple[str, tuple[int, ...], Row], list[Key]] = {}
+        self.total_constraints: frozenset[str] = frozenset()
+        """Constraints whose rows name what groups come to, and of which no rows stay: none may come, whatever that is."""
         self.is_grown = True
         self.most_fresh = max(families.fresh - 1, 0)
         for key in (*sorted(request.insert, key=repr), *sorted(request.delete, key=repr)):
@@ -126,7 +131,7 @@ class GroundProgram:
                 for instance in node.instances:
                     self._want_body(instance, node)
             return node
-        stored = not has_symbol(key) and self._is_stored(key)
+        stored = not has_symbol(key) and self.world.stored(key)
         node = self.nodes[key] = Node(key, self.rules.is_base(key[0]), stored, depth)
         self.is_grown = True
         self._note_keys(key)
@@ -135,9 +140,6 @@ class GroundProgram:
         elif not node.is_base and not stored:
             self._views.append(node)
         return node
-
-    def _is_stored(self, key: Key) -> bool:
-        return self.world.stored(key) if self.rules.is_base(key[0]) else self.world.holds(key)
 
     def _note_keys(self, key: Key) -> None:
         schema = self.rules.program.schemas[key[0]]
@@ -169,6 +171,21 @@ class GroundProgram:
         if (one, other) not in self.exclusive and (other, one) not in self.exclusive:
             self.exclusive[one, other] = None
             self.is_grown = True
+
+    def deny_totals(self, constraints: Iterable[str]) -> None:
+        """Finds the constraints of which all rows can be denied together that differ in what groups come to."""
+        self.world.undo()
+        found = [
+            name
+            for name in constraints
+            if name in self.rules.folds or any(map(self._names_total, self.rules.by_view.get(name, ())))
+        ]
+        stored = {name: {(name, row) for row in self.demand.rows_with(name, ())} for name in found}
+        self.total_constraints = frozenset(name for name in found if stored[name] <= self.request.delete)
+
+    def _names_total(self, rule: RuleParts) -> bool:
+        totals = (atom.args[-1] for atom in rule.positive if atom.relation in self.rules.folds)
+        return any(isinstance(each, Variable) and each in rule.clause.head.args for each in totals)
 
     def _is_possible(self, instance: Instance) -> bool:
         """Whether what is frozen lets an instance hold at all."""
@@ -209,7 +226,7 @@ class GroundProgram:
     def _want_body(self, instance: Instance, node: Node) -> None:
         for key in (*instance.positive, *instance.negative):
             known = self.nodes.get(key)
-            stored = known.is_stored if known else (not has_symbol(key) and self._is_stored(key))
+            stored = known.is_stored if known else (not has_symbol(key) and self.world.stored(key))
             self.want(key, node.depth + (not stored))
 
     def support(self, nodes: Iterable[Node], most: int) -> None:
@@ -295,13 +312,6 @@ class GroundProgram:
         group = self.groups.get((fold.view, row))
         if group is None:
             group = self.groups[fold.view, row] = GroupNode(fold, row, depth)
-            if not any(isinstance(value, Symbol) for value in row):
-                self.world.undo()
-                for each in self.demand.rows_with(fold.below, row):
-                    self.want_row(group, each, depth)
-            for other in list(self.nodes):
-                if other[0] == fold.below and other[1][: fold.width] == row:
-                    group.rows.setdefault(other)
         group.depth = min(group.depth, depth)
 
     def want_row(self, group: GroupNode, row: Row, depth: int) -> None:
@@ -310,20 +320,25 @@ class GroundProgram:
         group.rows.setdefault(key)
         self.want(key, depth)
 
-    def rows_of(self, group: GroupNode) -> list[Key]:
-        """The known rows of a group; others may have been wanted for another reason."""
-        return list(group.rows)
-
     def gather(self) -> None:
-        """Brings rows to the groups that they belong to."""
+        """Brings rows to the groups that they belong to, the stored ones and those wanted for another reason."""
         if not self.groups:
             return
-        below: dict[str, list[GroupNode]] = {}
+        self.world.undo()
+        while unread := [group for group in self.groups.values() if not group.is_read]:
+            for group in unread:
+                group.is_read = True
+                if not any(isinstance(value, Symbol) for value in group.row):
+                    for row in self.demand.rows_with(group.fold.below, group.row):
+                        self.want_row(group, row, group.depth)
+        widths: dict[str, set[int]] = {}
+        by_row: dict[tuple[str, Row], list[GroupNode]] = {}
         for group in self.groups.values():
-            below.setdefault(group.fold.below, []).append(group)
+            widths.setdefault(group.fold.below, set()).add(group.fold.width)
+            by_row.setdefault((group.fold.below, group.row), []).append(group)
         for key in list(self.nodes):
-            for group in below.get(key[0], ()):
-                if key[1][: group.fold.width] == group.row:
+            for width in widths.get(key[0], ()):
+                for group in by_row.get((key[0], key[1][:width]), ()):
                     group.rows.setdefault(key)
 
     def expand_group(self, group: GroupNode, most: int) -> int:
@@ -346,14 +361,14 @@ class GroundProgram:
     def _further_rows(self, group: GroupNode) -> Iterator[Row]:
         fold, schema = group.fold, self.rules.program.schemas[group.fold.below]
         columns = [((fold.below, at), column.type) for at, column in enumerate(schema.columns)][fold.width :]
-        domains = [list(self._column_values(column, type)) for column, type in columns]
+        domains = [list(self._column_values(*each)) for each in columns if fold.below not in self.rules.making]
         if self.rules.is_base(fold.below) and self.limits.preferences.is_frozen(fold.below, INSERT):
             self.limits.frozen[fold.below] = None
             return
-        for values in product(*domains):
-            row = (*group.row, *values)
-            if self.demand.fits((fold.below, row)):
-                yield row
+        found = ((*group.row, *values) for values in product(*domains))
+        if fold.below in self.rules.making:
+            found = self.demand.made_rows(fold.below, group.row)
+        yield from (row for row in found if self.demand.fits((fold.below, row)))
 
     def _column_values(self, column: tuple[str, int], type: Any) -> Iterator[Any]:
         for value in self.families.column_domain(column, type):

@@ -215,7 +215,8 @@ class Demand:
         making = next((atom for atom in rule.positive if atom.relation in self.rules.making
                        and any(name not in known for name in variables(atom))), None)  # fmt: skip
         if making is not None:
-            yield from self._made_rows(making, known)
+            rows = self.made_rows(making.relation, self.pattern(making, known))
+            yield from (longer for row in rows if (longer := unified(making, row, known)) is not None)
             return
         totals = {atom.args[-1].name: atom for atom in rule.positive
                   if atom.relation in self.rules.folds and isinstance(atom.args[-1], Variable)}  # fmt: skip
@@ -231,12 +232,12 @@ class Demand:
             values = (*values, None)
         yield from ({**known, name: value} for value in self._noted(values))
 
-    def _made_rows(self, atom: Atom, known: Binding) -> Iterator[Binding]:
-        """The binding with the values that rules for a view give to a literal of it."""
+    def made_rows(self, view: str, pattern: Row) -> Iterator[Row]:
+        """The rows that rules for a view make, of those with these values in their first columns or `UNKNOWN`."""
         seen = set[Row]()
-        for rule in self.rules.by_view.get(atom.relation, ()):
+        for rule in self.rules.by_view.get(view, ()):
             given: Binding | None = {}
-            for term, value in zip(rule.clause.head.args, self.pattern(atom, known), strict=True):
+            for term, value in zip(rule.clause.head.args, pattern, strict=False):
                 if value is UNKNOWN or given is None:
                     continue
                 if isinstance(term, Constant):
@@ -247,9 +248,7 @@ class Demand:
                 row = ground(rule.clause.head, binding)[1]
                 if row not in seen:
                     seen.add(row)
-                    longer = unified(atom, row, known)
-                    if longer is not None:
-                        yield longer
+                    yield row
 
     def _noted(self, values: Iterable[Any]) -> Iterator[Any]:
         for value in values:

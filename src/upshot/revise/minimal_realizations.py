@@ -62,6 +62,8 @@ FEW = 50
 """Requested rows whose own violations of constraints are looked for at once."""
 MOST_WITNESSES = 6
 """Choices of values that are tried where the consequences of others cannot be computed."""
+MOST_BEYOND = 10
+"""Candidates beyond the bounds that are tried where it is known that there may be others."""
 MOST_RENAMINGS = 200
 """Ways to name the fresh values of a realization that are excluded with it."""
 
@@ -103,6 +105,7 @@ class Search:
     _spent: float = 0.0
     _checks: Iterator[tuple[str, ...]] | None = None
     _lifted: tuple[str, ...] = ()
+    _lifted_candidates: int = 0
 
     def __post_init__(self) -> None:
         self.limits = Limits(self.preferences)
@@ -113,6 +116,7 @@ class Search:
             named = self.request.insert | self.request.delete
             families = Families(self.rules, self.world, named, self.bounds.constants, self.bounds.new_constants + 1)
             self._program = GroundProgram(self.world, self.rules, families, self.request, self.limits)
+            self._program.deny_totals(self.constraints)
             if len(self.request.insert) <= FEW:
                 wanted = Model(frozenset(), frozenset(), self.request.insert, {})
                 Trial(self.world, self._program, self.constraints, wanted, {}).foresee()
@@ -162,11 +166,16 @@ class Search:
                 self._conclude(model)
             else:
                 self._expand(model)
-        elif self._lifted and model.is_beyond:
+        elif self._lifted and (model.is_beyond or self._is_enough()):
             self._conclude(model)
         else:
             return self._examined(solver, model)
         return None
+
+    def _is_enough(self) -> bool:
+        """Whether so many candidates beyond the bounds were none that, with others left out anyway, no more are tried."""
+        self._lifted_candidates += 1
+        return bool(self.reached) and self._lifted_candidates > MOST_BEYOND
 
     def _current_solver(self) -> Solver:
         program = self.program
@@ -543,15 +552,14 @@ class Search:
         """Goes on to see what lies beyond the bounds, once nothing is left within them; whether that is known."""
         if self._checks is None:
             assert model is None, "something is left"
+            self._note_sums()
             self._checks = self._beyond()
-        elif model is None:
-            pass
-        else:
+        elif model is not None:
             for each in self._lifted:
                 self.reached[self._bound(each)] = None
+        self._lifted_candidates = 0
         following = next(self._checks, None)
         if following is None:
-            self._note_sums()
             self.is_exhausted = True
             return True
         self._lifted = following

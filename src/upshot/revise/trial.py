@@ -95,6 +95,9 @@ class Trial:
         there: list[Key] = []
         absent: list[Key] = []
         for key, is_there in unmet:
+            if is_there and key[0] in program.total_constraints:
+                self._deny_totals(key, there, absent)
+                continue
             lifted = self.lifted(key)
             if is_there and key[0] in self.constraints and key not in program.request.delete:
                 program.deny(lifted, depth)
@@ -127,15 +130,27 @@ class Trial:
             self._seen.update(frontier)
             there = []
             for instance in self._instances(frontier):
-                for key in instance.positive:
-                    if key not in self.model.true:
-                        there.append(key)
-                for key in instance.negative:
-                    if key in self.model.true:
-                        absent.append(key)
+                self._disagreement(instance, there, absent)
             for key in frontier:
                 if key[0] in self.program.rules.folds:
                     there += self._group_rows(key)
+
+    def _disagreement(self, instance: Instance, there: list[Key], absent: list[Key]) -> None:
+        """Adds the rows of the body of an instance that holds of which the solver decided otherwise."""
+        there += [key for key in instance.positive if key not in self.model.true]
+        absent += [key for key in instance.negative if key in self.model.true]
+
+    def _deny_totals(self, key: Key, there: list[Key], absent: list[Key]) -> None:
+        """Denies a violation whatever its group comes to."""
+        if key[0] in self.program.rules.folds:
+            fold, row = self.program.rules.folds[key[0]], self.lifted(key)[1][:-1]
+            total = key[0], (*row, self.program.demand.total(key[0], row, fold.type))
+            self.program.deny(total, self._depth())
+            there.append(total)
+        for rule, _, binding in list(self.program.demand.supported([(key, key[1])])):
+            for instance in self._lifted_instances(rule, None, binding):
+                self._take(instance)
+                self._disagreement(instance, there, absent)
 
     def _instances(self, keys: Iterable[Key]) -> Iterator[Instance]:
         """The instances that derive rows in the staged state, with symbols where the candidate has them."""
@@ -218,6 +233,10 @@ class Trial:
                 if rule.clause.head.relation in self.constraints:
                     for instance in list(self._met(rule, place, key)):
                         self._take(instance)
+        asked = [key for key in self.program.request.delete if key[0] in self.program.total_constraints]
+        for rule, _, binding in list(self.program.demand.supported((key, key[1]) for key in asked)):
+            for instance in self._lifted_instances(rule, None, binding):
+                self._take(instance)
 
     def _folded(self, key: Key) -> Iterator[Key]:
         """What groups come to that a row with symbols belongs to."""
@@ -276,7 +295,8 @@ class Trial:
             if atom.relation not in self.program.rules.folds or not isinstance(atom.args[-1], Variable):
                 continue
             name = atom.args[-1].name
-            in_head = any(term == Variable(name) for term in rule.clause.head.args)
+            head = rule.clause.head
+            in_head = Variable(name) in head.args and head.relation not in self.program.total_constraints
             if demand.is_joined(name, rule) or name in lifted or in_head:
                 continue
             group = ground(atom, {**binding, **lifted})[1][:-1]
