@@ -194,7 +194,10 @@ class Realizations(Iterator[Realization]):
         cost = self._preferences.total(branch.insert, branch.delete)
         placeholders = self._placed(branch)
         return Realization(
-            {name: tuple(named((name, row), placeholders) for row in rows) for name, rows in insert.items()},
+            {
+                name: tuple(sorted((named((name, row), placeholders) for row in rows), key=repr))
+                for name, rows in insert.items()
+            },
             {name: tuple(rows) for name, rows in delete.items()},
             effects,
             cost,

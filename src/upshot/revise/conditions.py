@@ -18,10 +18,11 @@ from upshot.check.variables import fold, variables
 from upshot.core.types import Kind, Type
 from upshot.engine.time_limit import check_time
 from upshot.revise.built_ins import holds
-from upshot.revise.families import Symbol, is_of
+from upshot.revise.families import is_of
 from upshot.revise.inverses import roots
 from upshot.revise.linear import EXACT, Linear, NotLinearError, new_value, symbolic
 from upshot.revise.ordered_values import containing, extent, inside, matching, number_of, unit, value_at
+from upshot.revise.placeholders import Symbol
 from upshot.revise.term_values import UNKNOWN, value_of
 from upshot.syntax.ast import Call, Comparison, Constant, Not, Term, Test, Variable
 from upshot.syntax.printing import print_formula, print_term

@@ -17,10 +17,10 @@ from typing import Any
 from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.check.variables import variables
 from upshot.revise.conditions import ANY, Assignment, Condition, Signs, Subject, is_refuted, names_of
-from upshot.revise.families import Symbol
 from upshot.revise.folds import Fold, fold_of
 from upshot.revise.linear import Linear, NotLinearError, new_value, symbolic
 from upshot.revise.ordered_values import number_of
+from upshot.revise.placeholders import Symbol
 from upshot.revise.request import Key, Row
 from upshot.revise.rule_forms import made_columns
 from upshot.revise.term_values import UNKNOWN, value_of

@@ -8,39 +8,17 @@ columns of its family hold, those that rules and the request name there, and so 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from upshot.core.types import Kind, Type
 from upshot.revise.fitting_rows import is_value_of
+from upshot.revise.placeholders import Symbol
 from upshot.revise.request import Key
 from upshot.revise.rules import Column, RuleParts, Rules, columns_in
 from upshot.revise.term_values import UNKNOWN
 from upshot.revise.world import World
 from upshot.syntax.ast import Comparison, Constant, Term, Variable
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Symbol:
-    """A value that is not decided on: a fresh constant of a family, what a group comes to, or what a rule computes from
-    other symbols (`term`). Conditions name it as a variable."""
-
-    name: str
-    type: Type = field(compare=False)
-    family: Column = field(compare=False)
-    term: Term | None = field(default=None, compare=False)
-    group: tuple[str, tuple[Any, ...]] | None = field(default=None, compare=False)
-
-    @property
-    def is_fresh(self) -> bool:
-        return self.term is None and self.group is None
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __repr__(self) -> str:
-        return self.name
 
 
 class Families:
@@ -51,6 +29,7 @@ class Families:
         self._extra = tuple(constants)
         self._parent: dict[Column, Column] = {}
         self._constants: dict[Column, dict[Any, None]] = {}
+        self._named: dict[Column, dict[Any, None]] = {}
         every = [rule for listed in rules.by_view.values() for rule in listed]
         for rule in every:
             self._join_rule(rule)
@@ -63,7 +42,7 @@ class Families:
             self._note_constants(rule)
         for relation, row in sorted(named, key=repr):
             for place, value in enumerate(row):
-                self._constants.setdefault(self.of((relation, place)), {})[value] = None
+                self._named.setdefault(self.of((relation, place)), {})[value] = None
 
     def of(self, column: Column) -> Column:
         """The column that stands for the family of a column."""
@@ -91,16 +70,12 @@ class Families:
                     self._join(places[one], places[other])
 
     def _note_constants(self, rule: RuleParts) -> None:
-        for atom in (rule.clause.head, *rule.positive, *rule.negative):
-            for place, term in enumerate(atom.args):
-                if isinstance(term, Constant):
-                    self._constants.setdefault(self.of((atom.relation, place)), {})[term.value] = None
         for literal in rule.built_ins:
             match literal:
                 case Comparison("=" | "!=", Variable(name), Constant(value)) | Comparison(
                     "=" | "!=", Constant(value), Variable(name)
                 ):
-                    for column in columns_in(name, (*rule.positive, *rule.negative)):
+                    for column in columns_in(name, (*rule.positive, *rule.negative, rule.clause.head)):
                         self._constants.setdefault(self.of(column), {})[value] = None
 
     @cached_property
@@ -136,6 +111,8 @@ class Families:
                 for place, term in enumerate(head.args):
                     column = (head.relation, place)
                     handed = isinstance(term, Variable) and any(True for _ in columns_in(term.name, rule.positive))
+                    if isinstance(term, Variable) and term.name in rule.constants:
+                        term = Constant(rule.constants[term.name])
                     found.setdefault(column, []).extend([] if handed else [term])
         return found
 
@@ -171,6 +148,7 @@ class Families:
                     yield value
 
     def _sources(self, own: list[Column], family: Column) -> Iterator[Iterable[Any]]:
+        yield self._named.get(family, ())
         yield self._constants.get(family, ())
         yield self._extra
         for column in dict.fromkeys((*own, *self._members.get(family, ()))):
@@ -182,10 +160,12 @@ class Families:
                 yield fresh_symbol(family, type, number)
 
     def is_taken(self, value: Any, family: Column) -> bool:
-        """Whether a value occurs in the family, or is named there: then it is not fresh."""
-        if value in self._constants.get(family, ()):
-            return True
-        return self._world.occurs(value, self._members.get(family, ()))
+        """Whether a value occurs in the family, or the request names it there: then it is not fresh."""
+        return value in self._named.get(family, ()) or self._world.occurs(value, self._members.get(family, ()))
+
+    def is_constant(self, value: Any, family: Column) -> bool:
+        """Whether rules name a value in the family: it is in the domain, beside fresh values."""
+        return value in self._constants.get(family, ())
 
 
 def fresh_symbol(family: Column, type: Type, number: int) -> Symbol:

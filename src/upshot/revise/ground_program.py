@@ -21,10 +21,12 @@ from typing import Any
 
 from upshot.revise.built_ins import variables
 from upshot.revise.conditions import Condition, Subject, names_of
-from upshot.revise.families import Families, Symbol
+from upshot.revise.families import Families
 from upshot.revise.folds import Fold
 from upshot.revise.instances import Demand, Instance, has_symbol
 from upshot.revise.linear import Linear
+from upshot.revise.ordered_values import value_at
+from upshot.revise.placeholders import Symbol
 from upshot.revise.request import INSERT, Key, Preferences, Request, Row
 from upshot.revise.rules import RuleParts, Rules
 from upshot.revise.term_values import UNKNOWN
@@ -98,7 +100,7 @@ class GroundProgram:
         """Rows that share a key."""
         self._by_key: dict[tuple[str, tuple[int, ...], Row], list[Key]] = {}
         self.total_constraints: frozenset[str] = frozenset()
-        """Constraints whose rows name what groups come to, and of which no rows stay: none may come, whatever that is."""
+        """Constraints whose rows name values of groups, and of which no rows stay: none may come, whatever the value."""
         self.is_grown = True
         self.most_fresh = max(families.fresh - 1, 0)
         for key in (*sorted(request.insert, key=repr), *sorted(request.delete, key=repr)):
@@ -114,8 +116,8 @@ class GroundProgram:
         found = {name for each in self.subjects if isinstance(each, Linear) and len(each.parts) > 1
                  for name, _ in each.parts}  # fmt: skip
         for group in self.groups.values():
-            for _, row in group.rows if group.fold.target is not None else ():
-                amount = row[group.fold.target]
+            for _, row in group.rows:
+                amount = group.fold.folded(row)
                 if isinstance(amount, Symbol):
                     found.update((amount.name,) if amount.term is None else variables(amount.term))
         return found | self._equated
@@ -217,11 +219,18 @@ class GroundProgram:
 
     def note(self, condition: Condition) -> None:
         """Takes note of the subject of a condition."""
-        if condition.signs == {0}:
+        if condition.signs == {0} and not self.is_constant(condition.subject):
             self._equated.update(names_of(condition.subject))
         if condition.subject not in self.subjects:
             self.subjects[condition.subject] = None
             self.is_grown = True
+
+    def is_constant(self, subject: Subject) -> bool:
+        """Whether a subject compares a fresh value with a constant that rules name."""
+        if not isinstance(subject, Linear) or len(subject.parts) > 1:
+            return False
+        symbol = self.demand.fresh.get(subject.parts[0][0])
+        return symbol is not None and self.families.is_constant(value_at(-subject.more, symbol.type), symbol.family)
 
     def _want_body(self, instance: Instance, node: Node) -> None:
         for key in (*instance.positive, *instance.negative):
@@ -365,7 +374,7 @@ class GroundProgram:
         if self.rules.is_base(fold.below) and self.limits.preferences.is_frozen(fold.below, INSERT):
             self.limits.frozen[fold.below] = None
             return
-        found = ((*group.row, *values) for values in product(*domains))
+        found: Iterator[Row] = ((*group.row, *values) for values in product(*domains))
         if fold.below in self.rules.making:
             found = self.demand.made_rows(fold.below, group.row)
         yield from (row for row in found if self.demand.fits((fold.below, row)))

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from upshot.core.types import Kind
 from upshot.revise.conditions import condition_of, symbol_term
-from upshot.revise.families import Symbol
 from upshot.revise.folds import COUNT
 from upshot.revise.ground_program import GroupNode
 from upshot.revise.instances import has_symbol
 from upshot.revise.ordered_values import number_of, value_at
+from upshot.revise.placeholders import Symbol
 from upshot.revise.request import Key
 from upshot.syntax.ast import Comparison, Constant
 
@@ -27,7 +27,7 @@ LARGEST = 2**30
 
 
 class GroupRules:
-    """The rules of one group. `is_there` is true if the group has rows, `rest` if rows that are not known come to it."""
+    """The rules of one group. `is_there` is true if the group has rows, `rest` if unknown rows come to it."""
 
     def __init__(self, solver: Solver, group: GroupNode) -> None:
         self._solver, self.group = solver, group
@@ -105,7 +105,7 @@ class GroupRules:
         if any(value is None for _, value in plain):
             return None
         is_mean = self.group.fold.function == "mean"
-        amounts = [(key, (value - number) if is_mean else value) for key, value in plain]  # type: ignore[operator]
+        amounts = [(key, value - (number if is_mean else 0)) for key, value in plain if value is not None]
         bound = Fraction(0) if is_mean else number
         share = math.lcm(bound.denominator, *(value.denominator for _, value in amounts))
         weights = [(self._solver.truth(key), int(value * share)) for key, value in amounts]

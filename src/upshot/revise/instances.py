@@ -23,11 +23,11 @@ from upshot.reasons.concrete import ASKED, Question
 from upshot.reasons.search import one_nan
 from upshot.revise.built_ins import first_to_fill, holds, listed, solved, variables
 from upshot.revise.conditions import Condition, condition_of, substituted
-from upshot.revise.families import Families, Symbol
+from upshot.revise.families import Families
 from upshot.revise.fitting_rows import is_value_of
-from upshot.revise.folds import Fold
 from upshot.revise.linear import Linear
 from upshot.revise.ordered_values import value_at
+from upshot.revise.placeholders import Symbol
 from upshot.revise.request import Key, Row
 from upshot.revise.rules import Binding, RuleParts, Rules, ground
 from upshot.revise.term_values import UNKNOWN, are_same
@@ -85,12 +85,12 @@ class Demand:
                 nulls = tuple(sorted(name for name, value in known.items() if value is None))
                 names = tuple(name for name in known if name not in nulls)
                 shapes.setdefault((rule.number, names, nulls), []).append((key, known))
-        for (number, names, nulls), asked in shapes.items():
+        for (number, names, nulls), wanted in shapes.items():
             rule = by_number[number]
             every = tuple(range(len(rule.positive)))
-            found = self.matches(rule, every, [known for _, known in asked], names, nulls)
+            found = self.matches(rule, every, [known for _, known in wanted], names, nulls)
             for at, binding in found:
-                yield rule, asked[at][0], binding
+                yield rule, wanted[at][0], binding
 
     def matches(
         self, rule: RuleParts, places: Places, asked: Sequence[Binding], names: Sequence[str], nulls: Sequence[str]

@@ -40,12 +40,12 @@ from upshot.revise.conditions import (
     words,
 )
 from upshot.revise.effects import Consequences, Formula, in_words, is_decided, linear_value
-from upshot.revise.families import Families, Symbol, fresh_symbol
+from upshot.revise.families import Families, fresh_symbol
 from upshot.revise.ground_program import GroundProgram, GroupNode, Limits, Stage
 from upshot.revise.instances import has_symbol
 from upshot.revise.linear import Linear, new_value
 from upshot.revise.ordered_values import number_of
-from upshot.revise.placeholders import Placeholder
+from upshot.revise.placeholders import Placeholder, Symbol
 from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Request
 from upshot.revise.rules import Column, Rules
 from upshot.revise.solver import Block, Model, Solver
@@ -62,8 +62,8 @@ FEW = 50
 """Requested rows whose own violations of constraints are looked for at once."""
 MOST_WITNESSES = 6
 """Choices of values that are tried where the consequences of others cannot be computed."""
-MOST_BEYOND = 10
-"""Candidates beyond the bounds that are tried where it is known that there may be others."""
+MOST_BEYOND = 40
+"""Candidates beyond a bound that are tried before it is said that there may be others."""
 MOST_RENAMINGS = 200
 """Ways to name the fresh values of a realization that are excluded with it."""
 
@@ -89,7 +89,7 @@ class Search:
     request: Request
     preferences: Preferences
     bounds: Bounds
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=lambda: {"models": 0, "instances": 0, "candidates": 0})
     found: list[Found] = field(default_factory=list)
     reached: dict[str, None] = field(default_factory=dict)
     """The bounds beyond which there are, or may be, others."""
@@ -150,7 +150,7 @@ class Search:
         self.is_exhausted = True
 
     def _count(self, what: str, number: int = 1) -> None:
-        self.counts[what] = self.counts.get(what, 0) + number
+        self.counts[what] += number
 
     # ---- one candidate ----------------------------------------------------------------------------------------------
 
@@ -173,9 +173,9 @@ class Search:
         return None
 
     def _is_enough(self) -> bool:
-        """Whether so many candidates beyond the bounds were none that, with others left out anyway, no more are tried."""
+        """Whether so many candidates beyond the bounds were none that it stays open whether another one is."""
         self._lifted_candidates += 1
-        return bool(self.reached) and self._lifted_candidates > MOST_BEYOND
+        return self._lifted_candidates > MOST_BEYOND
 
     def _current_solver(self) -> Solver:
         program = self.program
@@ -382,18 +382,25 @@ class Search:
         names = {*symbols, *(name for each in stated for name in names_of(each))}
         types = {name: self.program.demand.types[name] for name in names}
         exact = {name for each, signs in stated.items() if signs == {0} for name in names_of(each)}
-        families: dict[Column, set[str]] = {}
+        own: dict[Column, set[str]] = {}
         for symbol in symbols.values():
             if symbol.is_fresh:
-                families.setdefault(symbol.family, set()).add(symbol.name)
+                own.setdefault(symbol.family, set()).add(symbol.name)
         exact |= {name for name, symbol in symbols.items() if not symbol.is_fresh}
-        apart = [frozenset(each) for each in families.values() if len(each) > 1]
+        apart = [frozenset(each) for each in own.values() if len(each) > 1]
         found = False
         for fixed in (exact, exact | pinned(stated, types).keys()):
 
             def is_usable(name: str, value: Any, free: Collection[str] = fixed) -> bool:
-                return name not in symbols or name in free or not self.program.families.is_taken(
-                    value, symbols[name].family)  # fmt: skip
+                families = self.program.families
+                return (
+                    name not in symbols
+                    or name in free
+                    or not (
+                        families.is_taken(value, symbols[name].family)
+                        or families.is_constant(value, symbols[name].family)
+                    )
+                )
 
             for each in witnesses(Assignment(stated, types, apart, is_usable)):
                 found = True
@@ -552,6 +559,9 @@ class Search:
         """Goes on to see what lies beyond the bounds, once nothing is left within them; whether that is known."""
         if self._checks is None:
             assert model is None, "something is left"
+            if self._is_request():
+                self.is_exhausted = True
+                return True
             self._note_sums()
             self._checks = self._beyond()
         elif model is not None:
@@ -564,6 +574,11 @@ class Search:
             return True
         self._lifted = following
         return True
+
+    def _is_request(self) -> bool:
+        """Whether the requested changes are a realization by themselves: all others contain it."""
+        found = [each for each in self.found if each.insert <= self.request.insert]
+        return any(each.delete <= self.request.delete for each in found)
 
     def _beyond(self) -> Iterator[tuple[str, ...]]:
         yield ("new values",)

@@ -1,4 +1,4 @@
-"""Values of types with an order: their places as numbers, those beside and between others, and texts that pass tests."""
+"""Values of types with an order: their places as numbers, those between others, and texts that pass tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRIES = 40
 LETTERS = 0x110001
 """Letters there are, and none."""
 LONGEST = 40
-"""Letters of a text that count for its place."""
+"""Letters of a text that has a place; longer ones are compared as they are."""
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _FAR = 1_000_000
 _LONGEST_TEXT, _SHORT, _MOST = 12, 3, 4000
@@ -39,11 +39,11 @@ def number_of(value: Any) -> Fraction | None:
             return Fraction((value - EPOCH) // datetime.timedelta(microseconds=1))
         case datetime.date():
             return Fraction(value.toordinal())
-        case str():
+        case str() if len(value) <= LONGEST:
             numerator = 0
-            for letter in value[:LONGEST]:
+            for letter in value:
                 numerator = numerator * LETTERS + ord(letter) + 1
-            return Fraction(numerator, LETTERS ** min(len(value), LONGEST))
+            return Fraction(numerator, LETTERS ** len(value))
         case _:
             return None
 
@@ -190,7 +190,7 @@ def _dense(low: Fraction | None, high: Fraction | None) -> Iterator[float]:
                 yield value
 
 
-# ---- texts ------------------------------------------------------------------------------------------------------------
+# ---- texts -----------------------------------------------------------------------------------------------------------
 
 
 def containing(needle: str, number: int) -> Iterator[str]:

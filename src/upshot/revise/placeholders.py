@@ -1,4 +1,5 @@
-"""Placeholders: fresh values of a realization, with the witnesses that it was proven with."""
+"""Symbols, which stand for values while candidates are looked for, and placeholders, which stand for them in
+realizations, with the witnesses that those were proven with."""
 
 from __future__ import annotations
 
@@ -8,6 +9,31 @@ from typing import Any
 
 from upshot.core.types import Type
 from upshot.revise.request import Key, Row
+from upshot.syntax.ast import Term
+
+Column = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Symbol:
+    """A value that is not decided on: a fresh constant of a family, what a group comes to, or what a rule computes from
+    other symbols (`term`). Conditions name it as a variable."""
+
+    name: str
+    type: Type = field(compare=False)
+    family: Column = field(compare=False)
+    term: Term | None = field(default=None, compare=False)
+    group: tuple[str, tuple[Any, ...]] | None = field(default=None, compare=False)
+
+    @property
+    def is_fresh(self) -> bool:
+        return self.term is None and self.group is None
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from upshot.check.program import CheckedProgram, Clause, Literal
-from upshot.check.variables import variables
+from upshot.check.variables import fresh_name, variables
 from upshot.core.schema import Role
 from upshot.engine.time_limit import check_time
 from upshot.revise.folds import Fold, fold_of
+from upshot.revise.placeholders import Symbol
 from upshot.revise.request import Key, Row
 from upshot.revise.rule_forms import linear_clauses, made_columns, unfolded_clauses
 from upshot.revise.term_values import are_same
 from upshot.rewrite.request_rules import RequestRule, request_rule
 from upshot.rewrite.shapes import aggregate_of
-from upshot.syntax.ast import Atom, Constant, Term, Variable
+from upshot.syntax.ast import Atom, Comparison, Constant, Not, Term, Variable
 
 Column = tuple[str, int]
 Binding = dict[str, Any]
@@ -25,25 +26,30 @@ Binding = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class RuleParts(RequestRule):
-    """A rule and what it asks of its body, as the search takes it."""
+    """A rule and what it asks of its body, as the search takes it. Its atoms have variables only: those that stand for
+    `constants` are compared with them, so that a fresh value in their place is compared as well."""
 
     number: int = 0
+    constants: Mapping[str, Any] = field(default_factory=dict)
 
     def binding(self, row: Row) -> Binding | None:
-        """The values of head variables for a row; None if no instance has this head."""
+        """The values of head variables for a row, and of constants; None if no instance has this head."""
         known: Binding = {}
         for term, value in zip(self.clause.head.args, row, strict=True):
-            match term:
-                case Constant(other):
-                    if not are_same(other, value):
-                        return None
-                case Variable(name):
-                    if value is None and not self.types[name].nullable:
-                        return None
-                    if not are_same(known.setdefault(name, value), value):
-                        return None
-                case _:
-                    pass
+            assert isinstance(term, Variable), "its atoms have variables only"
+            if value is None and not self.types[term.name].nullable:
+                return None
+            if not are_same(known.setdefault(term.name, value), value):
+                return None
+        return self.with_constants(known)
+
+    def with_constants(self, known: Binding) -> Binding | None:
+        """The binding with values for the variables that stand for constants; None if it has others for them. A fresh
+        value is compared later on."""
+        for name, value in self.constants.items():
+            other = known.setdefault(name, value)
+            if not isinstance(other, Symbol) and not are_same(other, value):
+                return None
         return known
 
     @cached_property
@@ -70,8 +76,39 @@ def _value(term: Term, binding: Mapping[str, Any]) -> Any:
 
 def rule_parts(number: int, clause: Clause, program: CheckedProgram) -> RuleParts:
     check_time()
+    clause, constants = _without_constants(clause, program)
     made = request_rule(clause, program.schemas)
-    return RuleParts(clause, made.all_of, made.built_ins, made.types, number)
+    return RuleParts(clause, made.all_of, made.built_ins, made.types, number, constants)
+
+
+def _without_constants(clause: Clause, program: CheckedProgram) -> tuple[Clause, dict[str, Any]]:
+    """The clause with variables in the place of the constants in its atoms, which it compares with them, and those."""
+    types, constants, equal = dict(clause.types), dict[str, Any](), list[Literal]()
+
+    def named(atom: Atom) -> Atom:
+        args: list[Term] = []
+        for term, column in zip(atom.args, program.schemas[atom.relation].columns, strict=True):
+            if isinstance(term, Constant):
+                variable = Variable(fresh_name("C", types))
+                types[variable.name] = column.type.required()
+                constants[variable.name] = term.value
+                equal.append(Comparison("=", variable, Constant(term.value, types[variable.name])))
+                args.append(variable)
+            else:
+                args.append(term)
+        return replace(atom, args=tuple(args))
+
+    def general(literal: Literal) -> Literal:
+        match literal:
+            case Atom():
+                return named(literal)
+            case Not(Atom() as atom):
+                return Not(named(atom))
+            case _:
+                return literal
+
+    head, body = named(clause.head), tuple(map(general, clause.body))
+    return (replace(clause, head=head, body=(*body, *equal), types=types) if constants else clause), constants
 
 
 @dataclass

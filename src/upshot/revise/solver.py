@@ -17,17 +17,18 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 from upshot.core.errors import UsageError
 from upshot.engine.time_limit import check_time, is_limited
 from upshot.revise.conditions import ANY, Signs, Subject, signed
-from upshot.revise.families import Symbol
 from upshot.revise.ground_program import GroundProgram, GroupNode, Node, Stage
 from upshot.revise.groups import GroupRules
 from upshot.revise.instances import has_symbol
 from upshot.revise.linear import Linear, new_value
 from upshot.revise.ordered_values import number_of
+from upshot.revise.placeholders import Symbol
 from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Row
 from upshot.revise.term_values import UNKNOWN
 from upshot.revise.termination import invents
@@ -110,7 +111,8 @@ class Solver:
     # ---- translation ------------------------------------------------------------------------------------------------
 
     def atom(self) -> int:
-        return self._backend.add_atom()
+        made: int = self._backend.add_atom()
+        return made
 
     def rule(self, head: int | None, body: Sequence[int], *, choice: bool = False) -> None:
         self._backend.add_rule([] if head is None else [head], body, choice=choice)
@@ -352,8 +354,12 @@ class Solver:
             if isinstance(subject, Linear) and self._total(subject) is None:
                 by_parts.setdefault(subject.parts, []).append(subject)
         for borders in by_parts.values():
+            for border in borders:
+                if self.program.is_constant(border):
+                    # The constant itself is in the domain.
+                    self.rule(None, [self._ordered, self.sign(border, Signs((0,)))])
             borders.sort(key=lambda each: -each.more)
-            for low, high in zip(borders, borders[1:], strict=False):
+            for low, high in pairwise(borders):
                 # Above, or on, the higher one is above the lower one.
                 self.rule(None, [self._ordered, self.sign(high, Signs((0, 1))), self.sign(low, Signs((-1, 0)))])
 

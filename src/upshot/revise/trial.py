@@ -1,7 +1,7 @@
 """Trials: a candidate is staged and propagated; what the ground program did not know of is added to it.
 
-Where a row is there after the change that the solver took to be absent, the instances that derive it now are added, down
-to rows that both agree on. Where a row is absent that the solver took to be there, one of the rows that its instance
+Where a row is there after the change that the solver took to be absent, the instances that derive it now are added,
+down to rows that both agree on. Where a row is absent that the solver took to be there, one of the rows that its instance
 rests on is of the first or of the second kind.
 """
 
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from upshot.revise.built_ins import variables
-from upshot.revise.families import Symbol
 from upshot.revise.folds import COUNT
 from upshot.revise.ground_program import GroundProgram, Node, Stage
 from upshot.revise.instances import Instance, has_symbol, unified
-from upshot.revise.request import Key, Row
+from upshot.revise.placeholders import Symbol
+from upshot.revise.request import Key
 from upshot.revise.rules import Binding, RuleParts, ground
 from upshot.revise.solver import Model
 from upshot.revise.term_values import UNKNOWN, are_same, value_of
@@ -256,7 +256,8 @@ class Trial:
 
     def _met(self, rule: RuleParts, place: int, key: Key) -> Iterator[Instance]:
         """The instances of a rule of which a literal is a row with symbols, and the others are there."""
-        for known in self._joined(rule, [place], unified(rule.positive[place], key[1], {}), key):
+        first = unified(rule.positive[place], key[1], {})
+        for known in self._joined(rule, [place], None if first is None else rule.with_constants(first), key):
             used = {name for name, value in known.items() if isinstance(value, Symbol)}
             others = tuple(
                 at for at, atom in enumerate(rule.positive)
