@@ -32,7 +32,7 @@ from upshot.engine.local.machine import MACHINE
 from upshot.revise.effects import Looks
 from upshot.revise.minimal_realizations import SLICE, Found, Search
 from upshot.revise.model_state import minimal_choices
-from upshot.revise.placeholders import Placeholder, named
+from upshot.revise.placeholders import Placeholder, by_place, named
 from upshot.revise.request import Bounds, Key, Preferences, Request, Row
 from upshot.revise.rules import Rules
 from upshot.revise.termination import inventing_recursion, leaves_columns_out
@@ -195,7 +195,7 @@ class Realizations(Iterator[Realization]):
         placeholders = self._placed(branch)
         return Realization(
             {
-                name: tuple(sorted((named((name, row), placeholders) for row in rows), key=repr))
+                name: tuple(sorted((named((name, row), placeholders) for row in rows), key=by_place(placeholders)))
                 for name, rows in insert.items()
             },
             {name: tuple(rows) for name, rows in delete.items()},

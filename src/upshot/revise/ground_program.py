@@ -100,7 +100,7 @@ class GroundProgram:
         """Rows that share a key."""
         self._by_key: dict[tuple[str, tuple[int, ...], Row], list[Key]] = {}
         self.total_constraints: frozenset[str] = frozenset()
-        """Constraints whose rows name values of groups, and of which no rows stay: none may come, whatever the value."""
+        """Constraints whose rows name values of groups, and of which no rows stay: none may come."""
         self.is_grown = True
         self.most_fresh = max(families.fresh - 1, 0)
         for key in (*sorted(request.insert, key=repr), *sorted(request.delete, key=repr)):

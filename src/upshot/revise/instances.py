@@ -22,7 +22,7 @@ from upshot.engine.time_limit import check_time
 from upshot.reasons.concrete import ASKED, Question
 from upshot.reasons.search import one_nan
 from upshot.revise.built_ins import first_to_fill, holds, listed, solved, variables
-from upshot.revise.conditions import Condition, condition_of, substituted
+from upshot.revise.conditions import Condition, condition_of, substituted, symbol_term
 from upshot.revise.families import Families
 from upshot.revise.fitting_rows import is_value_of
 from upshot.revise.linear import Linear
@@ -342,6 +342,20 @@ class Demand:
         if is_apart and signs == {-1, 1}:
             return True
         return Condition(border, signs) if signs else False
+
+    def equal(self, row: Row, other: Row) -> list[Condition] | None:
+        """The conditions with which a row with symbols is another; None if there are none."""
+        found = []
+        for value, wanted in zip(row, other, strict=True):
+            if isinstance(value, Symbol) and value != wanted and wanted is not None:
+                same = Comparison("=", symbol_term(value), Constant(wanted, value.type))
+                made = self.narrowed(condition_of(same, self.types))
+                if made is False:
+                    return None
+                found += [made] if isinstance(made, Condition) else []
+            elif not are_same(value, wanted):
+                return None
+        return found
 
     def _computed(self, literal: Literal, known: Binding, types: Mapping[str, Type]) -> Binding | None:
         """The value of a variable that an equation computes from symbols."""

@@ -18,7 +18,7 @@ from upshot.revise.rule_forms import linear_clauses, made_columns, unfolded_clau
 from upshot.revise.term_values import are_same
 from upshot.rewrite.request_rules import RequestRule, request_rule
 from upshot.rewrite.shapes import aggregate_of
-from upshot.syntax.ast import Atom, Comparison, Constant, Not, Term, Variable
+from upshot.syntax.ast import Atom, Comparison, Constant, Not, Term, Test, Variable
 
 Column = tuple[str, int]
 Binding = dict[str, Any]
@@ -90,9 +90,11 @@ def _without_constants(clause: Clause, program: CheckedProgram) -> tuple[Clause,
         for term, column in zip(atom.args, program.schemas[atom.relation].columns, strict=True):
             if isinstance(term, Constant):
                 variable = Variable(fresh_name("C", types))
-                types[variable.name] = column.type.required()
+                is_null = term.value is None
+                types[variable.name] = column.type if is_null else column.type.required()
                 constants[variable.name] = term.value
-                equal.append(Comparison("=", variable, Constant(term.value, types[variable.name])))
+                same = Comparison("=", variable, Constant(term.value, types[variable.name]))
+                equal.append(Test("is_null", (variable,)) if is_null else same)
                 args.append(variable)
             else:
                 args.append(term)

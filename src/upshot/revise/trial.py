@@ -1,14 +1,14 @@
 """Trials: a candidate is staged and propagated; what the ground program did not know of is added to it.
 
 Where a row is there after the change that the solver took to be absent, the instances that derive it now are added,
-down to rows that both agree on. Where a row is absent that the solver took to be there, one of the rows that its instance
-rests on is of the first or of the second kind.
+down to rows that both agree on. Where a row is absent that the solver took to be there, one of the rows that its
+instance depends on is of the first or of the second kind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from upshot.revise.built_ins import variables
@@ -219,6 +219,7 @@ class Trial:
                 for instance in self._met(rule, place, key):
                     made += 1
                     self._take(instance)
+                    self._take_equal(instance)
                     if has_symbol(instance.head) and instance.head not in seen:
                         seen.add(instance.head)
                         self._there.add(instance.head)
@@ -246,6 +247,15 @@ class Trial:
                 made = fold.view, (*key[1][: fold.width], total)
                 self.program.want(made, self._depth())
                 yield made
+
+    def _take_equal(self, instance: Instance) -> None:
+        """Adds the instance for the known rows that its head comes to with certain values of its symbols."""
+        if not has_symbol(instance.head):
+            return
+        for key in [each for each in self.program.nodes if each[0] == instance.head[0] and not has_symbol(each)]:
+            conditions = self.program.demand.equal(instance.head[1], key[1])
+            if conditions is not None:
+                self.program.add(replace(instance, head=key, conditions=(*instance.conditions, *conditions)))
 
     def _take(self, instance: Instance) -> None:
         head = instance.head
