@@ -60,7 +60,7 @@ class Families:
 
     def _join_rule(self, rule: RuleParts) -> None:
         places: dict[str, Column] = {}
-        for atom in (rule.clause.head, *rule.positive, *rule.negative):
+        for atom in (rule.head, *rule.positive, *rule.negative):
             for place, term in enumerate(atom.args):
                 if isinstance(term, Variable):
                     self._join(places.setdefault(term.name, (atom.relation, place)), (atom.relation, place))
@@ -75,7 +75,7 @@ class Families:
                 case Comparison("=" | "!=", Variable(name), Constant(value)) | Comparison(
                     "=" | "!=", Constant(value), Variable(name)
                 ):
-                    for column in columns_in(name, (*rule.positive, *rule.negative, rule.clause.head)):
+                    for column in columns_in(name, (*rule.positive, *rule.negative, rule.head)):
                         self._constants.setdefault(self.of(column), {})[value] = None
 
     @cached_property
@@ -107,7 +107,7 @@ class Families:
         found: dict[Column, list[Term]] = {}
         for rules in self._rules.by_view.values():
             for rule in rules:
-                head = rule.clause.head
+                head = rule.head
                 for place, term in enumerate(head.args):
                     column = (head.relation, place)
                     handed = isinstance(term, Variable) and any(True for _ in columns_in(term.name, rule.positive))
@@ -121,7 +121,7 @@ class Families:
 
     def variable(self, name: str, rule: RuleParts) -> Column:
         """The family of a variable; of one that is in no atom, a family of its own."""
-        column = next(columns_in(name, (*rule.positive, *rule.negative, rule.clause.head)), None)
+        column = next(columns_in(name, (*rule.positive, *rule.negative, rule.head)), None)
         return (f"rule {rule.number}", rule.names.index(name)) if column is None else self.of(column)
 
     def domain(self, name: str, rule: RuleParts) -> Iterator[Any]:

@@ -187,7 +187,7 @@ class GroundProgram:
 
     def _names_total(self, rule: RuleParts) -> bool:
         totals = (atom.args[-1] for atom in rule.positive if atom.relation in self.rules.folds)
-        return any(isinstance(each, Variable) and each in rule.clause.head.args for each in totals)
+        return any(isinstance(each, Variable) and each in rule.head.args for each in totals)
 
     def _is_possible(self, instance: Instance) -> bool:
         """Whether what is frozen lets an instance hold at all."""

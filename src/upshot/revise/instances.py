@@ -32,7 +32,7 @@ from upshot.revise.request import Key, Row
 from upshot.revise.rules import Binding, RuleParts, Rules, ground
 from upshot.revise.term_values import UNKNOWN, are_same
 from upshot.revise.world import World
-from upshot.rewrite.request_rules import INSERT, asked
+from upshot.rewrite.request_rules import INSERT, RequestRule, asked
 from upshot.rewrite.shapes import retyped
 from upshot.rewrite.term_type import term_type
 from upshot.syntax.ast import Atom, Comparison, Constant, Term, Test, Variable
@@ -191,7 +191,7 @@ class Demand:
     def completed(self, head: Key | None, rule: RuleParts, binding: Binding) -> Iterator[Instance]:
         """The instances with all values for the variables that have none yet, of a head or of any."""
         for known, conditions in self._completions(rule, binding):
-            made = self.instance(head or ground(rule.clause.head, known), rule, known, conditions)
+            made = self.instance(head or ground(rule.head, known), rule, known, conditions)
             if made is not None:
                 yield made
 
@@ -237,7 +237,7 @@ class Demand:
         seen = set[Row]()
         for rule in self.rules.by_view.get(view, ()):
             given: Binding | None = {}
-            for term, value in zip(rule.clause.head.args, pattern, strict=False):
+            for term, value in zip(rule.head.args, pattern, strict=False):
                 if value is UNKNOWN or given is None:
                     continue
                 if isinstance(term, Constant):
@@ -245,7 +245,7 @@ class Demand:
                 elif isinstance(term, Variable):
                     given = given if are_same(given.setdefault(term.name, value), value) else None
             for binding, _ in self._completions(rule, given) if given is not None else ():
-                row = ground(rule.clause.head, binding)[1]
+                row = ground(rule.head, binding)[1]
                 if row not in seen:
                     seen.add(row)
                     yield row
@@ -408,7 +408,8 @@ class Demand:
 
 def _row_rule(number: int, atom: Atom, types: Mapping[str, Type]) -> RuleParts:
     """The rule that derives the rows of a relation from themselves."""
-    return RuleParts(Clause(atom, (atom,), types), (asked(INSERT, atom),), (), types, number)
+    form = RequestRule(Clause(atom, (atom,), types), (asked(INSERT, atom),), (), types)
+    return RuleParts(form.clause, form.all_of, (), types, form, number, {})
 
 
 def _constant(term: Term) -> Any:

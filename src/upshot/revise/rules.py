@@ -26,16 +26,29 @@ Binding = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class RuleParts(RequestRule):
-    """A rule and what it asks of its body, as the search takes it. Its atoms have variables only: those that stand for
-    `constants` are compared with them, so that a fresh value in their place is compared as well."""
+    """A rule and what it asks of its body, as the search takes it. The atoms of its `form` have variables only: those
+    that stand for `constants` are compared with them, so that a fresh value in their place is compared as well."""
 
-    number: int = 0
-    constants: Mapping[str, Any] = field(default_factory=dict)
+    form: RequestRule
+    number: int
+    constants: Mapping[str, Any]
+
+    @property
+    def head(self) -> Atom:
+        return self.form.clause.head
+
+    @cached_property
+    def positive(self) -> tuple[Atom, ...]:
+        return self.form.positive
+
+    @cached_property
+    def negative(self) -> tuple[Atom, ...]:
+        return self.form.negative
 
     def binding(self, row: Row) -> Binding | None:
         """The values of head variables for a row, and of constants; None if no instance has this head."""
         known: Binding = {}
-        for term, value in zip(self.clause.head.args, row, strict=True):
+        for term, value in zip(self.head.args, row, strict=True):
             assert isinstance(term, Variable), "its atoms have variables only"
             if value is None and not self.types[term.name].nullable:
                 return None
@@ -76,9 +89,10 @@ def _value(term: Term, binding: Mapping[str, Any]) -> Any:
 
 def rule_parts(number: int, clause: Clause, program: CheckedProgram) -> RuleParts:
     check_time()
-    clause, constants = _without_constants(clause, program)
     made = request_rule(clause, program.schemas)
-    return RuleParts(clause, made.all_of, made.built_ins, made.types, number, constants)
+    general, constants = _without_constants(clause, program)
+    form = request_rule(general, program.schemas)
+    return RuleParts(clause, made.all_of, form.built_ins, form.types, form, number, constants)
 
 
 def _without_constants(clause: Clause, program: CheckedProgram) -> tuple[Clause, dict[str, Any]]:
@@ -169,7 +183,7 @@ class Rules:
             relation, place = left.pop()
             found: list[Column] = []
             for rule in self.by_view.get(relation, ()):
-                term = rule.clause.head.args[place]
+                term = rule.head.args[place]
                 if isinstance(term, Variable):
                     names = {term.name}
                     for literal in rule.built_ins:

@@ -17,12 +17,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from upshot.core.errors import UsageError
 from upshot.engine.time_limit import check_time, is_limited
-from upshot.revise.conditions import ANY, Signs, Subject, signed
+from upshot.revise.built_ins import variables
+from upshot.revise.conditions import ANY, Signs, Subject, names_of, signed
 from upshot.revise.ground_program import GroundProgram, GroupNode, Node, Stage
 from upshot.revise.groups import GroupRules
 from upshot.revise.instances import has_symbol
@@ -99,6 +100,7 @@ class Solver:
         self._others: dict[str, int] = {}
         self._patterns: dict[tuple[str, tuple[int, ...]], dict[tuple[Any, ...], list[int]]] = {}
         self._used: dict[str, int] = {}
+        self._occurring: dict[str, int] = {}
         self._beyond: list[int] = []
         self._failed: dict[Key, int] = {}
         with self._control.backend() as self._backend:
@@ -228,10 +230,12 @@ class Solver:
         for instance in node.instances:
             body = [self._true[key] for key in instance.positive] + [-self._true[key] for key in instance.negative]
             body += [self.sign(each.subject, each.signs) for each in instance.conditions]
-            self.rule(true, body)
+            # Of fresh values that nothing brings, conditions say nothing.
+            names = chain(self._fresh(node.key), *(names_of(each.subject) for each in instance.conditions))
+            self.rule(true, [*body, *(self._occurs(name) for name in dict.fromkeys(names) if self._is_fresh(name))])
         if has_symbol(node.key) and self._invents(node.key[0]):
             # With one more fresh value than allowed, nobody knows what else would be needed.
-            self.rule(true, [self.beyond()])
+            self._bring(node.key, self.beyond())
         if node.stage is Stage.EXHAUSTED:
             return
         deviation = self.atom()
@@ -240,9 +244,32 @@ class Solver:
             self.rule(true, [-deviation])
         else:
             self.rule(deviation, [self._lifted["rounds"]] if node.depth >= self._rounds else [], choice=True)
-            self.rule(true, [deviation])
+            self._bring(node.key, deviation)
             self._price(deviation, node)
         self._deviations[deviation] = node
+
+    def _bring(self, key: Key, cause: int) -> None:
+        """Lets a row be there, with its fresh values."""
+        self.rule(self._true[key], [cause])
+        for name in self._fresh(key):
+            self.rule(self._occurs(name), [cause])
+
+    def _fresh(self, key: Key) -> list[str]:
+        """The fresh values of a row, and those that others in it are computed from."""
+        symbols = [value for value in key[1] if isinstance(value, Symbol)]
+        names = chain(*((each.name,) if each.term is None else variables(each.term) for each in symbols))
+        return [name for name in names if self._is_fresh(name)]
+
+    def _is_fresh(self, name: str) -> bool:
+        return name in self.program.demand.fresh
+
+    def _occurs(self, name: str) -> int:
+        """An atom that is true if a fresh value occurs in some row."""
+        if name not in self._occurring:
+            self._occurring[name] = self.atom()
+            if name in self._used:
+                self.rule(self._occurring[name], [self._used[name]])
+        return self._occurring[name]
 
     def beyond(self) -> int:
         """An atom that may be true if there is one more fresh value than allowed."""
@@ -321,10 +348,10 @@ class Solver:
     def _count_symbols(self) -> None:
         """Lets no more fresh values be used than allowed, and those of a family in order."""
         for key, change in self.changes.items():
-            for value in key[1]:
-                if isinstance(value, Symbol) and value.is_fresh:
-                    self._used.setdefault(value.name, self.atom())
-                    self.rule(self._used[value.name], [change])
+            for name in self._fresh(key):
+                if name not in self._used:
+                    self._used[name] = self.atom()
+                self.rule(self._used[name], [change])
         for name, used in self._used.items():
             family, _, number = name.rpartition("#")
             if int(number) > 1:
@@ -447,7 +474,7 @@ class Solver:
     def needed(self, model: Model, subjects: Iterable[Subject]) -> dict[Subject, Signs]:
         """The weakest signs of subjects with which the changes of a model meet the goals, whatever the others are."""
         fixed = [atom if (key in model.insert or key in model.delete) else -atom for key, atom in self.changes.items()]
-        fixed += [-atom for atom in self._deviations]
+        fixed += [-atom for atom in (*self._deviations, *self._beyond)]
         fixed += [-rules.rest for rules in self._groups.values() if rules.rest is not None]
         # A border that implies another one would be stated in its place.
         fixed += [*self._lifted.values(), -self._ordered]

@@ -18,7 +18,7 @@ def leaves_columns_out(rules: Rules, relations: Iterable[str]) -> bool:
 
 def invents(rule: RuleParts) -> bool:
     """Whether a rule needs values that its head does not name."""
-    head = {*variables(rule.clause.head), *rule.constants}
+    head = {*variables(rule.head), *rule.constants}
     return any(name not in head for name in rule.names)
 
 
@@ -28,7 +28,7 @@ def inventing_recursion(rules: Rules, relations: Iterable[str]) -> tuple[str, ..
     found = []
     for name in sorted(rules.below(relations)):
         for rule in rules.by_view.get(name, ()):
-            head = {*variables(rule.clause.head), *rule.constants}
+            head = {*variables(rule.head), *rule.constants}
             for atom in rule.positive:
                 fresh = any(each not in head for each in variables(atom))
                 if fresh and name in rules.below([atom.relation]):

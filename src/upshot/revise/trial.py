@@ -231,7 +231,7 @@ class Trial:
         self.world.undo()
         for key in sorted(self.model.true, key=repr):
             for rule, place in self.program.users(key[0]):
-                if rule.clause.head.relation in self.constraints:
+                if rule.head.relation in self.constraints:
                     for instance in list(self._met(rule, place, key)):
                         self._take(instance)
         asked = [key for key in self.program.request.delete if key[0] in self.program.total_constraints]
@@ -295,7 +295,7 @@ class Trial:
 
     def _is_given(self, name: str, rule: RuleParts, lifted: Mapping[str, Any]) -> bool:
         """Whether an atom gives a variable its value; one that is computed from symbols is computed again."""
-        atoms = (*rule.positive, rule.clause.head)
+        atoms = (*rule.positive, rule.head)
         return any(term == Variable(name) for atom in atoms for term in atom.args)
 
     def _totals(self, rule: RuleParts, binding: Binding, lifted: Binding) -> Binding:
@@ -306,7 +306,7 @@ class Trial:
             if atom.relation not in self.program.rules.folds or not isinstance(atom.args[-1], Variable):
                 continue
             name = atom.args[-1].name
-            head = rule.clause.head
+            head = rule.head
             in_head = Variable(name) in head.args and head.relation not in self.program.total_constraints
             if demand.is_joined(name, rule) or name in lifted or in_head:
                 continue
