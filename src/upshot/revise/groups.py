@@ -11,10 +11,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from upshot.core.types import Kind
-from upshot.revise.conditions import condition_of, symbol_term
+from upshot.revise.conditions import Signs, condition_of, signed, symbol_term
+from upshot.revise.effects import linear_value
 from upshot.revise.folds import COUNT
 from upshot.revise.ground_program import GroupNode
 from upshot.revise.instances import has_symbol
+from upshot.revise.linear import Linear, as_linear
 from upshot.revise.ordered_values import number_of, value_at
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import Key
@@ -44,7 +46,7 @@ class GroupRules:
             self.rest = solver.beyond()
         rows = [solver.truth(key) for key, _ in self._rows]
         self.is_there = solver.any_of([*rows, *([] if self.rest is None else [self.rest])])
-        self._compared: dict[Fraction, tuple[int, int, int]] = {}
+        self._compared: dict[Linear, tuple[int, int, int]] = {}
         self._free: int | None = None
 
     @property
@@ -61,16 +63,15 @@ class GroupRules:
         if number is None:
             # Values without an order are folded by min and max of nothing else: no row has them.
             return self._solver.any_of([self._solver.truth(key) for key, each in self._rows if each == value])
-        return self.compared(number)[1]
+        return self.compared(Linear((), number))[1]
 
-    def compared(self, number: Fraction) -> tuple[int, int, int]:
-        """Literals that are true if the value of the group is less than, equal to, greater than a number."""
-        if number not in self._compared:
-            if self.group.fold.function in ("min", "max"):
-                self._compared[number] = self._extreme(number)
-            else:
-                self._compared[number] = self._weighed(number)
-        return self._compared[number]
+    def compared(self, border: Linear) -> tuple[int, int, int]:
+        """Literals that are true if the value of the group is less than, equal to, greater than another: a number, or
+        for an extreme whatever moves with fresh values."""
+        if border not in self._compared:
+            is_extreme = self.group.fold.function in ("min", "max")
+            self._compared[border] = self._extreme(border) if is_extreme else self._weighed(border.more)
+        return self._compared[border]
 
     def _weighed(self, number: Fraction) -> tuple[int, int, int]:
         solver = self._solver
@@ -114,13 +115,13 @@ class GroupRules:
             return None
         return self._solver.at_least(limit, weights), self._solver.at_least(limit + 1, weights)
 
-    def _extreme(self, number: Fraction) -> tuple[int, int, int]:
+    def _extreme(self, border: Linear) -> tuple[int, int, int]:
         """Of the least value: one row below is enough to be less, none below and none at it to be greater."""
         solver = self._solver
         is_min = self.group.fold.function == "min"
-        before, at = ("<", "=") if is_min else (">", "=")
-        beyond = solver.any_of(each for key, value in self._rows for each in self._row(key, value, before, number))
-        on = solver.any_of(each for key, value in self._rows for each in self._row(key, value, at, number))
+        before = -1 if is_min else 1
+        beyond = solver.any_of(each for key, value in self._rows for each in self._row(key, value, before, border))
+        on = solver.any_of(each for key, value in self._rows for each in self._row(key, value, 0, border))
         less, equal, greater = solver.atom(), solver.atom(), solver.atom()
         first, last = (less, greater) if is_min else (greater, less)
         if self.rest is None:
@@ -139,27 +140,19 @@ class GroupRules:
         solver.rule(None, [beyond, self.rest, -first])
         return less, equal, greater
 
-    def _row(self, key: Key, value: Any, op: str, number: Fraction) -> list[int]:
-        """A literal for a row that is there and whose value compares so with a number; none if it does not."""
-        solver = self._solver
-        if not isinstance(value, Symbol):
-            place = number_of(value)
-            return [solver.truth(key)] if place is not None and _COMPARE[op](place, number) else []
-        demand = solver.program.demand
-        at = value_at(number, value.type)
-        if at is None:
-            # Between two values of the type: none is equal, and those beyond are from the next one on.
-            if op == "=":
-                return []
-            op, number = (f"{op}=", Fraction(math.floor(number) if op == "<" else math.ceil(number)))
-            at = value_at(number, value.type)
-        literal = Comparison(op, symbol_term(value), Constant(at, value.type))
-        made = demand.narrowed(condition_of(literal, demand.types))
+    def _row(self, key: Key, value: Any, side: int, border: Linear) -> list[int]:
+        """A literal for a row that is there and whose value lies on a side of a border; none if it does not."""
+        solver, demand = self._solver, self._solver.program.demand
+        moving = as_linear(value) if not isinstance(value, Symbol) else linear_value(value, {}, demand.types)
+        if moving is not None:
+            made = demand.narrowed(signed(moving.minus(border), Signs((side,))))
+        elif isinstance(value, Symbol) and not border.parts and value_at(border.more, value.type) is not None:
+            at = Constant(value_at(border.more, value.type), value.type)
+            made = condition_of(Comparison("<=>"[side + 1], symbol_term(value), at), demand.types)
+        else:
+            made = False
         if isinstance(made, bool):
             return [solver.truth(key)] if made else []
         both = solver.atom()
         solver.rule(both, [solver.truth(key), solver.sign(made.subject, made.signs)])
         return [both]
-
-
-_COMPARE = {"<": Fraction.__lt__, ">": Fraction.__gt__, "=": Fraction.__eq__}

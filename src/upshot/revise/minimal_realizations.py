@@ -326,11 +326,14 @@ class Search:
     def _is_native(self, subject: Subject, model: Model) -> bool:
         """Whether the solver works out the sign of a subject by itself: how a group compares without fresh amounts."""
         names = names_of(subject)
-        if len(names) != 1 or names[0] not in self.program.totals:
+        totals = [name for name in names if name in self.program.totals]
+        if len(totals) != 1:
             return False
-        group = self.program.groups.get(self.program.totals[names[0]].group or ("", ()))
-        if group is None or group.fold.function in ("min", "max"):
+        group = self.program.groups.get(self.program.totals[totals[0]].group or ("", ()))
+        if group is not None and group.fold.function in ("min", "max"):
             return True
+        if len(names) > 1 or group is None:
+            return len(names) == 1
         return not any(isinstance(group.fold.folded(k[1]), Symbol) for k in group.rows if k in model.true)
 
     def _substituted(self, needed: Mapping[Subject, Signs], model: Model) -> dict[Subject, Signs] | None:

@@ -163,8 +163,9 @@ class Solver:
     def _made_signs(self, subject: Subject) -> tuple[int, int, int]:
         total = self._total(subject)
         if total is not None:
-            group, border = total
-            return self._group_rules(group).compared(-border.more)
+            group, border, factor = total
+            less, equal, greater = self._group_rules(group).compared(border)
+            return (less, equal, greater) if factor > 0 else (greater, equal, less)
         signs = self.atom(), self.atom(), self.atom()
         if not isinstance(subject, Linear):
             self.rule(signs[2], [], choice=True)
@@ -176,13 +177,20 @@ class Solver:
         self.rule(signs[2], [-signs[0], -signs[1]])
         return signs
 
-    def _total(self, subject: Subject) -> tuple[GroupNode, Linear] | None:
-        """The group of which a subject compares the value with a constant, if it does."""
-        if isinstance(subject, Linear) and len(subject.parts) == 1:
-            symbol = self.program.totals.get(subject.parts[0][0])
-            if symbol is not None and symbol.group is not None and symbol.group in self.program.groups:
-                return self.program.groups[symbol.group], subject
-        return None
+    def _total(self, subject: Subject) -> tuple[GroupNode, Linear, Fraction] | None:
+        """The group of which a subject compares the value, with a number or of an extreme with what moves; what that
+        is, and the factor of the value."""
+        if not isinstance(subject, Linear):
+            return None
+        totals = [(name, factor) for name, factor in subject.parts if name in self.program.totals]
+        if len(totals) != 1:
+            return None
+        ((name, factor),) = totals
+        group = self.program.groups.get(self.program.totals[name].group or ("", ()))
+        if group is None or (len(subject.parts) > 1 and group.fold.function not in ("min", "max")):
+            return None
+        others = Linear(tuple(each for each in subject.parts if each[0] != name), subject.more)
+        return group, others.times(-1 / factor), factor
 
     def _group_rules(self, group: GroupNode) -> GroupRules:
         name = group.fold.view, group.row
