@@ -67,10 +67,7 @@ def test_stored_values_between_two_borders_that_will_do_need_not_be_left_out() -
 @pytest.mark.parametrize("check", ["", "check(first <= last)"])
 def test_a_border_that_is_stored_is_not_crossed_if_it_will_not_do(check: str) -> None:
     found = stated(ways(ABSENCES.replace("{check}", check), {"off": [("ann", 1)]}))
-    assert sorted(found) == [
-        *((f'+away("ann", ?1, {last})', ("?1 <= 1",)) for last in (1, 2, 3)),
-        ('+away("ann", ?1, ?2)', ("?1 <= 1", "?2 > 1")),
-    ]
+    assert sorted(found) == [('+away("ann", ?1, 3)', ("?1 <= 1",)), ('+away("ann", ?1, ?2)', ("?1 <= 1", "?2 >= 1"))]
 
 
 def test_two_new_values_that_can_only_be_one_are_named() -> None:

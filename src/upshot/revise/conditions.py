@@ -369,8 +369,9 @@ def renamed(subject: Subject, names: Mapping[str, str]) -> Subject:
     return made
 
 
-def without_implied(stated: Mapping[Subject, Signs]) -> dict[Subject, Signs]:
-    """The same conditions without those on a border that another border of the same symbols implies."""
+def without_implied(stated: Mapping[Subject, Signs], types: Mapping[str, Type] | None = None) -> dict[Subject, Signs]:
+    """The same conditions without those on a border that another border of the same symbols implies, or on several
+    symbols that the bounds of each imply."""
     left = dict(stated)
     for subject, signs in stated.items():
         if isinstance(subject, Linear):
@@ -381,6 +382,11 @@ def without_implied(stated: Mapping[Subject, Signs]) -> dict[Subject, Signs]:
             )
             if any(_implies(each, own, subject, signs) for each, own in others):
                 del left[subject]
+    for subject, signs in list(left.items()):
+        if isinstance(subject, Linear) and len(subject.parts) > 1 and types:
+            rest = {each: own for each, own in left.items() if each != subject}
+            if all(is_refuted(Assignment({**rest, subject: Signs((side,))}, types)) for side in ANY - signs):
+                left = rest
     return left
 
 

@@ -471,14 +471,15 @@ class Search:
         rows = sorted(((trial.concrete(key), key) for key in trial.model.insert), key=lambda each: repr(each[0]))
         order = dict.fromkeys(v.name for _, key in rows for v in key[1] if isinstance(v, Symbol) and v.name in open_)
         names = {name: f"?{number}" for number, name in enumerate(order, 1)}
-        stated = without_implied(dict(shown))
+        stated = without_implied(dict(shown), types)
         called = {renamed(each, names): signs for each, signs in stated.items() if names.keys() >= {*names_of(each)}}
         called = {_rescaled(each, signs)[0]: _rescaled(each, signs)[1] for each, signs in called.items()}
         told = {names.get(name, name): type for name, type in types.items()}
         texts = list(words(called, told))
         texts += [text for text in self._apart(open_, names, called) if text not in texts]
         placeholders = tuple(
-            Placeholder(names[name], open_[name].type, trial.values[name], self._columns(open_[name])) for name in order
+            Placeholder(names[name], open_[name].type, trial.values[name], self._columns(open_[name], trial.model))
+            for name in order
         )
         found = self._consequences(trial, placeholders, names, shown, types) if placeholders else Consequences()
         return Found(trial.insert, trial.model.delete, placeholders, tuple(texts), found)
@@ -506,10 +507,17 @@ class Search:
                 rows[trial.concrete(key)] = tuple(row)
             node = self.program.nodes.get(key)
             for instance in node.instances if node else ():
-                if not all(is_decided(each, shown, types) for each in instance.conditions):
+                if not all(self._is_decided(each, trial.model, shown, types) for each in instance.conditions):
                     open_.add(key[0])
         certain = {name for name in self.rules.by_view if name not in open_}
         return Consequences(rows, frozenset(open_ | ({*self.rules.folds} & open_)), frozenset(certain))
+
+    def _is_decided(
+        self, condition: Condition, model: Model, shown: Mapping[Subject, Signs], types: Mapping[str, Any]
+    ) -> bool:
+        """Whether what is shown tells if a condition is met, which may be on the values of groups."""
+        left = self._substituted({condition.subject: condition.signs}, model)
+        return left is None or all(is_decided(Condition(*each), shown, types) for each in left.items())
 
     def _apart(
         self, open_: Mapping[str, Symbol], names: Mapping[str, str], stated: Mapping[Subject, Signs]
@@ -525,13 +533,15 @@ class Search:
                     if not implied:
                         yield f"{names[one]} != {names[other]}"
 
-    def _columns(self, symbol: Symbol) -> frozenset[Column]:
+    def _columns(self, symbol: Symbol, model: Model) -> frozenset[Column]:
+        """The columns of the families that a symbol is inserted into."""
         families = self.program.families
+        own = {families.of((key[0], at)) for key in model.insert for at, value in enumerate(key[1]) if value == symbol}
         return frozenset(
             (name, place)
             for name, schema in self.rules.program.schemas.items()
             for place in range(schema.arity)
-            if families.of((name, place)) == symbol.family
+            if families.of((name, place)) in own
         )
 
     def _renamings(self, model: Model) -> Iterator[Block]:

@@ -55,7 +55,9 @@ class Trial:
 
     def _value(self, symbol: Symbol) -> Any:
         if symbol.term is not None:
-            return value_of(symbol.term, self.values, self.program.demand.types)
+            totals = {name: self._value(self.program.totals[name]) for name in variables(symbol.term)
+                      if name in self.program.totals}  # fmt: skip
+            return value_of(symbol.term, {**self.values, **totals}, self.program.demand.types)
         if symbol.group is None:
             return self.values.get(symbol.name, UNKNOWN)
         view, group = symbol.group
@@ -389,8 +391,19 @@ class Trial:
 
     @property
     def brought(self) -> frozenset[Key]:
-        """The rows with symbols that the candidate brings, after `spread`."""
-        return frozenset(self._there)
+        """The rows with symbols that the candidate brings, after `spread`: those that an instance derives, or a group
+        comes to, with the values that were tried."""
+        nodes, folds = self.program.nodes, self.program.rules.folds
+        return frozenset(
+            key
+            for key in self._there
+            if key in self.model.insert or key[0] in folds or any(map(self._derives, nodes[key].instances))
+        )
+
+    def _derives(self, instance: Instance) -> bool:
+        """Whether an instance derives its head with the values that were tried."""
+        rows = (*((key, True) for key in instance.positive), *((key, False) for key in instance.negative))
+        return all(self.holds(key) == wanted for key, wanted in rows)
 
     @property
     def presumed(self) -> list[Node]:
