@@ -43,8 +43,8 @@ Ends = tuple[Fraction | None, Fraction | None]
 
 ROUNDS = 8
 """Times that the bounds of some values are used for those of others."""
-MOST_TRIED = 60
-"""Values of one symbol that are tried for a witness."""
+MOST_TRIED, MOST_STEPS = 60, 4_000
+"""Values of one symbol that are tried for a witness, and of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def witnesses(wanted: Assignment) -> Iterator[dict[str, Any]]:
     if any(low is not None and high is not None and low > high for low, high in ends.values()):
         return
     order = sorted(wanted.types, key=lambda name: (_freedom(ends[name]), name))
-    yield from _witnesses(wanted, order, ends, {})
+    yield from _witnesses(wanted, order, ends, {}, iter(range(MOST_STEPS)))
 
 
 def _freedom(ends: Ends) -> int:
@@ -202,7 +202,7 @@ def is_refuted(wanted: Assignment) -> bool:
 
 
 def _witnesses(
-    wanted: Assignment, order: Sequence[str], ends: Mapping[str, Ends], known: dict[str, Any]
+    wanted: Assignment, order: Sequence[str], ends: Mapping[str, Ends], known: dict[str, Any], steps: Iterator[int]
 ) -> Iterator[dict[str, Any]]:
     check_time()
     if len(known) == len(order):
@@ -210,9 +210,11 @@ def _witnesses(
         return
     name = order[len(known)]
     for value in islice(_candidates(wanted, name, ends[name], known), MOST_TRIED):
+        if next(steps, None) is None:
+            return
         found = {**known, name: value}
         if is_of(value, wanted.types[name]) and wanted.is_usable(name, value) and _agrees(wanted, name, found):
-            yield from _witnesses(wanted, order, ends, found)
+            yield from _witnesses(wanted, order, ends, found, steps)
 
 
 def _agrees(wanted: Assignment, name: str, known: Mapping[str, Any]) -> bool:

@@ -79,6 +79,15 @@ class Found:
     consequences: Consequences = field(default_factory=Consequences)
 
 
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """Conditions on the fresh values of a candidate that are left `open`, and the types of all that they name."""
+
+    conditions: Mapping[Subject, Signs]
+    open: Mapping[str, Symbol]
+    types: Mapping[str, Any]
+
+
 @dataclass(slots=True)
 class Search:
     """A search that goes a slice of time at a time. `constraints` are the relations to which no row may come."""
@@ -249,7 +258,10 @@ class Search:
                 assert isinstance(same, Condition), "it is named in one side only"
                 stated[same.subject] = same.signs
         if self._symbols(model):
-            found = self._witness(model, stated)
+            if self._has_too_many(self._stated(model, stated)):
+                self._new_blocks.append(Block(model.insert | model.delete, needed))
+                return None
+            found = next(self._witnesses(model, stated), None)
             if found is None:
                 self._refute(model, stated, needed)
                 return None
@@ -376,9 +388,6 @@ class Search:
             return None
         return group_value(group, model.true, self.program.demand.types)
 
-    def _witness(self, model: Model, stated: Mapping[Subject, Signs]) -> dict[str, Any] | None:
-        return next(self._witnesses(model, stated), None)
-
     def _witnesses(self, model: Model, stated: Mapping[Subject, Signs]) -> Iterator[dict[str, Any]]:
         """Values of the symbols that meet the conditions: fresh ones, but for those that equations determine."""
         symbols = self._symbols(model)
@@ -432,28 +441,32 @@ class Search:
     # ---- realizations -----------------------------------------------------------------------------------------------
 
     def _confirmed(self, trial: Trial, stated: dict[Subject, Signs], needed: Mapping[Subject, Signs]) -> Found | None:
-        model, values = trial.model, trial.values
-        symbols = self._symbols(model)
-        types = {name: self.program.demand.types[name] for each in stated for name in names_of(each)}
-        types |= {name: symbol.type for name, symbol in symbols.items()}
-        fixed = {name: values[name] for name in pinned(stated, types) if name in values}
-        plain = without_symbols(stated, types.keys() - symbols.keys(), types)
-        shown = self._narrowed(with_values(plain, fixed, types) or {})
-        open_ = {name: symbol for name, symbol in symbols.items() if name not in fixed}
-        determined = {min(names_of(each)) for each, signs in shown.items() if signs == {0} and len(names_of(each)) > 1}
-        too_many = len(open_) - len(determined) > self.bounds.new_constants
-        if too_many and "new values" not in self._lifted:
-            self._new_blocks.append(Block(model.insert | model.delete, needed))
-            return None
         if self._lifted:
-            self._conclude(model)
+            self._conclude(trial.model)
             return None
-        made = self._named(trial, open_, shown, types)
-        self._new_blocks += self._renamings(model)
+        made = self._named(trial, self._stated(trial.model, stated))
+        self._new_blocks += self._renamings(trial.model)
         if any(set(each.insert) == set(made.insert) and each.delete == made.delete for each in self.found):
             return None
         self.found.append(made)
         return made
+
+    def _stated(self, model: Model, stated: Mapping[Subject, Signs]) -> Stated:
+        """The conditions on the fresh values of a candidate that they do not determine."""
+        symbols = self._symbols(model)
+        types = {name: self.program.demand.types[name] for each in stated for name in names_of(each)}
+        types |= {name: symbol.type for name, symbol in symbols.items()}
+        fixed = {name: value for name, value in pinned(stated, types).items() if name in symbols}
+        plain = without_symbols(stated, types.keys() - symbols.keys(), types)
+        shown = self._narrowed(with_values(plain, fixed, types) or {})
+        return Stated(shown, {name: symbol for name, symbol in symbols.items() if name not in fixed}, types)
+
+    def _has_too_many(self, stated: Stated) -> bool:
+        """Whether there are more fresh values than allowed, but for those that equations determine."""
+        conditions = stated.conditions.items()
+        determined = {min(names_of(each)) for each, signs in conditions if signs == {0} and len(names_of(each)) > 1}
+        too_many = len(stated.open) - len(determined) > self.bounds.new_constants
+        return too_many and "new values" not in self._lifted
 
     def _narrowed(self, stated: Mapping[Subject, Signs]) -> dict[Subject, Signs]:
         """The conditions without what fresh values cannot be."""
@@ -464,10 +477,9 @@ class Search:
                 found[subject] = made.signs
         return found
 
-    def _named(
-        self, trial: Trial, open_: Mapping[str, Symbol], shown: Mapping[Subject, Signs], types: Mapping[str, Any]
-    ) -> Found:
+    def _named(self, trial: Trial, stated_: Stated) -> Found:
         """The realization with names for its fresh values, in the order in which its rows have them."""
+        shown, open_, types = stated_.conditions, stated_.open, stated_.types
         rows = sorted(((trial.concrete(key), key) for key in trial.model.insert), key=lambda each: repr(each[0]))
         order = dict.fromkeys(v.name for _, key in rows for v in key[1] if isinstance(v, Symbol) and v.name in open_)
         names = {name: f"?{number}" for number, name in enumerate(order, 1)}
