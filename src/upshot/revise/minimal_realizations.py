@@ -444,8 +444,12 @@ class Search:
         if self._lifted:
             self._conclude(trial.model)
             return None
-        made = self._named(trial, self._stated(trial.model, stated))
-        self._new_blocks += self._renamings(trial.model)
+        shown = self._stated(trial.model, stated)
+        made = self._named(trial, shown)
+        # With other values for those that are determined, more changes may be a realization as well.
+        determined = self._symbols(trial.model).keys() - shown.open.keys()
+        signs = {each: own for each, own in needed.items() if determined.intersection(names_of(each))}
+        self._new_blocks += self._renamings(trial.model, signs)
         if any(set(each.insert) == set(made.insert) and each.delete == made.delete for each in self.found):
             return None
         self.found.append(made)
@@ -556,7 +560,7 @@ class Search:
             if families.of((name, place)) in own
         )
 
-    def _renamings(self, model: Model) -> Iterator[Block]:
+    def _renamings(self, model: Model, signs: Mapping[Subject, Signs]) -> Iterator[Block]:
         """Blocks for a realization, whatever its fresh values are called."""
         fresh = self.program.demand.fresh
         families: dict[Column, dict[str, Symbol]] = {}
@@ -576,7 +580,8 @@ class Search:
                 (name, tuple(self.program.demand.renamed(v, called) if isinstance(v, Symbol) else v for v in row))
                 for name, row in model.insert
             )
-            yield Block(frozenset(rows) | model.delete)
+            other = {name: symbol.name for name, symbol in called.items()}
+            yield Block(frozenset(rows) | model.delete, {renamed(each, other): own for each, own in signs.items()})
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 

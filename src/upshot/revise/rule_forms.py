@@ -10,15 +10,16 @@ values that rules compute.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from upshot.check.program import CheckedProgram, Clause
+from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.check.variables import variables
 from upshot.rewrite.linearize import linearize
 from upshot.rewrite.shapes import aggregate_of, retyped
 from upshot.rewrite.unfold import can_expand, expanded
-from upshot.syntax.ast import Atom, Comparison, Constant, Variable
+from upshot.syntax.ast import Atom, Comparison, Constant, Variable, Wildcard
 
 Column = tuple[str, int]
 
@@ -152,3 +153,30 @@ def _recursive(clauses: Iterable[Clause]) -> set[str]:
         if view in seen:
             found.add(view)
     return found
+
+
+def without_repeated(clause: Clause) -> Clause:
+    """The clause without positive literals that another one implies: `acct(A, _)` beside `acct(A, L)`."""
+    counts = Counter(name for each in (clause.head, *clause.body) for name in _occurrences(each))
+    left = list(clause.body)
+    for literal in clause.body:
+        others = [each for each in left if each is not literal and isinstance(each, Atom)]
+        if isinstance(literal, Atom) and any(_is_implied(literal, each, counts) for each in others):
+            left.remove(literal)
+    return replace(clause, body=tuple(left)) if len(left) < len(clause.body) else clause
+
+
+def _is_implied(literal: Atom, other: Atom, counts: Counter[str]) -> bool:
+    return literal.relation == other.relation and all(
+        one == two or isinstance(one, Wildcard) or (isinstance(one, Variable) and counts[one.name] == 1)
+        for one, two in zip(literal.args, other.args, strict=True)
+    )
+
+
+def _occurrences(literal: Literal) -> Iterator[str]:
+    """The variables of a literal, as often as its arguments have them."""
+    if isinstance(literal, Atom):
+        for term in literal.args:
+            yield from variables(term)
+    else:
+        yield from (name for name in variables(literal) for _ in range(2))

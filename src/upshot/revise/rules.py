@@ -14,7 +14,7 @@ from upshot.engine.time_limit import check_time
 from upshot.revise.folds import Fold, fold_of
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import Key, Row
-from upshot.revise.rule_forms import linear_clauses, made_columns, unfolded_clauses
+from upshot.revise.rule_forms import linear_clauses, made_columns, unfolded_clauses, without_repeated
 from upshot.revise.term_values import are_same
 from upshot.rewrite.request_rules import RequestRule, request_rule
 from upshot.rewrite.shapes import aggregate_of
@@ -139,7 +139,7 @@ class Rules:
 
     def __post_init__(self) -> None:
         clauses = unfolded_clauses(linear_clauses(self.program), self.program)
-        for number, clause in enumerate(dict.fromkeys(clauses)):
+        for number, clause in enumerate(dict.fromkeys(map(without_repeated, clauses))):
             fold = fold_of(clause, self.program.schemas) if aggregate_of(clause) is not None else None
             if fold is not None:
                 self.folds[fold.view] = fold
