@@ -67,7 +67,7 @@ class TriedChanges:
         self._columns: dict[tuple[str, int], Rows | list[Row]] = {}
         self._occurring: dict[tuple[tuple[str, int], Any], bool] = {}
         self._value_questions: dict[tuple[str, int], Question] = {}
-        self._row_questions: dict[tuple[str, tuple[bool, ...]], Question] = {}
+        self._row_questions: dict[tuple[str, tuple[bool, ...], str], Question] = {}
         self.is_local = placement_of(state.engine).engine == "local"
         self.propagations = 0
 
@@ -209,15 +209,16 @@ class TriedChanges:
                 found.append(key[1] in came or (self._stored[key] and key[1] not in went))
         return found
 
-    def _row_question(self, relation: str, nulls: tuple[bool, ...]) -> Question:
-        """Whether rows are in a relation that are NULL in these places; what is asked are the other values."""
-        if (relation, nulls) not in self._row_questions:
+    def _row_question(self, relation: str, nulls: tuple[bool, ...], name: str = "is_there") -> Question:
+        """Whether rows are in a relation that are NULL in these places; what is asked are the other values. An engine
+        keeps a question for the state it is about, so that each state has its own name."""
+        if (relation, nulls, name) not in self._row_questions:
             schemas = self._state.compiled.plan.normal.schemas
             rule = row_rule(list(schemas).index(relation), relation, schemas)
-            question = instances_question(rule, nulls, schemas, "is_there")
+            question = instances_question(rule, nulls, schemas, name)
             assert question is not None, "its arguments are variables"
-            self._row_questions[relation, nulls] = question
-        return self._row_questions[relation, nulls]
+            self._row_questions[relation, nulls, name] = question
+        return self._row_questions[relation, nulls, name]
 
     def stored(self, key: Key) -> bool:
         self.look_up([key])
@@ -233,7 +234,7 @@ class TriedChanges:
             if key[0] in unstored:
                 # Answered from the committed state, whatever is staged.
                 nulls = tuple(value is None for value in key[1])
-                asked = self._row_question(key[0], nulls).query(asked_rows([key[1]], nulls))
+                asked = self._row_question(key[0], nulls, "was_there").query(asked_rows([key[1]], nulls))
                 (answer,) = self._engine.query_many([asked], is_open=False)
                 self._stored[key] = len(answer) > 0
 

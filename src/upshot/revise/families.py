@@ -20,6 +20,9 @@ from upshot.revise.term_values import UNKNOWN
 from upshot.revise.world import World
 from upshot.syntax.ast import Comparison, Constant, Term, Variable
 
+MOST_FOUND = 8
+"""Values that equations give to variables of requested rows which other variables range over as well."""
+
 
 class Families:
     """The families of a program's columns, and the domains of its variables for one request."""
@@ -30,6 +33,8 @@ class Families:
         self._parent: dict[Column, Column] = {}
         self._constants: dict[Column, dict[Any, None]] = {}
         self._named: dict[Column, dict[Any, None]] = {}
+        self._found: dict[Column, dict[Any, None]] = {}
+        self.found = 0
         every = [rule for listed in rules.by_view.values() for rule in listed]
         for rule in every:
             self._join_rule(rule)
@@ -150,6 +155,7 @@ class Families:
     def _sources(self, own: list[Column], family: Column) -> Iterator[Iterable[Any]]:
         yield self._named.get(family, ())
         yield self._constants.get(family, ())
+        yield tuple(self._found.get(family, ()))
         yield self._extra
         for column in dict.fromkeys((*own, *self._members.get(family, ()))):
             yield self._world.column(*column)
@@ -162,6 +168,22 @@ class Families:
     def is_taken(self, value: Any, family: Column) -> bool:
         """Whether a value occurs in the family, or the request names it there: then it is not fresh."""
         return value in self._named.get(family, ()) or self._world.occurs(value, self._members.get(family, ()))
+
+    def note(self, key: Key) -> None:
+        """Adds the values of a row that equations gave to a rule to the domains, up to so many."""
+        for place, value in enumerate(key[1]):
+            family = self.of((key[0], place))
+            known = (self._named, self._constants, self._found)
+            if (
+                self.found < MOST_FOUND
+                and not isinstance(value, Symbol)
+                and value is not None
+                and value not in self._extra
+                and not any(value in each.get(family, ()) for each in known)
+                and not self._world.occurs(value, self._members.get(family, ()))
+            ):
+                self._found.setdefault(family, {})[value] = None
+                self.found += 1
 
     def is_constant(self, value: Any, family: Column) -> bool:
         """Whether rules name a value in the family: it is in the domain, beside fresh values."""

@@ -101,6 +101,7 @@ class GroundProgram:
         self._by_key: dict[tuple[str, tuple[int, ...], Row], list[Key]] = {}
         self.total_constraints: frozenset[str] = frozenset()
         """Constraints whose rows name values of groups, and of which no rows stay: none may come."""
+        self._values_found = 0
         self.is_grown = True
         self.most_fresh = max(families.fresh - 1, 0)
         for key in (*sorted(request.insert, key=repr), *sorted(request.delete, key=repr)):
@@ -215,6 +216,10 @@ class GroundProgram:
         for condition in instance.conditions:
             self.note(condition)
         self._want_body(instance, node)
+        if self.rules.computes and instance.head in self.request.insert:
+            for key in instance.positive:
+                if self.nodes[key].is_base and not self.nodes[key].is_stored:
+                    self.families.note(key)
         return True
 
     def note(self, condition: Condition) -> None:
@@ -331,6 +336,11 @@ class GroundProgram:
 
     def gather(self) -> None:
         """Brings rows to the groups that they belong to, the stored ones and those wanted for another reason."""
+        if self._values_found != self.families.found:
+            # Variables range over what equations gave to others.
+            self._values_found = self.families.found
+            for node in self.nodes.values():
+                node.further, node.stage = None, min(node.stage, Stage.SUPPORTED)
         if not self.groups:
             return
         self.world.undo()

@@ -343,12 +343,13 @@ class Demand:
             return True
         return Condition(border, signs) if signs else False
 
-    def equal(self, row: Row, other: Row) -> list[Condition] | None:
+    def equal(self, row: Row, wanted_row: Row) -> list[Condition] | None:
         """The conditions with which a row with symbols is another; None if there are none."""
         found = []
-        for value, wanted in zip(row, other, strict=True):
+        for value, wanted in zip(row, wanted_row, strict=True):
             if isinstance(value, Symbol) and value != wanted and wanted is not None:
-                same = Comparison("=", symbol_term(value), Constant(wanted, value.type))
+                other = symbol_term(wanted) if isinstance(wanted, Symbol) else Constant(wanted, value.type)
+                same = Comparison("=", symbol_term(value), other)
                 made = self.narrowed(condition_of(same, self.types))
                 if made is False:
                     return None

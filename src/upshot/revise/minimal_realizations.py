@@ -24,6 +24,7 @@ from upshot.core.errors import DataError, LimitError
 from upshot.engine.time_limit import Interruption, check_time, time_limit
 from upshot.revise.built_ins import variables
 from upshot.revise.conditions import (
+    ANY,
     Assignment,
     Condition,
     Signs,
@@ -258,15 +259,25 @@ class Search:
                 assert isinstance(same, Condition), "it is named in one side only"
                 stated[same.subject] = same.signs
         if self._symbols(model):
-            if self._has_too_many(self._stated(model, stated)):
+            proper = (each for each in self._witnesses(model, stated) if not self._is_covered(model, each))
+            found = next(proper, None)
+            if found is None and self._is_covering(model, stated):
                 self._new_blocks.append(Block(model.insert | model.delete, needed))
                 return None
-            found = next(self._witnesses(model, stated), None)
             if found is None:
                 self._refute(model, stated, needed)
                 return None
             values = found
         return self._tried(model, values, stated, needed)
+
+    def _is_covered(self, model: Model, values: Mapping[str, Any]) -> bool:
+        """Whether a candidate with these values contains a realization that was found."""
+        insert = Trial(self.world, self.program, self.constraints, model, values).insert
+        return any(each.insert <= insert and each.delete <= model.delete for each in self.found)
+
+    def _is_covering(self, model: Model, stated: Mapping[Subject, Signs]) -> bool:
+        """Whether there are values at all."""
+        return bool(self.found) and next(self._witnesses(model, stated), None) is not None
 
     def _whole(self, model: Model, needed: Mapping[Subject, Signs]) -> Block:
         """A block of exactly this candidate; or of its groups, if it is their values that contradict conditions."""
@@ -305,7 +316,8 @@ class Search:
     ) -> Trial | None:
         """The trial of a candidate; None if its consequences cannot be computed, with other witnesses neither."""
         self._count("candidates")
-        for chosen in (values, *(islice(self._witnesses(model, stated), 1, MOST_WITNESSES) if values else ())):
+        others = (each for each in self._witnesses(model, stated) if not self._is_covered(model, each))
+        for chosen in chain((values,), islice(others, 1, MOST_WITNESSES) if values else ()):
             trial = Trial(self.world, self.program, self.constraints, model, chosen)
             try:
                 trial.stage()
@@ -441,10 +453,13 @@ class Search:
     # ---- realizations -----------------------------------------------------------------------------------------------
 
     def _confirmed(self, trial: Trial, stated: dict[Subject, Signs], needed: Mapping[Subject, Signs]) -> Found | None:
+        shown = self._stated(trial.model, stated)
+        if self._has_too_many(shown):
+            self._new_blocks.append(Block(trial.model.insert | trial.model.delete, needed))
+            return None
         if self._lifted:
             self._conclude(trial.model)
             return None
-        shown = self._stated(trial.model, stated)
         made = self._named(trial, shown)
         # With other values for those that are determined, more changes may be a realization as well.
         determined = self._symbols(trial.model).keys() - shown.open.keys()
@@ -483,7 +498,8 @@ class Search:
 
     def _named(self, trial: Trial, stated_: Stated) -> Found:
         """The realization with names for its fresh values, in the order in which its rows have them."""
-        shown, open_, types = stated_.conditions, stated_.open, stated_.types
+        open_, types = stated_.open, stated_.types
+        shown = self._with_constants_apart(trial, stated_)
         rows = sorted(((trial.concrete(key), key) for key in trial.model.insert), key=lambda each: repr(each[0]))
         order = dict.fromkeys(v.name for _, key in rows for v in key[1] if isinstance(v, Symbol) and v.name in open_)
         names = {name: f"?{number}" for number, name in enumerate(order, 1)}
@@ -534,6 +550,24 @@ class Search:
         """Whether what is shown tells if a condition is met, which may be on the values of groups."""
         left = self._substituted({condition.subject: condition.signs}, model)
         return left is None or all(is_decided(Condition(*each), shown, types) for each in left.items())
+
+    def _with_constants_apart(self, trial: Trial, stated: Stated) -> dict[Subject, Signs]:
+        """The conditions, and that fresh values differ from others that are inserted into their families."""
+        families, shown = self.program.families, dict(stated.conditions)
+        witnesses = {trial.values[name] for name in stated.open}
+        moving = {trial.concrete(key) for key in trial.brought}
+        views = ((name, row) for name in self.rules.by_view for row in self.world.added(name))
+        rows = [*trial.insert, *(key for key in views if key not in moving)]
+        for name, symbol in stated.open.items():
+            for relation, row in rows if symbol.is_fresh else ():
+                for place, value in enumerate(row):
+                    number = number_of(value)
+                    is_apart = number is not None and families.of((relation, place)) == symbol.family
+                    if number is None or not is_apart or value in witnesses or families.is_taken(value, symbol.family):
+                        continue
+                    border = new_value(name).minus(Linear((), number))
+                    shown[border] = shown.get(border, ANY) & Signs((-1, 1))
+        return shown
 
     def _apart(
         self, open_: Mapping[str, Symbol], names: Mapping[str, str], stated: Mapping[Subject, Signs]

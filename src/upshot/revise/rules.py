@@ -18,7 +18,7 @@ from upshot.revise.rule_forms import linear_clauses, made_columns, unfolded_clau
 from upshot.revise.term_values import are_same
 from upshot.rewrite.request_rules import RequestRule, request_rule
 from upshot.rewrite.shapes import aggregate_of
-from upshot.syntax.ast import Atom, Comparison, Constant, Not, Term, Test, Variable
+from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable
 
 Column = tuple[str, int]
 Binding = dict[str, Any]
@@ -151,6 +151,13 @@ class Rules:
         """The views that make values, and are not recursive: rows of them are found by way of their rules."""
         made = {name for name, _ in made_columns(rule.clause for rules in self.by_view.values() for rule in rules)}
         return frozenset(name for name in made if name not in self.folds and name not in self.below(self.inputs(name)))
+
+    @cached_property
+    def computes(self) -> bool:
+        """Whether equations compute values."""
+        literals = (each for rules in self.by_view.values() for rule in rules for each in rule.built_ins)
+        return any(isinstance(each, Comparison) and isinstance(side, Call) for each in literals
+                   for side in ((each.left, each.right) if isinstance(each, Comparison) else ()))  # fmt: skip
 
     def shown(self, relation: str) -> str:
         """The name by which users know a relation, or the view that it serves."""

@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise, product
 from typing import Any
 
 from upshot.core.errors import UsageError
@@ -28,7 +28,7 @@ from upshot.revise.ground_program import GroundProgram, GroupNode, Node, Stage
 from upshot.revise.groups import GroupRules
 from upshot.revise.instances import has_symbol
 from upshot.revise.linear import Linear, new_value
-from upshot.revise.ordered_values import number_of
+from upshot.revise.ordered_values import number_of, value_at
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Row
 from upshot.revise.term_values import UNKNOWN
@@ -41,6 +41,8 @@ except ImportError:  # pragma: no cover - the wheel is a dependency
 
 LARGEST = 2**30
 """The greatest weight that clingo adds without overflow."""
+MOST_ALIKE = 1_000
+"""Values of the symbols of a row with which it is compared with others."""
 PORTION = 0.02
 """Seconds that the solver works between two looks at the clock."""
 
@@ -214,6 +216,7 @@ class Solver:
         self._one_value_a_group()
         self._goals()
         self._order_borders()
+        self._tell_apart()
         self._minimize()
 
     def _base_row(self, node: Node) -> None:
@@ -397,6 +400,23 @@ class Solver:
             for low, high in pairwise(borders):
                 # Above, or on, the higher one is above the lower one.
                 self.rule(None, [self._ordered, self.sign(high, Signs((0, 1))), self.sign(low, Signs((-1, 0)))])
+
+    def _tell_apart(self) -> None:
+        """Lets no row with symbols be another row of the program: that one is chosen by itself."""
+        values: dict[str, list[tuple[Any, int]]] = {}
+        for subject, (_, zero, _) in self._signs.items():
+            if isinstance(subject, Linear) and len(subject.parts) == 1 and self._is_fresh(name := subject.parts[0][0]):
+                at = value_at(-subject.more, self.program.demand.fresh[name].type)
+                values.setdefault(name, []).append((at, zero))
+        for key, change in self.changes.items():
+            symbols = [each for each in dict.fromkeys(key[1]) if isinstance(each, Symbol)]
+            if not symbols or not all(each.name in values for each in symbols):
+                continue
+            for chosen in islice(product(*(values[each.name] for each in symbols)), MOST_ALIKE):
+                given = dict(zip(symbols, chosen, strict=True))
+                row = tuple(given[value][0] if isinstance(value, Symbol) else value for value in key[1])
+                if (key[0], row) in self.program.nodes:
+                    self.rule(None, [self._ordered, change, *(zero for _, zero in chosen)])
 
     def _minimize(self) -> None:
         prices = {key: Fraction(self.preferences.price(key[0], self._direction(key))) for key in self.changes}

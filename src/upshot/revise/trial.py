@@ -254,7 +254,7 @@ class Trial:
         """Adds the instance for the known rows that its head comes to with certain values of its symbols."""
         if not has_symbol(instance.head):
             return
-        for key in [each for each in self.program.nodes if each[0] == instance.head[0] and not has_symbol(each)]:
+        for key in [each for each in self.program.nodes if each[0] == instance.head[0] and each != instance.head]:
             conditions = self.program.demand.equal(instance.head[1], key[1])
             if conditions is not None:
                 self.program.add(replace(instance, head=key, conditions=(*instance.conditions, *conditions)))
