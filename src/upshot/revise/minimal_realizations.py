@@ -34,6 +34,7 @@ from upshot.revise.conditions import (
     names_of,
     pinned,
     renamed,
+    sign_of,
     with_values,
     without_implied,
     without_symbols,
@@ -89,6 +90,45 @@ class Stated:
     types: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The insertions of a realization with symbols, and their conditions: it stands for all values that meet them."""
+
+    rows: tuple[Key, ...]
+    found: Found
+    conditions: Mapping[Subject, Signs]
+    types: Mapping[str, Any]
+
+    def is_part_of(self, insert: frozenset[Key], delete: frozenset[Key]) -> bool:
+        """Whether it is part of a change, with some values for its symbols."""
+        if not self.found.delete <= delete or len(self.rows) > len(insert):
+            return False
+        return self.found.insert <= insert or any(map(self._meets, self._matches(insert, 0, {})))
+
+    def _matches(self, insert: frozenset[Key], place: int, known: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        if place == len(self.rows):
+            yield known
+            return
+        relation, row = self.rows[place]
+        for _, other in (key for key in insert if key[0] == relation):
+            longer = dict(known)
+            if all(_is_given(value, wanted, longer) for value, wanted in zip(row, other, strict=True)):
+                yield from self._matches(insert, place + 1, longer)
+
+    def _meets(self, values: dict[str, Any]) -> bool:
+        return all(
+            names_of(subject)
+            and values.keys() >= {*names_of(subject)}
+            and sign_of(subject, values, self.types) in signs
+            for subject, signs in self.conditions.items()
+        )
+
+
+def _is_given(value: Any, wanted: Any, known: dict[str, Any]) -> bool:
+    """Whether a value is another, which it gets if it is a symbol without one."""
+    return bool(known.setdefault(value.name, wanted) == wanted if isinstance(value, Symbol) else value == wanted)
+
+
 @dataclass(slots=True)
 class Search:
     """A search that goes a slice of time at a time. `constraints` are the relations to which no row may come."""
@@ -109,6 +149,7 @@ class Search:
     _solver: Solver | None = None
     _blocks: list[Block] = field(default_factory=list)
     _new_blocks: list[Block] = field(default_factory=list)
+    _forms: list[Form] = field(default_factory=list)
     _effects: dict[Key, frozenset[Key]] = field(default_factory=dict)
     """The rows of views that a change affects by itself."""
     _portion: int = FIRST_PORTION
@@ -273,7 +314,7 @@ class Search:
     def _is_covered(self, model: Model, values: Mapping[str, Any]) -> bool:
         """Whether a candidate with these values contains a realization that was found."""
         insert = Trial(self.world, self.program, self.constraints, model, values).insert
-        return any(each.insert <= insert and each.delete <= model.delete for each in self.found)
+        return any(each.is_part_of(insert, model.delete) for each in self._forms)
 
     def _is_covering(self, model: Model, stated: Mapping[Subject, Signs]) -> bool:
         """Whether there are values at all."""
@@ -461,6 +502,7 @@ class Search:
             self._conclude(trial.model)
             return None
         made = self._named(trial, shown)
+        self._forms.append(Form(tuple(sorted(trial.model.insert, key=repr)), made, stated, shown.types))
         # With other values for those that are determined, more changes may be a realization as well.
         determined = self._symbols(trial.model).keys() - shown.open.keys()
         signs = {each: own for each, own in needed.items() if determined.intersection(names_of(each))}

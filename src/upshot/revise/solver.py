@@ -20,7 +20,8 @@ from fractions import Fraction
 from itertools import chain, islice, pairwise, product
 from typing import Any
 
-from upshot.core.errors import UsageError
+import clingo
+
 from upshot.engine.time_limit import check_time, is_limited
 from upshot.revise.built_ins import variables
 from upshot.revise.conditions import ANY, Signs, Subject, names_of, signed
@@ -33,11 +34,6 @@ from upshot.revise.placeholders import Symbol
 from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Row
 from upshot.revise.term_values import UNKNOWN
 from upshot.revise.termination import invents
-
-try:
-    import clingo
-except ImportError:  # pragma: no cover - the wheel is a dependency
-    clingo = None
 
 LARGEST = 2**30
 """The greatest weight that clingo adds without overflow."""
@@ -88,9 +84,6 @@ class Solver:
     def __init__(
         self, program: GroundProgram, preferences: Preferences, bounds: Bounds, effects: Mapping[Key, frozenset[Key]]
     ) -> None:
-        if clingo is None:
-            message = "view updating needs the package `clingo`, which is not installed"
-            raise UsageError(message, code="clingo-missing", help="install it with `pip install clingo`")
         self.program, self.preferences, self._rounds, self._size = program, preferences, bounds.rounds, bounds.size
         self._effects = effects
         options = ["--warn=none", "--opt-strategy=usc", "--opt-mode=opt"]
