@@ -37,6 +37,8 @@ from upshot.revise.termination import invents
 
 LARGEST = 2**30
 """The greatest weight that clingo adds without overflow."""
+FEW = 40
+"""Changes that are taken in their order where they cost the same."""
 MOST_ALIKE = 1_000
 """Values of the symbols of a row with which it is compared with others."""
 PORTION = 0.02
@@ -429,6 +431,9 @@ class Solver:
         # Equations leave one value only: where another sign would do as well, it is taken.
         zeros = [atoms[1] for subject, atoms in self._signs.items() if isinstance(subject, Linear)]
         self._backend.add_minimize(0, [(atom, 1) for atom in zeros])
+        if len(self.changes) <= FEW:
+            # What the request depends on most directly comes first.
+            self._backend.add_minimize(-1, [(change, place) for place, change in enumerate(self.changes.values(), 1)])
         if self._size is not None:
             over = self.at_least(self._size + 1, [(change, 1) for change in self.changes.values()])
             self.rule(None, [over, -self._lifted["size"]])
