@@ -8,7 +8,7 @@ from bench.process import Runner
 from bench.report import Report, Scale, median, seconds
 from bench.tasks import Task
 
-COLUMNS = ("facts", "request", "realisations", "median", "slowest", "branches", "propagations", "clingo, median")
+COLUMNS = ("facts", "request", "realisations", "median", "slowest", "models", "propagations", "clingo, median")
 TARGET = 100.0
 """Milliseconds for a request with at most ten realisations, all of them found."""
 FEW = 10
@@ -39,7 +39,7 @@ def view_updates(runner: Runner, scale: Scale) -> Report:
                     f"{min(counts)} to {max(counts)}",
                     seconds(median(times)),
                     seconds(max(times)),
-                    f"≤ {ours.figures['branches']:.0f}",
+                    f"≤ {ours.figures['models']:.0f}",
                     f"≤ {ours.figures['propagations']:.0f}",
                     compared,
                 )

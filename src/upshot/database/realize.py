@@ -303,6 +303,9 @@ class Realizations(Iterator[Realization]):
         broken = next((name for name, _ in goals if name in checked.constraints and name in self._state.schemas), None)
         if broken is not None:
             return f"the constraint `{broken}` would be violated beyond repair"
+        keyed = next((key for key in goals if key[0] in self._state.schemas and self._has_key(key[0])), None)
+        if keyed is not None:
+            return self._key_conflict(keyed)
         asked = [key for key in goals if key in self._request.insert or key in self._request.delete]
         if len(asked) != 1:
             return "what is asked for contradicts itself"
@@ -311,6 +314,16 @@ class Realizations(Iterator[Realization]):
         if key in self._request.insert:
             return f"nothing brings `{shown}` about"
         return f"`{shown}` stands in the way, and cannot be changed"
+
+
+    def _has_key(self, name: str) -> bool:
+        """Whether rows of a base relation can be there or not as one likes, but for others with their key."""
+        return bool(self._state.schemas[name].keys) and self._search.rules.is_base(name)
+
+    def _key_conflict(self, key: Key) -> str:
+        schema = self._state.schemas[key[0]]
+        keys = " or ".join(f"({', '.join(schema.columns[place].name for place in each)})" for each in schema.keys)
+        return f"rows that are needed beside `{fact(schema, key[1])}` share its key {keys}"
 
 
 class Revises:
