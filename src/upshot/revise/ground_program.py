@@ -87,6 +87,8 @@ class GroundProgram:
         self.world, self.rules, self.families, self.request = world, rules, families, request
         self.demand = Demand(world, rules, families)
         self.demand.is_possible = self._is_possible
+        self.demand.can_gain = self._can_gain
+        self._settled = rules.settled(limits.preferences.frozen) if limits.preferences.frozen else frozenset()
         self.limits = limits
         self.nodes: dict[Key, Node] = {}
         self._views: list[Node] = []
@@ -203,6 +205,14 @@ class GroundProgram:
                         self.limits.frozen[key[0]] = None
                         return False
         return True
+
+    def _can_gain(self, relation: str) -> bool:
+        """Whether what is frozen lets a relation gain rows."""
+        if (relation, INSERT) not in self._settled:
+            return True
+        below = self.rules.below([relation])
+        self.limits.frozen |= {name: None for name, sign in sorted(self.limits.preferences.frozen) if name in below}
+        return False
 
     # ---- instances --------------------------------------------------------------------------------------------------
 

@@ -67,6 +67,7 @@ class Demand:
     totals: dict[str, Symbol] = field(default_factory=dict)
     """The symbols for values of groups, by name."""
     is_possible: Callable[[Instance], bool] = lambda instance: True
+    can_gain: Callable[[str], bool] = lambda relation: True
     _questions: dict[object, tuple[Question, tuple[str, ...]]] = field(default_factory=dict)
 
     # ---- instances that hold, or would but for negated literals ----------------------------------------------------
@@ -174,6 +175,8 @@ class Demand:
         every = range(len(rule.positive))
         for left_out in combinations(every, missing):
             places = tuple(place for place in every if place not in left_out)
+            if not all(self.can_gain(rule.positive[place].relation) for place in left_out):
+                continue
             if any(self._has_symbol(rule.positive[place], known) for place in places):
                 continue
             nulls = tuple(sorted(name for name, value in known.items() if value is None))

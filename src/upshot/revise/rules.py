@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ from upshot.core.schema import Role
 from upshot.engine.time_limit import check_time
 from upshot.revise.folds import Fold, fold_of
 from upshot.revise.placeholders import Symbol
-from upshot.revise.request import Key, Row
+from upshot.revise.request import DELETE, INSERT, Key, Row
 from upshot.revise.rule_forms import linear_clauses, made_columns, unfolded_clauses, without_repeated
 from upshot.revise.term_values import are_same
 from upshot.rewrite.request_rules import RequestRule, request_rule
@@ -182,6 +182,23 @@ class Rules:
             seen |= new
             left += new
         return frozenset(seen)
+
+    def settled(self, frozen: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        """The relations that cannot gain rows (`+`), or lose any (`-`), if base relations are `frozen` so."""
+        views = {*self.by_view, *self.folds}
+        found = {*frozen, *((name, sign) for name in views for sign in (INSERT, DELETE))}
+        size = -1
+        while len(found) != size:
+            size = len(found)
+            for name, sign in [each for each in found if each[0] in views]:
+                other = DELETE if sign == INSERT else INSERT
+                parts = [(atom.relation, sign) for rule in self.by_view.get(name, ()) for atom in rule.positive]
+                parts += [(atom.relation, other) for rule in self.by_view.get(name, ()) for atom in rule.negative]
+                if name in self.folds:
+                    parts = [(self.folds[name].below, each) for each in (INSERT, DELETE)]
+                if not found.issuperset(parts):
+                    found.discard((name, sign))
+        return frozenset(found)
 
     def sources(self, column: Column) -> frozenset[Column]:
         """The base columns that the values of a column come from."""
