@@ -596,6 +596,8 @@ class Search:
     def _with_constants_apart(self, trial: Trial, stated: Stated) -> dict[Subject, Signs]:
         """The conditions, and that fresh values differ from others that are inserted into their families."""
         families, shown = self.program.families, dict(stated.conditions)
+        if not any(symbol.is_fresh for symbol in stated.open.values()):
+            return shown
         witnesses = {trial.values[name] for name in stated.open}
         moving = {trial.concrete(key) for key in trial.brought}
         views = ((name, row) for name in self.rules.by_view for row in self.world.added(name))
