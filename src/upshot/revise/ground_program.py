@@ -103,6 +103,7 @@ class GroundProgram:
         self._by_key: dict[tuple[str, tuple[int, ...], Row], list[Key]] = {}
         self.total_constraints: frozenset[str] = frozenset()
         """Constraints whose rows name values of groups, and of which no rows stay: none may come."""
+        self.negated: set[Key] = set()
         self._values_found = 0
         self.is_grown = True
         self.most_fresh = max(families.fresh - 1, 0)
@@ -225,6 +226,7 @@ class GroundProgram:
         self.is_grown = True
         for condition in instance.conditions:
             self.note(condition)
+        self.negated.update(instance.negative)
         self._want_body(instance, node)
         if self.rules.computes and instance.head in self.request.insert:
             for key in instance.positive:

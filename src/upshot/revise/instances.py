@@ -52,6 +52,11 @@ class Instance:
     negative: tuple[Key, ...] = ()
     conditions: tuple[Condition, ...] = ()
 
+    @property
+    def body(self) -> tuple[tuple[Key, bool], ...]:
+        """Its rows, and whether they have to be there."""
+        return (*((key, True) for key in self.positive), *((key, False) for key in self.negative))
+
 
 @dataclass(slots=True)
 class Demand:

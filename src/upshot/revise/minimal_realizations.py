@@ -64,6 +64,8 @@ FEW = 50
 """Requested rows whose own violations of constraints are looked for at once."""
 MOST_WITNESSES = 6
 """Choices of values that are tried where the consequences of others cannot be computed."""
+MOST_COVERED = 20
+"""Choices of values that contain a realization which was found before, after which no others are tried."""
 MOST_BEYOND = 40
 """Candidates beyond a bound that are tried before it is said that there may be others."""
 MOST_RENAMINGS = 200
@@ -98,6 +100,7 @@ class Form:
     found: Found
     conditions: Mapping[Subject, Signs]
     types: Mapping[str, Any]
+    families: Families
 
     def is_part_of(self, insert: frozenset[Key], delete: frozenset[Key]) -> bool:
         """Whether it is part of a change, with some values for its symbols."""
@@ -112,8 +115,16 @@ class Form:
         relation, row = self.rows[place]
         for _, other in (key for key in insert if key[0] == relation):
             longer = dict(known)
-            if all(_is_given(value, wanted, longer) for value, wanted in zip(row, other, strict=True)):
+            if all(self._is_given(value, wanted, longer) for value, wanted in zip(row, other, strict=True)):
                 yield from self._matches(insert, place + 1, longer)
+
+    def _is_given(self, value: Any, wanted: Any, known: dict[str, Any]) -> bool:
+        """Whether a value is another, which it gets if it is a symbol without one; a fresh one none that occurs."""
+        if not isinstance(value, Symbol):
+            return bool(value == wanted)
+        if value.is_fresh and self.families.is_taken(wanted, value.family):
+            return False
+        return bool(known.setdefault(value.name, wanted) == wanted)
 
     def _meets(self, values: dict[str, Any]) -> bool:
         return all(
@@ -122,11 +133,6 @@ class Form:
             and sign_of(subject, values, self.types) in signs
             for subject, signs in self.conditions.items()
         )
-
-
-def _is_given(value: Any, wanted: Any, known: dict[str, Any]) -> bool:
-    """Whether a value is another, which it gets if it is a symbol without one."""
-    return bool(known.setdefault(value.name, wanted) == wanted if isinstance(value, Symbol) else value == wanted)
 
 
 @dataclass(slots=True)
@@ -300,8 +306,8 @@ class Search:
                 assert isinstance(same, Condition), "it is named in one side only"
                 stated[same.subject] = same.signs
         if self._symbols(model):
-            proper = (each for each in self._witnesses(model, stated) if not self._is_covered(model, each))
-            found = next(proper, None)
+            tried = islice(self._witnesses(model, stated), MOST_COVERED if self.found else None)
+            found = next((each for each in tried if not self._is_covered(model, each)), None)
             if found is None and self._is_covering(model, stated):
                 self._new_blocks.append(Block(model.insert | model.delete, needed))
                 return None
@@ -502,7 +508,9 @@ class Search:
             self._conclude(trial.model)
             return None
         made = self._named(trial, shown)
-        self._forms.append(Form(tuple(sorted(trial.model.insert, key=repr)), made, stated, shown.types))
+        self._forms.append(
+            Form(tuple(sorted(trial.model.insert, key=repr)), made, stated, shown.types, self.program.families)
+        )
         # With other values for those that are determined, more changes may be a realization as well.
         determined = self._symbols(trial.model).keys() - shown.open.keys()
         signs = {each: own for each, own in needed.items() if determined.intersection(names_of(each))}
@@ -580,7 +588,7 @@ class Search:
             if UNKNOWN not in trial.concrete(key)[1]:
                 rows[trial.concrete(key)] = tuple(row)
             node = self.program.nodes.get(key)
-            for instance in node.instances if node else ():
+            for instance in filter(trial.may_derive, node.instances if node else ()):
                 if not all(self._is_decided(each, trial.model, shown, types) for each in instance.conditions):
                     open_.add(key[0])
         certain = {name for name in self.rules.by_view if name not in open_}

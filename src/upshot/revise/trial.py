@@ -255,6 +255,8 @@ class Trial:
         if not has_symbol(instance.head):
             return
         for key in [each for each in self.program.nodes if each[0] == instance.head[0] and each != instance.head]:
+            if has_symbol(key) and key not in self.program.negated:
+                continue
             conditions = self.program.demand.equal(instance.head[1], key[1])
             if conditions is not None:
                 self.program.add(replace(instance, head=key, conditions=(*instance.conditions, *conditions)))
@@ -402,8 +404,11 @@ class Trial:
 
     def _derives(self, instance: Instance) -> bool:
         """Whether an instance derives its head with the values that were tried."""
-        rows = (*((key, True) for key in instance.positive), *((key, False) for key in instance.negative))
-        return all(self.holds(key) == wanted for key, wanted in rows)
+        return all(self.holds(key) == wanted for key, wanted in instance.body)
+
+    def may_derive(self, instance: Instance) -> bool:
+        """Whether an instance derives its head with some values: rows without symbols are as it needs them."""
+        return all(has_symbol(key) or self.holds(key) == wanted for key, wanted in instance.body)
 
     @property
     def presumed(self) -> list[Node]:
