@@ -131,7 +131,7 @@ def test_what_makes_another_of_a_row_that_goes_is_worked_out_and_does_not_count_
         best(M) :- M = {function} P : {{ net(_, P) }}.
         item("a", {now}).
     """
-    answer = database(program).realize({"best": [(asked,)]}, bounds=Bounds(size=2, seconds=300))
+    answer = database(program).realize({"best": [(asked,)]}, bounds=Bounds(size=2, seconds=300), limit=3)
     found = list(answer)
     assert [*found[0].lines()] == [f'+discount("a", {off}, ?1, ?2)']
     assert found[0].conditions == ("?1 <= 10", "?2 >= 10")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from upshot.check.variables import variables
+from upshot.revise.built_ins import LINEAR
 from upshot.revise.rules import RuleParts, Rules
+from upshot.syntax.ast import Call, Comparison, Term
 
 
 def leaves_columns_out(rules: Rules, relations: Iterable[str]) -> bool:
@@ -17,9 +19,20 @@ def leaves_columns_out(rules: Rules, relations: Iterable[str]) -> bool:
 
 
 def invents(rule: RuleParts) -> bool:
-    """Whether a rule needs values that its head does not name."""
-    head = {*variables(rule.head), *rule.constants}
-    return any(name not in head for name in rule.names)
+    """Whether a rule needs values that its head neither names nor determines by sums and differences."""
+    known = {*variables(rule.head), *rule.constants}
+    size = -1
+    while len(known) != size:
+        size = len(known)
+        for each in rule.built_ins:
+            if isinstance(each, Comparison) and each.op == "=" and _is_sum(each.left) and _is_sum(each.right):
+                open_ = [name for name in variables(each) if name not in known]
+                known.update(open_ if len(open_) == 1 else ())
+    return any(name not in known for name in rule.names)
+
+
+def _is_sum(term: Term) -> bool:
+    return not isinstance(term, Call) or (term.function in LINEAR and all(map(_is_sum, term.args)))
 
 
 def inventing_recursion(rules: Rules, relations: Iterable[str]) -> tuple[str, ...]:
