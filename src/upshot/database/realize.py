@@ -303,10 +303,10 @@ class Realizations(Iterator[Realization]):
         broken = next((name for name, _ in goals if name in checked.constraints and name in self._state.schemas), None)
         if broken is not None:
             return f"the constraint `{broken}` would be violated beyond repair"
-        keyed = next((key for key in goals if key[0] in self._state.schemas and self._has_key(key[0])), None)
-        if keyed is not None:
-            return self._key_conflict(keyed)
         asked = [key for key in goals if key in self._request.insert or key in self._request.delete]
+        keyed = next((key for key in goals if key[0] in self._state.schemas and self._has_key(key[0])), None)
+        if len(asked) != 1 and keyed is not None:
+            return self._key_conflict(keyed)
         if len(asked) != 1:
             return "what is asked for contradicts itself"
         (key,) = asked
@@ -314,7 +314,6 @@ class Realizations(Iterator[Realization]):
         if key in self._request.insert:
             return f"nothing brings `{shown}` about"
         return f"`{shown}` stands in the way, and cannot be changed"
-
 
     def _has_key(self, name: str) -> bool:
         """Whether rows of a base relation can be there or not as one likes, but for others with their key."""

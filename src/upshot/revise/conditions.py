@@ -43,7 +43,7 @@ Ends = tuple[Fraction | None, Fraction | None]
 
 ROUNDS = 8
 """Times that the bounds of some values are used for those of others."""
-MOST_TRIED, MOST_STEPS = 60, 1_500
+MOST_TRIED, MOST_STEPS = 60, 600
 """Values of one symbol that are tried for a witness, and of all."""
 
 
