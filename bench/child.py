@@ -17,7 +17,7 @@ from bench.tasks import Answer, Task
 
 CONTENDERS = (
     "upshot", "on_demand", "duckdb", "clingo", "souffle", "pathway", "spark", "graphframes", "pipeline", "subscribers",
-    "realizations", "clingo_realizations", "large",
+    "realizations", "realization_targets", "clingo_realizations", "large",
 )  # fmt: skip
 
 
