@@ -9,7 +9,7 @@ from bench.process import Runner
 from bench.report import Report, Scale, median, ratio, seconds
 from bench.tasks import Answer, Graph, Task
 from upshot.plan.on_demand import STRATEGIES
-from upshot.rewrite.changes_on_demand import ALGORITHMS
+from upshot.rewrite.changes.changes_on_demand import ALGORITHMS
 
 BLOCKS = (2000, 6000)
 FLAT = 1.5

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from upshot.active.firing import Firing
     from upshot.core.rows import Rows
     from upshot.core.search_bounds import Bounds
-    from upshot.database.absence import Absence
     from upshot.database.changes import Changes, ChangeSet, Definition
     from upshot.database.connect import connect
     from upshot.database.database import Database
-    from upshot.database.explain import Explanation
+    from upshot.database.explain.explain import Explanation
+    from upshot.database.queries.absence import Absence
+    from upshot.database.queries.what_if import WhatIf
     from upshot.database.realization import Realization
     from upshot.database.realize import Realizations
     from upshot.database.transaction import Transaction
     from upshot.database.watch import Event, Subscription
-    from upshot.database.what_if import WhatIf
     from upshot.pipeline.run import Pipeline, run_pipeline
     from upshot.reasons.changed import RowChange
     from upshot.reasons.derivation import Derivation
@@ -80,7 +80,7 @@ __all__ = [
 
 # Loaded on first use: `upshot --help` and `import upshot.syntax` need neither engine nor database.
 _HOMES = {
-    "Absence": "upshot.database.absence",
+    "Absence": "upshot.database.queries.absence",
     "Bounds": "upshot.core.search_bounds",
     "ChangeSet": "upshot.database.changes",
     "Changes": "upshot.database.changes",
@@ -88,7 +88,7 @@ _HOMES = {
     "Definition": "upshot.database.changes",
     "Derivation": "upshot.reasons.derivation",
     "Event": "upshot.database.watch",
-    "Explanation": "upshot.database.explain",
+    "Explanation": "upshot.database.explain.explain",
     "Failure": "upshot.reasons.failure",
     "Firing": "upshot.active.firing",
     "Pipeline": "upshot.pipeline.run",
@@ -99,7 +99,7 @@ _HOMES = {
     "Rows": "upshot.core.rows",
     "Subscription": "upshot.database.watch",
     "Transaction": "upshot.database.transaction",
-    "WhatIf": "upshot.database.what_if",
+    "WhatIf": "upshot.database.queries.what_if",
     "connect": "upshot.database.connect",
     "run_pipeline": "upshot.pipeline.run",
 }

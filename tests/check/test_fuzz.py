@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.properties.settings import base_seed, case_count
 from upshot.check import CheckedProgram, Clause, check, check_query, print_checked
-from upshot.check.variables import all_names, terms_of, walk
+from upshot.check.names.variables import all_names, terms_of, walk
 from upshot.core.diagnostic import Severity
 from upshot.core.errors import ProgramError
 from upshot.syntax import parse

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.check.programs import checked
-from upshot.check.triggering import triggering
+from upshot.check.active.triggering import triggering
 
 DECLARED = """
 .decl quantity(item: symbol, n: number)

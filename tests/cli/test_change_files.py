@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from upshot.cli.changes import ChangeLine, parse_change, read_change_lines
+from upshot.cli.input.changes import ChangeLine, parse_change, read_change_lines
 from upshot.core.errors import DataError
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.types import FLOAT, NUMBER, SYMBOL

@@ -17,7 +17,7 @@ from upshot.cli.demo.stories import STORIES
 from upshot.cli.demo.story import Story
 from upshot.cli.demo.telling import tell
 from upshot.cli.demo.trains import trains
-from upshot.cli.terminal import Terminal
+from upshot.cli.output.terminal import Terminal
 
 Run = Callable[..., Ended]
 

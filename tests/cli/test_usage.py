@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import ROOT, Ended, command, environment_with
-from upshot.cli.diagnostics import as_fields
+from upshot.cli.output.diagnostics import as_fields
 from upshot.core.diagnostic import Diagnostic
 
 Run = Callable[..., Ended]

@@ -13,7 +13,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.strikes import Retried, Striker
 from tests.pipeline.lake import PIPELINE, Lake, summed
 from tests.properties.settings import is_soak
-from upshot.pipeline import quarantine, ranges
+from upshot.pipeline.batch import quarantine, ranges
 from upshot.pipeline.metrics import BatchMetrics
 from upshot.pipeline.sinks import parquet, tables
 from upshot.pipeline.steps import Step

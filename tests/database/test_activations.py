@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from upshot.database.definitions import merged, without
+from upshot.database.program.definitions import merged, without
 from upshot.syntax import parse, print_program
 from upshot.syntax.ast import Program
 

@@ -14,7 +14,7 @@ from tests.properties.cases import after
 from tests.properties.random_programs import Features, random_case
 from tests.properties.settings import case_count, seed_of
 from upshot.check import check
-from upshot.check.variables import atoms
+from upshot.check.names.variables import atoms
 from upshot.cli import main
 from upshot.engine.naive import evaluate
 from upshot.plan import compile_program

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import upshot
-from upshot.database import souffle_reader
-from upshot.database.souffle_files import load_inputs, write_outputs
+from upshot.database.files import souffle_reader
+from upshot.database.files.souffle_files import load_inputs, write_outputs
 
 TYPES = """
 .decl t(n: number, u: unsigned?, f: float, s: symbol, b: boolean, d: date, w: timestamp, m: decimal(6,2), o: symbol?)
@@ -227,7 +227,7 @@ def test_large_outputs_are_the_same_by_arrow(
         tx.insert("e", [(10, "a", True), (9, "ü", False), (9, "b", False), (-1, "", True)])
         tx.insert("q", [('with "quotes"',), ("a, b",)])
     write_outputs(db, tmp_path / "plain", io.StringIO())
-    monkeypatch.setattr("upshot.database.souffle_writer.WORTH_ARROW", 0)
+    monkeypatch.setattr("upshot.database.files.souffle_writer.WORTH_ARROW", 0)
     write_outputs(db, tmp_path / "arrow", io.StringIO())
     for name in ("e.csv", "q.csv"):
         assert (tmp_path / "arrow" / name).read_text() == (tmp_path / "plain" / name).read_text()
@@ -236,8 +236,8 @@ def test_large_outputs_are_the_same_by_arrow(
 @pytest.fixture(params=["by row", "by Arrow"])
 def writer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "by Arrow":
-        monkeypatch.setattr("upshot.database.souffle_writer.WORTH_ARROW", 0)
-        monkeypatch.setattr("upshot.database.unwritable_text.WORTH_ARROW", 0)
+        monkeypatch.setattr("upshot.database.files.souffle_writer.WORTH_ARROW", 0)
+        monkeypatch.setattr("upshot.database.files.unwritable_text.WORTH_ARROW", 0)
 
 
 @pytest.mark.usefixtures("writer")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from upshot.engine.local.machine import Machine
+from upshot.engine.local.kernel.machine import Machine
 
 FORMS = ("plain", "compiled")
 NEVER = 1 << 60

@@ -17,9 +17,9 @@ from upshot.core.arrow_schema import arrow_schema, arrow_type
 from upshot.core.errors import DataError
 from upshot.core.schema import Column, Schema
 from upshot.core.types import BOOLEAN, DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, UNSIGNED, Type
-from upshot.engine.local.arrow_codec import decode_table, encode_table
-from upshot.engine.local.codec import Codec
-from upshot.engine.local.encode_rows import encode_rows
+from upshot.engine.local.storage.arrow_codec import decode_table, encode_table
+from upshot.engine.local.storage.codec import Codec
+from upshot.engine.local.storage.encode_rows import encode_rows
 
 ALL_TYPES = [*TYPES, *(type.optional() for type in TYPES)]
 

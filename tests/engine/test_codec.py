@@ -17,8 +17,8 @@ from tests.engine.values import MONEY, ODD, ORDERED, TYPES, rank, same, values
 from upshot.core.errors import DataError
 from upshot.core.schema import Column, Schema
 from upshot.core.types import BOOLEAN, DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, UNSIGNED, Kind, Type
-from upshot.engine.local.codec import Codec, Misfit
-from upshot.engine.local.encode_rows import encode_rows
+from upshot.engine.local.storage.codec import Codec, Misfit
+from upshot.engine.local.storage.encode_rows import encode_rows
 
 few = settings(max_examples=40)
 ALL_TYPES = [*TYPES, *(type.optional() for type in TYPES)]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.engine.driver import Driver
-from upshot.engine.local.codec import Dictionary
+from upshot.engine.local.storage.codec import Dictionary
 
 NAMES = ".decl name(x: symbol, n: number) .decl seen(x: symbol) seen(X) :- name(X, _)."
 ROUND = 3_000

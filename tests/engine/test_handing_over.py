@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.driver import Driver
 from tests.engine.kernels import FORMS, kernel, patience
-from upshot.engine.local import runner
+from upshot.engine.local.components import runner
 
 PROGRAM = """
 .decl edge(x: number, y: number)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from upshot.engine.local.machine import LENIENCE, PATIENCE, WORTH_WAITING, Machine
+from upshot.engine.local.kernel.machine import LENIENCE, PATIENCE, WORTH_WAITING, Machine
 
 
 class Loading:
@@ -21,7 +21,7 @@ class Loading:
         monkeypatch.setattr(importlib, "import_module", self._load)
 
     def _load(self, name: str) -> object:
-        assert name == "upshot.engine.local.compiled"
+        assert name == "upshot.engine.local.kernel.compiled"
         self.count += 1
         if self.count == 1:
             self.meanwhile()

@@ -7,7 +7,7 @@ import pytest
 from tests.engine.driver import Driver
 from tests.goldens.follower import NOTHING, Follower
 from upshot.core.errors import OverflowError_
-from upshot.engine.local.started import StartedViews
+from upshot.engine.local.queries.started import StartedViews
 
 UNSTORED = "production materialized=false"
 TRAINS = """

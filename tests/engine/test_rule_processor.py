@@ -23,7 +23,7 @@ from upshot.engine.rule_processor import (
     net_effect,
 )
 from upshot.rewrite import normal_form, production
-from upshot.rewrite.production import Group
+from upshot.rewrite.strategies.production import Group
 from upshot.syntax.ast import Not
 
 UNIONS = """

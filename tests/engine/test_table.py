@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.engine.kernels import FORMS, both_forms, kernel
-from upshot.engine.local.key_conflicts import key_conflicts
-from upshot.engine.local.layout import NEW, OLD, T_DEL, T_INS
-from upshot.engine.local.storage import Storage, Table
+from upshot.engine.local.kernel.layout import NEW, OLD, T_DEL, T_INS
+from upshot.engine.local.storage.key_conflicts import key_conflicts
+from upshot.engine.local.storage.storage import Storage, Table
 
 Codes = NDArray[np.int64]
 Row = tuple[int, ...]

@@ -10,7 +10,7 @@ import pytest
 
 import upshot
 from tests.engine.driver import Driver
-from upshot.engine.local import visits
+from upshot.engine.local.components import visits
 
 COUNT = 9
 BASE = """

@@ -13,10 +13,10 @@ import pytest
 
 import upshot
 from tests.engine.kernels import kernel
-from upshot.engine.local.interrupts import uninterrupted
-from upshot.engine.local.memory import Buffer
-from upshot.engine.local.storage import Storage
-from upshot.engine.local.threads import pool
+from upshot.engine.local.kernel.interrupts import uninterrupted
+from upshot.engine.local.kernel.memory import Buffer
+from upshot.engine.local.kernel.threads import pool
+from upshot.engine.local.storage.storage import Storage
 
 CLOSURE = """
 .decl edge(x: number, y: number)

@@ -11,7 +11,7 @@ from tests.goldens.follower import Follower, Row
 from tests.properties.strategies import STRATEGIES
 from upshot.check import check, print_clause
 from upshot.engine.local import LocalEngine
-from upshot.engine.local.layout import T_DEL, T_INS, T_RED
+from upshot.engine.local.kernel.layout import T_DEL, T_INS, T_RED
 from upshot.rewrite import maintenance, normal_form, print_maintenance
 from upshot.syntax import parse
 

@@ -15,9 +15,9 @@ from tests.page.browser import Browser
 from tests.page.test_page import at, commit
 from tests.revise.goldens import CONSISTENT, CONSTRAINED, EITHER
 from tests.service.serving import Running
+from upshot.service.access.sessions import Door
+from upshot.service.access.tokens import Tokens, hash_of
 from upshot.service.service import Service
-from upshot.service.sessions import Door
-from upshot.service.tokens import Tokens, hash_of
 
 pytestmark = pytest.mark.slow
 

@@ -14,9 +14,9 @@ from tests.page.browser import Browser
 from tests.page.conftest import PROGRAM
 from tests.service.served_process import free_port
 from tests.service.serving import Running
+from upshot.service.access.sessions import Door
+from upshot.service.access.tokens import Tokens, hash_of
 from upshot.service.service import Service
-from upshot.service.sessions import Door
-from upshot.service.tokens import Tokens, hash_of
 
 pytestmark = pytest.mark.slow
 

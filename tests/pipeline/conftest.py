@@ -14,7 +14,7 @@ from tests.pipeline.lake import Lake, Make
 from tests.pipeline.postgres import Cluster, started
 from tests.run_suites import missing_for_spark
 from upshot.core.errors import UsageError
-from upshot.pipeline.config import PipelineConfig, SourceConfig
+from upshot.pipeline.config.config import PipelineConfig, SourceConfig
 from upshot.pipeline.session import POSTGRESQL_PACKAGE, delta_support, pipeline_session
 
 # Every setting with its reason; what is not here is as `upshot pipeline run` has it.

@@ -9,8 +9,8 @@ from typing import Any
 
 from upshot.core.schema import Column, Schema
 from upshot.core.types import BOOLEAN, DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, UNSIGNED, Kind, Type
-from upshot.pipeline.config import SourceConfig
-from upshot.pipeline.positions import Position, read_position, write_position
+from upshot.pipeline.batch.positions import Position, read_position, write_position
+from upshot.pipeline.config.config import SourceConfig
 from upshot.pipeline.sources import SourceBatch, open_source
 from upshot.spark.types import rows_from_spark
 

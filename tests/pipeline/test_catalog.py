@@ -10,8 +10,8 @@ import pytest
 
 import upshot
 from tests.pipeline.lake import CLOSURE, Lake, refused
-from upshot.pipeline.positions import SnapshotPosition, TablePosition
-from upshot.pipeline.record import recorded_in
+from upshot.pipeline.batch.positions import SnapshotPosition, TablePosition
+from upshot.pipeline.batch.record import recorded_in
 
 PIPELINE = """\
 [pipeline]

@@ -10,10 +10,10 @@ import pytest
 
 from upshot.core.errors import ProgramError, UsageError
 from upshot.core.span import Source
-from upshot.database.retention import retention_of
-from upshot.pipeline.config import PipelineConfig, read_config
+from upshot.database.durable.retention import retention_of
+from upshot.pipeline.config.config import PipelineConfig, read_config
+from upshot.pipeline.config.toml_places import places
 from upshot.pipeline.program import compiled_program
-from upshot.pipeline.toml_places import places
 
 WHOLE = """\
 [pipeline]

@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 
 import upshot
 from tests.pipeline.lake import CLOSURE, Lake, Make, refused, summed
-from upshot.pipeline import ranges, run
-from upshot.pipeline.config import PipelineConfig, read_config
+from upshot.pipeline import run
+from upshot.pipeline.batch import ranges
+from upshot.pipeline.config.config import PipelineConfig, read_config
 from upshot.pipeline.metrics import BatchMetrics
 from upshot.pipeline.run import Pipeline, Watchers
 from upshot.pipeline.session import delta_support, pipeline_session

@@ -10,9 +10,9 @@ import pytest
 
 import upshot
 from tests.pipeline.lake import Lake, Make, summed
+from upshot.pipeline.batch.positions import FilesPosition
+from upshot.pipeline.batch.record import Recorded, changes_of_batch, recorded
 from upshot.pipeline.metrics import SourceMetrics
-from upshot.pipeline.positions import FilesPosition
-from upshot.pipeline.record import Recorded, changes_of_batch, recorded
 from upshot.pipeline.sinks.catch_up import Publication
 from upshot.pipeline.sinks.parquet import ParquetLog, ParquetSnapshots
 

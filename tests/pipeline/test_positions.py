@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from upshot.core.errors import DataError
-from upshot.pipeline.data_source import FORMAT, Movement, movements, offer, register_positions
-from upshot.pipeline.positions import (
+from upshot.pipeline.batch.positions import (
     FilesPosition,
     Position,
     SnapshotPosition,
@@ -18,6 +17,7 @@ from upshot.pipeline.positions import (
     read_positions,
     write_positions,
 )
+from upshot.pipeline.data_source import FORMAT, Movement, movements, offer, register_positions
 
 ALL: dict[str, Position] = {
     "a": FilesPosition(3, "d1"),

@@ -15,11 +15,11 @@ import pytest
 
 import upshot
 from tests.pipeline.lake import CLOSURE, Lake, Make, refused, summed
-from upshot.pipeline import ranges
-from upshot.pipeline.config import read_config
+from upshot.pipeline.batch import ranges
+from upshot.pipeline.batch.ranges import read_range
+from upshot.pipeline.config.config import read_config
 from upshot.pipeline.lock import locked
 from upshot.pipeline.metrics import BatchMetrics
-from upshot.pipeline.ranges import read_range
 from upshot.pipeline.run import Pipeline, Watchers
 from upshot.pipeline.sources.batch import CLASS, SourceBatch
 

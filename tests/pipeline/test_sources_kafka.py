@@ -12,8 +12,8 @@ import pytest
 import upshot
 from tests.pipeline.kafka import Broker, Topic, missing_for_kafka
 from tests.pipeline.lake import Lake, refused
-from upshot.pipeline.positions import OffsetsPosition
-from upshot.pipeline.record import recorded
+from upshot.pipeline.batch.positions import OffsetsPosition
+from upshot.pipeline.batch.record import recorded
 
 KEYED = """\
 .decl edge(x: number, y: number) key(x)

@@ -18,7 +18,7 @@ from upshot.core.errors import DataError, EngineError
 from upshot.core.field_text import Unreadable, reader_of
 from upshot.core.schema import Column, Schema
 from upshot.core.types import NUMBER, SYMBOL, TIMESTAMP
-from upshot.pipeline.positions import Position
+from upshot.pipeline.batch.positions import Position
 from upshot.pipeline.sources import advanced, file_tables
 from upshot.pipeline.sources.file_tables import FileTable
 from upshot.pipeline.sources.listing import FoundFile

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import upshot
-from upshot.pipeline.positions import FilesPosition
+from upshot.pipeline.batch.positions import FilesPosition
+from upshot.pipeline.batch.record import Recorded
 from upshot.pipeline.program import stored
-from upshot.pipeline.record import Recorded
 
 
 def test_a_store_in_use_is_read_as_it_stands_and_stays_as_it_is(tmp_path: Path) -> None:

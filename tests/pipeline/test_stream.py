@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from upshot.core.errors import EngineError
-from upshot.pipeline.positions import FilesPosition, write_position
+from upshot.pipeline.batch.positions import FilesPosition, write_position
 from upshot.pipeline.streaming import Stream
 
 

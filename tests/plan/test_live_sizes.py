@@ -10,8 +10,8 @@ import pytest
 import upshot
 from tests.engine.kernels import both_forms, kernel
 from tests.plan.plans import Given, changes, declared, steps
-from upshot.engine.local.phases import TableStatistics
-from upshot.engine.local.storage import Storage
+from upshot.engine.local.components.phases import TableStatistics
+from upshot.engine.local.storage.storage import Storage
 
 POINTS_TO = """
 .decl new_object(v: symbol, o: symbol)

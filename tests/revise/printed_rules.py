@@ -19,8 +19,8 @@ from upshot.engine.naive import evaluate
 from upshot.engine.naive_values import compare
 from upshot.revise.model_state import minimal
 from upshot.rewrite import normal_form
-from upshot.rewrite.operators import operators
-from upshot.rewrite.request_rules import CHANGE, DELETE, INSERT, REQUEST, Signed
+from upshot.rewrite.demand.request_rules import CHANGE, DELETE, INSERT, REQUEST, Signed
+from upshot.rewrite.strategies.operators import operators
 from upshot.rewrite.view_updates import ViewUpdateRule, ViewUpdates, view_updates
 from upshot.syntax.ast import Atom, Comparison, Constant, Not, Term, Variable
 

@@ -19,8 +19,8 @@ from upshot import Bounds, ProgramError
 from upshot.core.schema import Role
 from upshot.revise.rules import RuleParts, rule_parts
 from upshot.rewrite import normal_form
-from upshot.rewrite.operators import operators
-from upshot.rewrite.request_rules import INSERT
+from upshot.rewrite.demand.request_rules import INSERT
+from upshot.rewrite.strategies.operators import operators
 from upshot.rewrite.view_updates import view_updates
 from upshot.syntax.printing import print_atom, print_formula
 

@@ -7,7 +7,7 @@ import pytest
 import upshot
 from tests.revise.test_goldens import database, shown
 from upshot.core.errors import UsageError
-from upshot.engine.local.machine import MACHINE
+from upshot.engine.local.kernel.machine import MACHINE
 
 VIEW = ".decl a(x: number) .decl b(x: number) .decl v(x: number) v(X) :- a(X)."
 SUMMED = """

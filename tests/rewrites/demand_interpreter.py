@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from upshot.check.names.variables import atoms
 from upshot.check.program import CheckedProgram
-from upshot.check.variables import atoms
 from upshot.core.schema import Role
 from upshot.core.types import Type
 from upshot.engine.naive import Binding, World, evaluate, names
 from upshot.engine.naive_values import canonical, compare
-from upshot.rewrite.demand import DemandProgram, DemandRule, Held
+from upshot.rewrite.demand.demand import DemandProgram, DemandRule, Held
 from upshot.syntax.ast import Atom, Constant, Formula, Not, Term, Variable, Wildcard
 
 Row = tuple[Any, ...]

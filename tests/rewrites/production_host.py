@@ -11,7 +11,7 @@ from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.operations import DELETED, INSERTED
 from upshot.engine.naive import derive, evaluate
 from upshot.engine.rule_processor import RuleProcessor, ScheduledRule, Transition, Window
-from upshot.rewrite.production import MATERIALIZE, Group, ProductionProgram, ProductionRule, production
+from upshot.rewrite.strategies.production import MATERIALIZE, Group, ProductionProgram, ProductionRule, production
 from upshot.syntax.ast import Atom, Not
 
 Row = tuple[Any, ...]

@@ -12,7 +12,7 @@ from upshot.check import check
 from upshot.check.printing import print_clause
 from upshot.core.errors import Error
 from upshot.rewrite import normal_form
-from upshot.rewrite.changes_of_rules import changes_of_rules
+from upshot.rewrite.changes.changes_of_rules import changes_of_rules
 from upshot.syntax import parse
 from upshot.syntax.ast import Program, Rule
 

@@ -15,8 +15,8 @@ from upshot.check import CheckedProgram, check
 from upshot.check.printing import print_clause
 from upshot.core.errors import Error
 from upshot.rewrite import normal_form
-from upshot.rewrite.changes_on_demand import ALGORITHMS, changes_on_demand
-from upshot.rewrite.demand import DemandProgram
+from upshot.rewrite.changes.changes_on_demand import ALGORITHMS, changes_on_demand
+from upshot.rewrite.demand.demand import DemandProgram
 from upshot.syntax import parse
 
 FOCUSES = {

@@ -15,10 +15,10 @@ from tests.rewrites.demand_interpreter import Found, changes, stored_rows
 from upshot.check import CheckedProgram, check, print_clause
 from upshot.core.errors import Error
 from upshot.rewrite import normal_form
-from upshot.rewrite.changes_on_demand import changes_on_demand
-from upshot.rewrite.demand import DemandProgram, Held
-from upshot.rewrite.network import levels, network
-from upshot.rewrite.unfold import unfold
+from upshot.rewrite.changes.changes_on_demand import changes_on_demand
+from upshot.rewrite.demand.demand import DemandProgram, Held
+from upshot.rewrite.normalize.unfold import unfold
+from upshot.rewrite.strategies.network import levels, network
 from upshot.syntax import parse
 
 Base = Mapping[str, Collection[tuple[Any, ...]]]

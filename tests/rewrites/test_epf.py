@@ -7,8 +7,8 @@ import pytest
 from tests.rewrites.demand_interpreter import Found, Row, changes, derived, stored_rows
 from upshot.check import CheckedProgram, check, print_clause
 from upshot.rewrite import normal_form
-from upshot.rewrite.changes_on_demand import changes_on_demand
-from upshot.rewrite.demand import DemandProgram, Held
+from upshot.rewrite.changes.changes_on_demand import changes_on_demand
+from upshot.rewrite.demand.demand import DemandProgram, Held
 from upshot.syntax import parse
 from upshot.syntax.ast import Atom
 

@@ -12,7 +12,7 @@ from upshot.check.printing import print_clause
 from upshot.engine.naive import evaluate
 from upshot.engine.naive_values import canonical
 from upshot.rewrite import normal_form
-from upshot.rewrite.linearize import linearize
+from upshot.rewrite.demand.linearize import linearize
 
 DECLARATIONS = """
 .decl e(x: number?, y: number?)

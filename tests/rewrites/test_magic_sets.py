@@ -15,8 +15,8 @@ from upshot.check import CheckedProgram, check
 from upshot.check.printing import print_clause
 from upshot.core.errors import Error
 from upshot.rewrite import normal_form
-from upshot.rewrite.demand import DemandProgram, Held, Meaning
-from upshot.rewrite.magic_sets import magic_sets
+from upshot.rewrite.demand.demand import DemandProgram, Held, Meaning
+from upshot.rewrite.demand.magic_sets import magic_sets
 from upshot.syntax import parse
 from upshot.syntax.ast import Atom, Constant, Term, Variable
 

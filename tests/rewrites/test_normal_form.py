@@ -10,7 +10,7 @@ import pytest
 from tests.properties.random_programs import Features, random_case
 from tests.rewrites.pairs import Pair, checked, normal_or_refused, pairs, random_seeds, random_states
 from upshot.check import CheckedProgram, Clause, print_checked, print_clause
-from upshot.check.variables import variables
+from upshot.check.names.variables import variables
 from upshot.core.errors import DataError, ProgramError
 from upshot.core.schema import Role
 from upshot.engine.naive import evaluate

@@ -16,11 +16,11 @@ from upshot.core.errors import Error
 from upshot.core.schema import Role
 from upshot.engine.naive import derive
 from upshot.rewrite import normal_form
-from upshot.rewrite.changes_on_demand import ALGORITHMS, changes_on_demand
-from upshot.rewrite.demand import DemandProgram, Held
-from upshot.rewrite.event_paths import event_paths
-from upshot.rewrite.partial_evaluation import partial_evaluation
-from upshot.rewrite.screening import relevant_rows
+from upshot.rewrite.changes.changes_on_demand import ALGORITHMS, changes_on_demand
+from upshot.rewrite.changes.event_paths import event_paths
+from upshot.rewrite.changes.screening import relevant_rows
+from upshot.rewrite.demand.demand import DemandProgram, Held
+from upshot.rewrite.strategies.partial_evaluation import partial_evaluation
 from upshot.syntax import parse
 
 

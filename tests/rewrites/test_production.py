@@ -10,9 +10,9 @@ from tests.rewrites.production_host import Host
 from upshot.check import CheckedProgram
 from upshot.core.errors import DataError
 from upshot.rewrite import normal_form, print_production, production
-from upshot.rewrite.print_production import print_production_rule
-from upshot.rewrite.production import Group, strata
-from upshot.rewrite.unique_derivations import unique_derivations
+from upshot.rewrite.normalize.unique_derivations import unique_derivations
+from upshot.rewrite.strategies.print_production import print_production_rule
+from upshot.rewrite.strategies.production import Group, strata
 
 TRAINS = (HERE / "production/trains.dl").read_text()
 NAMES = {"route": "RT", "reach_cal": "RC", "unconnected": "UC"}

@@ -13,12 +13,12 @@ from upshot.check import CheckedProgram, check, print_clause
 from upshot.core.errors import Error
 from upshot.engine.naive import evaluate
 from upshot.rewrite import normal_form
-from upshot.rewrite.changes_on_demand import changes_on_demand
-from upshot.rewrite.demand import Held
-from upshot.rewrite.operators import operators
-from upshot.rewrite.print_propagation import print_propagation
-from upshot.rewrite.propagation import transition_rules
+from upshot.rewrite.changes.changes_on_demand import changes_on_demand
+from upshot.rewrite.demand.demand import Held
 from upshot.rewrite.shapes import aggregate_of
+from upshot.rewrite.strategies.operators import operators
+from upshot.rewrite.strategies.print_propagation import print_propagation
+from upshot.rewrite.strategies.propagation import transition_rules
 from upshot.syntax import parse
 from upshot.syntax.ast import Atom, Not
 

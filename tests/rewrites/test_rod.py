@@ -9,8 +9,8 @@ import pytest
 from tests.rewrites.demand_interpreter import Row, changes, stored_rows
 from upshot.check import CheckedProgram, Clause, check
 from upshot.rewrite import normal_form
-from upshot.rewrite.changes_on_demand import ALGORITHMS, changes_on_demand
-from upshot.rewrite.demand import DemandProgram, Held
+from upshot.rewrite.changes.changes_on_demand import ALGORITHMS, changes_on_demand
+from upshot.rewrite.demand.demand import DemandProgram, Held
 from upshot.syntax import parse
 from upshot.syntax.printing import print_atom, print_formula
 

@@ -7,8 +7,8 @@ import pytest
 from tests.revise.goldens import CONSISTENT, GOLDENS, Golden, name
 from upshot.check import check
 from upshot.rewrite import normal_form
-from upshot.rewrite.operators import operators
 from upshot.rewrite.print_view_updates import print_view_updates
+from upshot.rewrite.strategies.operators import operators
 from upshot.rewrite.view_updates import view_updates
 from upshot.syntax import parse
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import upshot
 from tests.service.serving import Running
-from upshot.service.scopes import Scopes
+from upshot.service.access.scopes import Scopes
+from upshot.service.access.tokens import Tokens, hash_of
 from upshot.service.service import Service
 from upshot.service.settings import Settings
-from upshot.service.tokens import Tokens, hash_of
 
 PROGRAM = """
 .decl account(holder: symbol, iban: symbol) key(holder)

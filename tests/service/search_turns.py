@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.service.served_process import PATIENCE
-from upshot.service.searches import Hunt
+from upshot.service.writing.searches import Hunt
 
 LONGEST = 1.5
 """Seconds that a moment of a search may take of the processor."""

@@ -18,11 +18,11 @@ import uvicorn
 from tests.service.served_process import PATIENCE
 from upshot.database.database import Database
 from upshot.service.app import create_app
-from upshot.service.hub import Hub
+from upshot.service.feed.hub import Hub
+from upshot.service.feed.streams import RingBounds
 from upshot.service.service import Service
 from upshot.service.settings import Settings
-from upshot.service.streams import RingBounds
-from upshot.service.wire import BoundedHttp
+from upshot.service.wire.wire import BoundedHttp
 
 CLOSURE = """
 .decl edge(x: symbol, y: symbol)

@@ -11,8 +11,8 @@ import pytest
 import upshot
 from tests.service.served_process import PATIENCE
 from tests.service.serving import CLOSURE, Copy, EventReader, Running, changes_path
+from upshot.service.feed.streams import RingBounds
 from upshot.service.settings import Settings
-from upshot.service.streams import RingBounds
 
 
 @pytest.fixture(params=["memory", "durable"])
@@ -229,7 +229,7 @@ def test_a_slow_client_is_told_where_to_go_on_and_commits_do_not_wait(tmp_path: 
 
 
 def test_a_client_that_takes_nothing_at_all_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("upshot.service.sse.PATIENCE", 0.5)
+    monkeypatch.setattr("upshot.service.feed.sse.PATIENCE", 0.5)
     database = upshot.connect()
     database.define(".decl item(n: number, text: symbol)")
     with (
@@ -282,7 +282,7 @@ def test_what_cannot_be_followed_is_an_error_in_the_one_shape(server: Running) -
 def test_a_token_whose_scope_was_withdrawn_does_not_go_on(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     with EventReader(server.port, changes_path("closure")) as reader:
         reader.expect("snapshot")
-        narrow = upshot.service.scopes.Scopes("local", frozenset({"edge"}), subscribe=True)
+        narrow = upshot.service.access.scopes.Scopes("local", frozenset({"edge"}), subscribe=True)
         monkeypatch.setattr(server.service, "scopes", lambda request: narrow)
         assert reader.expect("end")["reason"] == "forbidden"
         status, body, _ = server.request("GET", "/views/closure/changes")
@@ -306,7 +306,7 @@ def test_a_commit_that_cannot_be_told_is_read_from_the_log(tmp_path: Path, monke
     with Running(database) as server, EventReader(server.port, changes_path("item")) as reader:
         copy = Copy()
         copy.take("snapshot", reader.expect("snapshot"))
-        real = upshot.service.hub._decoded
+        real = upshot.service.feed.hub._decoded
         failing = iter([True])
 
         def decoded(change: object) -> object:
@@ -314,7 +314,7 @@ def test_a_commit_that_cannot_be_told_is_read_from_the_log(tmp_path: Path, monke
                 raise MemoryError
             return real(change)
 
-        monkeypatch.setattr("upshot.service.hub._decoded", decoded)
+        monkeypatch.setattr("upshot.service.feed.hub._decoded", decoded)
         for n in range(3):
             with database.transaction() as tx:
                 tx.insert("item", [(n,)])

@@ -19,7 +19,7 @@ import pytest
 from tests.docs.markdown import ROOT, blocks
 from tests.service.served_process import PATIENCE, ServedProcess, free_port
 from upshot.client import Client
-from upshot.service.deliveries import signature
+from upshot.service.webhooks.deliveries import signature
 
 PAGE = ROOT / "docs" / "how-to" / "monitoring.md"
 PORT = "8400"

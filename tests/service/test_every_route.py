@@ -13,8 +13,8 @@ import pytest
 from tests.service.bank import HIDDEN_NAMES, HIDDEN_VALUES, served
 from tests.service.serving import Running
 from tests.service.test_scopes import PEOPLE, _without_ids, _without_ordinary_words, send
-from upshot.service import commit_stream
 from upshot.service.app import ANYBODY, KNOWN_SENDERS
+from upshot.service.feed import commit_stream
 
 OPEN = {"/", "/page/{name}", "/session", "/healthz", "/readyz", "/docs", "/openapi.json"}
 """What is answered to whoever asks; every other route needs to know who it is."""

@@ -16,8 +16,8 @@ import pytest
 import upshot
 from tests.service.served_process import PATIENCE, free_port
 from tests.service.serving import Copy, EventReader, Running, changes_path
+from upshot.service.feed.streams import RingBounds
 from upshot.service.settings import Settings
-from upshot.service.streams import RingBounds
 
 PROGRAM = """
 .decl edge(x: number, y: number)

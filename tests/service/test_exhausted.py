@@ -18,8 +18,9 @@ import pytest
 import upshot
 from tests.service.served_process import PATIENCE, ServedProcess
 from tests.service.serving import CLOSURE, Running
-from upshot.engine.local import machine
-from upshot.service import descriptors, warming
+from upshot.engine.local.kernel import machine
+from upshot.service import warming
+from upshot.service.wire import descriptors
 
 NONE_LEFT = OSError(errno.EMFILE, "Too many open files")
 
@@ -64,7 +65,7 @@ def test_a_request_that_needs_what_ran_out_is_told_to_come_again(
         def fail(*_: object) -> None:
             raise error
 
-        monkeypatch.setattr("upshot.service.routes_views.read_selection", fail)
+        monkeypatch.setattr("upshot.service.routes.views.read_selection", fail)
         status, answer, _ = service.request("GET", "/views/edge")
         assert (status, answer["error"]["code"], answer["error"]["retryable"]) == (503, "too-busy", True)
         assert words in answer["error"]["message"]

@@ -15,10 +15,10 @@ import pytest
 import upshot
 from tests.service.bank import bearer, write_tokens
 from tests.service.serving import Running
-from upshot.service.scopes import Scopes
+from upshot.service.access.scopes import Scopes
+from upshot.service.access.sessions import Door
+from upshot.service.access.tokens import Tokens
 from upshot.service.service import Service
-from upshot.service.sessions import Door
-from upshot.service.tokens import Tokens
 
 PROGRAM = """
 .decl edge(x: number, y: number)

@@ -13,10 +13,10 @@ from tests.service.bank import bearer, filled, write_tokens
 from tests.service.serving import Running
 from tests.service.test_explanations import get, told
 from tests.service.test_realizations import ACCESS, SOME, TEAMS, serving
-from upshot.service import routes_explanations
-from upshot.service.scopes import Scopes
+from upshot.service.access.scopes import Scopes
+from upshot.service.access.tokens import Tokens
+from upshot.service.routes import explanations as routes_explanations
 from upshot.service.service import Service
-from upshot.service.tokens import Tokens
 
 EVE = '["eve","deploy"]'
 

@@ -13,9 +13,9 @@ import upshot
 from tests.service.bank import bearer, write_tokens
 from tests.service.served_process import PATIENCE
 from tests.service.serving import Running
-from upshot.service.scopes import Scopes
+from upshot.service.access.scopes import Scopes
+from upshot.service.access.tokens import Tokens
 from upshot.service.service import Service
-from upshot.service.tokens import Tokens
 
 SEEN = """
 .decl e(x: number, s: symbol, f: float)

@@ -19,7 +19,7 @@ import upshot
 from tests.service.search_turns import check_turns, watched_turns
 from tests.service.served_process import PATIENCE, ROOT
 from tests.service.serving import Running
-from upshot.service.openapi_realizations import MOST_GIVEN, MOST_NEW, MOST_ROUNDS
+from upshot.service.routes.openapi_realizations import MOST_GIVEN, MOST_NEW, MOST_ROUNDS
 from upshot.service.settings import Bounds, Settings
 
 PROGRAM = """
@@ -96,7 +96,7 @@ from upshot.service.server import listen, serve
 from upshot.service.service import Service
 from upshot.service.settings import Bounds, Settings
 
-from upshot.service.searches import Hunt
+from upshot.service.writing.searches import Hunt
 
 go_on, told = Hunt.go_on, set()
 def tell(hunt, is_wanted):

@@ -17,8 +17,8 @@ import pytest
 import upshot
 from tests.service.served_process import PATIENCE
 from tests.service.serving import Running
-from upshot.service import whole_answers
 from upshot.service.settings import Bounds, Settings
+from upshot.service.wire import whole_answers
 
 ARROW, NDJSON = "application/vnd.apache.arrow.stream", "application/x-ndjson"
 PROGRAM = """
@@ -34,7 +34,7 @@ ROWS = 5_000
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     """Answers have at most 100 rows, what is sorted at most 1,000, and pieces 300."""
-    monkeypatch.setattr("upshot.service.routes_views.PIECE", 300)
+    monkeypatch.setattr("upshot.service.routes.views.PIECE", 300)
     database = upshot.connect()
     database.define(PROGRAM)
     with database.transaction() as tx:

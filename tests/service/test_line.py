@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from upshot.engine.time_limit import Interruption, check_time, giving_way, time_limit
-from upshot.service.line import FullError, Line
+from upshot.service.writing.line import FullError, Line
 
 
 def test_transactions_go_first_and_one_errand_goes_between_two_groups() -> None:

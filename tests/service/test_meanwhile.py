@@ -14,10 +14,10 @@ import upshot
 from tests.service.serving import Running
 from tests.service.test_explanations import get
 from upshot.database.realize import BOUNDED, OPEN
-from upshot.service import searches
-from upshot.service.scopes import Scopes
-from upshot.service.searches import VAIN, Hunt, Searches
+from upshot.service.access.scopes import Scopes
 from upshot.service.service import Service
+from upshot.service.writing import searches
+from upshot.service.writing.searches import VAIN, Hunt, Searches
 
 PROGRAM = ".decl b(x: number) .decl v(x: number) v(X) :- b(X). .decl secret(x: number)"
 HIDDEN_CONSTRAINT = ".deny hidden(X) :- b(X), secret(X)."

@@ -16,10 +16,10 @@ from tests.service.bank import bearer, filled, served, write_tokens
 from tests.service.search_turns import until
 from tests.service.served_process import PATIENCE
 from tests.service.serving import Running
-from upshot.service.scopes import Scopes
+from upshot.service.access.scopes import Scopes
+from upshot.service.access.tokens import Tokens
 from upshot.service.service import Service
 from upshot.service.settings import Bounds, Settings
-from upshot.service.tokens import Tokens
 
 ACCESS = """
 .decl member(person: symbol, team: symbol)

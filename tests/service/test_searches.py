@@ -85,8 +85,8 @@ def test_a_search_with_long_steps_ends_on_a_database_that_is_changed_all_the_tim
     access: Running, monkeypatch: pytest.MonkeyPatch, most_copied: int
 ) -> None:
     """Every look at the clock would have it begin again; in a copy nobody waits for it. Without one, it is cut off."""
-    monkeypatch.setattr("upshot.service.searches.PATIENCE", 0.0)
-    monkeypatch.setattr("upshot.service.searches.MOST_COPIED", most_copied)
+    monkeypatch.setattr("upshot.service.writing.searches.PATIENCE", 0.0)
+    monkeypatch.setattr("upshot.service.writing.searches.MOST_COPIED", most_copied)
     monkeypatch.setattr(type(access.service.writer), "is_wanted", True)
     turns = watched_turns(monkeypatch)
     before = access.database.version

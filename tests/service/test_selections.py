@@ -11,9 +11,9 @@ import pytest
 import upshot
 from tests.service.served_process import PATIENCE
 from tests.service.serving import CLOSURE, Copy, EventReader, Running, changes_path
-from upshot.service.past import read_snapshot
-from upshot.service.selections import Selection, SelectionIndex, selection
-from upshot.service.streams import RingBounds
+from upshot.service.feed.past import read_snapshot
+from upshot.service.feed.selections import Selection, SelectionIndex, selection
+from upshot.service.feed.streams import RingBounds
 
 TYPES = """
 .decl r(a: float, b: decimal(6,2), c: symbol?, d: number, e: number?)
@@ -217,7 +217,7 @@ def test_a_selection_by_a_key_of_a_base_relation_is_screened() -> None:
 
 
 def test_views_made_for_selections_go_when_nobody_follows_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("upshot.service.hub.STANDING", 0.3)
+    monkeypatch.setattr("upshot.service.feed.hub.STANDING", 0.3)
     database = upshot.connect()
     database.define(QUIET)
     names = set(database.schemas)
@@ -233,7 +233,7 @@ def test_views_made_for_selections_go_when_nobody_follows_them(monkeypatch: pyte
 
 
 def test_a_view_made_for_a_selection_stays_however_long_it_took_to_make(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("upshot.service.hub.STANDING", 0.0)
+    monkeypatch.setattr("upshot.service.feed.hub.STANDING", 0.0)
     database = upshot.connect()
     database.define(QUIET)
     define = database.define

@@ -9,8 +9,8 @@ from typing import Any
 
 from upshot.core.schema import Column, Schema
 from upshot.core.types import NUMBER
-from upshot.service.selections import Selection
-from upshot.service.streams import (
+from upshot.service.feed.selections import Selection
+from upshot.service.feed.streams import (
     LARGEST_CHUNK,
     Entry,
     NetChange,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from upshot.service.targets import RefusedTarget, Target, TargetRules, is_public
+from upshot.service.webhooks.targets import RefusedTarget, Target, TargetRules, is_public
 
 RULES = TargetRules(("hooks.example.org", "*.example.net", "93.184.216.34", "127.0.0.1", "[::1]"))
 

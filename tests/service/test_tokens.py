@@ -15,12 +15,12 @@ from tests.service.bank import TOKENS, bearer, served, write_tokens
 from tests.service.serving import Running
 from upshot.cli import main
 from upshot.core.errors import UsageError
-from upshot.service import tokens as tokens_module
-from upshot.service.hosts import refuse_unsafe
-from upshot.service.scopes import Scopes
-from upshot.service.sessions import LIFETIME, Sessions
+from upshot.service.access import tokens as tokens_module
+from upshot.service.access.hosts import refuse_unsafe
+from upshot.service.access.scopes import Scopes
+from upshot.service.access.sessions import LIFETIME, Sessions
+from upshot.service.access.tokens import Tokens, add_token, hash_of, read_tokens
 from upshot.service.settings import Settings
-from upshot.service.tokens import Tokens, add_token, hash_of, read_tokens
 
 
 @pytest.fixture(scope="module")

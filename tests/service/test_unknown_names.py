@@ -12,13 +12,13 @@ import pytest
 import upshot
 from tests.service.bank import bearer, write_tokens
 from tests.service.serving import CLOSURE, Running
-from upshot.cli import changes
+from upshot.cli.input import changes
 from upshot.pipeline.sources import envelopes
-from upshot.service import bodies
-from upshot.service.scopes import Scopes
+from upshot.service.access.scopes import Scopes
+from upshot.service.access.sessions import Door
+from upshot.service.access.tokens import Tokens
 from upshot.service.service import Service
-from upshot.service.sessions import Door
-from upshot.service.tokens import Tokens
+from upshot.service.wire import bodies
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import sys
 SCRIPT = """
 import time
 import upshot
-from upshot.engine.local.machine import MACHINE
+from upshot.engine.local.kernel.machine import MACHINE
 from upshot.service.warming import warming
 
 database = upshot.connect()

@@ -18,9 +18,9 @@ import upshot
 from tests.service.served_process import PATIENCE
 from tests.service.serving import CLOSURE, Running
 from tests.service.test_webhooks import SECRET, Receiver, state_of
-from upshot.service.couriers import RetryPlan
 from upshot.service.service import Service
 from upshot.service.settings import Settings
+from upshot.service.webhooks.couriers import RetryPlan
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 

@@ -18,11 +18,11 @@ import pytest
 import upshot
 from tests.service.served_process import PATIENCE
 from tests.service.serving import CLOSURE, Running
-from upshot.service.couriers import RetryPlan
-from upshot.service.deliveries import signature
-from upshot.service.scopes import Scopes
+from upshot.service.access.scopes import Scopes
 from upshot.service.service import Service
 from upshot.service.settings import Settings
+from upshot.service.webhooks.couriers import RetryPlan
+from upshot.service.webhooks.deliveries import signature
 
 SECRET = "correct horse"
 SETTINGS = Settings(heartbeat=0.2, webhook_hosts=("127.0.0.1",), webhook_insecure=True)

@@ -12,7 +12,7 @@ import pytest
 import upshot
 from tests.service.served_process import PATIENCE
 from tests.service.serving import CLOSURE, Running
-from upshot.service import wire
+from upshot.service.wire import wire
 
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 

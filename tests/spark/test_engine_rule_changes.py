@@ -18,7 +18,7 @@ from tests.spark.engine_driver import SparkDriver
 from tests.spark.packing import prefixed
 from upshot.check import check
 from upshot.core.errors import ProgramError
-from upshot.database.compile import Compiled, compile_text, difference, nothing
+from upshot.database.program.compile import Compiled, compile_text, difference, nothing
 from upshot.engine.local import LocalEngine
 from upshot.engine.naive import evaluate
 from upshot.engine.spark.engine import SparkEngine

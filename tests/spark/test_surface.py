@@ -24,8 +24,8 @@ from tests.properties.random_programs import Features, random_case
 from tests.properties.settings import seed_of
 from tests.spark.packing import failures
 from upshot.database.database import Database
+from upshot.database.files.spark_frames import refuse_other_session
 from upshot.database.placement import PlacedEngine
-from upshot.database.spark_frames import refuse_other_session
 from upshot.engine.spark.engine import SparkEngine
 from upshot.spark.session import workers_use_this_python
 

@@ -17,8 +17,8 @@ from tests.run_suites import missing_for_spark
 from upshot.cli import main
 from upshot.cli.demo.inventory import inventory
 from upshot.cli.demo.telling import tell
+from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import Engine
-from upshot.cli.terminal import Terminal
 
 
 @pytest.fixture

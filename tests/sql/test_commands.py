@@ -11,7 +11,7 @@ import pytest
 
 from upshot import Database
 from upshot.cli import main
-from upshot.pipeline.config import read_config
+from upshot.pipeline.config.config import read_config
 from upshot.pipeline.program import compiled_program
 from upshot.service.program_file import serve_program
 

@@ -18,7 +18,7 @@ from tests.sql.random_queries import Queries, random_tables
 from upshot.core.errors import ProgramError
 from upshot.sql import trouble
 from upshot.sql.program import sql_program
-from upshot.sql.query import sql_query
+from upshot.sql.queries.query import sql_query
 
 _WORDS = (
     "SELECT FROM WHERE GROUP BY ( ) , . * NOT IN EXISTS NULL 1 'x' name emp dept id AS UNION count CASE WHEN END OVER "

@@ -70,7 +70,7 @@ def test_what_is_older_than_the_bound_goes_as_commits_come_once_a_snapshot_has_i
 def test_compacting_writes_the_snapshot_that_is_missing_and_drops_all_that_may_go(root: Path) -> None:
     with opened(root, 5) as db:
         commit(db, 40)
-        assert db.compact() == upshot.database.retention.Compacted(oldest=36, dropped=36)
+        assert db.compact() == upshot.database.durable.retention.Compacted(oldest=36, dropped=36)
         assert versions(db) == [37, 38, 39, 40, 41]
         assert db.compact().dropped == 0
         before = state(db)

@@ -9,7 +9,7 @@ import pytest
 import upshot
 from tests.store.stores import PATHS, files, state
 from upshot.core.errors import EngineError
-from upshot.database import journal
+from upshot.database.durable import journal
 from upshot.engine.local import LocalEngine
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import upshot
-from upshot.database import journal
+from upshot.database.durable import journal
 from upshot.store import encoding, retention
 
 PROGRAM = """

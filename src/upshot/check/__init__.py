@@ -1,10 +1,10 @@
 """Programs resolved, typed, safe and stratified; all diagnostics at once."""
 
 from upshot.check.checking import check
+from upshot.check.clause.query import binding, check_query
 from upshot.check.mistakes import with_findings
 from upshot.check.printing import print_checked, print_clause
 from upshot.check.program import CheckedProgram, Clause, Constraint, Literal, ViewOptions
-from upshot.check.query import binding, check_query
 from upshot.check.strata import stratify
 
 __all__ = [

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from upshot.check.active_rules import CheckedRules, active_rules
-from upshot.check.clauses import ClauseMaker
+from upshot.check.active.active_rules import CheckedRules, active_rules
+from upshot.check.active.interplay import warn_of_interplay
+from upshot.check.clause.clauses import ClauseMaker
+from upshot.check.clause.facts import constant_row, ground_clause
 from upshot.check.constraints import constraint_clauses
-from upshot.check.facts import constant_row, ground_clause
 from upshot.check.findings import Findings
-from upshot.check.interplay import warn_of_interplay
-from upshot.check.names import NameCheck, warn_of_singletons
+from upshot.check.names.names import NameCheck, warn_of_singletons
+from upshot.check.names.relations import Relations, relations
+from upshot.check.names.type_names import type_names
+from upshot.check.names.variables import fresh_name
 from upshot.check.options import check_directives, constraint_policies, view_options
 from upshot.check.program import CheckedProgram, Clause
-from upshot.check.relations import Relations, relations
 from upshot.check.short_forms import short_forms
 from upshot.check.strata import Components, Need, needs, order, unstratified, view_names
-from upshot.check.type_names import type_names
-from upshot.check.variables import fresh_name
 from upshot.core.schema import Role, Schema
 from upshot.syntax.ast import (
     Activation,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from upshot.check.clauses import ClauseMaker, Inferred
+from upshot.check.clause.clauses import ClauseMaker, Inferred
 from upshot.check.findings import Findings
-from upshot.check.names import NameCheck, warn_of_singletons
+from upshot.check.names.names import NameCheck, warn_of_singletons
+from upshot.check.names.variables import fresh_name
 from upshot.check.program import Clause
-from upshot.check.variables import fresh_name
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.span import Span
 from upshot.core.types import NUMBER, Type

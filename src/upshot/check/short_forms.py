@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from upshot.check.findings import Findings
-from upshot.check.nullability import OPPOSITE
+from upshot.check.names.relations import Relations
+from upshot.check.names.variables import fold, fresh_name, occurrences, walk
 from upshot.check.options import unknown_relation
-from upshot.check.relations import Relations
-from upshot.check.variables import fold, fresh_name, occurrences, walk
+from upshot.check.types.nullability import OPPOSITE
 from upshot.core.schema import Schema
 from upshot.core.span import Span
 from upshot.syntax import literals, operators

@@ -11,12 +11,12 @@ from typing import Annotated, Any
 import typer
 
 from upshot.cli.asking import repairs, update, what_if, why, why_changed, why_not
+from upshot.cli.input.requests import RequestCommand
 from upshot.cli.options import ActionFile, ChangeFile, EngineOption, FactDir, FormatOption, ProgramFile, ViewName
-from upshot.cli.outcome import finish
-from upshot.cli.requests import RequestCommand
+from upshot.cli.output.outcome import finish
+from upshot.cli.output.terminal import Terminal
 from upshot.cli.serving import serve, token
 from upshot.cli.settings import Engine, Format, OnError
-from upshot.cli.terminal import Terminal
 
 app = typer.Typer(
     help="What a change to your tables means, exactly, for every view derived from them.",

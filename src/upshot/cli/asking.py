@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from upshot.cli.options import ActionFile, DatabaseFile, EngineOption, FactDir, FormatOption
-from upshot.cli.outcome import finish
+from upshot.cli.output.outcome import finish
+from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import Engine, Format
-from upshot.cli.terminal import Terminal
 
 MostShown = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="At most so many.")]
 Frozen = Annotated[

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import Engine
-from upshot.cli.terminal import Terminal
 from upshot.core.errors import EngineError, UsageError
 from upshot.core.running_spark import running_session
 from upshot.database.connect import connect

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from upshot.cli.engines import connected
-from upshot.cli.files import existing_store
-from upshot.cli.firings import register_actions
-from upshot.cli.given_values import constant, new_values
-from upshot.cli.rows import asked_row
+from upshot.cli.input.files import existing_store
+from upshot.cli.input.given_values import constant, new_values
+from upshot.cli.input.rows import asked_row
+from upshot.cli.output.firings import register_actions
+from upshot.cli.output.terminal import Terminal
+from upshot.cli.output.wording import counted
 from upshot.cli.session import opened
 from upshot.cli.settings import OK, WRONG_INPUT, Engine
-from upshot.cli.terminal import Terminal
-from upshot.cli.wording import counted
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import UsageError
 from upshot.database.database import Database

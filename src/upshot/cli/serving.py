@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from upshot.cli.outcome import finish
+from upshot.cli.output.outcome import finish
+from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import Engine, Format
-from upshot.cli.terminal import Terminal
 
 
 def _option(*names: str, **facts: Any) -> Any:

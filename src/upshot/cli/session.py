@@ -9,17 +9,17 @@ from typing import Any
 
 from upshot.check import check
 from upshot.cli.engines import connected
-from upshot.cli.files import existing_directory, read_program
-from upshot.cli.firings import register_actions, report_failures
-from upshot.cli.programs import parse_source
+from upshot.cli.input.files import existing_directory, read_program
+from upshot.cli.input.programs import parse_source
+from upshot.cli.output.firings import register_actions, report_failures
+from upshot.cli.output.terminal import Bar, Terminal
+from upshot.cli.output.wording import counted
 from upshot.cli.settings import Engine
-from upshot.cli.terminal import Bar, Terminal
-from upshot.cli.wording import counted
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import DataError
 from upshot.core.schema import Role, Schema
 from upshot.database.database import Database
-from upshot.database.souffle_files import FileOptions, file_options, read_facts
+from upshot.database.files.souffle_files import FileOptions, file_options, read_facts
 from upshot.plan.goals import magic_pragma, unstored_views
 from upshot.syntax.ast import Program
 

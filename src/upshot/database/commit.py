@@ -21,10 +21,10 @@ from upshot.core.errors import UsageError
 from upshot.core.row_sets import row_set
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Schema
-from upshot.database.actions import failed_call
 from upshot.database.changes import ChangeSet, Commit, reported
-from upshot.database.compile import Compiled
-from upshot.database.constraints import (
+from upshot.database.engines import Deltas, Engine
+from upshot.database.program.compile import Compiled
+from upshot.database.program.constraints import (
     Findings,
     added_violations,
     key_violations,
@@ -32,11 +32,11 @@ from upshot.database.constraints import (
     repaired_violations,
     warnings_for,
 )
-from upshot.database.engines import Deltas, Engine
-from upshot.database.query import query_open
+from upshot.database.queries.query import query_open
+from upshot.database.rules.actions import failed_call
 from upshot.database.state import State
 from upshot.database.watch import EVERYTHING, CommitEvent, Event
-from upshot.engine.local.interrupts import uninterrupted
+from upshot.engine.local.kernel.interrupts import uninterrupted
 
 
 def begin_rules(state: State) -> RuleRun:

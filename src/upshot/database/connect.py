@@ -13,10 +13,10 @@ from upshot.core.errors import UsageError
 from upshot.core.running_spark import running_session
 from upshot.database.budget import memory_budget
 from upshot.database.database import Database
-from upshot.database.durable import open_durable
+from upshot.database.durable.durable import open_durable
+from upshot.database.durable.retention import retention_of
 from upshot.database.engines import Engine, local_engine
 from upshot.database.placement import SparkPlace
-from upshot.database.retention import retention_of
 from upshot.database.state import MAX_FIRINGS
 from upshot.engine.limits import MOST_ROUNDS, Limits
 from upshot.engine.optimizations import optimizations

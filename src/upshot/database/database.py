@@ -15,34 +15,40 @@ from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import RuleError, UsageError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
-from upshot.database.actions import Function
-from upshot.database.backup import backup
-from upshot.database.batches import AppliedBatch, Batch, apply_batch
 from upshot.database.changes import Commit, Definition
-from upshot.database.compile import compile_items, compile_text, compile_with_rules, compile_without_rules, nothing
-from upshot.database.drop import drop
+from upshot.database.durable.backup import backup
+from upshot.database.durable.batches import AppliedBatch, Batch, apply_batch
+from upshot.database.durable.held_version import held_version
+from upshot.database.durable.history import PastCommit, history, past_events, refuse_forgotten
+from upshot.database.durable.journal import Journal, meta_text
+from upshot.database.durable.records import Records
+from upshot.database.durable.retention import Compacted, Cursors, compact
 from upshot.database.engines import Engine, local_engine
-from upshot.database.explain import Explanation, explain
+from upshot.database.explain.explain import Explanation, explain
+from upshot.database.files.register import register
 from upshot.database.group import Group
-from upshot.database.held_version import held_version
-from upshot.database.history import PastCommit, history, past_events, refuse_forgotten
-from upshot.database.journal import Journal, meta_text
-from upshot.database.outbox import carry_out, log, settle_task
 from upshot.database.placement import PlacedEngine, Placement, placement_of
-from upshot.database.query import query
-from upshot.database.reading import Reading
+from upshot.database.program.compile import (
+    compile_items,
+    compile_text,
+    compile_with_rules,
+    compile_without_rules,
+    nothing,
+)
+from upshot.database.program.drop import drop
+from upshot.database.program.redefine import redefine
+from upshot.database.program.verify import Verified, verify
+from upshot.database.queries.query import query
+from upshot.database.queries.reading import Reading
+from upshot.database.queries.sql_answers import sql
+from upshot.database.queries.what_if import WhatIf, what_if
+from upshot.database.queries.why import AsksWhy
 from upshot.database.realize import Revises
-from upshot.database.records import Records
-from upshot.database.redefine import redefine
-from upshot.database.register import register
-from upshot.database.retention import Compacted, Cursors, compact
-from upshot.database.sql_answers import sql
+from upshot.database.rules.actions import Function
+from upshot.database.rules.outbox import carry_out, log, settle_task
 from upshot.database.state import MAX_FIRINGS, State
 from upshot.database.transaction import Transaction
-from upshot.database.verify import Verified, verify
 from upshot.database.watch import EVERYTHING, Callback, CommitCallback, Event, Subscription
-from upshot.database.what_if import WhatIf, what_if
-from upshot.database.why import AsksWhy
 from upshot.engine.local import LocalEngine
 from upshot.store.trouble import not_durable
 from upshot.syntax.ast import Activation, Directive, Program

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from upshot.check.constants import fit
+from upshot.check.types.constants import fit
 from upshot.core.errors import DataError
 from upshot.core.fact_text import fact
 from upshot.core.schema import Schema
 from upshot.core.types import Kind
 from upshot.database.engines import Deltas
-from upshot.database.given_rows import given_rows
+from upshot.database.files.given_rows import given_rows
 from upshot.database.state import State
 from upshot.database.tried_changes import TriedChanges
 from upshot.reasons.search import one_nan

@@ -16,11 +16,11 @@ from typing import Any
 
 from upshot.core.errors import Error, RuleError, UsageError
 from upshot.core.rows import Rows
-from upshot.database.journal import meta_text
-from upshot.database.outbox import carry_out
+from upshot.database.durable.journal import meta_text
+from upshot.database.rules.outbox import carry_out
 from upshot.database.state import Held, State
 from upshot.database.transaction import Transaction
-from upshot.engine.local.interrupts import uninterrupted
+from upshot.engine.local.kernel.interrupts import uninterrupted
 
 log = logging.getLogger("upshot.store")
 

@@ -22,7 +22,7 @@ from upshot.core.errors import EngineError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.engines import Asked, Deltas, Engine, Folders, Row, SparkFolders, spark_engine
-from upshot.database.spark_frames import collected, counted, is_spark_frame, refuse_other_session
+from upshot.database.files.spark_frames import collected, counted, is_spark_frame, refuse_other_session
 from upshot.engine.limits import BudgetExceeded, Limits, in_bytes
 from upshot.engine.local import LocalEngine
 from upshot.engine.saved import Saved

@@ -11,6 +11,7 @@ from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import ConstraintError, DataError, LimitError, RuleError, UsageError
 from upshot.core.fact_text import fact
 from upshot.database.expectations import NOT_AS_EXPECTED, as_kept, require
+from upshot.database.queries.what_if import WhatIf, what_if
 from upshot.database.realization import Realization
 from upshot.database.search_arguments import (
     bounds_of,
@@ -27,8 +28,7 @@ from upshot.database.state import State
 from upshot.database.stated_conditions import require_conditions
 from upshot.database.transaction import Transaction
 from upshot.database.tried_changes import TriedChanges, by_relation
-from upshot.database.what_if import WhatIf, what_if
-from upshot.engine.local.machine import MACHINE
+from upshot.engine.local.kernel.machine import MACHINE
 from upshot.revise.effects import Looks
 from upshot.revise.minimal_realizations import SLICE, Found, Search
 from upshot.revise.model_state import minimal_choices

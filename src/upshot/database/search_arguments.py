@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from upshot.check.constants import fit
 from upshot.check.program import Clause
+from upshot.check.types.constants import fit
 from upshot.core.counted import counted
 from upshot.core.errors import UsageError
 from upshot.core.fact_text import fact

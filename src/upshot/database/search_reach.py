@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, fields, replace
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.schema import Role, Schema
 from upshot.core.types import Kind
-from upshot.database.dependencies import everything_below, inputs
-from upshot.database.explained_rule import read_by
-from upshot.rewrite.term_type import term_type, too_long_columns
+from upshot.database.explain.dependencies import everything_below, inputs
+from upshot.database.explain.explained_rule import read_by
+from upshot.rewrite.normalize.term_type import term_type, too_long_columns
 from upshot.syntax.ast import Aggregate, Call, Constant, Node, Test, Variable
 from upshot.values.aggregates import AGGREGATES
 from upshot.values.conditions import TESTS

@@ -18,14 +18,14 @@ from upshot.active.tasks import Pending, as_task
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import DataError, UsageError
 from upshot.core.schema import Role, Schema
-from upshot.database.actions import Actions
-from upshot.database.batch_numbers import Batches
 from upshot.database.changes import unknown_relation
-from upshot.database.compile import Compiled
-from upshot.database.dependencies import base_relations_of
+from upshot.database.durable.batch_numbers import Batches
+from upshot.database.durable.journal import Journal
+from upshot.database.durable.records import RecordAccess, Records, in_memory
 from upshot.database.engines import Deltas, Engine
-from upshot.database.journal import Journal
-from upshot.database.records import RecordAccess, Records, in_memory
+from upshot.database.explain.dependencies import base_relations_of
+from upshot.database.program.compile import Compiled
+from upshot.database.rules.actions import Actions
 from upshot.database.watch import Feed, Told
 
 MAX_FIRINGS = 1_000

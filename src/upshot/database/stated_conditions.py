@@ -10,9 +10,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from upshot.check.constants import fit
+from upshot.check.names.variables import fold, variables
 from upshot.check.program import Literal
-from upshot.check.variables import fold, variables
+from upshot.check.types.constants import fit
 from upshot.core.errors import DataError, ProgramError
 from upshot.core.fact_text import spelled
 from upshot.core.types import NUMBER, Kind, Type

@@ -15,8 +15,8 @@ from upshot.database.changes import ChangeSet, Commit
 from upshot.database.commit import begin_rules, commit
 from upshot.database.engines import Deltas, Engine
 from upshot.database.expectations import asked_for, require
-from upshot.database.given_rows import given_rows
-from upshot.database.outbox import carry_out
+from upshot.database.files.given_rows import given_rows
+from upshot.database.rules.outbox import carry_out
 from upshot.database.state import State
 from upshot.engine.work import Work
 from upshot.revise.request import Request

@@ -12,11 +12,11 @@ from upshot.core.row_sets import row_set
 from upshot.core.rows import Rows
 from upshot.core.schema import Column, Role, Schema
 from upshot.database.changes import reported
-from upshot.database.constraints import added_violations
 from upshot.database.engines import Asked, Deltas, Engine
 from upshot.database.placement import placement_of
+from upshot.database.program.constraints import added_violations
+from upshot.database.queries.what_if import WhatIf
 from upshot.database.state import State
-from upshot.database.what_if import WhatIf
 from upshot.engine.time_limit import check_time
 from upshot.engine.work import Work
 from upshot.reasons.concrete import ASKED, Question, asked_rows, instances_question, row_rule

@@ -5,7 +5,7 @@ from __future__ import annotations
 from upshot.engine.rule_processor import ScheduledRule
 from upshot.plan.choice import read_by
 from upshot.plan.program_plan import ComponentPlan
-from upshot.rewrite.production import Group, ProductionRule
+from upshot.rewrite.strategies.production import Group, ProductionRule
 
 
 def scheduled(plan: ComponentPlan) -> list[ScheduledRule]:

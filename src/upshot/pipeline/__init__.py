@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from upshot.pipeline.config import PipelineConfig, read_config
+    from upshot.pipeline.config.config import PipelineConfig, read_config
     from upshot.pipeline.dry_run import DryRun
     from upshot.pipeline.metrics import BatchMetrics
     from upshot.pipeline.run import Pipeline, Summary, Watchers, run_pipeline

@@ -25,7 +25,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from upshot.pipeline.positions import Position, Positions, read_position, write_positions
+from upshot.pipeline.batch.positions import Position, Positions, read_position, write_positions
 
 FORMAT = "upshot_positions"
 

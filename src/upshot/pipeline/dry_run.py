@@ -10,9 +10,10 @@ from typing import Any
 from upshot.core.errors import DataError, Error
 from upshot.core.schema import Role, Schema
 from upshot.database.budget import memory_budget
-from upshot.database.compile import Compiled
+from upshot.database.program.compile import Compiled
 from upshot.engine.limits import in_bytes
-from upshot.pipeline.config import PipelineConfig
+from upshot.pipeline.config.config import PipelineConfig
+from upshot.pipeline.config.toml_places import placed
 from upshot.pipeline.program import Stored, compiled_program, refuse_other_columns, stored
 from upshot.pipeline.session import delta_support
 from upshot.pipeline.sinks import open_sinks
@@ -22,7 +23,6 @@ from upshot.pipeline.sinks.sink import refuse_schema
 from upshot.pipeline.sinks.standing import read_standings
 from upshot.pipeline.sources import Source, open_source
 from upshot.pipeline.sources.journal import Staging
-from upshot.pipeline.toml_places import placed
 from upshot.plan.pivot import decomposition
 
 

@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping
 
 from upshot.core.errors import UsageError
-from upshot.database.actions import Function
-from upshot.database.compile import Compiled
-from upshot.pipeline.config import PipelineConfig
+from upshot.database.program.compile import Compiled
+from upshot.database.rules.actions import Function
+from upshot.pipeline.config.config import PipelineConfig
+from upshot.pipeline.config.toml_places import placed
 from upshot.pipeline.program import compiled_program, functions_of, refuse_other_columns, stored
 from upshot.pipeline.sources.jdbc import secret
 from upshot.pipeline.sources.listing import missing
-from upshot.pipeline.toml_places import placed
 from upshot.spark.lake_path import LakePath
 
 

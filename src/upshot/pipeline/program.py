@@ -11,15 +11,15 @@ from typing import Any
 
 from upshot.core.errors import DataError, UsageError
 from upshot.core.schema import Role, Schema
-from upshot.database.action_files import read_actions
-from upshot.database.actions import Actions, Function
 from upshot.database.changes import Definition, unknown_relation
-from upshot.database.compile import Compiled, compile_text, nothing
 from upshot.database.database import Database
-from upshot.database.records import Records, in_memory
-from upshot.pipeline.config import PipelineConfig
-from upshot.pipeline.positions import Positions
-from upshot.pipeline.record import recorded_in
+from upshot.database.durable.records import Records, in_memory
+from upshot.database.program.compile import Compiled, compile_text, nothing
+from upshot.database.rules.action_files import read_actions
+from upshot.database.rules.actions import Actions, Function
+from upshot.pipeline.batch.positions import Positions
+from upshot.pipeline.batch.record import recorded_in
+from upshot.pipeline.config.config import PipelineConfig
 from upshot.spark.lake_path import AnyPath, LakePath
 from upshot.store.entries import relations_from
 from upshot.store.folders import LOG

@@ -16,23 +16,24 @@ from typing import Any
 
 from upshot.core.errors import ConstraintError, DataError, Error, RuleError, UsageError
 from upshot.core.schema import Role, Schema
-from upshot.database.actions import Function
 from upshot.database.changes import Definition
-from upshot.database.compile import Compiled
 from upshot.database.connect import connect
 from upshot.database.database import Database
-from upshot.pipeline.batch import BatchRunner
-from upshot.pipeline.checkpoint import Checkpoint, read_checkpoint, refuse_mismatch, take_back
-from upshot.pipeline.config import PipelineConfig, read_config
+from upshot.database.program.compile import Compiled
+from upshot.database.rules.actions import Function
+from upshot.pipeline.batch.batch import BatchRunner
+from upshot.pipeline.batch.checkpoint import Checkpoint, read_checkpoint, refuse_mismatch, take_back
+from upshot.pipeline.batch.positions import Positions
+from upshot.pipeline.batch.record import Recorded, recorded
+from upshot.pipeline.config.config import PipelineConfig, read_config
+from upshot.pipeline.config.toml_places import placed
 from upshot.pipeline.data_source import Movement, offer
 from upshot.pipeline.dry_run import DryRun, dry_run
 from upshot.pipeline.jobs import JobCounter
 from upshot.pipeline.lock import locked
 from upshot.pipeline.metrics import BatchMetrics, append_metrics
-from upshot.pipeline.positions import Positions
 from upshot.pipeline.preflight import preflight, refuse_absent_sources
 from upshot.pipeline.program import refuse_other_columns, take_on
-from upshot.pipeline.record import Recorded, recorded
 from upshot.pipeline.session import delta_support, pipeline_session
 from upshot.pipeline.sinks import open_sinks
 from upshot.pipeline.sinks.catch_up import Publication
@@ -44,7 +45,6 @@ from upshot.pipeline.sources.journal import Staging
 from upshot.pipeline.spark_output import spark_prints_to
 from upshot.pipeline.steps import Step
 from upshot.pipeline.streaming import Stream, StreamEnded
-from upshot.pipeline.toml_places import placed
 from upshot.spark.lake_path import AnyPath, LakePath, located
 from upshot.spark.session import is_connect
 

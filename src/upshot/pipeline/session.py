@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from upshot.core.errors import Error, UsageError
 from upshot.core.running_spark import running_session
-from upshot.pipeline.config import PipelineConfig
+from upshot.pipeline.config.config import PipelineConfig
 from upshot.spark.lake_path import LakePath
 from upshot.spark.session import is_connect, own_session
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from upshot.check.names.variables import variables
 from upshot.check.program import CheckedProgram, Clause
-from upshot.check.variables import variables
 from upshot.core.diagnostic import Diagnostic
 from upshot.rewrite.shapes import aggregate_of
 from upshot.syntax.ast import Atom, Not, Variable, Wildcard

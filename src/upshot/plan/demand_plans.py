@@ -8,8 +8,8 @@ from upshot.plan.order_body import Resolve, Resolved
 from upshot.plan.rule_plan import Absent, Action, Change, Probe, RulePlan, State, Step
 from upshot.plan.rule_plans import driven_plan
 from upshot.plan.statistics import Statistics
-from upshot.rewrite.change_rules import ABSENT_IN
-from upshot.rewrite.demand import DemandProgram, DemandRule, Held, Meaning
+from upshot.rewrite.changes.change_rules import ABSENT_IN
+from upshot.rewrite.demand.demand import DemandProgram, DemandRule, Held, Meaning
 from upshot.rewrite.shapes import aggregate_of
 from upshot.syntax.ast import Atom, Not
 

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan, maintained
 from upshot.plan.rule_changes import RuleChange, rule_change
-from upshot.rewrite.changes_of_rules import changes_of_rules
-from upshot.rewrite.demand import DemandProgram, Held
+from upshot.rewrite.changes.changes_of_rules import changes_of_rules
+from upshot.rewrite.demand.demand import DemandProgram, Held
 
 
 def counted(plan: ProgramPlan) -> set[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from upshot.check.variables import atoms
+from upshot.check.names.variables import atoms
 from upshot.plan.demand_plans import Group
-from upshot.rewrite.demand import DemandProgram, DemandRule
+from upshot.rewrite.demand.demand import DemandProgram, DemandRule
 
 
 def waits_for(program: DemandProgram, groups: Sequence[Group]) -> dict[int, frozenset[int]]:

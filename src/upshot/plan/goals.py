@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
+from upshot.check.names.variables import atoms
 from upshot.check.program import CheckedProgram
-from upshot.check.variables import atoms
 from upshot.core.schema import Role
 from upshot.syntax.ast import Atom, Constant, Ignored, Item
 

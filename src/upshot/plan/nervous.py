@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from upshot.check.names.variables import atoms
 from upshot.check.program import CheckedProgram, Clause
-from upshot.check.variables import atoms
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.schema import Role
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from upshot.check.names.variables import atoms
 from upshot.check.program import CheckedProgram
-from upshot.check.variables import atoms
 from upshot.core.diagnostic import Diagnostic
 from upshot.plan.nervous import REASON, nervous_views
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from upshot.check.names.variables import variables
 from upshot.check.program import Literal
-from upshot.check.variables import variables
 from upshot.core.types import Type
 from upshot.plan.rule_plan import Absent, Check, Compare, Compute, Match, Operand, Probe, Same, State, Step
 from upshot.plan.statistics import Statistics, fan_out
-from upshot.rewrite.sip import can_fail, equated, is_bound
+from upshot.rewrite.demand.sip import can_fail, equated, is_bound
 from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable
 
 MOST_STARTS = 4

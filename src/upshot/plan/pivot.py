@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
+from upshot.check.names.variables import fresh_name
 from upshot.check.printing import print_clause
 from upshot.check.program import CheckedProgram, Clause
-from upshot.check.variables import fresh_name
 from upshot.core.schema import Role, Schema
 from upshot.plan.choice import read_by
 from upshot.plan.program_plan import ComponentPlan
-from upshot.rewrite.linearize import linearize
-from upshot.rewrite.maintenance import atoms_of, maintenance
-from upshot.rewrite.row_variables import row_variables
+from upshot.rewrite.demand.linearize import linearize
+from upshot.rewrite.normalize.row_variables import row_variables
+from upshot.rewrite.strategies.maintenance import atoms_of, maintenance
 from upshot.rewrite.stratified import stratified
 from upshot.syntax.ast import Atom, Term, Variable
 

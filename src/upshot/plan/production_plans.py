@@ -10,7 +10,7 @@ from upshot.plan.order_body import Resolved
 from upshot.plan.rule_plan import Action, Change, RulePlan, State
 from upshot.plan.rule_plans import driven_plan, load_plan
 from upshot.plan.statistics import Statistics
-from upshot.rewrite.production import BEFORE, Group, ProductionRule
+from upshot.rewrite.strategies.production import BEFORE, Group, ProductionRule
 from upshot.syntax.ast import Atom, Not
 
 _CHANGE = {"inserted": Change.INSERTED, "deleted": Change.DELETED}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from upshot.check.names.variables import atoms
 from upshot.check.program import CheckedProgram
-from upshot.check.variables import atoms
 
 
 def served_by_production(checked: CheckedProgram, normal: CheckedProgram) -> dict[str, str]:

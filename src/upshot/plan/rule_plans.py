@@ -8,7 +8,7 @@ from upshot.check.program import Clause, Literal
 from upshot.plan.order_body import Resolve, Resolved, best_start, match_atom, order_body
 from upshot.plan.rule_plan import Action, Change, Drive, Operand, RulePlan, State
 from upshot.plan.statistics import Statistics
-from upshot.rewrite.maintenance import MaintenanceRule, Stage, StateOf
+from upshot.rewrite.strategies.maintenance import MaintenanceRule, Stage, StateOf
 from upshot.syntax.ast import Atom, Constant, Not, Variable
 
 _ACTION = {

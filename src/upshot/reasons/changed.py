@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from upshot.check.names.variables import fresh_name
 from upshot.check.program import CheckedProgram
-from upshot.check.variables import fresh_name
 from upshot.core.schema import Schema
 from upshot.reasons.concrete import (
     ConcreteRule,

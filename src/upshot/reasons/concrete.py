@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from upshot.check.names.variables import all_names, fresh_name, variables
 from upshot.check.program import CheckedProgram, Clause, Literal
-from upshot.check.variables import all_names, fresh_name, variables
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.types import NUMBER, Type
-from upshot.rewrite.request_rules import RequestRule, request_rule
+from upshot.rewrite.demand.request_rules import RequestRule, request_rule
 from upshot.rewrite.shapes import conjunction, retyped
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Term, Test, Variable, Wildcard
 

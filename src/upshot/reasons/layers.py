@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from upshot.check.names.variables import fresh_name
 from upshot.check.program import CheckedProgram, Clause, Literal
-from upshot.check.variables import fresh_name
 from upshot.core.schema import Role, Schema
 from upshot.reasons.concrete import ConcreteRule, Question, Row, asked_rows, concrete_rule, instances_question
 from upshot.reasons.search import Best, Key, Search, World

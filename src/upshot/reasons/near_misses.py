@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from upshot.check.names.variables import fresh_name, variables
 from upshot.check.program import Clause, Literal
-from upshot.check.variables import fresh_name, variables
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.types import Type
 from upshot.reasons.concrete import Row
 from upshot.reasons.wording import substituted
+from upshot.rewrite.normalize.term_type import term_type
 from upshot.rewrite.shapes import retyped
-from upshot.rewrite.term_type import term_type
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Term, Test, Variable
 
 SMALL_BODY = 8

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from upshot.check.names.variables import fresh_name, variables
 from upshot.check.program import Clause, Literal
-from upshot.check.variables import fresh_name, variables
 from upshot.core.counted import counted
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
@@ -19,7 +19,7 @@ from upshot.reasons.near_misses import Choice, Ground, choices, grounded, questi
 from upshot.reasons.search import Key, one_nan, out_of_bounds
 from upshot.reasons.why import Reasons
 from upshot.reasons.wording import is_aggregate, is_given, row_text, rule_text, substituted
-from upshot.rewrite.term_type import term_type
+from upshot.rewrite.normalize.term_type import term_type
 from upshot.syntax.ast import Atom, Comparison, Constant, Not, Variable, Wildcard
 from upshot.syntax.printing import print_formula, print_term
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from upshot.check.names.variables import fold
 from upshot.check.printing import print_clause
 from upshot.check.program import CheckedProgram, Clause, Literal
-from upshot.check.variables import fold
 from upshot.core.schema import Role
 from upshot.core.types import Type
 from upshot.reasons.concrete import Row

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from upshot.check.names.variables import variables as variables_of
 from upshot.check.program import Literal
-from upshot.check.variables import variables as variables_of
 from upshot.core.errors import DataError
 from upshot.core.types import Type
 from upshot.revise.inverses import roots

@@ -13,8 +13,8 @@ from fractions import Fraction
 from itertools import islice, pairwise
 from typing import Any
 
+from upshot.check.names.variables import fold, variables
 from upshot.check.program import Literal
-from upshot.check.variables import fold, variables
 from upshot.core.types import Kind, Type
 from upshot.engine.time_limit import check_time
 from upshot.revise.built_ins import holds

@@ -14,8 +14,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from upshot.check.names.variables import variables
 from upshot.check.program import CheckedProgram, Clause, Literal
-from upshot.check.variables import variables
 from upshot.revise.conditions import ANY, Assignment, Condition, Signs, Subject, is_refuted, names_of
 from upshot.revise.folds import Fold, fold_of
 from upshot.revise.linear import Linear, NotLinearError, new_value, symbolic

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
+from upshot.check.names.variables import fresh_name
 from upshot.check.program import Clause, Literal
-from upshot.check.variables import fresh_name
 from upshot.core.errors import DataError
 from upshot.core.schema import Column as SchemaColumn
 from upshot.core.schema import Role, Schema
@@ -32,9 +32,9 @@ from upshot.revise.request import Key, Row
 from upshot.revise.rules import Binding, RuleParts, Rules, ground
 from upshot.revise.term_values import UNKNOWN, are_same
 from upshot.revise.world import World
-from upshot.rewrite.request_rules import INSERT, RequestRule, asked
+from upshot.rewrite.demand.request_rules import INSERT, RequestRule, asked
+from upshot.rewrite.normalize.term_type import term_type
 from upshot.rewrite.shapes import retyped
-from upshot.rewrite.term_type import term_type
 from upshot.syntax.ast import Atom, Comparison, Constant, Term, Test, Variable
 from upshot.syntax.printing import print_term
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from upshot.check.variables import variables
+from upshot.check.names.variables import variables
 from upshot.core.types import Type
 from upshot.revise.term_values import value_of
-from upshot.rewrite.term_type import term_type
+from upshot.rewrite.normalize.term_type import term_type
 from upshot.syntax.ast import Call, Term, Variable
 from upshot.values.functions import FUNCTIONS
 from upshot.values.inverses import NONE, SOME, Image, Roots

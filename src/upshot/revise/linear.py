@@ -15,7 +15,7 @@ from typing import Any
 from upshot.core.types import Kind, Type
 from upshot.revise.ordered_values import number_of
 from upshot.revise.term_values import UNKNOWN
-from upshot.rewrite.term_type import term_type
+from upshot.rewrite.normalize.term_type import term_type
 from upshot.syntax.ast import Call, Constant, Term, Variable
 
 ARITHMETIC = frozenset({Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.DECIMAL})

@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from upshot.check.names.variables import variables
 from upshot.check.program import CheckedProgram, Clause, Literal
-from upshot.check.variables import variables
-from upshot.rewrite.linearize import linearize
+from upshot.rewrite.demand.linearize import linearize
+from upshot.rewrite.normalize.unfold import can_expand, expanded
 from upshot.rewrite.shapes import aggregate_of, retyped
-from upshot.rewrite.unfold import can_expand, expanded
 from upshot.syntax.ast import Atom, Comparison, Constant, Variable, Wildcard
 
 Column = tuple[str, int]

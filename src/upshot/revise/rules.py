@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from upshot.check.names.variables import fresh_name, variables
 from upshot.check.program import CheckedProgram, Clause, Literal
-from upshot.check.variables import fresh_name, variables
 from upshot.core.schema import Role
 from upshot.engine.time_limit import check_time
 from upshot.revise.folds import Fold, fold_of
@@ -16,7 +16,7 @@ from upshot.revise.placeholders import Symbol
 from upshot.revise.request import DELETE, INSERT, Key, Row
 from upshot.revise.rule_forms import linear_clauses, made_columns, unfolded_clauses, without_repeated
 from upshot.revise.term_values import are_same
-from upshot.rewrite.request_rules import RequestRule, request_rule
+from upshot.rewrite.demand.request_rules import RequestRule, request_rule
 from upshot.rewrite.shapes import aggregate_of
 from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable
 

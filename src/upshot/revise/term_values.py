@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 from upshot.check.findings import Findings
-from upshot.check.ground import evaluate
+from upshot.check.types.ground import evaluate
 from upshot.core.types import Type
-from upshot.rewrite.term_type import term_type
+from upshot.rewrite.normalize.term_type import term_type
 from upshot.syntax.ast import Call, Constant, Term, Variable
 from upshot.values import inverses
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from upshot.check.variables import variables
+from upshot.check.names.variables import variables
 from upshot.revise.built_ins import LINEAR
 from upshot.revise.rules import RuleParts, Rules
 from upshot.syntax.ast import Call, Comparison, Term

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from upshot.rewrite.request_rules import CHANGE, Signed
+from upshot.rewrite.demand.request_rules import CHANGE, Signed
 from upshot.rewrite.view_updates import ViewUpdateRule, ViewUpdates
 from upshot.syntax.ast import Variable
 from upshot.syntax.printing import print_atom, print_formula

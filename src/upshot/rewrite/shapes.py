@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from upshot.check.nullability import nullable_variables
+from upshot.check.names.variables import variables
 from upshot.check.program import Clause, Literal
-from upshot.check.variables import variables
+from upshot.check.types.nullability import nullable_variables
 from upshot.core.schema import Schema
 from upshot.syntax.ast import (
     Aggregate,

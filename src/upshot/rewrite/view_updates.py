@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from upshot.check.names.variables import variables
 from upshot.check.program import CheckedProgram, Clause, Literal
-from upshot.check.variables import variables
 from upshot.core.schema import Role, Schema
-from upshot.rewrite.request_rules import CHANGE, DELETE, INSERT, RequestRule, Signed, asked, request_rule
-from upshot.rewrite.row_variables import row_variables
+from upshot.rewrite.demand.request_rules import CHANGE, DELETE, INSERT, RequestRule, Signed, asked, request_rule
+from upshot.rewrite.normalize.row_variables import row_variables
 from upshot.rewrite.shapes import aggregate_of
 from upshot.syntax.ast import Atom, Comparison, Constant, Not, Term, Test, Variable
 

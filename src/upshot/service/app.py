@@ -16,26 +16,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from upshot.core.errors import Error
-from upshot.service import (
-    routes_changes,
-    routes_docs,
-    routes_explanations,
-    routes_health,
-    routes_insight,
-    routes_page,
-    routes_realizations,
-    routes_session,
-    routes_subscriptions,
-    routes_transactions,
-    routes_views,
-)
-from upshot.service.answers import json_response
-from upshot.service.bodies import require_keys, require_parameters
-from upshot.service.disclosure import NOBODY, disclosed
-from upshot.service.errors import Refused, error_body, status_of
-from upshot.service.gate import Gate
-from upshot.service.openapi import DESCRIPTION, ERRORS
+from upshot.service.access.disclosure import NOBODY, disclosed
+from upshot.service.routes import changes as routes_changes
+from upshot.service.routes import docs as routes_docs
+from upshot.service.routes import explanations as routes_explanations
+from upshot.service.routes import health as routes_health
+from upshot.service.routes import insight as routes_insight
+from upshot.service.routes import page as routes_page
+from upshot.service.routes import realizations as routes_realizations
+from upshot.service.routes import session as routes_session
+from upshot.service.routes import subscriptions as routes_subscriptions
+from upshot.service.routes import transactions as routes_transactions
+from upshot.service.routes import views as routes_views
+from upshot.service.routes.openapi import DESCRIPTION, ERRORS
 from upshot.service.service import Service
+from upshot.service.wire.answers import json_response
+from upshot.service.wire.bodies import require_keys, require_parameters
+from upshot.service.wire.errors import Refused, error_body, status_of
+from upshot.service.wire.gate import Gate
 
 KNOWN_SENDERS = (
     routes_transactions.router,

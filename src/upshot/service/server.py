@@ -18,11 +18,11 @@ import uvicorn
 from upshot.core.errors import UsageError
 from upshot.service import logs
 from upshot.service.app import create_app
-from upshot.service.descriptors import most_connections
 from upshot.service.service import Service
 from upshot.service.settings import Settings
 from upshot.service.warming import warming
-from upshot.service.wire import bounded_http
+from upshot.service.wire.descriptors import most_connections
+from upshot.service.wire.wire import bounded_http
 
 _STUCK = 3
 """The exit code of `upshot` when an engine fails."""

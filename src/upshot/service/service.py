@@ -14,17 +14,17 @@ from upshot.active.caller import PatientCaller
 from upshot.database.database import Database
 from upshot.engine.time_limit import time_limit
 from upshot.service import logs
-from upshot.service.commits import RecentCommits
-from upshot.service.errors import Refused
-from upshot.service.hub import Hub
+from upshot.service.access.scopes import Scopes
+from upshot.service.access.sessions import Door
+from upshot.service.access.tokens import Tokens
+from upshot.service.feed.commits import RecentCommits
+from upshot.service.feed.hub import Hub
 from upshot.service.metrics import Metrics
-from upshot.service.pages import Pages
-from upshot.service.scopes import Scopes
-from upshot.service.searches import Searches
-from upshot.service.sessions import Door
 from upshot.service.settings import Settings
-from upshot.service.tokens import Tokens
-from upshot.service.writer import ROWS_ON_THE_WAY, Writer
+from upshot.service.wire.errors import Refused
+from upshot.service.wire.pages import Pages
+from upshot.service.writing.searches import Searches
+from upshot.service.writing.writer import ROWS_ON_THE_WAY, Writer
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from upshot.core.errors import UsageError
 from upshot.core.exhausted import exhausted
 from upshot.database.database import Database
-from upshot.engine.local.machine import MACHINE
+from upshot.engine.local.kernel.machine import MACHINE
 from upshot.service import logs
 
 AFTER = 2.0

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from upshot.check.variables import fresh_name
+from upshot.check.names.variables import fresh_name
 from upshot.core.errors import ProgramError
 from upshot.core.schema import Schema
 from upshot.core.span import Span
-from upshot.sql.block import Block
 from upshot.sql.names import new_name, refuse_schema
-from upshot.sql.queries import QueryReader
+from upshot.sql.queries.block import Block
+from upshot.sql.queries.queries import QueryReader
+from upshot.sql.queries.row_sets import RowSet
+from upshot.sql.queries.sources import Scope
+from upshot.sql.queries.tables import table_declaration
 from upshot.sql.reading import read_script
-from upshot.sql.row_sets import RowSet
-from upshot.sql.sources import Scope
-from upshot.sql.tables import table_declaration
 from upshot.sql.translation import Branch, Translation, variable_name
 from upshot.sql.trees import inner_query
 from upshot.sql.trouble import Refused, Statement, understood

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
 
-from upshot.check.clause_form import Conjunction, TooMany, alternatives
-from upshot.check.nullability import can_be_null, nullable_variables
-from upshot.check.variables import fresh_name, variables
+from upshot.check.clause.clause_form import Conjunction, TooMany, alternatives
+from upshot.check.names.variables import fresh_name, variables
+from upshot.check.types.nullability import can_be_null, nullable_variables
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.span import Span
 from upshot.core.types import Kind, Type
-from upshot.sql.fillers import filler
-from upshot.sql.formulas import FALSE, TRUE, bound_names, conjunction, conjuncts, without_idle_names
-from upshot.sql.sources import Scope, Source, SourceColumn
+from upshot.sql.expressions.fillers import filler
+from upshot.sql.expressions.formulas import FALSE, TRUE, bound_names, conjunction, conjuncts, without_idle_names
+from upshot.sql.expressions.values import Value, combinations
+from upshot.sql.queries.sources import Scope, Source, SourceColumn
 from upshot.sql.trouble import Statement
-from upshot.sql.values import Value, combinations
 from upshot.syntax import literals, operators
 from upshot.syntax.ast import (
     And,
@@ -37,7 +37,7 @@ from upshot.syntax.ast import (
 )
 
 if TYPE_CHECKING:
-    from upshot.sql.block import Block
+    from upshot.sql.queries.block import Block
 
 _NO_VARIABLES = {*operators.AGGREGATES, *operators.INFIX, *operators.PREFIX, *operators.TESTS, *operators.STATES}
 _NUMBERED = re.compile(r"(?:_\d+)+$")

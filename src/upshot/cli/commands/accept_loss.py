@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import OK
-from upshot.cli.terminal import Terminal
 from upshot.store import accept_loss as accept
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from upshot.check import check as check_program
-from upshot.check.print_rules import print_rules
+from upshot.check.active.print_rules import print_rules
 from upshot.check.program import CheckedProgram
-from upshot.cli.files import shown_name
-from upshot.cli.programs import parse_file
+from upshot.cli.input.files import shown_name
+from upshot.cli.input.programs import parse_file
+from upshot.cli.output.terminal import Terminal
+from upshot.cli.output.wording import counted
 from upshot.cli.settings import OK, WRONG_INPUT
-from upshot.cli.terminal import Terminal
-from upshot.cli.wording import counted
 from upshot.core.diagnostic import Severity
 from upshot.core.errors import ProgramError
 from upshot.core.schema import Role
@@ -41,8 +41,8 @@ def check(terminal: Terminal, file: Path, actions: Path | None) -> int:
 def _check_calls(checked: CheckedProgram, file: Path) -> None:
     """Raises if rules call what the file does not have, or has with other parameters."""
     # Only now: checking a program alone imports no engine.
-    from upshot.database.action_files import read_actions  # noqa: PLC0415
-    from upshot.database.actions import Actions  # noqa: PLC0415
+    from upshot.database.rules.action_files import read_actions  # noqa: PLC0415
+    from upshot.database.rules.actions import Actions  # noqa: PLC0415
 
     known = Actions()
     for name, function in read_actions(file).items():

@@ -8,8 +8,8 @@ from upshot.cli.demo.stories import STORIES
 from upshot.cli.demo.story import Announced
 from upshot.cli.demo.telling import tell
 from upshot.cli.engines import missing_for_spark, spark_session
+from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import OK, Engine
-from upshot.cli.terminal import Terminal
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import EngineError, UsageError
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from upshot.cli.drawings import STDOUT, draw
-from upshot.cli.programs import known_view
+from upshot.cli.input.programs import known_view
+from upshot.cli.output.drawings import STDOUT, draw
+from upshot.cli.output.terminal import Terminal
 from upshot.cli.session import opened
 from upshot.cli.settings import OK, Engine
-from upshot.cli.terminal import Terminal
 
 
 def explain(

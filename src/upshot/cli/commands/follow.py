@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import OK
-from upshot.cli.terminal import Terminal
 from upshot.client import Change, Client, Copy
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import Error

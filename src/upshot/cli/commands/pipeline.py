@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from upshot.cli.deltas import changes_to_json
-from upshot.cli.firings import without_log
+from upshot.cli.output.deltas import changes_to_json
+from upshot.cli.output.firings import without_log
+from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import OK, Engine
-from upshot.cli.terminal import Terminal
 from upshot.database.changes import Changes
 from upshot.spark.session import require_spark
 

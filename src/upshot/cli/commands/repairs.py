@@ -6,19 +6,19 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from upshot.cli.changes import Change, parse_change, read_change_lines
-from upshot.cli.files import STDIN
-from upshot.cli.outcome import code_of
+from upshot.cli.input.changes import Change, parse_change, read_change_lines
+from upshot.cli.input.files import STDIN
+from upshot.cli.input.transactions import at_change
+from upshot.cli.output.outcome import code_of
+from upshot.cli.output.terminal import Terminal
 from upshot.cli.realizations import Wishes, database_of, signed_rows, tell
 from upshot.cli.settings import OK, Engine
-from upshot.cli.terminal import Terminal
-from upshot.cli.transactions import at_change
 from upshot.core.errors import Error, UsageError
 from upshot.core.fact_text import fact
 from upshot.core.json_values import rows_to_json
 from upshot.core.schema import Role
-from upshot.database.constraints import Violations
 from upshot.database.database import Database
+from upshot.database.program.constraints import Violations
 
 SHOWN = 5
 """Witnesses of a constraint that are named."""

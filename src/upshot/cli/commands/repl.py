@@ -10,11 +10,11 @@ from pathlib import Path
 from types import ModuleType
 
 from upshot.cli.engines import connected
-from upshot.cli.firings import code_of_failures, register_actions
+from upshot.cli.output.firings import code_of_failures, register_actions
+from upshot.cli.output.terminal import Terminal
 from upshot.cli.repl.session import Quit, ReplSession
 from upshot.cli.repl.statements import Input
 from upshot.cli.settings import OK, Engine
-from upshot.cli.terminal import Terminal
 from upshot.values.aggregates import AGGREGATES
 from upshot.values.conditions import TESTS
 from upshot.values.functions import FUNCTIONS

@@ -7,19 +7,19 @@ from pathlib import Path
 
 from upshot.check import check_query
 from upshot.check.program import CheckedProgram, Clause
-from upshot.cli.programs import checked_file, known_view
+from upshot.cli.input.programs import checked_file, known_view
+from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import OK
-from upshot.cli.terminal import Terminal
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import UsageError
 from upshot.rewrite import bf, counting, maintenance, normal_form, print_maintenance, print_production, production
-from upshot.rewrite.changes_on_demand import ALGORITHMS, changes_on_demand
-from upshot.rewrite.magic_sets import magic_sets
-from upshot.rewrite.operators import operators
-from upshot.rewrite.print_demand import print_demand
-from upshot.rewrite.print_propagation import print_propagation
+from upshot.rewrite.changes.changes_on_demand import ALGORITHMS, changes_on_demand
+from upshot.rewrite.demand.magic_sets import magic_sets
+from upshot.rewrite.demand.print_demand import print_demand
+from upshot.rewrite.demand.questions import about_clauses
 from upshot.rewrite.print_view_updates import print_view_updates
-from upshot.rewrite.questions import about_clauses
+from upshot.rewrite.strategies.operators import operators
+from upshot.rewrite.strategies.print_propagation import print_propagation
 from upshot.rewrite.view_updates import view_updates
 from upshot.syntax import parse_query
 from upshot.syntax.ast import Atom, Call

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from upshot.cli.files import shown_name
-from upshot.cli.firings import code_of_failures
+from upshot.cli.input.files import shown_name
+from upshot.cli.output.firings import code_of_failures
+from upshot.cli.output.terminal import Terminal
 from upshot.cli.session import opened
 from upshot.cli.settings import Engine
-from upshot.cli.terminal import Terminal
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import UsageError
 from upshot.core.json_values import rows_to_json
 from upshot.core.rows import Rows
 from upshot.database.database import Database
-from upshot.database.souffle_files import FileOptions, file_options, refuse_unwritable, write_rows
-from upshot.database.souffle_writer import block, size_line
+from upshot.database.files.souffle_files import FileOptions, file_options, refuse_unwritable, write_rows
+from upshot.database.files.souffle_writer import block, size_line
 
 _STDOUT = Path("-")
 

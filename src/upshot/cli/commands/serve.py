@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from upshot.cli.engines import connected
-from upshot.cli.files import existing_directory, read_program
-from upshot.cli.firings import register_actions
+from upshot.cli.input.files import existing_directory, read_program
+from upshot.cli.output.firings import register_actions
+from upshot.cli.output.terminal import Terminal
 from upshot.cli.retention import kept
 from upshot.cli.settings import ENGINE_FAILED, OK, Engine
-from upshot.cli.terminal import Terminal
 from upshot.core.errors import UsageError
 from upshot.database.connect import connect
 from upshot.database.database import Database
@@ -57,13 +57,13 @@ def serve(terminal: Terminal, options: Options) -> int:
     """Runs until SIGTERM or SIGINT. Everything that can be wrong is found before the store is touched."""
     require_service()
     # Only now: these need the packages of the service.
-    from upshot.service.hosts import refuse_unsafe  # noqa: PLC0415
+    from upshot.service.access.hosts import refuse_unsafe  # noqa: PLC0415
+    from upshot.service.access.tokens import Tokens  # noqa: PLC0415
     from upshot.service.logs import log_to, service  # noqa: PLC0415
     from upshot.service.program_file import serve_program  # noqa: PLC0415
     from upshot.service.server import listen, require_certificate, serve  # noqa: PLC0415
     from upshot.service.service import Service  # noqa: PLC0415
     from upshot.service.settings import Bounds, Settings  # noqa: PLC0415
-    from upshot.service.tokens import Tokens  # noqa: PLC0415
 
     if options.files is not None:
         existing_directory(options.files, "--files")

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from upshot.cli.commands.serve import require_service
+from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import OK
-from upshot.cli.terminal import Terminal
 
 
 def token(
@@ -15,7 +15,7 @@ def token(
 ) -> int:
     """Prints the token, once, on stdout. Names may be listed with commas too."""
     require_service()
-    from upshot.service.tokens import add_token  # noqa: PLC0415 - needs the packages of the service
+    from upshot.service.access.tokens import add_token  # noqa: PLC0415 - needs the packages of the service
 
     scopes = {"read": _names(read), "write": _names(write)}
     made = add_token(file, name, read=scopes["read"], write=scopes["write"], subscribe=subscribe, admin=admin)

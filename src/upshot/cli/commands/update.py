@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from upshot.cli.output.terminal import Terminal
 from upshot.cli.realizations import Wishes, database_of, signed_rows, tell
 from upshot.cli.settings import Engine
-from upshot.cli.terminal import Terminal
 
 
 def update(

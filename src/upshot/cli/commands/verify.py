@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from upshot.cli.changes import read_change_lines
 from upshot.cli.engines import connected
-from upshot.cli.files import STDIN, existing_store
-from upshot.cli.firings import code_of_failures, register_actions, report_failures
-from upshot.cli.outcome import code_of
+from upshot.cli.input.changes import read_change_lines
+from upshot.cli.input.files import STDIN, existing_store
+from upshot.cli.input.transactions import at_change, commit_line
+from upshot.cli.output.firings import code_of_failures, register_actions, report_failures
+from upshot.cli.output.outcome import code_of
+from upshot.cli.output.terminal import Terminal
+from upshot.cli.output.wording import counted, its
 from upshot.cli.session import opened
 from upshot.cli.settings import Engine
-from upshot.cli.terminal import Terminal
-from upshot.cli.transactions import at_change, commit_line
-from upshot.cli.wording import counted, its
 from upshot.core.errors import Error, UsageError
 from upshot.database.database import Database
 

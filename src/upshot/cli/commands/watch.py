@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from upshot.cli.changes import ChangeLine, read_change_lines
-from upshot.cli.deltas import changes_to_json, view_changes
-from upshot.cli.diagnostics import as_fields
-from upshot.cli.files import STDIN
-from upshot.cli.firings import code_of_failures, firing_lines, firings_field, report_failures
-from upshot.cli.later_commits import LaterCommits
-from upshot.cli.outcome import code_of
+from upshot.cli.input.changes import ChangeLine, read_change_lines
+from upshot.cli.input.files import STDIN
+from upshot.cli.input.transactions import at_change, commit_line
+from upshot.cli.output.deltas import changes_to_json, view_changes
+from upshot.cli.output.diagnostics import as_fields
+from upshot.cli.output.firings import code_of_failures, firing_lines, firings_field, report_failures
+from upshot.cli.output.later_commits import LaterCommits
+from upshot.cli.output.outcome import code_of
+from upshot.cli.output.terminal import Terminal
 from upshot.cli.session import opened
 from upshot.cli.settings import OK, Engine, OnError
-from upshot.cli.terminal import Terminal
-from upshot.cli.transactions import at_change, commit_line
 from upshot.core.errors import EngineError, Error, UsageError
-from upshot.database.constraints import notes_of_repairs
 from upshot.database.database import Database
+from upshot.database.program.constraints import notes_of_repairs
 
 
 def watch(

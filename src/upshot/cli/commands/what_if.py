@@ -6,15 +6,15 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from upshot.cli.changes import Change, cancelled, parse_change, read_change_lines
-from upshot.cli.deltas import changes_to_json, signed_lines, view_changes
-from upshot.cli.files import STDIN
-from upshot.cli.firings import firing_lines, firings_field
-from upshot.cli.outcome import code_of
+from upshot.cli.input.changes import Change, cancelled, parse_change, read_change_lines
+from upshot.cli.input.files import STDIN
+from upshot.cli.input.transactions import at_change
+from upshot.cli.output.deltas import changes_to_json, signed_lines, view_changes
+from upshot.cli.output.firings import firing_lines, firings_field
+from upshot.cli.output.outcome import code_of
+from upshot.cli.output.terminal import Terminal
 from upshot.cli.realizations import database_of, signed_rows
 from upshot.cli.settings import OK, Engine
-from upshot.cli.terminal import Terminal
-from upshot.cli.transactions import at_change
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import Error, UsageError
 from upshot.core.fact_text import fact
@@ -24,7 +24,7 @@ from upshot.core.rows import Rows
 from upshot.core.schema import Role, Schema
 from upshot.database.changes import Changes
 from upshot.database.database import Database
-from upshot.database.what_if import WhatIf
+from upshot.database.queries.what_if import WhatIf
 
 
 def what_if(

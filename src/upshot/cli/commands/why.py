@@ -6,13 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from upshot.cli.drawings import STDOUT, draw
 from upshot.cli.engines import connected
-from upshot.cli.files import existing_store
+from upshot.cli.input.files import existing_store
+from upshot.cli.input.rows import asked_row
+from upshot.cli.output.drawings import STDOUT, draw
+from upshot.cli.output.terminal import Terminal
 from upshot.cli.realizations import database_of
-from upshot.cli.rows import asked_row
 from upshot.cli.settings import OK, Engine
-from upshot.cli.terminal import Terminal
 from upshot.reasons.changed import RowChange
 from upshot.reasons.derivation import Derivation, pictures
 from upshot.reasons.failure import Failure

@@ -9,8 +9,8 @@ from time import perf_counter
 from rich.text import Text
 
 from upshot.cli.demo.story import Step, Story
-from upshot.cli.terminal import Terminal
-from upshot.cli.wording import counted, duration
+from upshot.cli.output.terminal import Terminal
+from upshot.cli.output.wording import counted, duration
 from upshot.core.errors import VerifyError
 from upshot.core.row_sets import row_set
 from upshot.core.schema import Role

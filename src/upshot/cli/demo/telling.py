@@ -11,13 +11,13 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from upshot.cli.deltas import changes_to_json, view_changes
 from upshot.cli.demo.comparing import Comparison, OtherEngine, Recomputation, Told, timed
 from upshot.cli.demo.story import Story
 from upshot.cli.engines import connected
+from upshot.cli.output.deltas import changes_to_json, view_changes
+from upshot.cli.output.terminal import Terminal
+from upshot.cli.output.wording import counted, duration
 from upshot.cli.settings import Engine
-from upshot.cli.terminal import Terminal
-from upshot.cli.wording import counted, duration
 from upshot.core.field_text import text_of
 from upshot.core.rows import Rows
 from upshot.core.running_spark import running_session

@@ -8,8 +8,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from upshot.cli.terminal import Terminal
-from upshot.cli.wording import counted
+from upshot.cli.output.terminal import Terminal
+from upshot.cli.output.wording import counted
 from upshot.core.field_text import text_of
 from upshot.core.rows import Rows
 from upshot.database.changes import Changes

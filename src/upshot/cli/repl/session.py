@@ -8,28 +8,28 @@ from pathlib import Path
 from typing import assert_never
 
 from upshot.active.firing import Firing
-from upshot.cli.deltas import changes_to_json, view_changes
-from upshot.cli.diagnostics import of_error
-from upshot.cli.files import existing_directory, read_program
-from upshot.cli.firings import firing_lines, firings_field, report_failures
-from upshot.cli.outcome import code_of
-from upshot.cli.programs import parse_source
+from upshot.cli.input.files import existing_directory, read_program
+from upshot.cli.input.programs import parse_source
+from upshot.cli.output.deltas import changes_to_json, view_changes
+from upshot.cli.output.diagnostics import of_error
+from upshot.cli.output.firings import firing_lines, firings_field, report_failures
+from upshot.cli.output.outcome import code_of
+from upshot.cli.output.terminal import Terminal
+from upshot.cli.output.wording import counted, its
 from upshot.cli.repl.display import show_answer, show_changes
 from upshot.cli.repl.facts import Row, fact_rows, ground_facts, row
 from upshot.cli.repl.statements import ChangeText, Command, ProgramText, Query, Statement, Unfinished
 from upshot.cli.session import load_facts
 from upshot.cli.settings import ENGINE_FAILED, OK, WRONG_INPUT
-from upshot.cli.terminal import Terminal
-from upshot.cli.wording import counted, its
 from upshot.core.diagnostic import Diagnostic, did_you_mean
 from upshot.core.errors import Error, ProgramError, UsageError
 from upshot.core.json_values import rows_to_json
 from upshot.core.schema import Role
 from upshot.core.span import Source, Span
 from upshot.database.changes import ChangeSet, Commit
-from upshot.database.constraints import notes_of_repairs
 from upshot.database.database import Database
-from upshot.database.definitions import without
+from upshot.database.program.constraints import notes_of_repairs
+from upshot.database.program.definitions import without
 from upshot.database.transaction import Transaction
 from upshot.syntax import parse, print_program
 from upshot.syntax.ast import Deny, Item, Program, Rule

@@ -17,23 +17,23 @@ from upshot.core.errors import EngineError, UsageError
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Role, Schema
 from upshot.engine.limits import Limits
-from upshot.engine.local.answers import Answers
-from upshot.engine.local.codec import Codec
-from upshot.engine.local.collect import collect_garbage
-from upshot.engine.local.component import Component
-from upshot.engine.local.encode_rows import encode_rows
-from upshot.engine.local.installed import Installed, components_of, drop, same_shape
-from upshot.engine.local.interrupts import uninterrupted
-from upshot.engine.local.key_conflicts import key_conflicts
-from upshot.engine.local.layout import NEW, OLD, T_DEL, T_INS
-from upshot.engine.local.local_rows import RowsFactory
-from upshot.engine.local.on_demand import OnDemandViews, difference
-from upshot.engine.local.out_of_memory import Bounded, enough_memory, out_of_memory
-from upshot.engine.local.runner import Progress, Runner
-from upshot.engine.local.screening import Screening
-from upshot.engine.local.storage import Storage, Table
-from upshot.engine.local.together import Together
-from upshot.engine.local.visits import Visits
+from upshot.engine.local.components.component import Component
+from upshot.engine.local.components.installed import Installed, components_of, drop, same_shape
+from upshot.engine.local.components.runner import Progress, Runner
+from upshot.engine.local.components.screening import Screening
+from upshot.engine.local.components.together import Together
+from upshot.engine.local.components.visits import Visits
+from upshot.engine.local.kernel.interrupts import uninterrupted
+from upshot.engine.local.kernel.layout import NEW, OLD, T_DEL, T_INS
+from upshot.engine.local.queries.answers import Answers
+from upshot.engine.local.queries.on_demand import OnDemandViews, difference
+from upshot.engine.local.storage.codec import Codec
+from upshot.engine.local.storage.collect import collect_garbage
+from upshot.engine.local.storage.encode_rows import encode_rows
+from upshot.engine.local.storage.key_conflicts import key_conflicts
+from upshot.engine.local.storage.local_rows import RowsFactory
+from upshot.engine.local.storage.out_of_memory import Bounded, enough_memory, out_of_memory
+from upshot.engine.local.storage.storage import Storage, Table
 from upshot.engine.saved import Saved
 from upshot.engine.work import ViewWork, Work
 from upshot.plan.following import afresh_on_demand, counted, followed_on_demand, following, remade
@@ -117,7 +117,7 @@ class LocalEngine:
         """Make the program's relations, with saved rows where there are any, as the accepted state. Views whose rows
         cannot be adopted (see `adopted_views`) are computed. What the engine holds already keeps its rows, as in
         `install`; a relation that is to be restored must not be among it."""
-        from upshot.engine.local.restore import adopted_views, restore_rows  # noqa: PLC0415 - pyarrow only when needed
+        from upshot.engine.local.storage.restore import adopted_views, restore_rows  # noqa: PLC0415 - pyarrow only when needed
 
         kept = self._now.tables.keys()
         assert kept.isdisjoint(saved), "rows would be lost"
@@ -380,7 +380,7 @@ class LocalEngine:
 
     def save(self, name: str, folder: Path) -> int:
         """Write the committed rows into a folder, as Parquet; how many there are."""
-        from upshot.engine.local.restore import save_rows  # noqa: PLC0415 - pyarrow only when needed
+        from upshot.engine.local.storage.restore import save_rows  # noqa: PLC0415 - pyarrow only when needed
 
         codes = self._codes(name)
         save_rows(folder, self._codec, self._schema(name), codes)

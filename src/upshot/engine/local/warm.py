@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from upshot.engine.local.machine import MACHINE
+from upshot.engine.local.kernel.machine import MACHINE
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from upshot.engine.spark.recursion import Recursion
 from upshot.engine.spark.tables.table import Table
 from upshot.plan.program_plan import ProgramPlan
 from upshot.plan.rule_changes import RuleChange
-from upshot.rewrite.demand import DemandProgram
+from upshot.rewrite.demand.demand import DemandProgram
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from upshot.pipeline.config import PipelineConfig
+from upshot.pipeline.config.config import PipelineConfig
 from upshot.pipeline.sinks.catalog import CatalogLog, CatalogView, catalog_writer
 from upshot.pipeline.sinks.console import Console, Tell
 from upshot.pipeline.sinks.delta import DeltaLog, DeltaView, delta_writer

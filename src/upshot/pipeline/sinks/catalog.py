@@ -8,7 +8,7 @@ from typing import Any
 from upshot.core.errors import UsageError
 from upshot.core.rows import Rows
 from upshot.database.changes import Changes
-from upshot.pipeline.config_keys import ICEBERG
+from upshot.pipeline.config.config_keys import ICEBERG
 from upshot.pipeline.sinks.delta import DeltaLog, DeltaView, DeltaWriter
 from upshot.pipeline.sinks.failures import spark_writes
 from upshot.pipeline.sinks.sink import Columns, not_ours

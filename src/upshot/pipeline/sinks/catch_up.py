@@ -12,12 +12,12 @@ from upshot.core.errors import DataError, UsageError
 from upshot.core.span import Span
 from upshot.database.changes import Changes
 from upshot.database.database import Database
-from upshot.pipeline.attempts import tried
-from upshot.pipeline.record import history
+from upshot.pipeline.batch.attempts import tried
+from upshot.pipeline.batch.record import history
+from upshot.pipeline.config.toml_places import placed
 from upshot.pipeline.sinks.sink import Sink
 from upshot.pipeline.sinks.standing import ANNOUNCED, Standing, read_standings, write_standings
 from upshot.pipeline.steps import Step, reached
-from upshot.pipeline.toml_places import placed
 from upshot.spark.lake_path import AnyPath
 
 _SIDE_BY_SIDE = 4

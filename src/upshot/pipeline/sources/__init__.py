@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from upshot.core.schema import Schema
-from upshot.pipeline.config import SourceConfig
-from upshot.pipeline.positions import Position, Positions
+from upshot.pipeline.batch.positions import Position, Positions
+from upshot.pipeline.config.config import SourceConfig
 from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.journal import Staging
 from upshot.pipeline.sources.listing import one_look

@@ -8,7 +8,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from upshot.core.schema import Schema
-from upshot.pipeline.positions import Position, SnapshotPosition
+from upshot.pipeline.batch.positions import Position, SnapshotPosition
 from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.delta import DeltaSource
 from upshot.pipeline.sources.listing import missing
@@ -20,7 +20,7 @@ from upshot.spark.lake_path import AnyPath, located
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from upshot.pipeline.config import SourceConfig
+    from upshot.pipeline.config.config import SourceConfig
     from upshot.pipeline.sources import Source
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
-from upshot.pipeline.positions import FilesPosition, Position
+from upshot.pipeline.batch.positions import FilesPosition, Position
 from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.change_columns import parquet_statements
 from upshot.pipeline.sources.envelopes import LineReader
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from upshot.pipeline.config import SourceConfig
+    from upshot.pipeline.config.config import SourceConfig
 
 TEXT = (".ndjson", ".jsonl", ".json")
 COMPRESSED = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate")

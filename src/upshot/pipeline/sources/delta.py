@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
-from upshot.pipeline.positions import Position, TablePosition
+from upshot.pipeline.batch.positions import Position, TablePosition
 from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.delta_readers import DeltaReader, FeedUnavailable, delta_reader
 from upshot.pipeline.sources.fitting import PLACE, REASON, ROW, bad_rows, good_rows
@@ -29,7 +29,7 @@ from upshot.spark.types import column_names
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from upshot.pipeline.config import SourceConfig
+    from upshot.pipeline.config.config import SourceConfig
 
 _COMMIT = re.compile(r"(\d{20})\.(?:json|checkpoint.*\.parquet)")
 _FEED = ["_change_type", "_commit_version", "_commit_timestamp"]

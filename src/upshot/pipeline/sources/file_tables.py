@@ -26,7 +26,7 @@ from upshot.spark.types import spark_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from upshot.pipeline.config import SourceConfig
+    from upshot.pipeline.config.config import SourceConfig
 
 _CORRUPT = "_corrupt"
 

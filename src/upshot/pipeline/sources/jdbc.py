@@ -15,7 +15,7 @@ from upshot.pipeline.sources.table_rows import table_rows
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from upshot.pipeline.config import SourceConfig
+    from upshot.pipeline.config.config import SourceConfig
 
 _DRIVER = "org.postgresql.Driver"
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from upshot.core.errors import DataError
-from upshot.database.records import Records
+from upshot.database.durable.records import Records
 from upshot.spark.lake_path import AnyPath
 
 Entry = dict[str, Any]

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from upshot.core.errors import DataError, EngineError, Error, UsageError
 from upshot.core.schema import Schema
-from upshot.pipeline.positions import OffsetsPosition, Position
+from upshot.pipeline.batch.positions import OffsetsPosition, Position
 from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.envelopes import LineReader
 from upshot.pipeline.sources.fitting import REASON, bad_rows
@@ -25,7 +25,7 @@ from upshot.spark.net_effect import net_effect
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from upshot.pipeline.config import SourceConfig
+    from upshot.pipeline.config.config import SourceConfig
 
 Offsets = Mapping[int, int]
 """By partition: the offset of the next message."""

@@ -12,8 +12,9 @@ from pyspark.errors import PySparkException
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
 from upshot.core.span import Span
-from upshot.pipeline.config import SourceConfig
-from upshot.pipeline.positions import Position
+from upshot.pipeline.batch.positions import Position
+from upshot.pipeline.config.config import SourceConfig
+from upshot.pipeline.config.toml_places import placed
 from upshot.pipeline.sources import Source
 from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.catalog import CatalogSource
@@ -25,7 +26,6 @@ from upshot.pipeline.sources.journal import Staging
 from upshot.pipeline.sources.kafka import KafkaTopic
 from upshot.pipeline.sources.staged import SnapshotSource
 from upshot.pipeline.sources.watermark import AppendedRows
-from upshot.pipeline.toml_places import placed
 from upshot.spark.failures import translated
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from upshot.core.errors import EngineError
 from upshot.core.schema import Schema
-from upshot.pipeline.positions import Position, SnapshotPosition
+from upshot.pipeline.batch.positions import Position, SnapshotPosition
 from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.fitting import bad_rows, good_rows
 from upshot.pipeline.sources.journal import other_source, torn_state
@@ -24,7 +24,7 @@ from upshot.spark.location import exact_path
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from upshot.pipeline.config import SourceConfig
+    from upshot.pipeline.config.config import SourceConfig
 
 _ATTEMPTS = 3
 _READING = ("header", "separator", "quote", "escape", "null", "encoding", "extra_columns", "table", "query")

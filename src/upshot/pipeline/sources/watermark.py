@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
-from upshot.pipeline.positions import Position, WatermarkPosition
+from upshot.pipeline.batch.positions import Position, WatermarkPosition
 from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.fitting import REASON, bad_rows
 from upshot.pipeline.sources.jdbc import Connection, jdbc_rows, joined, literal_text, quoted, whole_query
@@ -22,7 +22,7 @@ from upshot.spark.types import column_names
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from upshot.pipeline.config import SourceConfig
+    from upshot.pipeline.config.config import SourceConfig
 
 
 class AppendedRows:

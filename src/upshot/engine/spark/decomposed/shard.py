@@ -18,10 +18,10 @@ from upshot.core.schema import Column, Schema
 from upshot.core.types import BOOLEAN, NUMBER, SYMBOL, Kind, Type
 from upshot.engine.limits import BudgetExceeded
 from upshot.engine.local import LocalEngine
-from upshot.engine.local.arrow_codec import decode_table
-from upshot.engine.local.codec import null_code
-from upshot.engine.local.layout import NEW, T_DEL, T_INS
-from upshot.engine.local.restore import read_rows
+from upshot.engine.local.kernel.layout import NEW, T_DEL, T_INS
+from upshot.engine.local.storage.arrow_codec import decode_table
+from upshot.engine.local.storage.codec import null_code
+from upshot.engine.local.storage.restore import read_rows
 from upshot.engine.spark.decomposed.shard_plan import ShardPlan, SharedRows
 from upshot.engine.spark.jobs.slots import Slots
 from upshot.engine.work import ViewWork

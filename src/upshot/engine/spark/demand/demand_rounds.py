@@ -27,7 +27,7 @@ from upshot.engine.work import ViewWork
 from upshot.plan.demand_plans import Group, filters, group_plans, groups_of
 from upshot.plan.gate_order import waits_for
 from upshot.plan.rule_plan import Change, RulePlan, State
-from upshot.rewrite.demand import DemandProgram, DemandRule, Held
+from upshot.rewrite.demand.demand import DemandProgram, DemandRule, Held
 from upshot.rewrite.shapes import aggregate_of, conjunction
 from upshot.spark.types import framed
 from upshot.syntax.ast import Atom

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from upshot.check.names.variables import atoms
 from upshot.check.program import Clause
-from upshot.check.variables import atoms
 from upshot.core.rows import Row
 from upshot.core.schema import Schema
 from upshot.engine.limits import Limits
@@ -24,9 +24,9 @@ from upshot.engine.work import ViewWork
 from upshot.plan.demand_plans import group_plans, groups_of
 from upshot.plan.following import stored_in
 from upshot.plan.program_plan import ProgramPlan
-from upshot.rewrite.changes_on_demand import changes_on_demand
-from upshot.rewrite.demand import DemandProgram, Held
-from upshot.rewrite.questions import Question, about_clauses, about_views
+from upshot.rewrite.changes.changes_on_demand import changes_on_demand
+from upshot.rewrite.demand.demand import DemandProgram, Held
+from upshot.rewrite.demand.questions import Question, about_clauses, about_views
 from upshot.spark.types import column_names
 
 Net = dict[str, tuple[Piece, Piece]]

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from upshot.core.schema import Schema
 from upshot.engine.limits import BudgetExceeded, Limits
 from upshot.engine.local import LocalEngine
-from upshot.engine.local.arrow_codec import decode_table
-from upshot.engine.local.restore import read_rows
+from upshot.engine.local.storage.arrow_codec import decode_table
+from upshot.engine.local.storage.restore import read_rows
 from upshot.engine.spark.jobs.requests import Jobs, spark_table
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, MixedPiece, Piece, nothing

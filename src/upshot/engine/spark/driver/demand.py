@@ -14,8 +14,8 @@ import numpy as np
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.schema import Column, Role, Schema
 from upshot.engine.limits import BudgetExceeded, Limits, in_bytes
-from upshot.engine.local.answers import Answers
-from upshot.engine.local.on_demand import OnDemandViews
+from upshot.engine.local.queries.answers import Answers
+from upshot.engine.local.queries.on_demand import OnDemandViews
 from upshot.engine.spark.demand.queries import Given
 from upshot.engine.spark.driver.copy import Codes, DriverCopy, DriverMemory, needed_bytes
 from upshot.engine.spark.jobs.requests import Jobs
@@ -24,7 +24,7 @@ from upshot.engine.spark.tables.table import Table
 from upshot.engine.work import ViewWork
 from upshot.plan.on_demand import OnDemand
 from upshot.plan.program_plan import ProgramPlan
-from upshot.rewrite.demand import DemandProgram
+from upshot.rewrite.demand.demand import DemandProgram
 
 T = TypeVar("T")
 

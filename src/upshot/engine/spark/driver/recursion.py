@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from upshot.check.program import CheckedProgram, ViewOptions
 from upshot.core.schema import Role, Schema
 from upshot.engine.limits import BudgetExceeded, Limits, in_bytes
-from upshot.engine.local.layout import NEW, T_DEL, T_INS
+from upshot.engine.local.kernel.layout import NEW, T_DEL, T_INS
 from upshot.engine.spark.driver.copy import DriverCopy, DriverMemory, needed_bytes
 from upshot.engine.spark.jobs.requests import Jobs
 from upshot.engine.spark.storage.pieces import Piece

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from upshot.core.schema import Schema
 from upshot.core.types import Kind
-from upshot.engine.local.plan_shape import used_names
+from upshot.engine.local.components.plan_shape import used_names
 from upshot.engine.spark.frames.expressions import (
     Scope,
     can_be_null,

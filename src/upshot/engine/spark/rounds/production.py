@@ -18,7 +18,7 @@ from upshot.engine.spark.tables.differences import rows_without, settle_whole
 from upshot.engine.spark.tables.table import TableStatistics, spilled
 from upshot.plan.production_plans import production_plan
 from upshot.plan.rule_plan import Change, RulePlan, State
-from upshot.rewrite.production import MATERIALIZE, Group, ProductionRule
+from upshot.rewrite.strategies.production import MATERIALIZE, Group, ProductionRule
 from upshot.spark.types import framed
 
 _CHANGE = {INSERTED: Change.INSERTED, DELETED: Change.DELETED}

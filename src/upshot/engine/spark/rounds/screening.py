@@ -10,11 +10,11 @@ from upshot.check.program import Clause
 from upshot.core.rows import Row
 from upshot.core.schema import Schema
 from upshot.engine.limits import Limits
-from upshot.engine.local.codec import Codec
-from upshot.engine.local.encode_rows import encode_rows
-from upshot.engine.local.runner import Runner
-from upshot.engine.local.screening import Screening
-from upshot.engine.local.storage import Storage
+from upshot.engine.local.components.runner import Runner
+from upshot.engine.local.components.screening import Screening
+from upshot.engine.local.storage.codec import Codec
+from upshot.engine.local.storage.encode_rows import encode_rows
+from upshot.engine.local.storage.storage import Storage
 from upshot.engine.spark.frames.rule_frames import heads
 from upshot.engine.spark.jobs.requests import Request, Steps
 from upshot.engine.spark.storage.pieces import LocalPiece, united
@@ -22,7 +22,7 @@ from upshot.engine.spark.tables.table import Table, TableStatistics
 from upshot.plan.guard_plans import MATCHED, guard_plans
 from upshot.plan.program_plan import ProgramPlan
 from upshot.plan.rule_plan import Change, State
-from upshot.rewrite.screening import relevant_rows
+from upshot.rewrite.changes.screening import relevant_rows
 
 _FIRST = 64
 """Rows that are looked at before all others: most changes matter, and a few rows show it."""

@@ -19,11 +19,11 @@ from upshot.core.errors import DataError, Error
 from upshot.core.rows import Row
 from upshot.core.schema import Column, Schema
 from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind
-from upshot.engine.local.arrow_codec import decode_table
-from upshot.engine.local.codec import DAYS, MICROSECONDS, Codec
-from upshot.engine.local.encode_rows import encode_rows
-from upshot.engine.local.layout import NEW
-from upshot.engine.local.storage import Storage
+from upshot.engine.local.kernel.layout import NEW
+from upshot.engine.local.storage.arrow_codec import decode_table
+from upshot.engine.local.storage.codec import DAYS, MICROSECONDS, Codec
+from upshot.engine.local.storage.encode_rows import encode_rows
+from upshot.engine.local.storage.storage import Storage
 from upshot.engine.spark.jobs.requests import Jobs, Request, checked_rows
 from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, Piece, with_one_nan
 from upshot.spark.failures import translated

@@ -1,0 +1,270 @@
+"""When a rule fires: its identity, its triggers, and the clauses that find its instances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+
+from upshot.check.active.transitions import States, as_old
+from upshot.check.clause.clause_form import Conjunction, alternatives
+from upshot.check.clause.clauses import ClauseMaker, Inferred
+from upshot.check.constraints import inferred_schema, retyped
+from upshot.check.names.variables import all_names, atoms, fresh_name, terms_of
+from upshot.check.program import Clause, WindowTable
+from upshot.core.operations import DELETED, INSERTED
+from upshot.core.schema import Role, Schema
+from upshot.syntax.ast import ActiveRule, And, Atom, Constant, Formula, Not, Test, Variable
+
+BOTH = (INSERTED, DELETED)
+_OPERATIONS = {"insert": (INSERTED,), "delete": (DELETED,), "change": BOTH}
+
+
+@dataclass(slots=True)
+class Condition:
+    """The part of a checked rule that says when it fires; see `CheckedRule`."""
+
+    identity: tuple[int, ...]
+    triggers: tuple[tuple[str, str], ...] = ()
+    windows: tuple[WindowTable, ...] = ()
+    clauses: tuple[Clause, ...] = ()
+    helpers: Mapping[str, Schema] = field(default_factory=dict)
+    before: tuple[Clause, ...] = ()
+    before_schema: Schema | None = None
+    becomes: Schema | None = None
+    """With `becomes_clauses`, a view of its own; without, one that is there."""
+    becomes_clauses: tuple[Clause, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A rule whose names and types are right. `head` gives an instance, `schema` is its shape; `maker` holds it to the
+    columns that the actions fill, `free` does not."""
+
+    rule: ActiveRule
+    head: Atom
+    schema: Schema
+    maker: ClauseMaker
+    free: ClauseMaker
+    states: States
+
+    def clauses(self, bodies: Iterable[Formula]) -> tuple[Clause, ...]:
+        """The clauses that give instances."""
+        maker = replace(self.maker, schemas=self.states.schemas)
+        return made_clauses(self.head, self.schema, bodies, maker, self.rule)
+
+
+def condition_of(
+    rule: ActiveRule, head: Atom, schema: Schema, nervous: bool, maker: ClauseMaker, hidden: Iterable[str]
+) -> Condition:
+    """When the rule fires. `maker` knows what the head is held to; `hidden` are names that are taken."""
+    free = replace(maker, targets=())
+    nodes = [*head.args, *_formulas(rule)]
+    states = States(free, all_names(nodes), rule.span)
+    work = Work(rule, head, schema, maker, free, states)
+    identity = _identity(rule, head)
+    stated = any(atom.state for formula in _formulas(rule) for atom in atoms(formula))
+    if rule.event is not None:
+        found = _on_event(work, identity, strict=not (nervous or stated))
+    elif stated:
+        found = _on_any_change(work, identity)
+    elif nervous:
+        found = _nervous(work, identity)
+    else:
+        found = _becoming(work, identity, hidden)
+    clauses = (*found.clauses, *found.before)
+    used = {atom.relation for clause in clauses for literal in clause.body for atom in atoms(literal)}
+    found.windows = tuple(table for table in states.windows.values() if table.schema.name in used)
+    found.helpers = states.helpers
+    return found
+
+
+def made_clauses(
+    head: Atom, schema: Schema, bodies: Iterable[Formula], maker: ClauseMaker, rule: ActiveRule
+) -> tuple[Clause, ...]:
+    """The clauses of a head over these bodies, without those that contradict themselves."""
+    made: list[Inferred] = []
+    for body in bodies:
+        made += maker.rule((head,), body, rule.span, infer=True)
+    return tuple(dict.fromkeys(retyped(each.clause, schema) for each in made if not _contradicts_itself(each.clause)))
+
+
+def _contradicts_itself(clause: Clause) -> bool:
+    """Whether the body asks for a row to be there and not to be there; with NULL in it, it may be both."""
+    there = {literal for literal in clause.body if isinstance(literal, Atom)}
+    return any(
+        isinstance(literal, Not)
+        and literal.body in there
+        and all(
+            isinstance(t, Constant) or (isinstance(t, Variable) and not clause.types[t.name].nullable) for t in args
+        )
+        for literal in clause.body
+        for args in [terms_of(literal)]
+    )
+
+
+def _formulas(rule: ActiveRule) -> list[Formula]:
+    event: list[Formula] = [] if rule.event is None else [rule.event.atom]
+    return event + ([] if rule.condition is None else [rule.condition])
+
+
+def _identity(rule: ActiveRule, head: Atom) -> tuple[int, ...]:
+    """The places that tell instances apart: parameters, or else all variables of the actions, that a positive literal
+    has among its arguments. What is only computed comes along."""
+    listed = len(rule.parameters) or len(head.args)
+    positive = {
+        term.name
+        for conjunction in alternatives(And(tuple(_formulas(rule))))
+        for literal in conjunction
+        if isinstance(literal, Atom)
+        for term in literal.args
+        if isinstance(term, Variable)
+    }
+    return tuple(
+        place for place, term in enumerate(head.args[:listed]) if isinstance(term, Variable) and term.name in positive
+    )
+
+
+# ---- a condition becomes true -------------------------------------------------------------------
+
+
+def _becoming(work: Work, identity: tuple[int, ...], hidden: Iterable[str]) -> Condition:
+    """Strict: a view over the identity, whose additions fire."""
+    rule = work.rule
+    assert rule.condition is not None
+    if (selected := _selected(work, identity)) is not None:
+        return selected
+    taken = {*work.states.schemas, *hidden}
+    head = Atom(fresh_name(f"{rule.name}_becomes", taken), tuple(work.head.args[i] for i in identity), span=rule.span)
+    made = work.free.rule((head,), rule.condition, rule.span, infer=True)
+    schema = inferred_schema(head, made, work.free.findings, Role.VIEW)
+    if schema is None:
+        return Condition(identity)
+    found = Condition(identity, ((schema.name, INSERTED),), becomes=schema)
+    found.becomes_clauses = tuple(dict.fromkeys(retyped(each.clause, schema) for each in made))
+    if identity == tuple(range(len(work.head.args))):
+        return found
+    work.states.schemas[schema.name] = schema
+    window = Atom(work.states.window(schema.name, INSERTED), head.args)
+    found.clauses = work.clauses(And((joined, rule.condition)) for joined in _matching(window, schema, work.states))
+    return found
+
+
+def _selected(work: Work, identity: tuple[int, ...]) -> Condition | None:
+    """No view is needed where the condition picks whole rows of one relation: what becomes true is what comes to it."""
+    choices = alternatives(work.rule.condition)
+    reading = [literal for literal in choices[0] if any(True for _ in atoms(literal))]
+    if len(choices) > 1 or len(reading) != 1 or not isinstance(reading[0], Atom) or _has_strategy(work.rule):
+        return None
+    atom = reading[0]
+    names = {term.name for term in atom.args if isinstance(term, Variable)}
+    if not all(isinstance(term, Variable | Constant) for term in atom.args) or len(names) != len(identity):
+        return None
+    found = Condition(identity, ((atom.relation, INSERTED),))
+    if len(choices[0]) == 1 and atom.args == work.head.args and len(names) == len(atom.args):
+        return replace(found, becomes=work.free.schemas[atom.relation])
+    window = replace(atom, relation=work.states.window(atom.relation, INSERTED))
+    found.clauses = work.clauses([And(tuple(window if literal is atom else literal for literal in choices[0]))])
+    return found
+
+
+def _has_strategy(rule: ActiveRule) -> bool:
+    """Whether the rule says how its view is kept, so that it has one."""
+    return any(option == "strategy" for option, _ in rule.options)
+
+
+def _matching(window: Atom, schema: Schema, states: States) -> Iterator[Formula]:
+    """The literal that joins with its rows, and once more for each way that columns of it can be NULL, which joins with
+    nothing."""
+    optional = [i for i, column in enumerate(schema.columns) if column.type.nullable]
+    for count in range(len(optional) + 1):
+        for nulls in combinations(optional, count):
+            others = {i: states.variable("Null") for i in nulls}
+            args = tuple(others.get(i, term) for i, term in enumerate(window.args))
+            tests = [Test("is_null", (term,)) for i, other in others.items() for term in (other, window.args[i])]
+            yield And((Atom(window.relation, args), *tests))
+
+
+# ---- a condition holds, and something changed -----------------------------------------------------
+
+
+def _nervous(work: Work, identity: tuple[int, ...]) -> Condition:
+    """One differential per literal: a positive one through its inserted rows, a negated one through its deleted rows; a
+    change of a relation in an aggregate lets every instance that holds fire."""
+    rule, states = work.rule, work.states
+    assert rule.condition is not None
+    triggers: dict[tuple[str, str], None] = {}
+    bodies: list[Formula] = []
+    for conjunction in alternatives(rule.condition):
+        aggregated = dict.fromkeys(_aggregated(conjunction))
+        for place, literal in enumerate(conjunction):
+            rest = [*conjunction[:place], *conjunction[place + 1 :]]
+            match literal:
+                case Atom(relation, args):
+                    triggers[relation, INSERTED] = None
+                    bodies.append(And((Atom(states.window(relation, INSERTED), args, span=literal.span), *rest)))
+                case Not(Atom(relation, args)):
+                    triggers[relation, DELETED] = None
+                    gone = Atom(states.window(relation, DELETED), args, span=literal.span)
+                    bodies.append(And((gone, literal, *rest)))
+                case _:
+                    pass
+        if aggregated:
+            triggers |= dict.fromkeys((relation, each) for relation in aggregated for each in BOTH)
+            bodies.append(And((states.changed(aggregated), *conjunction)))
+    clauses = work.clauses(bodies)
+    return Condition(identity, tuple(triggers), clauses=(*clauses, *states.take_clauses()))
+
+
+def _aggregated(conjunction: Conjunction) -> Iterator[str]:
+    """The relations in aggregates: all but those of the literals themselves."""
+    for literal in conjunction:
+        plain = literal.body if isinstance(literal, Not) else literal
+        yield from (atom.relation for atom in atoms(plain) if atom is not plain)
+
+
+# ---- events and transitions -----------------------------------------------------------------------
+
+
+def _on_event(work: Work, identity: tuple[int, ...], strict: bool) -> Condition:
+    """The event rows of the window joined with the condition; strict: without what the rows of the event met before."""
+    rule = work.rule
+    assert rule.event is not None
+    event = rule.event.atom
+    operations = _OPERATIONS[rule.event.kind]
+    found = Condition(identity, tuple((event.relation, each) for each in operations))
+    found.clauses = _transition_clauses(work, rule.condition, operations)
+    if strict and rule.condition is not None and any(True for _ in atoms(rule.condition)):
+        names = tuple(work.head.args[i] for i in identity)
+        columns = tuple(work.schema.columns[i] for i in identity)
+        head = Atom(fresh_name(f"{rule.name}_before", work.states.schemas), names, span=rule.span)
+        found.before_schema = Schema(head.relation, columns, Role.VIEW)
+        bodies = _bodies(work, as_old(rule.condition), operations)
+        maker = work.states.maker
+        made = made_clauses(head, found.before_schema, bodies, maker, rule)
+        found.before = (*made, *work.states.take_clauses())
+    return found
+
+
+def _on_any_change(work: Work, identity: tuple[int, ...]) -> Condition:
+    """A condition that looks at transitions itself: every change of a relation in it is a reason to look."""
+    condition = work.rule.condition
+    assert condition is not None
+    triggers = tuple(dict.fromkeys((atom.relation, each) for atom in atoms(condition) for each in BOTH))
+    return Condition(identity, triggers, clauses=_transition_clauses(work, condition, ()))
+
+
+def _transition_clauses(work: Work, condition: Formula | None, operations: Iterable[str]) -> tuple[Clause, ...]:
+    clauses = work.clauses(_bodies(work, condition, operations))
+    return (*clauses, *work.states.take_clauses())
+
+
+def _bodies(work: Work, condition: Formula | None, operations: Iterable[str]) -> Iterator[Formula]:
+    """The alternatives of event and condition, over the current state and the tables of the window."""
+    event = work.rule.event
+    starts: list[Conjunction] = [()]
+    if event is not None:
+        starts = [(replace(event.atom, state=operation),) for operation in operations]
+    for start in starts:
+        for conjunction in alternatives(condition):
+            yield work.states.body((*start, *conjunction))

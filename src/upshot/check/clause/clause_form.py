@@ -1,0 +1,229 @@
+"""Rules in clause form: one head, a conjunction of literals, aggregates only as `Variable = aggregate`.
+
+Negation is pushed inwards by De Morgan's laws. A negated comparison stays a `Not` here: with NULL operands it is not
+the opposite comparison, and whether an operand can be NULL is only known for a whole clause (see `null_cases`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from upshot.check.findings import Findings
+from upshot.check.names.variables import fold, fresh_name, occurrences, terms_of
+from upshot.core.span import Span
+from upshot.syntax.ast import (
+    Aggregate,
+    And,
+    Atom,
+    Call,
+    Comparison,
+    Constant,
+    Formula,
+    Not,
+    Or,
+    Parameter,
+    Term,
+    Test,
+    Variable,
+)
+from upshot.values.aggregates import AGGREGATES
+
+RawLiteral = Atom | Not | Comparison | Test
+"""A literal whose `Not` may still hold a comparison."""
+Conjunction = tuple[RawLiteral, ...]
+
+MOST_ALTERNATIVES = 1_024
+MOST_LITERALS = 20_000
+"""Of all alternatives together; a rule without alternatives may be longer."""
+TRUE = Test("true", ())
+FALSE = Test("false", ())
+
+
+class TooMany(Exception):
+    """A formula has more alternatives than a rule may have."""
+
+
+def alternatives(formula: Formula | None) -> list[Conjunction]:
+    """The disjunctive normal form: one conjunction per alternative, in the order of the text.
+
+    >>> [len(c) for c in alternatives(Not(And((Atom("a", ()), Atom("b", ())))))]
+    [1, 1]
+    """
+    if formula is None:
+        return [()]
+    done: list[list[list[RawLiteral]]] = []
+    stack: list[tuple[Formula, bool, bool]] = [(formula, True, False)]
+    while stack:
+        current, positive, opened = stack.pop()
+        if isinstance(current, Not):
+            stack.append((current.body, not positive, False))
+        elif not isinstance(current, And | Or):
+            done.append([_leaf(current, positive)])
+        elif not opened:
+            stack.append((current, positive, True))
+            stack.extend((part, positive, False) for part in reversed(current.parts))
+        else:
+            count = len(current.parts)
+            parts = done[len(done) - count :]
+            del done[len(done) - count :]
+            done.append(_product(parts) if isinstance(current, And) is positive else _union(parts))
+    return [tuple(c) for c in done[0]]
+
+
+def _leaf(literal: Atom | Comparison | Test, positive: bool) -> list[RawLiteral]:
+    if isinstance(literal, Test) and literal.name in ("true", "false"):
+        return [] if (literal.name == "true") is positive else [Test("false", (), span=literal.span)]
+    return [literal] if positive else [Not(literal, span=literal.span)]
+
+
+def _union(parts: list[list[list[RawLiteral]]]) -> list[list[RawLiteral]]:
+    if sum(map(len, parts)) > MOST_ALTERNATIVES:
+        raise TooMany
+    if not parts:
+        return [[FALSE]]
+    return [conjunction for part in parts for conjunction in part]
+
+
+def _product(parts: list[list[list[RawLiteral]]]) -> list[list[RawLiteral]]:
+    product: list[list[RawLiteral]] = [[]]
+    for part in parts:
+        if len(product) * len(part) > MOST_ALTERNATIVES:
+            raise TooMany
+        if len(part) == 1:
+            for conjunction in product:
+                conjunction.extend(part[0])
+        else:
+            product = [left + right for left in product for right in part]
+            if sum(map(len, product)) > MOST_LITERALS:
+                raise TooMany
+    return product
+
+
+class Lifting:
+    """Moves the aggregates of one clause onto variables of their own.
+
+    A variable that occurs in an aggregate and outside it is one variable; a variable that occurs only inside belongs to
+    that aggregate, and is renamed when another aggregate uses the same name for its own.
+    """
+
+    def __init__(self, taken: set[str], findings: Findings, parameters: Mapping[str, Constant]) -> None:
+        self._taken = taken
+        self._parameters = parameters
+        self._claimed: set[str] = set()
+        self._findings = findings
+
+    def clause(self, head: Atom, body: Conjunction) -> tuple[Atom, Conjunction]:
+        """Head and body with every aggregate as the right side of `Variable = aggregate`."""
+        visible = _direct_names([*head.args, *(t for literal in body for t in terms_of(literal))])
+        self._claimed |= visible
+        added: list[RawLiteral] = []
+        args = tuple(self._term(a, {}, visible, added) for a in head.args)
+        literals = self._literals(body, {}, visible)
+        return Atom(head.relation, args, head.state, span=head.span), (*literals, *added)
+
+    def _literals(self, body: Conjunction, names: Mapping[str, str], visible: set[str]) -> Conjunction:
+        result: list[RawLiteral] = []
+        for literal in body:
+            added: list[RawLiteral] = []
+            moved = self._literal(literal, names, visible, added)
+            result.extend(added)
+            if moved is not None:
+                result.append(moved)
+        return tuple(result)
+
+    def _literal(
+        self, literal: RawLiteral, names: Mapping[str, str], visible: set[str], added: list[RawLiteral]
+    ) -> RawLiteral | None:
+        if isinstance(literal, Comparison) and literal.op == "=":
+            left, right = literal.left, literal.right
+            if isinstance(left, Aggregate) and isinstance(right, Variable):
+                left, right = right, left
+            if isinstance(left, Variable) and isinstance(right, Aggregate):
+                variable = _renamed(left, names)
+                added.append(Comparison("=", variable, self._aggregate(right, names, visible), span=literal.span))
+                return None
+        plain = literal.body if isinstance(literal, Not) else literal
+        terms = terms_of(plain)
+        if all(isinstance(t, Variable) and t.name not in names for t in terms):
+            return literal
+        moved = tuple(self._term(t, names, visible, added) for t in terms)
+        rebuilt = with_terms(plain, moved)
+        return Not(rebuilt, span=literal.span) if isinstance(literal, Not) else rebuilt
+
+    def _term(self, term: Term, names: Mapping[str, str], visible: set[str], added: list[RawLiteral]) -> Term:
+        def visit(current: Term, parts: tuple[Term, ...]) -> Term:
+            if isinstance(current, Variable):
+                return _renamed(current, names)
+            if isinstance(current, Call):
+                return Call(current.function, parts, span=current.span)
+            if isinstance(current, Aggregate):
+                variable = Variable(self._fresh(current.function), span=current.span)
+                aggregate = self._aggregate(current, names, visible)
+                added.append(Comparison("=", variable, aggregate, span=current.span))
+                return variable
+            if isinstance(current, Parameter):
+                bound = self._parameters.get(current.name)
+                return current if bound is None else replace(bound, span=current.span)
+            return current
+
+        return fold(term, visit)
+
+    def _aggregate(self, aggregate: Aggregate, names: Mapping[str, str], visible: set[str]) -> Aggregate:
+        choices = alternatives(aggregate.body)
+        if len(choices) > 1:
+            refuse_disjunction(self._findings, aggregate.span)
+        body = choices[0]
+        target = () if aggregate.target is None else (aggregate.target,)
+        own = _direct_names([*target, *(t for literal in body for t in terms_of(literal))]) - visible
+        inner = dict(names)
+        for name in sorted(own):
+            if name in self._claimed:
+                inner[name] = self._fresh(name)
+            else:
+                inner.pop(name, None)
+            self._claimed.add(inner.get(name, name))
+        within = visible | own
+        literals = self._literals(body, inner, within)
+        added: list[RawLiteral] = []
+        moved = None if aggregate.target is None else self._term(aggregate.target, inner, within, added)
+        parts = (*literals, *added) or (TRUE,)
+        return Aggregate(aggregate.function, moved, And(parts, span=aggregate.body.span), span=aggregate.span)
+
+    def _fresh(self, base: str) -> str:
+        name = fresh_name(f"{base}_1" if base in AGGREGATES else base, self._taken)
+        self._taken.add(name)
+        self._claimed.add(name)
+        return name
+
+
+def refuse_disjunction(findings: Findings, span: Span | None) -> None:
+    findings.error(
+        "disjunction-in-aggregate",
+        "the body of an aggregate must be one conjunction",
+        span,
+        label="has several alternatives",
+        help="define the alternatives as a relation of their own and aggregate over that",
+    )
+
+
+def with_terms(literal: Formula, terms: Sequence[Term]) -> RawLiteral:
+    """The atom, comparison or test with other terms in the places of its own."""
+    match literal:
+        case Atom():
+            return Atom(literal.relation, tuple(terms), literal.state, span=literal.span)
+        case Comparison():
+            return Comparison(literal.op, terms[0], terms[1], span=literal.span)
+        case Test():
+            return Test(literal.name, tuple(terms), span=literal.span)
+        case _:
+            raise TypeError(f"not a literal: {literal!r}")
+
+
+def _renamed(variable: Variable, names: Mapping[str, str]) -> Variable:
+    new = names.get(variable.name)
+    return variable if new is None else Variable(new, span=variable.span)
+
+
+def _direct_names(terms: Iterable[Term]) -> set[str]:
+    return {v.name for t in terms for v in occurrences(t, inside_aggregates=False)}

@@ -1,0 +1,193 @@
+"""Checked clauses from rules: clause form, kinds, safety, types, NULL cases, in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from upshot.check.clause.clause_form import (
+    MOST_ALTERNATIVES,
+    MOST_LITERALS,
+    TRUE,
+    Conjunction,
+    Lifting,
+    RawLiteral,
+    TooMany,
+    alternatives,
+    refuse_disjunction,
+)
+from upshot.check.clause.safety import aggregate_body, check_safety, direct_names, names_inside, shared
+from upshot.check.findings import Findings
+from upshot.check.names.type_names import TypeNames
+from upshot.check.names.variables import all_names, atoms, occurrences
+from upshot.check.program import Clause
+from upshot.check.types.elaborate import Elaboration, Target
+from upshot.check.types.kinds import Kinds
+from upshot.check.types.nullability import is_negated_comparison, known_null, null_cases, nullable_variables
+from upshot.core.schema import Schema
+from upshot.core.span import Span
+from upshot.core.types import Type
+from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Constant, Formula, Not
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """A clause, and the types of its head columns where no declaration gives them."""
+
+    clause: Clause
+    head_types: tuple[Type, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseMaker:
+    """What is known of the program while its rules are turned into clauses."""
+
+    schemas: Mapping[str, Schema]
+    vague: set[str]
+    types: TypeNames
+    findings: Findings
+    parameters: Mapping[str, Constant] = field(default_factory=dict)
+    head_words: str = "the head"
+    targets: tuple[Target, ...] = ()
+    """Where the values of an inferred head go, so that they must be of the types there."""
+
+    def rule(
+        self,
+        heads: tuple[Atom, ...],
+        body: Formula | None,
+        origin: Span | None,
+        *,
+        infer: bool = False,
+        sound: bool = True,
+    ) -> list[Inferred]:
+        """The clauses of a rule; what is wrong with it is in the findings, and then clauses are missing.
+
+        `infer` is for heads without declaration (constraints and queries). Of a rule that is not `sound`, whose names
+        are wrong, only kinds and safety are looked at.
+        """
+        try:
+            bodies = alternatives(body)
+            if len(bodies) * len(heads) > MOST_ALTERNATIVES:
+                raise TooMany
+            if len(heads) > 1 and sum(map(len, bodies)) * len(heads) > MOST_LITERALS:
+                raise TooMany
+            result: list[Inferred] = []
+            for head in heads:
+                for conjunction in bodies:
+                    taken = all_names([*head.args, *conjunction])
+                    lifted = Lifting(taken, self.findings, self.parameters).clause(head, conjunction)
+                    result.extend(self._split(*lifted, origin, infer, sound))
+        except TooMany:
+            self.findings.error(
+                "too-many-alternatives",
+                f"the rule stands for more than {MOST_ALTERNATIVES:,} clauses or {MOST_LITERALS:,} literals",
+                origin,
+                label="every combination of its alternatives is a clause",
+                help="give the alternatives a relation of their own and use that",
+            )
+            return []
+        return result
+
+    def _split(self, head: Atom, body: Conjunction, origin: Span | None, infer: bool, sound: bool) -> list[Inferred]:
+        """The clauses for the NULL cases of negated comparisons; mostly just one."""
+        result: list[Inferred] = []
+        pending = [body]
+        made = 0
+        while pending:
+            current = pending.pop()
+            cases = self._cases(current)
+            if cases is not None:
+                pending.extend(reversed(cases))
+            else:
+                clause = self._clause(head, current, origin, infer, sound)
+                if clause is not None:
+                    result.append(clause)
+            made += 1
+            if made > 1 and made * len(body) > MOST_LITERALS:
+                raise TooMany
+        return result
+
+    def _cases(self, body: Conjunction) -> list[Conjunction] | None:
+        """The body with its negated comparisons turned round, once per NULL case; None when it has none."""
+        if not any(is_negated_comparison(x) or _has_aggregate(x) for x in body):
+            return None
+        nullable = nullable_variables(body, self.schemas)
+        null = known_null(body)
+        visible = direct_names(body)
+        settled: list[RawLiteral] = []
+        changed = False
+        for position, literal in enumerate(body):
+            if is_negated_comparison(literal):
+                assert isinstance(literal, Not)
+                choices = null_cases(literal, nullable, null)
+                if len(choices) > 1:
+                    rest = body[position + 1 :]
+                    return [(*settled, *choice, *rest) for choice in choices]
+                settled.extend(choices[0])
+                changed = True
+            else:
+                turned = self._in_aggregate(literal, visible, nullable)
+                changed = changed or turned is not literal
+                settled.append(turned)
+        return [tuple(settled)] if changed else None
+
+    def _in_aggregate(self, literal: RawLiteral, visible: set[str], outside: set[str]) -> RawLiteral:
+        """The literal with the negated comparisons of its aggregate turned round."""
+        if not _has_aggregate(literal):
+            return literal
+        assert isinstance(literal, Comparison)
+        aggregate = literal.right
+        assert isinstance(aggregate, Aggregate)
+        body = aggregate_body(aggregate)
+        known = shared(aggregate, visible)
+        nullable = nullable_variables(body, self.schemas, known, outside.intersection(known))
+        names = names_inside(aggregate, known)
+        parts: list[RawLiteral] = []
+        for part in body:
+            if is_negated_comparison(part):
+                assert isinstance(part, Not)
+                choices = null_cases(part, nullable, ())
+                if len(choices) > 1:
+                    refuse_disjunction(self.findings, part.span)
+                parts.extend(choices[0])
+            else:
+                parts.append(self._in_aggregate(part, names, nullable))
+        if len(parts) == len(body) and all(new is old for new, old in zip(parts, body, strict=True)):
+            return literal
+        parts = parts or [TRUE]
+        inner = Aggregate(
+            aggregate.function, aggregate.target, And(tuple(parts), span=aggregate.body.span), span=aggregate.span
+        )
+        return Comparison(literal.op, literal.left, inner, span=literal.span)
+
+    def _clause(self, head: Atom, body: Conjunction, origin: Span | None, infer: bool, sound: bool) -> Inferred | None:
+        kinds = Kinds(self.schemas, self.vague, self.findings)
+        typed_body = kinds.body(body)
+        typed_head = tuple(kinds.term(a) for a in head.args) if infer else kinds.atom(head)
+        for target in self.targets:
+            kinds.reaches(replace(typed_head[target.place], term=target.term), target.relation, target.column)
+        safe = check_safety(head, body, self.findings, self.head_words)
+        if kinds.failed or not (safe and sound) or self._is_vague(head, body):
+            return None
+        visible = direct_names(body) | {v.name for a in head.args for v in occurrences(a)}
+        work = Elaboration(self.schemas, self.types, kinds, self.findings)
+        work.scope(typed_body, (), visible)
+        nullable = nullable_variables(body, self.schemas)
+        work.nullable |= nullable
+        literals = tuple(work.literal(t, nullable, visible) for t in typed_body)
+        types: list[Type] = []
+        if infer:
+            finished, types = work.inferred_head(head, typed_head, nullable, self.targets)
+        else:
+            finished = work.head(head, typed_head, nullable)
+        if work.failed:
+            return None
+        return Inferred(Clause(finished, literals, work.variable_types(), origin), tuple(types))
+
+    def _is_vague(self, head: Atom, body: Conjunction) -> bool:
+        """Whether the clause uses a relation whose declaration is wrong, so that its types say nothing."""
+        return bool(self.vague) and any(a.relation in self.vague for node in (head, *body) for a in atoms(node))
+
+
+def _has_aggregate(literal: RawLiteral) -> bool:
+    return isinstance(literal, Comparison) and isinstance(literal.right, Aggregate)

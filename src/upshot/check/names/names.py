@@ -1,0 +1,270 @@
+"""The names a rule uses: relations, functors, aggregates, and words that do not belong where they stand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from upshot.check.findings import Findings
+from upshot.check.names.variables import occurrences
+from upshot.core.errors import DataError
+from upshot.core.schema import Schema
+from upshot.core.span import Span
+from upshot.syntax.ast import (
+    Aggregate,
+    And,
+    Atom,
+    Call,
+    Comparison,
+    Constant,
+    Formula,
+    Not,
+    Or,
+    Parameter,
+    Term,
+    Test,
+    Variable,
+    Wildcard,
+)
+from upshot.values.aggregates import AGGREGATES
+from upshot.values.conditions import TESTS
+from upshot.values.functions import FUNCTIONS
+
+MOST_NESTED_AGGREGATES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class NameCheck:
+    """`constraints` are relations that no rule may use, `rules` the names of active rules, which are none; `states`
+    allows `old r(…)` as in active rules."""
+
+    schemas: Mapping[str, Schema]
+    constraints: frozenset[str]
+    findings: Findings
+    parameters: bool = False
+    states: bool = False
+    rules: frozenset[str] = frozenset()
+
+    def formula(self, formula: Formula) -> bool:
+        """Reports every unknown or misplaced name; False when aggregates nest too deep to go on."""
+        return self._walk([(formula, "", 0)])
+
+    def head(self, head: Atom, *, declared: bool = True) -> bool:
+        if declared:
+            self.relation(head)
+        return self._walk([(a, "the head", 0) for a in reversed(head.args)])
+
+    def arguments(self, atom: Atom, place: str) -> bool:
+        """The terms of an atom that is no literal: an action."""
+        return self._walk([(a, place, 0) for a in reversed(atom.args)])
+
+    def relation(self, atom: Atom) -> None:
+        """The relation exists and has as many columns as the atom has arguments."""
+        schema = self.schemas.get(atom.relation)
+        if schema is None:
+            self.unknown(atom.relation, atom.span)
+        elif schema.arity != len(atom.args):
+            self.findings.error(
+                "wrong-arity",
+                f"`{atom.relation}` has {_count(schema.arity, 'column')}, "
+                f"but {_count(len(atom.args), 'argument')} {'is' if len(atom.args) == 1 else 'are'} given",
+                atom.span,
+                label=f"expected {_count(schema.arity, 'argument')}",
+                help=f"write `{_shape(schema)}`",
+                notes=((schema.span, "declared here"),) if schema.span is not None else (),
+            )
+
+    def unknown(self, name: str, span: Span | None) -> None:
+        if name in self.constraints:
+            self.findings.error(
+                "constraint-in-body",
+                f"constraint `{name}` cannot be used as a relation",
+                span,
+                label="this is a `.deny` constraint",
+                help="define a view for its witnesses, and deny that view",
+            )
+            return
+        is_rule = name in self.rules
+        self.findings.error(
+            "unknown-relation",
+            f"`{name}` is an active rule, not a relation" if is_rule else f"relation `{name}` is not declared",
+            span,
+            label="has no rows" if is_rule else "unknown",
+            help="read what its condition reads, or let it insert into a relation"
+            if is_rule
+            else self.findings.suggest(name, self.schemas, f"declare it: `.decl {name}(…)`"),
+        )
+
+    def _walk(self, stack: list[tuple[Formula | Term, str, int]]) -> bool:
+        while stack:
+            node, place, depth = stack.pop()
+            match node:
+                case Variable():
+                    continue
+                case Atom():
+                    self._atom(node)
+                    stack.extend((a, "an atom", depth) for a in reversed(node.args))
+                case Comparison():
+                    stack += ((node.right, "a comparison", depth), (node.left, "a comparison", depth))
+                case Test():
+                    self._test(node)
+                    stack.extend((a, f"`{node.name}`", depth) for a in reversed(node.args))
+                case Not():
+                    stack.append((node.body, "", depth))
+                case And() | Or():
+                    stack.extend((p, "", depth) for p in reversed(node.parts))
+                case Call():
+                    self._call(node)
+                    stack.extend((a, "an expression", depth) for a in reversed(node.args))
+                case Aggregate():
+                    if depth == MOST_NESTED_AGGREGATES:
+                        self._too_deep(node)
+                        return False
+                    self._aggregate(node)
+                    stack.append((node.body, "", depth + 1))
+                    if node.target is not None:
+                        stack.append((node.target, "the value of an aggregate", depth + 1))
+                case Wildcard() if place != "an atom":
+                    self._misplaced_wildcard(node, place)
+                case Parameter() if not self.parameters:
+                    self._misplaced_parameter(node)
+                case _:
+                    pass
+        return True
+
+    def _atom(self, atom: Atom) -> None:
+        self.relation(atom)
+        if atom.state and not self.states:
+            self.findings.error(
+                "state-outside-rule",
+                f"`{atom.state} {atom.relation}(…)` is only possible in the condition of a `.rule`",
+                atom.span,
+                label=f"`{atom.state}` has no meaning here",
+                help=f"write `{atom.relation}(…)`",
+            )
+
+    def _call(self, call: Call) -> None:
+        function = FUNCTIONS.get(call.function)
+        if function is None:
+            self.findings.error(
+                "unknown-function",
+                f"function `{call.function}` does not exist",
+                call.span,
+                label="unknown",
+                help=self.findings.suggest(call.function, FUNCTIONS, "see the list of functors in the reference"),
+            )
+            return
+        signature = function.signature
+        if len(call.args) < signature.least or (signature.most is not None and len(call.args) > signature.most):
+            self._wrong_count(call.function, signature.arity_in_words(), len(call.args), call.span)
+
+    def _test(self, test: Test) -> None:
+        known = TESTS.get(test.name)
+        if known is None:
+            self.findings.error(
+                "unknown-function",
+                f"test `{test.name}` does not exist",
+                test.span,
+                label="unknown",
+                help=self.findings.suggest(test.name, TESTS, "see the list of tests in the reference"),
+            )
+        elif len(known.arguments) != len(test.args):
+            self._wrong_count(test.name, _count(len(known.arguments), "argument"), len(test.args), test.span)
+        elif known.constant_argument is not None:
+            self._constant_argument(known.constant_argument, test)
+
+    def _constant_argument(self, checked: Callable[[str], object], test: Test) -> None:
+        """A first argument that is written down can be looked at before there are any rows."""
+        first = test.args[0]
+        if isinstance(first, Constant) and isinstance(first.value, str):
+            try:
+                checked(first.value)
+            except DataError as problem:
+                self.findings.error(problem.code, problem.message, first.span, label="no pattern", help=problem.help)
+
+    def _aggregate(self, aggregate: Aggregate) -> None:
+        known = AGGREGATES.get(aggregate.function)
+        if known is None:
+            self.findings.error(
+                "unknown-function",
+                f"aggregate `{aggregate.function}` does not exist",
+                aggregate.span,
+                label="unknown",
+                help=self.findings.suggest(aggregate.function, AGGREGATES, f"use {', '.join(AGGREGATES)}"),
+            )
+        elif known.takes_value is not (aggregate.target is not None):
+            wanted = "needs a value" if known.takes_value else "takes no value"
+            example = f"{aggregate.function} X : {{ … }}" if known.takes_value else "count : { … }"
+            self.findings.error(
+                "wrong-arity",
+                f"`{aggregate.function}` {wanted} before the colon",
+                aggregate.span,
+                label=wanted,
+                help=f"write `{example}`",
+            )
+
+    def _wrong_count(self, name: str, wanted: str, have: int, span: Span | None) -> None:
+        self.findings.error(
+            "wrong-arity",
+            f"`{name}` takes {wanted}, but {_count(have, 'argument')} {'is' if have == 1 else 'are'} given",
+            span,
+            label=f"expected {wanted}",
+            help=f"give `{name}` {wanted}",
+        )
+
+    def _too_deep(self, aggregate: Aggregate) -> None:
+        self.findings.error(
+            "too-deep",
+            f"aggregates nest more than {MOST_NESTED_AGGREGATES} levels deep",
+            aggregate.span,
+            label="one too many",
+            help="give the inner aggregates a relation of their own",
+        )
+
+    def _misplaced_wildcard(self, wildcard: Wildcard, place: str) -> None:
+        self.findings.error(
+            "misplaced-wildcard",
+            f"`_` has no value, so it cannot stand in {place}",
+            wildcard.span,
+            label="no value here",
+            help="use a variable that a positive literal of the body binds",
+        )
+
+    def _misplaced_parameter(self, parameter: Parameter) -> None:
+        self.findings.error(
+            "parameter-outside-query",
+            f"parameter `${parameter.name}` is only possible in a query",
+            parameter.span,
+            label="no caller binds it here",
+            help="use a variable or a constant",
+        )
+
+
+def warn_of_singletons(nodes: Iterable[Formula | Term], findings: Findings, blamed: set[int]) -> None:
+    """A variable that occurs once in a rule binds nothing: often a slip of the pen.
+
+    `blamed` are the places where an unsafe variable was reported already.
+    """
+    every = [v for node in nodes for v in occurrences(node)]
+    counts = Counter(v.name for v in every)
+    for variable in every:
+        if counts[variable.name] > 1 or variable.name.startswith("_"):
+            continue
+        if variable.span is not None and variable.span.start in blamed:
+            continue
+        findings.warn(
+            "singleton-variable",
+            f"variable `{variable.name}` occurs only once",
+            variable.span,
+            label="used nowhere else",
+            help=f"write `_` instead, or `_{variable.name}` to keep the name",
+        )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _shape(schema: Schema) -> str:
+    return f"{schema.name}({', '.join(c.name for c in schema.columns)})"

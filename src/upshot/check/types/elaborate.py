@@ -1,0 +1,421 @@
+"""Typed clauses: full types for variables, constants converted, head columns proven to get what they declare.
+
+Runs on clauses whose kinds agree and whose variables are all bound, so that it can follow the order of binding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from upshot.check.clause.clause_form import RawLiteral, with_terms
+from upshot.check.clause.safety import aggregate_body, bind, names_inside, shared
+from upshot.check.findings import Findings
+from upshot.check.names.type_names import BUILT_IN, Names, TypeNames, name_of
+from upshot.check.names.variables import occurrences
+from upshot.check.types.constants import convert, natural_type
+from upshot.check.types.kinds import Kinds, Typed, TypedAggregate, TypedLiteral
+from upshot.check.types.nullability import can_be_null, nullable_variables
+from upshot.core.schema import Column, Schema
+from upshot.core.span import Span
+from upshot.core.types import MOST_DIGITS, Kind, Type
+from upshot.syntax.ast import (
+    Aggregate,
+    And,
+    Atom,
+    Call,
+    Comparison,
+    Constant,
+    Not,
+    Term,
+    Test,
+    Variable,
+    Wildcard,
+)
+from upshot.values.aggregates import AGGREGATES
+from upshot.values.functions import FUNCTIONS
+
+T = TypeVar("T")
+
+FREE: Names = frozenset()
+"""The names of a value that fits every subtype of its kind: a constant, or what a functor computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The type of a term, not counting NULL, and the declared types its values belong to."""
+
+    type: Type
+    names: Names
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A head argument, by its place, becomes a value of a column of another relation, written there as `term`."""
+
+    place: int
+    relation: str
+    column: Column
+    term: Term
+
+
+@dataclass(slots=True)
+class Elaboration:
+    """Works out one clause; `failed` when something was reported."""
+
+    schemas: Mapping[str, Schema]
+    types: TypeNames
+    kinds: Kinds
+    findings: Findings
+    values: dict[str, Value] = field(default_factory=dict)
+    sources: dict[str, tuple[Span | None, str]] = field(default_factory=dict)
+    nullable: set[str] = field(default_factory=set)
+    failed: bool = False
+
+    # ---- types of variables -------------------------------------------------------------------
+
+    def scope(self, body: tuple[TypedLiteral, ...], given: Collection[str], visible: set[str]) -> None:
+        """Give every variable that `body` binds its type, in the order of binding."""
+        for typed in body:
+            if isinstance(typed.literal, Atom):
+                self._sources(typed.literal, typed.terms)
+        raw = tuple(t.literal for t in body)
+        for position in bind(raw, given, visible).definitions:
+            self._definition(body[position], visible)
+
+    def _sources(self, atom: Atom, terms: tuple[Typed, ...]) -> None:
+        for typed, column in zip(terms, self.schemas[atom.relation].columns, strict=True):
+            if isinstance(typed.term, Variable):
+                value = Value(column.type.required(), frozenset({name_of(column.type)}))
+                words = f"column `{column.name}` of `{atom.relation}`"
+                self._give(typed.term, value, words)
+
+    def _give(self, variable: Variable, value: Value, words: str) -> None:
+        """The variable also takes values of this type: what remains is what both have in common."""
+        have = self.values.get(variable.name)
+        if have is None:
+            self.values[variable.name] = value
+            self.sources[variable.name] = (variable.span, words)
+            return
+        if have.type.kind is Kind.DECIMAL and have.type.scale != value.type.scale:
+            self._scales(variable, have.type, f"{words} has", value.type)
+            return
+        names = self._meet(have.names, value.names)
+        if names is None:
+            span, first = self.sources[variable.name]
+            self._mismatch(
+                f"`{variable.name}` is {_spell(value.names)} in {words}, but {_spell(have.names)} in {first}",
+                variable.span,
+                label="no value belongs to both types",
+                help="use two variables, or give the columns a common type",
+                notes=((span, f"{_spell(have.names)} here"),),
+            )
+            return
+        narrower = value.type if names == value.names and names != have.names else have.type
+        self.values[variable.name] = _renamed(narrower, names)
+
+    def _meet(self, left: Names, right: Names) -> Names | None:
+        if not left or not right:
+            return left or right
+        return self.types.meet(left, right) or None
+
+    def _definition(self, typed: TypedLiteral, visible: set[str]) -> None:
+        variable = typed.terms[0]
+        if typed.aggregate is not None:
+            assert isinstance(variable.term, Variable)
+            self._aggregate(typed, typed.aggregate, visible)
+            return
+        for target, source in (typed.terms, reversed(typed.terms)):
+            term = target.term
+            if isinstance(term, Variable) and term.name not in self.values and self._known(source):
+                self.values[term.name] = self.value(source)
+                self.sources[term.name] = (term.span, "this equation")
+        left, right = (t.term for t in typed.terms)
+        if isinstance(left, Variable) and isinstance(right, Variable) and left.name != right.name:
+            self._equate(left, right)
+
+    def _equate(self, left: Variable, right: Variable) -> None:
+        """Both variables are left with the types they have in common; if there are none, the comparison is reported."""
+        a, b = self.values[left.name], self.values[right.name]
+        names = self._meet(a.names, b.names)
+        if names is not None:
+            self.values[left.name] = _renamed(a.type, names)
+            self.values[right.name] = _renamed(b.type, names)
+
+    def _unrelated(self, left: Term, a: Value, right: Term, b: Value) -> None:
+        self._mismatch(
+            f"{_subject(left)} is {_spell(a.names)}, but {_subject(right)} is {_spell(b.names)}",
+            right.span,
+            label="no value belongs to both types",
+            help="compare values of related types only",
+        )
+
+    def _known(self, typed: Typed) -> bool:
+        return all(v.name in self.values for v in occurrences(typed.term))
+
+    def _aggregate(self, typed: TypedLiteral, aggregate: TypedAggregate, visible: set[str]) -> None:
+        comparison = typed.literal
+        assert isinstance(comparison, Comparison)
+        variable, function = comparison.left, comparison.right
+        assert isinstance(variable, Variable)
+        assert isinstance(function, Aggregate)
+        outside = shared(function, visible)
+        self.scope(aggregate.body, outside, names_inside(function, outside))
+        kind = self.kinds.kind_of_variable(variable.name)
+        value = Value(Type(kind), FREE)
+        if aggregate.target is not None and AGGREGATES[function.function].signature.uniform:
+            value = self.value(aggregate.target)
+            if function.function == "sum":
+                value = replace(value, type=value.type.widest())
+        self._give(variable, value, f"`{function.function}`")
+
+    # ---- types of terms -----------------------------------------------------------------------
+
+    def value(self, typed: Typed) -> Value:
+        """The type of a term whose variables are known."""
+        return fold_typed(typed, self._value)
+
+    def _value(self, typed: Typed, parts: tuple[Value, ...]) -> Value:
+        kind = self.kinds.kind(typed.node)
+        match typed.term:
+            case Variable(name):
+                return self.values.get(name) or Value(Type(kind), FREE)
+            case Constant(value):
+                return Value(natural_type(value, kind), FREE)
+            case Call():
+                return self._call(typed.term, kind, parts)
+            case _:
+                return Value(Type(kind), FREE)
+
+    def _call(self, call: Call, kind: Kind, parts: tuple[Value, ...]) -> Value:
+        if kind is not Kind.DECIMAL:
+            return Value(Type(kind), FREE)
+        scale = FUNCTIONS[call.function].result([part.type for part in parts]).scale
+        if scale > MOST_DIGITS:
+            self._mismatch(
+                f"the product has {scale} digits after the point, a decimal holds at most {MOST_DIGITS}",
+                call.span,
+                label="too many decimals",
+                help="multiply decimals of smaller scale",
+            )
+        return Value(Type(kind, precision=MOST_DIGITS, scale=min(scale, MOST_DIGITS)), FREE)
+
+    # ---- the finished clause ------------------------------------------------------------------
+
+    def term(self, typed: Typed, place: Type | None = None) -> Term:
+        """The term with its constants converted, a constant alone to the type of its place."""
+        if place is not None and isinstance(typed.term, Constant):
+            return convert(typed.term, place, self.findings)
+        return fold_typed(typed, self._convert)
+
+    def _convert(self, typed: Typed, parts: tuple[Term, ...]) -> Term:
+        term = typed.term
+        if isinstance(term, Constant):
+            return convert(term, natural_type(term.value, self.kinds.kind(typed.node)), self.findings)
+        if isinstance(term, Call):
+            return Call(term.function, parts, span=term.span)
+        return term
+
+    def literal(self, typed: TypedLiteral, nullable: set[str], visible: set[str]) -> RawLiteral:
+        """The literal with constants converted and the types of its values compared."""
+        plain = typed.literal.body if isinstance(typed.literal, Not) else typed.literal
+        match plain:
+            case Atom():
+                result: RawLiteral = self._atom(plain, typed.terms, negated=plain is not typed.literal)
+            case Comparison() if typed.aggregate is not None:
+                return self._finish_aggregate(plain, typed.aggregate, nullable, visible)
+            case Comparison():
+                result = self._comparison(plain, typed.terms)
+            case Test():
+                result = with_terms(plain, [self.term(t) for t in typed.terms])
+            case _:
+                raise TypeError(f"not a literal: {plain!r}")
+        return Not(result, span=typed.literal.span) if isinstance(typed.literal, Not) else result
+
+    def _atom(self, atom: Atom, terms: tuple[Typed, ...], *, negated: bool) -> Atom:
+        columns = self.schemas[atom.relation].columns
+        args = []
+        for typed, column in zip(terms, columns, strict=True):
+            if not isinstance(typed.term, Constant | Wildcard) and (negated or isinstance(typed.term, Call)):
+                self._same_scale(typed, f"column `{column.name}` of `{atom.relation}`", column.type)
+            if isinstance(typed.term, Constant) and typed.term.value is None:
+                self._null_matches_nothing(typed.term, negated)
+            args.append(self.term(typed, column.type.required()))
+        return Atom(atom.relation, tuple(args), atom.state, span=atom.span)
+
+    def _null_matches_nothing(self, term: Constant, negated: bool) -> None:
+        self.findings.warn(
+            "null-comparison",
+            "`null` in a literal matches nothing, not even NULL",
+            term.span,
+            label="always true" if negated else "never true",
+            help="bind a variable there and test it: `r(X), is_null(X)`",
+        )
+
+    def _comparison(self, comparison: Comparison, terms: tuple[Typed, ...]) -> Comparison:
+        left, right = terms
+        a, b = self.value(left), self.value(right)
+        if isinstance(left.term, Constant) and not isinstance(right.term, Constant):
+            a = b
+        elif isinstance(right.term, Constant) and not isinstance(left.term, Constant):
+            b = a
+        elif isinstance(left.term, Constant) and isinstance(right.term, Constant):
+            a = b = a if a.type.scale >= b.type.scale else b
+        elif a.type.scale != b.type.scale:
+            self._scales(right.term, b.type, "the left side has", a.type)
+        elif self._meet(a.names, b.names) is None:
+            self._unrelated(left.term, a, right.term, b)
+        if any(isinstance(t.term, Constant) and t.term.value is None for t in terms):
+            self.findings.warn(
+                "null-comparison",
+                "a comparison with `null` is never true",
+                comparison.span,
+                label="always false",
+                help="test with `is_null(…)` or `!is_null(…)`",
+            )
+        return Comparison(
+            comparison.op, self.term(left, _widest(a.type)), self.term(right, _widest(b.type)), span=comparison.span
+        )
+
+    def _finish_aggregate(
+        self, comparison: Comparison, aggregate: TypedAggregate, nullable: set[str], visible: set[str]
+    ) -> Comparison:
+        function = comparison.right
+        assert isinstance(function, Aggregate)
+        outside = shared(function, visible)
+        inside = nullable_variables(aggregate_body(function), self.schemas, outside, nullable.intersection(outside))
+        self.nullable |= {n for n in inside if n not in visible}
+        names = names_inside(function, outside)
+        body = tuple(self.literal(t, inside, names) for t in aggregate.body)
+        target = None if aggregate.target is None else self.term(aggregate.target)
+        result = Aggregate(function.function, target, And(body, span=function.body.span), span=function.span)
+        return Comparison("=", comparison.left, result, span=comparison.span)
+
+    def head(self, atom: Atom, terms: tuple[Typed, ...], nullable: set[str]) -> Atom:
+        """The head with constants converted and every column proven to get values of its type."""
+        schema = self.schemas[atom.relation]
+        args = []
+        for typed, column in zip(terms, schema.columns, strict=True):
+            self._reaches(typed, atom.relation, column, nullable)
+            args.append(self.term(typed, column.type.required()))
+        return Atom(atom.relation, tuple(args), span=atom.span)
+
+    def _reaches(self, typed: Typed, relation: str, column: Column, nullable: set[str]) -> None:
+        where = f"column `{column.name}` of `{relation}`"
+        if not isinstance(typed.term, Constant):
+            self._flow(typed, where, column)
+        if not column.type.nullable and can_be_null(typed.term, nullable):
+            self._null(typed.term, where, column)
+
+    def inferred_head(
+        self, atom: Atom, terms: tuple[Typed, ...], nullable: set[str], targets: Sequence[Target] = ()
+    ) -> tuple[Atom, list[Type]]:
+        """The head of a relation without declaration, and the types that its columns get."""
+        types = []
+        for typed in terms:
+            type = self.value(typed).type
+            types.append(type.optional() if can_be_null(typed.term, nullable) else type)
+        for target in targets:
+            typed, column = replace(terms[target.place], term=target.term), target.column
+            self._reaches(typed, target.relation, column, nullable)
+            if isinstance(typed.term, Constant):
+                types[target.place] = column.type if typed.term.value is None else column.type.required()
+        args = tuple(self.term(t, type.required()) for t, type in zip(terms, types, strict=True))
+        return Atom(atom.relation, args, span=atom.span), types
+
+    def _flow(self, typed: Typed, where: str, column: Column) -> None:
+        value = self.value(typed)
+        if not self._same_scale(typed, where, column.type):
+            return
+        if not self.types.flows(value.names, name_of(column.type)):
+            subject = _subject(typed.term)
+            self._mismatch(
+                f"{subject} is {_spell(value.names)}, but {where} is `{name_of(column.type)}`",
+                typed.term.span,
+                label=f"not every value of {_spell(value.names)} is a `{name_of(column.type)}`",
+                help=f"declare the column with a wider type, or take {subject} from a `{name_of(column.type)}` column",
+            )
+
+    def _null(self, term: Term, where: str, column: Column) -> None:
+        names = [v.name for v in occurrences(term) if v.name in self.nullable]
+        if isinstance(term, Constant):
+            message, help = f"{where} cannot hold `null`", f"declare it as `{column.type}?`"
+        else:
+            message = f"{f'`{names[0]}`' if names else 'this value'} can be NULL, but {where} cannot"
+            guard = f"add `!is_null({names[0]})` to the body, or " if names else ""
+            help = f"{guard}declare the column as `{column.type}?`"
+        self.failed = True
+        self.findings.error("nullable-value", message, term.span, label="can be NULL", help=help)
+
+    def _same_scale(self, typed: Typed, where: str, type: Type) -> bool:
+        if type.kind is not Kind.DECIMAL or isinstance(typed.term, Wildcard):
+            return True
+        value = self.value(typed)
+        if value.type.scale == type.scale:
+            return True
+        self._scales(typed.term, value.type, f"{where} has", type)
+        return False
+
+    def _scales(self, term: Term, have: Type, words: str, other: Type) -> None:
+        zeros = "0." + "0" * max(have.scale, other.scale)
+        self._mismatch(
+            f"{_subject(term)} has {have.scale} digits after the point, but {words} {other.scale}",
+            term.span,
+            label="decimals of different scale",
+            help=f'use one scale; adding `decimal("{zeros}")` widens a value',
+        )
+
+    def _mismatch(
+        self,
+        message: str,
+        span: Span | None,
+        *,
+        label: str,
+        help: str,
+        notes: tuple[tuple[Span | None, str], ...] = (),
+    ) -> None:
+        self.failed = True
+        self.findings.error("type-mismatch", message, span, label=label, help=help, notes=notes)
+
+    def variable_types(self) -> dict[str, Type]:
+        """The type of every variable of the clause, NULL counted."""
+        return {n: v.type.optional() if n in self.nullable else v.type for n, v in self.values.items()}
+
+
+def fold_typed(typed: Typed, visit: Callable[[Typed, tuple[T, ...]], T]) -> T:
+    """What `visit` makes of a typed term, from the arguments of calls upwards; no recursion."""
+    if not typed.parts:
+        return visit(typed, ())
+    every: list[Typed] = []
+    stack = [typed]
+    while stack:
+        current = stack.pop()
+        every.append(current)
+        stack.extend(reversed(current.parts))
+    done: list[T] = []
+    for current in reversed(every):
+        parts = tuple(done.pop() for _ in current.parts)
+        done.append(visit(current, parts))
+    return done[0]
+
+
+def _widest(type: Type) -> Type:
+    """The type that holds every value one may compare with: of a decimal only the scale counts."""
+    return replace(type, name="", precision=MOST_DIGITS) if type.kind is Kind.DECIMAL else type
+
+
+def _renamed(type: Type, names: Names) -> Value:
+    """The value of the type, called by the declared type when just one is left."""
+    if len(names) != 1:
+        return Value(type, names)
+    (name,) = names
+    return Value(replace(type, name="" if name in BUILT_IN else name), names)
+
+
+def _spell(names: Names) -> str:
+    return " or ".join(f"`{n}`" for n in sorted(names)) if names else "a value"
+
+
+def _subject(term: Term) -> str:
+    return f"`{term.name}`" if isinstance(term, Variable) else "this value"

@@ -1,0 +1,289 @@
+"""The kind of every term of a clause, found by joining the places a value must be equal in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from upshot.check.clause.clause_form import Conjunction, RawLiteral
+from upshot.check.findings import Findings
+from upshot.check.names.variables import fold
+from upshot.core.schema import Column, Schema
+from upshot.core.span import Span
+from upshot.core.types import Kind
+from upshot.syntax.ast import (
+    Aggregate,
+    And,
+    Atom,
+    Call,
+    Comparison,
+    Constant,
+    Not,
+    Term,
+    Test,
+    Variable,
+)
+from upshot.values.aggregates import AGGREGATES
+from upshot.values.conditions import TESTS
+from upshot.values.functions import FUNCTIONS
+from upshot.values.signatures import ANY, NUMERIC, KindSet, only, preferred, spell
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A term with the class of its kind; `parts` are the arguments of a call."""
+
+    term: Term
+    node: int
+    parts: tuple[Typed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TypedAggregate:
+    target: Typed | None
+    body: tuple[TypedLiteral, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TypedLiteral:
+    """A literal with its terms typed; in `Variable = aggregate` the variable is the only term."""
+
+    literal: RawLiteral
+    terms: tuple[Typed, ...]
+    aggregate: TypedAggregate | None = None
+
+
+class Kinds:
+    """Classes of terms that must be of one kind, as a union–find; linear in the size of the clause."""
+
+    def __init__(self, schemas: Mapping[str, Schema], vague: set[str], findings: Findings) -> None:
+        self._schemas = schemas
+        self._vague = vague
+        self._findings = findings
+        self._parent: list[int] = []
+        self._kinds: list[KindSet] = []
+        self._why: list[tuple[Span | None, str]] = []
+        self._variables: dict[str, int] = {}
+        self.failed = False
+
+    def kind(self, node: int) -> Kind:
+        """The kind of a class; where several remain possible, the customary one."""
+        return preferred(self._kinds[self._find(node)])
+
+    def kind_of_variable(self, name: str) -> Kind:
+        return self.kind(self._variables[name])
+
+    def atom(self, atom: Atom) -> tuple[Typed, ...]:
+        """The arguments, held to the columns of the relation."""
+        typed = tuple(self.term(a) for a in atom.args)
+        schema = self._schemas.get(atom.relation)
+        if schema is None or schema.arity != len(atom.args) or atom.relation in self._vague:
+            return typed
+        for argument, column in zip(typed, schema.columns, strict=True):
+            self.reaches(argument, atom.relation, column)
+        return typed
+
+    def reaches(self, typed: Typed, relation: str, column: Column) -> None:
+        """The term is a value of the column."""
+        words = f"column `{column.name}` of `{relation}` is `{column.type.kind.value}`"
+        self._hold(typed, only(column.type.kind), words)
+
+    def body(self, body: Conjunction) -> tuple[TypedLiteral, ...]:
+        return tuple(self._literal(literal) for literal in body)
+
+    def _literal(self, literal: RawLiteral) -> TypedLiteral:
+        plain = literal.body if isinstance(literal, Not) else literal
+        match plain:
+            case Atom():
+                return TypedLiteral(literal, self.atom(plain))
+            case Comparison(right=Aggregate() as aggregate):
+                return self._aggregate(literal, plain, aggregate)
+            case Comparison():
+                left, right = self.term(plain.left), self.term(plain.right)
+                self._join(left, right, plain.span)
+                return TypedLiteral(literal, (left, right))
+            case Test():
+                typed = tuple(self.term(a) for a in plain.args)
+                wanted = TESTS[plain.name].arguments if plain.name in TESTS else ()
+                for i, (argument, kinds) in enumerate(zip(typed, wanted, strict=False)):
+                    self._hold(argument, kinds, f"argument {i + 1} of `{plain.name}` must be {spell(kinds)}")
+                return TypedLiteral(literal, typed)
+            case _:
+                raise TypeError(f"not a literal: {literal!r}")
+
+    def _aggregate(self, literal: RawLiteral, plain: Comparison, aggregate: Aggregate) -> TypedLiteral:
+        variable = self.term(plain.left)
+        assert isinstance(aggregate.body, And)
+        body = tuple(self._literal(part) for part in aggregate.body.parts)  # type: ignore[arg-type]
+        target = None if aggregate.target is None else self.term(aggregate.target)
+        if aggregate.function in AGGREGATES:
+            signature = AGGREGATES[aggregate.function].signature
+            words = f"`{aggregate.function}` gives {spell(signature.result)}"
+            fits = True
+            if target is not None and signature.arguments:
+                kinds = signature.arguments[0]
+                fits = self._hold(target, kinds, f"`{aggregate.function}` works on {spell(kinds)}")
+            if signature.uniform and target is not None:
+                if fits:
+                    self._join(variable, target, aggregate.span)
+            else:
+                self._hold(variable, signature.result, words, span=aggregate.span)
+        return TypedLiteral(literal, (variable,), TypedAggregate(target, body))
+
+    def term(self, term: Term) -> Typed:
+        return fold(term, self._visit)
+
+    def _visit(self, term: Term, parts: tuple[Typed, ...]) -> Typed:
+        match term:
+            case Variable(name):
+                node = self._variables.get(name)
+                if node is None:
+                    node = self._variables[name] = self._node(ANY, term.span, "")
+                return Typed(term, node)
+            case Constant():
+                kinds = kinds_of_constant(term)
+                return Typed(term, self._node(kinds, term.span, f"it is written as {spell(kinds)}"))
+            case Call():
+                return self._call(term, parts)
+            case _:
+                return Typed(term, self._node(ANY, term.span, ""))
+
+    def _call(self, call: Call, parts: tuple[Typed, ...]) -> Typed:
+        function = FUNCTIONS.get(call.function)
+        if function is None:
+            return Typed(call, self._node(ANY, call.span, ""), parts)
+        signature = function.signature
+        name = _spelled(call.function)
+        typed = Typed(call, self._node(signature.result, call.span, f"`{name}` gives {spell(signature.result)}"), parts)
+        for i, part in enumerate(parts):
+            kinds = signature.argument(i)
+            words = f"argument {i + 1} of `{name}` must be" if not signature.uniform else f"`{name}` works on"
+            fits = self._hold(part, kinds, f"{words} {spell(kinds)}")
+            if signature.uniform and fits:
+                self._join(typed, part, part.term.span or call.span, operator=name)
+        return typed
+
+    # ---- classes ------------------------------------------------------------------------------
+
+    def _node(self, kinds: KindSet, span: Span | None, why: str) -> int:
+        node = len(self._parent)
+        self._parent.append(node)
+        self._kinds.append(kinds)
+        self._why.append((span, why))
+        return node
+
+    def _find(self, node: int) -> int:
+        parent = self._parent
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    def _hold(self, typed: Typed, kinds: KindSet, words: str, *, span: Span | None = None) -> bool:
+        """Narrow the class of a term to `kinds`, for the reason in `words`; False when it is of none of them."""
+        root = self._find(typed.node)
+        have = self._kinds[root]
+        both = have & kinds
+        if not both:
+            self._conflict(typed, kinds, words, span or typed.term.span, root)
+            return False
+        if both != have:
+            self._kinds[root] = both
+            self._why[root] = (span or typed.term.span, words)
+        return True
+
+    def _join(self, left: Typed, right: Typed, span: Span | None, *, operator: str = "") -> None:
+        """Make two terms one class."""
+        a, b = self._find(left.node), self._find(right.node)
+        if a == b:
+            return
+        both = self._kinds[a] & self._kinds[b]
+        if not both:
+            other = f"the other operands of `{operator}` are" if operator else f"{_subject(left.term)} is"
+            self._conflict(right, self._kinds[a], f"{other} {spell(self._kinds[a])}", span, b, a)
+            return
+        keep, drop = (a, b) if self._kinds[a] == both else (b, a)
+        self._parent[drop] = keep
+        if self._kinds[keep] != both:
+            self._why[keep] = (span, f"it must be {spell(both)}")
+        self._kinds[keep] = both
+
+    def _conflict(self, typed: Typed, wanted: KindSet, words: str, span: Span | None, root: int, *others: int) -> None:
+        self.failed = True
+        have = self._kinds[root]
+        notes = []
+        for place in (root, *others):
+            where, why = self._why[place]
+            if why and where is not None and where != span:
+                notes.append((where, f"{spell(self._kinds[place])} because {why}"))
+        self._findings.error(
+            "type-mismatch",
+            f"{_subject(typed.term)} is {_spell_of(typed.term, have)}, but {words}",
+            span,
+            label=f"{_spell_of(typed.term, have)} here",
+            help=_advice(typed.term, have, wanted, words),
+            notes=tuple(notes),
+        )
+
+
+def kinds_of_constant(constant: Constant) -> KindSet:
+    """The kinds a literal can take: an integer fits every numeric kind, a NULL all of them."""
+    value: Any = constant.value
+    if constant.type is not None:
+        kind = constant.type.kind
+        return only(Kind.FLOAT, Kind.DECIMAL) if kind is Kind.FLOAT else only(kind)
+    if value is None:
+        return ANY
+    if isinstance(value, bool):
+        return only(Kind.BOOLEAN)
+    if isinstance(value, int):
+        return NUMERIC
+    if isinstance(value, float):
+        return only(Kind.FLOAT, Kind.DECIMAL)
+    return only(_KIND_OF_CLASS.get(type(value).__name__, Kind.SYMBOL))
+
+
+_KIND_OF_CLASS = {
+    "str": Kind.SYMBOL,
+    "Decimal": Kind.DECIMAL,
+    "datetime": Kind.TIMESTAMP,
+    "date": Kind.DATE,
+}
+
+
+def _subject(term: Term) -> str:
+    match term:
+        case Variable(name):
+            return f"`{name}`"
+        case Constant(value) if isinstance(value, int | float | str) and len(repr(value)) < 40:
+            shown = str(value).lower() if isinstance(value, bool) else value
+            return f'`"{shown}"`' if isinstance(value, str) else f"`{shown}`"
+        case _:
+            return "this value"
+
+
+def _spelled(function: str) -> str:
+    return "-" if function == "neg" else function
+
+
+def _spell_of(term: Term, kinds: KindSet) -> str:
+    if isinstance(term, Constant) and kinds == NUMERIC:
+        return "an integer"
+    return "`float`" if isinstance(term, Constant) and isinstance(term.value, float) else spell(kinds)
+
+
+def _advice(term: Term, have: KindSet, wanted: KindSet, words: str) -> str:
+    if isinstance(term, Constant) and isinstance(term.value, str):
+        for kind in (Kind.DATE, Kind.TIMESTAMP, Kind.DECIMAL):
+            if wanted == only(kind):
+                return f'write `{kind.value}("{term.value[:40]}")`'
+    if isinstance(term, Constant) and kinds_of_constant(term) == NUMERIC and wanted == only(Kind.SYMBOL):
+        return f'write `"{term.value}"`'
+    if have == only(Kind.SYMBOL) and "`+`" in words:
+        return "texts are joined with `cat`"
+    if have == only(Kind.SYMBOL) and wanted == only(Kind.NUMBER):
+        return "use `to_number` if the text holds a number"
+    if wanted == only(Kind.SYMBOL) and have & only(Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT):
+        return "use `to_string` to make it text"
+    return "use values of one type in both places"

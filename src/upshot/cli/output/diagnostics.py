@@ -1,0 +1,54 @@
+"""A diagnostic as this command prints it: text with colours, or one JSON object."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from upshot.cli.output.cures import on_the_command_line
+from upshot.core.diagnostic import Diagnostic, Severity, render
+from upshot.core.errors import Error, ProgramError
+
+_COLOURS = {Severity.ERROR: "\x1b[1;31m", Severity.WARNING: "\x1b[1;33m", Severity.NOTE: "\x1b[1;36m"}
+_RESET = "\x1b[0m"
+
+
+def of_error(error: Error) -> tuple[Diagnostic, ...]:
+    """Every diagnostic the error carries."""
+    return error.diagnostics if isinstance(error, ProgramError) else (error.diagnostic(),)
+
+
+def as_text(diagnostic: Diagnostic, *, colour: bool) -> str:
+    """The diagnostic as `render` lays it out, its first words in the colour of its severity."""
+    text = render(replace(diagnostic, help=on_the_command_line(diagnostic.help)))
+    if not colour:
+        return text
+    title, _, rest = text.partition(": ")
+    return f"{_COLOURS[diagnostic.severity]}{title}{_RESET}: {rest}"
+
+
+def as_fields(diagnostic: Diagnostic) -> dict[str, object]:
+    """The diagnostic as the fields of a JSON object; `file`, `line` and `column` are null without a place."""
+    span = diagnostic.span
+    fields: dict[str, object] = {
+        "slug": diagnostic.slug,
+        "severity": diagnostic.severity.value,
+        "message": diagnostic.message,
+        "file": span.source.name if span else None,
+        "line": span.line if span else None,
+        "column": span.column if span else None,
+    }
+    if diagnostic.help:
+        fields["help"] = on_the_command_line(diagnostic.help)
+    if diagnostic.label:
+        fields["label"] = diagnostic.label
+    if diagnostic.notes:
+        fields["notes"] = [
+            {"message": words, "file": place and place.source.name, "line": place and place.line}
+            for place, words in diagnostic.notes
+        ]
+    return fields
+
+
+def as_json(diagnostic: Diagnostic) -> str:
+    return json.dumps(as_fields(diagnostic), ensure_ascii=False)

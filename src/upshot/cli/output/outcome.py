@@ -1,0 +1,87 @@
+"""How a command ends: its exit code, and what is said on the way out."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import NoReturn
+
+import typer
+
+from upshot.cli.output.diagnostics import of_error
+from upshot.cli.output.terminal import Terminal
+from upshot.cli.settings import (
+    BROKEN_PIPE,
+    ENGINE_FAILED,
+    INTERRUPTED,
+    WRONG_INPUT,
+    WRONG_USAGE,
+    Format,
+)
+from upshot.core.diagnostic import Diagnostic
+from upshot.core.errors import EngineError, Error, UsageError, VerifyError
+
+
+def finish(body: Callable[[Terminal], int], format: Format) -> NoReturn:
+    """Runs the body of a command and leaves with its exit code."""
+    raise typer.Exit(exit_code(body, format))
+
+
+def exit_code(body: Callable[[Terminal], int], format: Format) -> int:
+    """0 fine, 1 the program or the data is wrong, 2 wrong usage, 3 the engine failed; 130 and 141 as shells have it."""
+    terminal = Terminal(format)
+    try:
+        code = body(terminal)
+        terminal.out.flush()
+        return code
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. The interpreter flushes stdout once more at exit: let it succeed.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        terminal.message("interrupted")
+        return INTERRUPTED
+    except Error as error:
+        terminal.out.flush()
+        terminal.report(of_error(error))
+        return code_of(error)
+    except (MemoryError, RecursionError, OSError) as error:
+        terminal.report([_of_system(error)])
+        return ENGINE_FAILED
+    except Exception as error:  # noqa: BLE001 - the last line of defence: a person gets a sentence, not a traceback
+        terminal.report([_of_bug(error)])
+        return ENGINE_FAILED
+
+
+def code_of(error: Error) -> int:
+    match error:
+        case UsageError():
+            return WRONG_USAGE
+        case EngineError() | VerifyError():
+            return ENGINE_FAILED
+        case _:
+            return WRONG_INPUT
+
+
+def _of_system(error: BaseException) -> Diagnostic:
+    match error:
+        case MemoryError():
+            return Diagnostic("out-of-memory", "there is not enough memory to go on")
+        case RecursionError():
+            return Diagnostic("too-deep", "the input is nested too deeply")
+        case OSError(filename=name) if name is not None:
+            return Diagnostic("system-error", f"`{name}`: {(error.strerror or str(error)).lower()}")
+        case _:
+            return Diagnostic("system-error", str(error).lower())
+
+
+def _of_bug(error: Exception) -> Diagnostic:
+    if os.environ.get("UPSHOT_TRACEBACK"):
+        traceback.print_exc(file=sys.stderr)
+    return Diagnostic(
+        "internal-error",
+        f"{type(error).__name__}: {error}",
+        help="this is a fault in Upshot, please report it; `UPSHOT_TRACEBACK=1` shows where it happened",
+    )

@@ -1,0 +1,171 @@
+"""A micro-batch of another stream as one transaction, once: the commit carries the number of the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from upshot.core.errors import DataError, UsageError
+from upshot.core.schema import Schema
+from upshot.database.changes import ChangeSet
+from upshot.database.durable.journal import meta_text
+from upshot.database.files.spark_frames import aligned_columns, is_spark_frame, spark_errors
+from upshot.database.state import State
+from upshot.database.transaction import Transaction
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_FEW = 100_000
+"""Rows that pass through the driver; more leave it to the engine where they are handled."""
+_CHANGE, _OP, _FEED = "_change", "op", "_change_type"
+_OPERATIONS = ("insert", "delete", "update", "upsert")
+_FEED_COLUMNS = (_FEED, "_commit_version", "_commit_timestamp")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """`frame` holds changes of `relation`; `number` counts the batches of `stream`."""
+
+    frame: Any
+    number: int
+    relation: str
+    stream: str
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedBatch:
+    """`version` is the one that has the batch. A batch that was there already is not `applied` and has no changes."""
+
+    version: int
+    applied: bool
+    changes: ChangeSet | None = None
+
+
+def apply_batch(state: State, batch: Batch) -> AppliedBatch:
+    """Applies the batch unless the last commit of its stream is this very one."""
+    schema = state.base(batch.relation)
+    _refuse_wrong(batch)
+    with state.batches.guard:
+        last = state.batches.last(batch.stream, _stored(state))
+        if last == batch.number:
+            return AppliedBatch(state.shown, False)
+        if last is not None and batch.number < last:
+            raise _older(batch, last)
+        transaction = Transaction(state, meta_text({"stream": batch.stream, "batch": batch.number}))
+        net = _net(batch.frame, schema)
+        net.persist()
+        try:
+            with transaction:
+                _stage(transaction, net, schema)
+        finally:
+            net.unpersist()
+        state.batches.applied(batch.stream, batch.number)
+    return AppliedBatch(transaction.version, True, transaction.changes)
+
+
+def _stored(state: State) -> Callable[[str], int | None]:
+    return (lambda stream: None) if state.journal is None else state.journal.store.last_batch
+
+
+def _refuse_wrong(batch: Batch) -> None:
+    if not is_spark_frame(batch.frame):
+        raise UsageError(
+            f"`apply_batch` takes a Spark DataFrame, not {type(batch.frame).__name__}",
+            code="wrong-argument",
+            help="other tables go through `with db.transaction() as tx`",
+        )
+    if not isinstance(batch.number, int) or isinstance(batch.number, bool) or batch.number < 0:
+        raise UsageError(
+            f"`batch_id` cannot be {batch.number!r}",
+            code="wrong-argument",
+            help="pass the id that `foreachBatch` gives, a whole number from 0 on",
+        )
+
+
+def _older(batch: Batch, last: int) -> DataError:
+    return DataError(
+        f"batch {batch.number} of the stream `{batch.stream}` comes after batch {last}",
+        code="batch-out-of-order",
+        help="Spark counts from 0 again when the checkpoint of a stream was removed: name the new one with `stream`",
+    )
+
+
+def _net(frame: Any, schema: Schema) -> Any:
+    """c0 … cn and what becomes of each row, as its last statement says; what has no order deletes first."""
+    from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
+
+    from upshot.spark.net_effect import net_effect  # noqa: PLC0415 - imports pyspark
+    from upshot.spark.types import column_names  # noqa: PLC0415
+
+    op, order, marks = _operation(frame, schema)
+    values = aligned_columns(frame, schema, [name for name in frame.columns if name not in marks])
+    named = [value.alias(name) for value, name in zip(values or [F.lit(True)], column_names(len(values)), strict=True)]
+    said = frame.select(*named, op.alias("op"), order.alias("at"), (op != "delete").cast("int").alias("part"))
+    return net_effect(said, schema, ("at", "part"))
+
+
+def _operation(frame: Any, schema: Schema) -> tuple[Any, Any, tuple[str, ...]]:
+    """The statement of each row, what orders them, and the columns that are about the change. A row of which nobody
+    can tell what happens to it fails the job."""
+    from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
+
+    own = {column.name for column in schema.columns}
+    there = [name for name in frame.columns if name not in own]
+    written = "upsert" if schema.keys else "insert"
+    none = F.lit(0)
+    if _FEED in there:
+        kinds = F.col(_FEED)
+        comes, goes = kinds.isin("insert", "update_postimage"), kinds.isin("delete", "update_preimage")
+        op = F.when(comes, F.lit("insert")).when(goes, F.lit("delete")).otherwise(_refused(_FEED, kinds))
+        return op, F.col("_commit_version"), tuple(name for name in _FEED_COLUMNS if name in there)
+    if _CHANGE in there:
+        change = F.col(_CHANGE).cast("string")
+        op = F.when(change == "1", F.lit("insert")).when(change == "-1", F.lit("delete"))
+        return op.otherwise(_refused(_CHANGE, change)), none, (_CHANGE,)
+    if _OP in there:
+        given = F.col(_OP)
+        if not schema.keys:
+            words = f"`op` of `{schema.name}`, which has no key,"
+            op = F.when(given.isin("insert", "delete"), given).otherwise(_refused(words, given))
+        else:
+            known = F.when(given.isin("update", "upsert"), F.lit("upsert")).when(given.isin(*_OPERATIONS), given)
+            op = known.otherwise(_refused("`op`", given))
+        return op, none, (_OP,)
+    return F.lit(written), none, ()
+
+
+def _refused(column: str, value: Any) -> Any:
+    from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
+
+    found = F.coalesce(value.cast("string"), F.lit("NULL"))
+    return F.raise_error(F.concat(F.lit(f"{column} cannot be "), found)).cast("string")
+
+
+def _stage(transaction: Transaction, net: Any, schema: Schema) -> None:
+    """Few rows come into the driver in one job; many stay with Spark."""
+    from upshot.spark.net_effect import CLASS  # noqa: PLC0415 - imports pyspark
+    from upshot.spark.types import column_names, table_from_spark  # noqa: PLC0415
+
+    statements: Mapping[str, Callable[[str, Any], None]] = {
+        "delete": transaction.delete,
+        "insert": transaction.insert,
+        "upsert": transaction.upsert,
+    }
+    with spark_errors():
+        table: pa.Table = net.limit(_FEW + 1).toArrow()
+    own = [column.name for column in schema.columns] or column_names(0)
+    for kind, state in statements.items():
+        if table.num_rows > _FEW:
+            state(schema.name, net.where(net[CLASS] == kind).drop(CLASS).toDF(*own))
+        elif len(part := _part(table, kind)):
+            state(schema.name, table_from_spark(part, schema))
+
+
+def _part(table: pa.Table, kind: str) -> pa.Table:
+    import pyarrow.compute as pc  # noqa: PLC0415 - imports slowly
+
+    from upshot.spark.net_effect import CLASS  # noqa: PLC0415 - imports pyspark
+
+    return table.filter(pc.equal(table[CLASS], kind)).drop_columns([CLASS])

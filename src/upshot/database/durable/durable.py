@@ -1,0 +1,153 @@
+"""A database that outlives its process: opened from its folder, as it was after its last commit."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from upshot.check.names.variables import fresh_name
+from upshot.check.program import Clause
+from upshot.core.diagnostic import Diagnostic, Severity
+from upshot.core.errors import UsageError
+from upshot.core.fact_text import fact
+from upshot.core.rows import Row
+from upshot.core.schema import Role, Schema
+from upshot.database.database import Database
+from upshot.database.durable.journal import Journal, usable
+from upshot.database.engines import Engine
+from upshot.database.program.compile import Compiled, compile_text, nothing
+from upshot.database.program.constraints import SHOWN
+from upshot.database.rules.outbox import recovered_tasks
+from upshot.database.state import MAX_FIRINGS, State
+from upshot.rewrite.normalize.term_type import too_long_columns
+from upshot.spark.lake_path import LakePath, located
+from upshot.spark.location import has_scheme
+from upshot.store import Retention, Store, open_lake_store, open_store
+from upshot.store.entries import Relation
+from upshot.store.trouble import damaged
+from upshot.syntax.ast import Atom, Comparison, Constant, Variable
+
+log = logging.getLogger(__name__)
+
+PROGRAM = "<stored program>"
+"""What messages call the text that a store gives back."""
+
+
+def open_durable(
+    path: str | os.PathLike[str],
+    make_engine: Callable[[], Engine],
+    max_firings: int = MAX_FIRINGS,
+    retention: Retention = Retention(),  # noqa: B008 - immutable
+    session: Any = None,
+) -> Database:
+    """The database in the folder, with an engine that holds its rows; the folder belongs to it until it is closed. A
+    URI is reached through the session."""
+    store = _opened(path, retention, session)
+    try:
+        return Database(make_engine, state=_restored(store, make_engine), max_firings=max_firings)
+    except BaseException:
+        store.close()
+        raise
+
+
+def _opened(path: str | os.PathLike[str], retention: Retention, session: Any) -> Store:
+    if not isinstance(path, str | LakePath) or not has_scheme(path):
+        return open_store(path, retention)
+    found = located(path)
+    if not isinstance(found, LakePath):
+        return open_store(found, retention)
+    if session is None:
+        raise UsageError(
+            f"`{path}` is reached by Spark only, and no session was given",
+            code="wrong-argument",
+            help="pass one, as in `upshot.connect(uri, spark=session)`, or name a folder of this machine",
+        )
+    return open_lake_store(found.on(session), session, retention)
+
+
+def _restored(store: Store, make_engine: Callable[[], Engine]) -> State:
+    recovered = store.recovered
+    compiled = compile_text(recovered.program, nothing(), PROGRAM) if recovered.program else nothing()
+    relations = usable(store, compiled)
+    _refuse_missing(compiled, relations.keys())
+    engine = make_engine()
+    try:
+        stored = relations.keys() - compiled.plan.on_demand.unstored
+        engine.restore(compiled.plan, {name: recovered.saved[name] for name in stored})
+        store.tidy()
+    except BaseException:
+        engine.close()
+        raise
+    state = State(
+        make_engine,
+        engine,
+        compiled,
+        recovered.version,
+        journal=Journal(store, relations),
+        identity=store.identity,
+    )
+    state.outbox = recovered_tasks(state)
+    state.warnings = tuple(_too_many_digits(store, state, relations))
+    for warning in state.warnings:
+        log.warning("%s", warning)
+    return state
+
+
+def _too_many_digits(store: Store, state: State, relations: Mapping[str, Relation]) -> Iterator[Diagnostic]:
+    """A warning for each view with decimals that have more digits than their column declares: earlier versions of
+    Upshot committed such rows."""
+    compiled = state.compiled
+    for view in compiled.visible:
+        clauses = [clause for clause in compiled.checked.clauses if clause.head.relation == view]
+        schema = compiled.schema(view)
+        columns = {place for clause in clauses for place in too_long_columns(clause, schema)}
+        if not columns or view not in relations or view in compiled.plan.on_demand.unstored:
+            continue
+        rows = state.engine.query(*_longer_than_declared(schema, sorted(columns))).sorted()
+        if rows:
+            shown = (f"`{fact(schema, row)}` {_since(store, relations[view], row)}" for row in rows[:SHOWN])
+            more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
+            yield Diagnostic(
+                "too-many-digits",
+                f"`{view}` holds rows with more digits than `{schema}` declares: {', '.join(shown)}{more}",
+                schema.span,
+                help="define the view with more digits, or delete what the rows are derived from; until then they stay",
+                severity=Severity.WARNING,
+            )
+
+
+def _longer_than_declared(schema: Schema, columns: Sequence[int]) -> tuple[Schema, list[Clause]]:
+    """A query for the rows that have more digits in one of these columns than it declares."""
+    wide = replace(schema.widest(), name=fresh_name("longer", {schema.name}))
+    variables = tuple(Variable(f"V{place}") for place in range(schema.arity))
+    types = {variable.name: type for variable, type in zip(variables, wide.types, strict=True)}
+    clauses = []
+    for place in columns:
+        type = wide.types[place].required()
+        bound = Decimal(10) ** (schema.types[place].precision - type.scale)
+        for op, limit in ((">=", bound), ("<=", -bound)):
+            test = Comparison(op, variables[place], Constant(limit.quantize(Decimal(1).scaleb(-type.scale)), type))
+            body = (Atom(schema.name, variables), test)
+            clauses.append(Clause(Atom(wide.name, variables), body, {**types, variables[place].name: type}))
+    return wide, clauses
+
+
+def _since(store: Store, relation: Relation, row: Row) -> str:
+    """The version that inserted the row, as far as the store remembers."""
+    found = None
+    for change in store.changes_of(relation.schema.name, store.oldest, store.recovered.version):
+        if row in store.rows(relation, change)[0]:
+            found = change.version
+    return f"of version {found}" if found is not None else f"of version {store.oldest} or before"
+
+
+def _refuse_missing(compiled: Compiled, stored: AbstractSet[str]) -> None:
+    """Views follow from the rest, base relations from nothing."""
+    for name, schema in compiled.plan.normal.schemas.items():
+        if schema.role is Role.BASE and name not in stored:
+            raise damaged(f"there are no rows of `{name}`, which the program declares")

@@ -1,0 +1,241 @@
+"""What a durable database writes down: each commit before it takes effect, and a snapshot when that pays."""
+
+from __future__ import annotations
+
+import json
+import logging
+import zlib
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol, runtime_checkable
+
+from upshot.check.program import Clause
+from upshot.core.errors import UsageError
+from upshot.core.row_sets import row_set
+from upshot.core.rows import Rows
+from upshot.core.schema import Role
+from upshot.database.engines import Deltas, Engine
+from upshot.database.program.compile import Compiled
+from upshot.plan import ProgramPlan
+from upshot.store import Encoded, Entry, NewProgram, Relation, Store, Task
+from upshot.syntax import print_item, print_program
+from upshot.syntax.ast import And, Rule
+
+log = logging.getLogger("upshot.store")
+
+WORTH_A_LOOK = 50_000
+"""Rows of changes after which it is worth asking whether a snapshot pays."""
+WORTH_DROPPING = 10_000
+"""Rows of changes, beyond those there are, from which on a snapshot pays that lets old commits go."""
+MOST_SMALL_BYTES = 256 << 20
+MOST_SMALL_ROWS = 2_000_000
+"""What is replayed when a store is opened stays below these, however large the relations are."""
+
+
+@runtime_checkable
+class KeepsHidden(Protocol):
+    """An engine for which it pays to find the rows of relations that users cannot name in the store as well. `keeps`
+    are those of the program that is installed, an open definition included; the engine reports their changes too."""
+
+    @property
+    def keeps(self) -> Collection[str]: ...
+
+
+class Journal:
+    """The store of a database, told of every change by `prepared`.
+
+    `relations` are those whose changes it is told: all base relations, hidden ones included, all views, and what the
+    engine keeps; it can give back their rows, too, but for views that are not stored. The set changes with a program,
+    and with a snapshot.
+    """
+
+    def __init__(self, store: Store, relations: Mapping[str, Relation]) -> None:
+        self.store = store
+        self.relations = dict(relations)
+        self._looked_at = 0
+        self._held: list[Encoded] | None = None
+
+    def close(self) -> None:
+        self.store.close()
+
+    # ---- commits ------------------------------------------------------------------------------------
+
+    def prepared(
+        self,
+        engine: Engine,
+        version: int,
+        old: Compiled,
+        new: Compiled,
+        deltas: Deltas,
+        meta: str | None,
+        tasks: tuple[Task, ...] = (),
+        done: tuple[tuple[int, int], ...] = (),
+    ) -> AbstractContextManager[None]:
+        """A block that makes the commit visible: it is durable when the block is entered, and taken back should the
+        block fail. What is large is written before this returns."""
+        program = None
+        if new.program != old.program:
+            program, deltas = self._new_program(engine, old, new, deltas)
+        relations = self.relations if program is None else program.relations
+        changes = {name: delta for name, delta in deltas.items() if name in relations}
+        return self._recorded(self.store.prepare(Entry(version, changes, meta, program, tasks, done)), relations)
+
+    @contextmanager
+    def _recorded(self, encoded: Encoded, relations: Mapping[str, Relation]) -> Iterator[None]:
+        if self._held is not None:
+            try:
+                yield
+            except BaseException:
+                self.store.discard([encoded])
+                raise
+            self._held.append(encoded)
+            return
+        self.store.append([encoded])
+        try:
+            yield
+        except BaseException:
+            self.store.retract(encoded)
+            raise
+        self.relations = dict(relations)
+
+    def hold(self) -> None:
+        """From here on commits are not written before `write_held`."""
+        self._held = []
+
+    def write_held(self) -> None:
+        """Makes the commits since `hold` durable, all of them or, if that fails, none."""
+        held, self._held = self._held or [], None
+        if held:
+            self.store.append(held)
+
+    def drop_held(self) -> None:
+        """Forgets the commits since `hold`."""
+        held, self._held = self._held or [], None
+        self.store.discard(held)
+
+    def _new_program(
+        self, engine: Engine, old: Compiled, new: Compiled, deltas: Deltas
+    ) -> tuple[NewProgram, dict[str, tuple[Rows, Rows]]]:
+        """The program for the log, and the changes with all rows of each relation that the log knows only from here."""
+        before, after = self.relations, _wanted(engine, new)
+        changes = dict(deltas)
+        known = old.plan.normal.schemas
+        for name, relation in list(after.items()):
+            same_types = name in known and known[name].types == relation.schema.types
+            if name in before or not same_types:
+                continue
+            if relation.visible:
+                # Its name was that of a hidden relation so far: the engine reports only the difference.
+                changes[name] = _whole(engine, name, changes.get(name), relation)
+            else:
+                del after[name]
+        begun = _begun_again(old.plan, new.plan) & before.keys() & after.keys()
+        for name in begun:
+            changes[name] = _whole(engine, name, changes.get(name), after[name])
+        reset = frozenset(
+            name
+            for name, relation in after.items()
+            if name not in before or before[name].schema.types != relation.schema.types or name in begun
+        )
+        return NewProgram(print_program(new.program), after, reset, _normal_form(new.plan, after)), changes
+
+    # ---- snapshots ----------------------------------------------------------------------------------
+
+    def snapshot(self, engine: Engine, version: int, compiled: Compiled) -> None:
+        """Writes all rows down, so that the next opening need not replay the changes until now."""
+        relations = _wanted(engine, compiled)
+        unstored = compiled.plan.on_demand.unstored
+        sizes = {name: 0 if name in unstored else engine.size(name) for name in relations}
+        self.store.snapshot(version, relations, sizes, engine.save, _normal_form(compiled.plan, relations))
+        self.relations, self._looked_at = relations, 0
+
+    def after_change(self, engine: Engine, version: int, compiled: Compiled) -> None:
+        """What is to be done beside commits, between two of them: a snapshot if one is due, a slice of the old ones."""
+        self.snapshot_if_due(engine, version, compiled)
+        self.store.trim_if_due()
+
+    def snapshot_if_due(self, engine: Engine, version: int, compiled: Compiled) -> None:
+        """A snapshot, if opening the store would replay more than three times the rows there are, or very many, or if
+        it lets more commits go than it writes rows. The commit is made already, so a snapshot that fails is only
+        logged."""
+        tail = self.store.tail
+        blocks = self.store.wants_snapshot and tail.rows >= WORTH_DROPPING
+        if tail.rows < self._looked_at + WORTH_A_LOOK and tail.small_bytes < MOST_SMALL_BYTES and not blocks:
+            return
+        self._looked_at = self._looked_at if blocks else tail.rows
+        unstored = compiled.plan.on_demand.unstored
+        there = sum(engine.size(name) for name in self.relations if name not in unstored)
+        many = tail.small_rows > MOST_SMALL_ROWS or tail.small_bytes > MOST_SMALL_BYTES
+        costly = tail.snapshot_rows + tail.rows > 3 * there + WORTH_A_LOOK
+        if not (many or costly or (blocks and tail.rows > there + WORTH_DROPPING)):
+            return
+        try:
+            self.snapshot(engine, version, compiled)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it must not look like a commit that failed
+            log.warning("no snapshot of version %d was written: %s", version, error)
+
+
+def _wanted(engine: Engine, compiled: Compiled) -> dict[str, Relation]:
+    """The relations that belong into the store: with these rows a database can go on."""
+    kept = set(engine.keeps) if isinstance(engine, KeepsHidden) else set()
+    return {
+        name: Relation(schema, name in compiled.visible)
+        for name, schema in compiled.plan.normal.schemas.items()
+        if name in compiled.visible or schema.role is Role.BASE or name in kept
+    }
+
+
+def _begun_again(old: ProgramPlan, new: ProgramPlan) -> frozenset[str]:
+    """The views whose changes so far lead to no rows: the log has no rows of what was not stored, and no copy follows a
+    nervous view."""
+    before, after = old.on_demand, new.on_demand
+    return (before.unstored - after.unstored) | (before.nervous ^ after.nervous)
+
+
+def _whole(engine: Engine, name: str, delta: tuple[Rows, Rows] | None, relation: Relation) -> tuple[Rows, Rows]:
+    """All rows after the open change; the engine still shows those before it."""
+    inserted, deleted = (row_set(rows) for rows in delta) if delta else (frozenset(), frozenset())
+    rows = row_set(engine.rows(name)) - deleted | inserted
+    return Rows.of(relation.schema, list(rows)), Rows.of(relation.schema, [])
+
+
+def _normal_form(plan: ProgramPlan, relations: Mapping[str, Relation]) -> str:
+    """What tells the definitions of hidden views apart; nothing if none is stored."""
+    if not any(not each.visible and each.schema.role is not Role.BASE for each in relations.values()):
+        return ""
+    return format(zlib.crc32("\n".join(sorted(map(_printed, plan.normal.clauses))).encode()), "08x")
+
+
+def _printed(clause: Clause) -> str:
+    return print_item(Rule((clause.head,), And(clause.body) if clause.body else None))
+
+
+def usable(store: Store, compiled: Compiled) -> dict[str, Relation]:
+    """The relations whose stored rows the program's own are: hidden views only under the same normal form."""
+    recovered, schemas = store.recovered, compiled.plan.normal.schemas
+    same = recovered.hidden == _normal_form(compiled.plan, recovered.relations)
+    return {
+        name: relation
+        for name, relation in recovered.relations.items()
+        if name in schemas
+        and schemas[name].types == relation.schema.types
+        and (same or relation.visible or relation.schema.role is Role.BASE)
+    }
+
+
+def meta_text(meta: object) -> str | None:
+    """What a committer wants kept with a commit, as JSON; nothing if there is nothing."""
+    if meta is None or meta == {}:
+        return None
+    if not isinstance(meta, Mapping) or not all(isinstance(key, str) for key in meta):
+        raise UsageError(
+            "`meta` takes a mapping with names as keys", code="wrong-argument", help='as in meta={"source": "import"}'
+        )
+    try:
+        text = json.dumps(dict(meta), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        # Found out here and not by the write: that one is of a whole group, and would fail all of it.
+        text.encode()
+        return text
+    except (TypeError, ValueError, RecursionError) as error:
+        message = f"`meta` cannot be written as JSON: {error}"
+        raise UsageError(message, code="wrong-argument", help="use text, numbers, lists and mappings") from None

@@ -1,0 +1,148 @@
+"""States of the past, made again for a question: the base changes since then are undone, and everything after it is
+rolled back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from upshot.check.program import Clause
+from upshot.core.errors import UsageError
+from upshot.core.rows import Rows
+from upshot.core.schema import Role, Schema
+from upshot.database.durable.moments import moment
+from upshot.database.engines import Asked, Deltas, Engine
+from upshot.database.placement import placement_of
+from upshot.database.state import State
+from upshot.reasons.concrete import Question, Row
+from upshot.reasons.derivation import Moment
+
+
+class PastStates:
+    """The states of a database at two versions, or more. At most one of the past is staged in the engine at a time; the
+    current one can be asked whatever is staged. The caller has the right to write, and calls `close` at the end."""
+
+    def __init__(self, state: State, engine: Engine) -> None:
+        self._state, self._engine = state, engine
+        self._staged: int | None = None
+
+    def stage(self, version: int) -> None:
+        """Makes the state of a version the one that `query_open` answers from."""
+        if self._staged == version:
+            return
+        self.close()
+        self._staged = version
+        for number in range(self._state.version, version, -1):
+            for name, (inserted, deleted) in self._changes(number):
+                self._engine.delete(name, list(inserted))
+                self._engine.insert(name, list(deleted))
+        self._engine.propagate()
+
+    def close(self) -> None:
+        """Back to the current state."""
+        if self._staged is not None:
+            self._staged = None
+            self._engine.rollback()
+
+    def _changes(self, version: int) -> Iterator[tuple[str, tuple[Rows, Rows]]]:
+        """What a version did to base relations."""
+        known = self._state.compiled.checked.schemas
+        for name, delta in base_changes(self._state, version).items():
+            if name in known and known[name].role is Role.BASE:
+                yield name, delta
+
+    def world(self, version: int) -> World:
+        return World(self, self._engine, version, current=version == self._state.version)
+
+
+class World:
+    """The state of one version, as explanations ask it."""
+
+    def __init__(self, states: PastStates, engine: Engine, version: int, *, current: bool) -> None:
+        self._states, self._engine, self._version, self._current = states, engine, version, current
+        self.tag = "old" if current else "new"
+        self.is_local = placement_of(engine).engine == "local"
+
+    def ask(self, question: Question, rows: list[Row]) -> Rows:
+        return self._answer(question.query(rows))
+
+    def ask_all(self, asked: Sequence[tuple[Question, list[Row]]]) -> list[Rows]:
+        return self._answers([question.query(rows) for question, rows in asked])
+
+    def query(self, schema: Schema, clauses: tuple[Clause, ...]) -> Rows:
+        return self._answer((schema, clauses, {}, {}))
+
+    def query_all(self, queries: Sequence[tuple[Schema, tuple[Clause, ...]]]) -> list[Rows]:
+        return self._answers([(schema, clauses, {}, {}) for schema, clauses in queries])
+
+    def _answer(self, asked: Asked) -> Rows:
+        (rows,) = self._answers([asked])
+        return rows
+
+    def _answers(self, asked: Sequence[Asked]) -> list[Rows]:
+        if not self._current:
+            self._states.stage(self._version)
+        return self._engine.query_many(asked, is_open=not self._current)
+
+
+def base_changes(state: State, version: int) -> Deltas:
+    """What a version that is kept did, base relations at least."""
+    if state.last is not None and state.last.version == version:
+        return state.last.deltas
+    assert state.journal is not None, "refused before"
+    return {name: (came, went) for name, (_, came, went) in state.journal.store.changes(version).items()}
+
+
+def refuse_unknown(state: State, version: int) -> None:
+    """`UsageError` unless the states before and after a version can be made again: what came since is kept, and the
+    program is the same."""
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise UsageError("`version` is the number of a commit", code="wrong-argument", help="as in version=7")
+    last = state.last if state.last is not None and state.last.version == version == state.version else None
+    if version > state.version:
+        raise _not_there(state, version)
+    if last is not None:
+        changed = not last.same_program
+    elif state.journal is not None:
+        store = state.journal.store
+        if version <= store.oldest:
+            raise _not_there(state, version)
+        changed = bool(store.definitions(version - 1, state.version))
+    else:
+        large = " and changed too many rows to be remembered" * (version == state.version)
+        raise UsageError(
+            f"what version {version} changed is not kept{large}",
+            code="history-not-kept",
+            help=f"without a store only the last commit is remembered, version {state.version}",
+        )
+    if changed:
+        raise UsageError(
+            f"the program was changed in version {version} or since",
+            code="program-changed",
+            help=f"rows are compared under one program; {_versions_there_are(state)}",
+        )
+
+
+def _not_there(state: State, version: int) -> UsageError:
+    """The error for a version that nobody committed yet, or that the log does not hold any more."""
+    words = f"there is no version {version} yet" if version > state.version else f"version {version} is not kept"
+    message = f"{words}; the last one is {state.version}"
+    return UsageError(message, code="history-not-kept", help=_versions_there_are(state))
+
+
+def _versions_there_are(state: State) -> str:
+    """Which versions can be asked about: those after the last definition that the log holds."""
+    last = state.version
+    if state.journal is None:
+        first = last if state.last is not None and state.last.same_program else last + 1
+    else:
+        store = state.journal.store
+        defined = store.definitions(store.oldest, last)
+        first = 1 + (defined[-1].version if defined else store.oldest)
+    if first > last:
+        return "there has been no commit since that one can ask about"
+    return f"give a version from {first} to {last}" if first < last else f"give {last}"
+
+
+def moment_of(state: State, version: int) -> Moment:
+    """The commit of a version, with its time and meta if they are kept."""
+    return Moment(version) if state.journal is None else moment(state.journal.store, version)

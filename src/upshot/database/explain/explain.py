@@ -1,0 +1,147 @@
+"""How views are maintained, why so, and what it cost last time; when rules fire, and which sets off which: as text, as
+data, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from upshot.check.active.triggering import Edge
+from upshot.check.program import CheckedRule
+from upshot.core.errors import UsageError
+from upshot.core.schema import Role
+from upshot.database.engines import Engine
+from upshot.database.explain.dependencies import Dependency, inputs
+from upshot.database.explain.drawing import Arrow, svg
+from upshot.database.explain.explained_rule import (
+    RulePart,
+    TriggeringPart,
+    describe_rule,
+    explained_triggering,
+    label,
+    read_by,
+)
+from upshot.database.explain.explained_view import RelationPart, counters, describe_relation, explained_relation
+from upshot.database.explain.network import Network, network
+from upshot.database.placement import Placement, placement_of
+from upshot.database.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """`str()` is for people, `as_dict()` for programs, `svg()` the dependency network with sizes and strategies."""
+
+    parts: tuple[RelationPart, ...]
+    rules: tuple[RulePart, ...]
+    """in the order of their turns"""
+    triggering: TriggeringPart
+    version: int
+    work: Mapping[str, Any]
+    placement: Placement
+    _network: Network
+    _awake: int
+    """rules that get turns, whether they are in `rules` or not"""
+
+    def __str__(self) -> str:
+        shown: dict[str, str] = {}
+        parts = [describe_relation(part, shown.setdefault(part.plan, part.name)) for part in self.parts]
+        parts += [describe_rule(part, self._awake) for part in self.rules]
+        parts += [str(self.triggering)] * bool(self.rules)
+        return "\n\n".join(parts) + _last_work(self.work, self.version) + f"engine {self.placement}\n"
+
+    @property
+    def edges(self) -> tuple[Dependency, ...]:
+        """What rests on what, active rules included."""
+        return self._network.edges
+
+    def _repr_svg_(self) -> str:
+        """Notebooks show the picture."""
+        return self.svg()
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "version": self.version,
+            "engine": {"name": self.placement.engine, "reason": self.placement.reason or None},
+            "relations": {part.name: part.as_dict() for part in self.parts},
+            "rules": {part.name: part.as_dict() for part in self.rules},
+            "triggering": self.triggering.as_dict(),
+            "work": dict(self.work),
+        }
+
+    def svg(self) -> str:
+        """The network as an SVG document."""
+        drawn = {part.name for part in self.rules}
+        causes: dict[tuple[str, str], list[Edge]] = {}
+        for edge in self.triggering.edges:
+            if {edge.source, edge.target} <= drawn:
+                causes.setdefault((edge.source, edge.target), []).append(edge)
+        return svg(
+            self._network,
+            {part.name: part.schema for part in self.parts} | {part.name: part.rule.visible for part in self.rules},
+            {part.name: part.note for part in self.parts} | {part.name: part.note for part in self.rules},
+            [
+                Arrow(
+                    *names,
+                    ", ".join(map(label, edges)),
+                    "; ".join(map(str, edges)).replace("`", ""),
+                    not self.triggering.looping.isdisjoint(edges),
+                )
+                for names, edges in causes.items()
+            ],
+        )
+
+
+def explain(state: State, name: str | None) -> Explanation:
+    """The explanation of every relation and active rule, or of one view or rule and all it rests on."""
+    with state.reading() as engine:
+        checked = state.compiled.checked
+        order = {rule.name: turn for turn, rule in enumerate(state.compiled.rules.scheduled, 1)}
+        rules = [rule for rule in checked.rules if name in (None, rule.name)]
+        rules.sort(key=lambda rule: order.get(rule.name, len(order) + 1))
+        reading = {rule.name: read_by(rule, checked) for rule in rules}
+        drawn = network(checked, _roots(state, name, rules, reading), reading)
+        below, found = inputs(checked), explained_triggering(checked)
+        return Explanation(
+            tuple(
+                explained_relation(state, engine, each, below.get(each, frozenset()), recursive=each in drawn.recursive)
+                for each in drawn.names
+                if each not in reading
+            ),
+            tuple(_rule(state, engine, rule, order.get(rule.name, 0)) for rule in rules),
+            found if name is None else found.around(name),
+            state.version,
+            engine.work.as_dict(),
+            placement_of(engine),
+            drawn,
+            len(order),
+        )
+
+
+def _roots(
+    state: State, name: str | None, rules: Sequence[CheckedRule], reading: Mapping[str, Collection[Dependency]]
+) -> set[str] | None:
+    """The relations that are explained with all they rest on; None for every one."""
+    if name is None:
+        return None
+    if rules:
+        shown = {hidden: relation for relation, hidden in state.compiled.checked.input_part.items()}
+        written = (action.target for action in rules[0].actions if action.kind != "call")
+        return {edge.relation for edge in reading[name]} | {shown.get(target, target) for target in written}
+    if state.schema(name).role is Role.BASE:
+        hint = "its rows are what transactions put there; explain a view or an active rule"
+        raise UsageError(f"`{name}` is a base relation", code="not-a-view", help=hint)
+    return {name}
+
+
+def _rule(state: State, engine: Engine, rule: CheckedRule, turn: int) -> RulePart:
+    checked = state.compiled.checked
+    if rule.becomes is None or rule.becomes not in checked.hidden:
+        return RulePart(rule, turn)
+    below = frozenset(edge.relation for edge in read_by(rule, checked))
+    return RulePart(rule, turn, explained_relation(state, engine, rule.becomes, below, recursive=False))
+
+
+def _last_work(work: Mapping[str, Any], version: int) -> str:
+    told = counters(work)
+    return f"\n\nversion {version}: {told}\n" if told else "\n\n"

@@ -1,0 +1,214 @@
+"""When an active rule gets its turn, what it asks then, and what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from upshot.check.active.triggering import Edge, triggering
+from upshot.check.printing import print_clause
+from upshot.check.program import EVERY, CheckedProgram, CheckedRule
+from upshot.check.strata import order_of
+from upshot.database.explain.dependencies import Dependency, uses
+from upshot.database.explain.explained_view import RelationPart, rows, upkeep
+from upshot.syntax.ast import Constant
+from upshot.syntax.printing import print_term
+
+_INTO = {"inserted": "inserted into", "deleted": "deleted from"}
+_VERBS = {"inserted": "inserting into", "deleted": "deleting from"}
+_SIGNS = {"inserted": "+", "deleted": "-"}
+
+
+@dataclass(frozen=True, slots=True)
+class RulePart:
+    """One active rule of an explanation. `turn` counts from 1, in the order in which triggered rules run; it is 0 for a
+    rule that is active for nothing. `condition` is the view of its own that a strict condition is kept in, if any."""
+
+    rule: CheckedRule
+    turn: int
+    condition: RelationPart | None = None
+
+    @property
+    def name(self) -> str:
+        return self.rule.name
+
+    @property
+    def options(self) -> list[str]:
+        """What the rule says about itself, in the words it may be said with."""
+        rule = self.rule
+        told = [rule.coupling, rule.semantics, f"per {rule.per}"] + [f"priority {rule.priority}"] * bool(rule.priority)
+        return told + [f"precedes {name}" for name in rule.precedes] + [f"follows {name}" for name in rule.follows]
+
+    @property
+    def actions(self) -> list[str]:
+        return [action.text for action in self.rule.actions]
+
+    @property
+    def note(self) -> str:
+        """In few words, for a picture."""
+        return f"{f'turn {self.turn}' if self.turn else 'asleep'} · {self.rule.coupling} · {', '.join(self.actions)}"
+
+    def as_dict(self) -> dict[str, Any]:
+        rule, hidden = self.rule, self.condition and self.condition.name
+        return {
+            "columns": {column.name: str(column.type) for column in rule.visible.columns},
+            "parameters": list(rule.parameters),
+            "identity": [rule.instance.columns[place].name for place in rule.identity],
+            "turn": self.turn or None,
+            **{name: getattr(rule, name) for name in ("coupling", "semantics", "per", "priority")},
+            "precedes": list(rule.precedes),
+            "follows": list(rule.follows),
+            "triggers": [
+                {"relation": None if relation == hidden else relation, "operation": operation}
+                for relation, operation in rule.triggers
+            ],
+            "condition": self.condition and {k: v for k, v in self.condition.as_dict().items() if k != "role"},
+            "windows": {
+                window.schema.name: {
+                    "relation": None if window.relation == hidden else window.relation,
+                    "operation": window.operation,
+                }
+                for window in rule.windows
+            },
+            "questions": [print_clause(clause) for clause in rule.clauses],
+            "unless": [print_clause(clause) for clause in rule.before],
+            "actions": self.actions,
+            "activations": [dict(binding) for binding in rule.activations],
+        }
+
+
+def describe_rule(part: RulePart, turns: int) -> str:
+    """The rule as text; `turns` is how many rules are awake."""
+    turn = f"turn {part.turn} of {turns}" if part.turn else "asleep"
+    head = f"{part.rule.visible}: active rule, {turn}, {', '.join(part.options)}"
+    return "\n".join([head, *(f"  {line}" for line in _lines(part))])
+
+
+def _lines(part: RulePart) -> Iterator[str]:
+    rule, condition = part.rule, part.condition
+    if condition is not None:
+        identity = ", ".join(rule.instance.columns[place].name for place in rule.identity)
+        yield f"triggered when its condition becomes true{f' for another {identity}' if identity else ''}"
+        yield f"condition, kept for it alone: {rows(condition.size)}"
+        yield from (f"  {line}" for line in upkeep(condition, condition.name))
+    else:
+        yield f"triggered by {' or '.join(f'rows {_INTO[op]} {relation}' for relation, op in rule.triggers)}"
+    yield from _questions(part)
+    yield "actions"
+    yield from (f"  {action}" for action in part.actions)
+    if rule.activations != EVERY:
+        yield from (f"active for {each}" for each in _activations(rule) or ["nothing"])
+
+
+def _questions(part: RulePart) -> Iterator[str]:
+    """What is asked at the rule's turn, and of which windows."""
+    rule = part.rule
+    if not rule.clauses:
+        yield "at its turn it fires for the rows that came to its condition"
+        return
+    yield "at its turn it asks"
+    for clause in rule.clauses:
+        yield from (f"  {line}" for line in print_clause(clause).splitlines())
+    if rule.before:
+        yield "  unless it held before"
+    for clause in rule.before:
+        yield from (f"    {line}" for line in print_clause(clause).splitlines())
+    for window in rule.windows:
+        is_hidden = part.condition is not None and window.relation == part.condition.name
+        where = "its condition" if is_hidden else window.relation
+        yield f"  where {window.schema.name} are the rows {_INTO[window.operation]} {where} since its last turn"
+
+
+def _activations(rule: CheckedRule) -> list[str]:
+    types = {column.name: column.type for column in rule.instance.columns}
+    return [
+        ", ".join(f"{name} = {print_term(Constant(value, types[name]))}" for name, value in binding.items())
+        for binding in rule.activations
+    ]
+
+
+# ---- which rule sets off which --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TriggeringPart:
+    """The edges of the triggering graph, those `looping` that are on a way round that nothing is known to end, and the
+    shortest of these ways. `hidden` are the views of conditions, which nobody has to know."""
+
+    edges: tuple[Edge, ...]
+    looping: frozenset[Edge]
+    cycles: tuple[tuple[Edge, ...], ...]
+    hidden: frozenset[str]
+
+    def around(self, rule: str) -> TriggeringPart:
+        """What of it concerns one rule."""
+        cycles = tuple(cycle for cycle in self.cycles if any(rule == edge.source for edge in cycle))
+        return replace(self, edges=tuple(e for e in self.edges if rule in (e.source, e.target)), cycles=cycles)
+
+    def __str__(self) -> str:
+        lines = ["triggering"]
+        if not self.edges:
+            lines.append("  no rule here can set off one")
+        for edge in self.edges:
+            through = self.through(edge)
+            way = f"by {_VERBS[edge.operation]} {edge.relation}" + f", through {through}" * bool(through)
+            lines.append(f"  {edge.source} → {edge.target} {way}{', on a cycle' * (edge in self.looping)}")
+        for cycle in self.cycles:
+            names = [edge.source for edge in cycle]
+            lines.append(f"  cycle {' → '.join([*names, names[0]])}: nothing is known to end it")
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        edges = [
+            {
+                "source": edge.source,
+                "target": edge.target,
+                "relation": edge.relation,
+                "operation": edge.operation,
+                "through": self.through(edge),
+                "cycle": edge in self.looping,
+            }
+            for edge in self.edges
+        ]
+        return {"edges": edges, "cycles": [[edge.source for edge in cycle] for cycle in self.cycles]}
+
+    def through(self, edge: Edge) -> str | None:
+        """The view between two rules, if there is one."""
+        view = edge.event[0]
+        return None if view == edge.relation or view in self.hidden else view
+
+
+def explained_triggering(program: CheckedProgram) -> TriggeringPart:
+    """Which rule of a program can set off which."""
+    found = triggering(program)
+    ends = {edge.source for cycle in found.cycles for edge in cycle}
+    groups = order_of(found.rules, [(edge.source, edge.target) for edge in found.edges])
+    home = {name: group for group in groups for name in group if ends.intersection(group)}
+    looping = frozenset(edge for edge in found.edges if edge.source in home and edge.target in home[edge.source])
+    return TriggeringPart(found.edges, looping, found.cycles, program.hidden)
+
+
+def label(edge: Edge) -> str:
+    """`+order`, for a picture."""
+    return _SIGNS[edge.operation] + edge.relation
+
+
+# ---- what a rule rests on -------------------------------------------------------------------------
+
+
+def read_by(rule: CheckedRule, program: CheckedProgram) -> frozenset[Dependency]:
+    """The relations that a rule listens to or asks, as edges to it, by the names that users know."""
+    shown = {hidden: name for name, hidden in program.input_part.items()}
+    windows: Mapping[str, str] = {window.schema.name: window.relation for window in rule.windows}
+    own = [clause for clause in program.clauses if clause.head.relation in program.hidden & {rule.becomes}]
+    found = {(relation, False, False) for relation, _ in rule.triggers}
+    for clause in (*own, *rule.clauses, *rule.before):
+        for relation, negated, aggregated in uses(clause):
+            # How a window is used says nothing about the relation.
+            found.add((windows[relation], False, False) if relation in windows else (relation, negated, aggregated))
+    return frozenset(
+        Dependency(shown.get(relation, relation), rule.name, negated, aggregated)
+        for relation, negated, aggregated in found
+        if relation not in program.hidden and relation not in rule.helpers
+    )

@@ -1,0 +1,148 @@
+"""The dependency network of a program, laid out in layers: base relations first, every view after what it rests on.
+
+Layers by longest path, order within a layer by the mean place of the neighbours [Sugiyama, Tagawa, Toda 1981]. An edge
+that skips layers passes through a free slot in each, so it never runs behind a box.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from types import MappingProxyType
+
+from upshot.check.program import CheckedProgram
+from upshot.database.explain.dependencies import Dependency, dependencies, everything_below, inputs
+
+SWEEPS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A place in a layer: the views of one component, stacked, or nothing but a passing edge."""
+
+    members: tuple[str, ...]
+    passing: Dependency | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """`layers` from base to top, active rules in the last; `edges` as in the program, those inside a component
+    included; `recursive` holds the members of recursive components."""
+
+    layers: tuple[tuple[Slot, ...], ...]
+    edges: tuple[Dependency, ...]
+    recursive: frozenset[str]
+    rules: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> list[str]:
+        """Everything that has a box, layer by layer."""
+        return [name for layer in self.layers for slot in layer for name in slot.members]
+
+
+def network(
+    program: CheckedProgram,
+    roots: Collection[str] | None = None,
+    rules: Mapping[str, Collection[Dependency]] = MappingProxyType({}),
+) -> Network:
+    """The network of the whole program, or of what some relations rest on, and of `rules`, in order, given with what
+    they read; facts loaded into a view are part of the view."""
+    shown_as = {hidden: name for name, hidden in program.input_part.items()}
+    names = [name for name in program.schemas if name not in shown_as and name not in program.hidden]
+    if roots is not None:
+        below = {name for root in roots for name in everything_below(root, inputs(program))}
+        names = [name for name in names if name in below]
+    edges = [edge for edge in dependencies(program) if edge.view in names and edge.relation in names]
+    components = _components(program, names)
+    home = {name: component for component in components for name in component}
+    levels = _levels(components, home, edges)
+    last = 1 + max(levels.values(), default=-1)
+    for rule, reading in rules.items():
+        components.append((rule,))
+        home[rule], levels[(rule,)] = (rule,), last
+        edges += sorted(reading)
+    recursive = {edge.view for edge in edges if home[edge.view] == home[edge.relation]}
+    return Network(
+        _ordered(_slotted(components, levels, home, edges), home, edges),
+        tuple(edges),
+        frozenset(name for component in components if recursive.intersection(component) for name in component),
+        frozenset(rules),
+    )
+
+
+def _components(program: CheckedProgram, names: Collection[str]) -> list[tuple[str, ...]]:
+    views = {name for component in program.strata for name in component}
+    base = [(name,) for name in names if name not in views]
+    return base + [component for component in program.strata if component[0] in names]
+
+
+def _levels(
+    components: Iterable[tuple[str, ...]], home: Mapping[str, tuple[str, ...]], edges: Iterable[Dependency]
+) -> dict[tuple[str, ...], int]:
+    """The longest path from the base to each component; they come in evaluation order, so one pass is enough."""
+    below: dict[tuple[str, ...], set[tuple[str, ...]]] = defaultdict(set)
+    for edge in edges:
+        if home[edge.relation] != home[edge.view]:
+            below[home[edge.view]].add(home[edge.relation])
+    levels: dict[tuple[str, ...], int] = {}
+    for component in components:
+        levels[component] = 1 + max((levels[each] for each in below[component]), default=-1)
+    return levels
+
+
+def _slotted(
+    components: Iterable[tuple[str, ...]],
+    levels: Mapping[tuple[str, ...], int],
+    home: Mapping[str, tuple[str, ...]],
+    edges: Iterable[Dependency],
+) -> list[list[Slot]]:
+    layers: list[list[Slot]] = [[] for _ in range(1 + max(levels.values(), default=0))]
+    for component in components:
+        layers[levels[component]].append(Slot(component))
+    for edge in edges:
+        for level in range(levels[home[edge.relation]] + 1, levels[home[edge.view]]):
+            layers[level].append(Slot((), edge))
+    return layers
+
+
+def _ordered(
+    layers: list[list[Slot]], home: Mapping[str, tuple[str, ...]], edges: Iterable[Dependency]
+) -> tuple[tuple[Slot, ...], ...]:
+    before, after = _neighbours(layers, home, edges)
+    for sweep in range(SWEEPS):
+        forward = sweep % 2 == 0
+        for level in range(1, len(layers)) if forward else range(len(layers) - 2, -1, -1):
+            other = layers[level - 1] if forward else layers[level + 1]
+            place = {(level - 1 if forward else level + 1, slot): n / len(other) for n, slot in enumerate(other)}
+            near = before if forward else after
+            own = {slot: n / len(layers[level]) for n, slot in enumerate(layers[level])}
+            mean = {slot: _mean([place[key] for key in near[level, slot]], own[slot]) for slot in layers[level]}
+            layers[level].sort(key=mean.__getitem__)
+    return tuple(tuple(layer) for layer in layers)
+
+
+Neighbours = dict[tuple[int, Slot], list[tuple[int, Slot]]]
+
+
+def _neighbours(
+    layers: list[list[Slot]], home: Mapping[str, tuple[str, ...]], edges: Iterable[Dependency]
+) -> tuple[Neighbours, Neighbours]:
+    """For each slot those of the layer before and after that an edge joins to it."""
+    level_of = {name: level for level, layer in enumerate(layers) for slot in layer for name in slot.members}
+    before: Neighbours = defaultdict(list)
+    after: Neighbours = defaultdict(list)
+    for edge in edges:
+        first, last = level_of[edge.relation], level_of[edge.view]
+        if first == last:
+            continue
+        way = [Slot(home[edge.relation]), *(Slot((), edge) for _ in range(first + 1, last)), Slot(home[edge.view])]
+        for level, (left, right) in enumerate(pairwise(way), first):
+            after[level, left].append((level + 1, right))
+            before[level + 1, right].append((level, left))
+    return before, after
+
+
+def _mean(numbers: list[float], otherwise: float) -> float:
+    return sum(numbers) / len(numbers) if numbers else otherwise

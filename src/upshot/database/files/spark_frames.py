@@ -1,0 +1,173 @@
+"""Spark DataFrames with the columns of a relation. pyspark is imported only where there is a DataFrame.
+
+What a value means never changes on the way: types that have nothing in common are refused here, values that do not fit
+are refused by the engine that takes them. Jobs are started by `collected`, `counted` and `holds_null` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from upshot.core.errors import DataError, UsageError
+from upshot.core.schema import Column, Schema
+from upshot.core.types import Kind, Type
+from upshot.database.files.arrow_tables import arranged, unsupported_type, wrong_type
+from upshot.spark.failures import translated
+from upshot.spark.session import is_connect
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_WHOLE = ("ByteType", "ShortType", "IntegerType", "LongType")
+_KINDS = {
+    **dict.fromkeys(_WHOLE, Kind.NUMBER),
+    "FloatType": Kind.FLOAT,
+    "DoubleType": Kind.FLOAT,
+    "StringType": Kind.SYMBOL,
+    "VarcharType": Kind.SYMBOL,
+    "CharType": Kind.SYMBOL,
+    "NullType": Kind.SYMBOL,
+    "BooleanType": Kind.BOOLEAN,
+    "DateType": Kind.DATE,
+    "TimestampType": Kind.TIMESTAMP,
+    "TimestampNTZType": Kind.TIMESTAMP,
+}
+_MOST_DIGITS = 18
+
+
+def is_spark_frame(value: object) -> bool:
+    """Whether this is a DataFrame of a Spark session, classic or Connect."""
+    kind = type(value)
+    return kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
+
+
+def refuse_other_session(frame: Any, session: Any) -> None:
+    """Raises if what the frame's session writes cannot be read by engines on this one."""
+    own = frame.sparkSession
+    if is_connect(own) != is_connect(session):
+        kinds = ("Spark Connect", "a classic session")
+        theirs, ours = kinds if is_connect(own) else kinds[::-1]
+        problem = f"the DataFrame belongs to {theirs}, the database to {ours}"
+    elif is_connect(session) and own.client.host != session.client.host:
+        problem = "the DataFrame belongs to another Spark Connect server than the database"
+    else:
+        return
+    hint = "read it with the session the database was connected with, or give `frame.toArrow()`"
+    raise UsageError(problem, code="other-session", help=hint)
+
+
+def aligned_frame(frame: Any, schema: Schema) -> Any:
+    """The frame with the relation's columns, by name and in its order, each of a type that holds the same values."""
+    columns = aligned_columns(frame, schema, frame.columns)
+    return frame.select(*columns) if columns else frame
+
+
+def aligned_columns(frame: Any, schema: Schema, names: Sequence[str]) -> list[Any]:
+    """As `aligned_frame`, the columns alone, made of those of the frame with these names."""
+    types = dict(frame_columns(frame))
+    return [
+        _column(frame[_quoted(name)], types[name], column, schema).alias(column.name)
+        for name, column in zip(arranged(schema, list(names)), schema.columns, strict=True)
+    ]
+
+
+def _column(value: Any, spark: Any, column: Column, schema: Schema) -> Any:
+    from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
+
+    from upshot.spark.types import spark_type  # noqa: PLC0415 - imports pyspark
+
+    name = type(spark).__name__
+    target = spark_type(column.type)
+    if not _accepts(column.type.kind, name, spark):
+        raise wrong_type(spark.simpleString(), column, schema, f"cast it to {target.simpleString()}")
+    if name == "NullType":
+        return value.cast(target)
+    if name == "TimestampNTZType":
+        # Without a zone it is UTC, whatever the zone of the session, which a plain cast would take.
+        return F.concat(value.cast("string"), F.lit("Z")).cast(target)
+    return value
+
+
+def _accepts(kind: Kind, name: str, spark: Any) -> bool:
+    """Whether a column of this kind can take the values of a Spark type, as far as they are in its range."""
+    if name == "DecimalType":
+        return kind is Kind.DECIMAL or (kind in (Kind.NUMBER, Kind.UNSIGNED) and spark.scale == 0)
+    if name in _WHOLE:
+        return kind in (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.DECIMAL)
+    return name == "NullType" or _KINDS.get(name) is kind
+
+
+def frame_columns(frame: Any) -> list[tuple[str, Any]]:
+    """Names and Spark types of the frame's columns."""
+    return [(field.name, field.dataType) for field in frame.schema.fields]
+
+
+def spark_column_type(name: str, spark: Any, *, nullable: bool) -> Type:
+    """The column type for a column of a frame, as `register` declares it."""
+    kind = _KINDS.get(type(spark).__name__)
+    if kind is not None:
+        return Type(kind, nullable=nullable)
+    if type(spark).__name__ == "DecimalType" and spark.precision <= _MOST_DIGITS:
+        return Type(Kind.DECIMAL, nullable=nullable, precision=spark.precision, scale=spark.scale)
+    raise unsupported_type(name, spark.simpleString())
+
+
+def holds_null(frame: Any) -> frozenset[str]:
+    """The columns in which a row has NULL."""
+    from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
+
+    possible = [field.name for field in frame.schema.fields if field.nullable]
+    if not possible:
+        return frozenset()
+    counts = [F.count(F.when(frame[_quoted(name)].isNull(), 1)) for name in possible]
+    with spark_errors():
+        found = frame.agg(*(count.alias(f"n{i}") for i, count in enumerate(counts))).collect()[0]
+    return frozenset(name for i, name in enumerate(possible) if found[i])
+
+
+def counted(frame: Any) -> int:
+    """How many rows the frame has."""
+    with spark_errors():
+        count: int = frame.count()
+    return count
+
+
+def collected(frame: Any, schema: Schema) -> pa.Table:
+    """The rows of an aligned frame in this process."""
+    import pyarrow as pa
+
+    from upshot.core.arrow_schema import arrow_type  # imports pyarrow
+
+    with spark_errors():
+        table: pa.Table = frame.toArrow()
+    for position, column in enumerate(schema.columns):
+        values = table.column(position)
+        if column.type.kind in (Kind.NUMBER, Kind.UNSIGNED) and pa.types.is_decimal(values.type):
+            try:
+                whole = values.cast(arrow_type(column.type))
+            except pa.ArrowInvalid as error:
+                words = f"a table for `{schema.name}`: column `{column.name}` does not fit `{column.type}`: {error}"
+                raise DataError(words, code="number-out-of-range", help=f"`{schema}`") from None
+            table = table.set_column(position, column.name, whole)
+    return table
+
+
+def has_delta(session: Any) -> bool:
+    """Whether the session can read Delta tables."""
+    return "io.delta" in (session.conf.get("spark.sql.extensions", "") or "")
+
+
+@contextmanager
+def spark_errors() -> Iterator[None]:
+    """What Spark raises inside comes out as an error of ours."""
+    try:
+        yield
+    except Exception as error:
+        raise translated(error) from error
+
+
+def _quoted(name: str) -> str:
+    """A column name as Spark reads it, dots and all."""
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,119 @@
+"""Tables in files: Parquet, CSV and Delta, read in this process, or by Spark where the work is done there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from upshot.core.errors import DataError, UsageError
+from upshot.database.engines import Engine
+from upshot.database.files.spark_frames import has_delta, spark_errors
+from upshot.database.placement import PlacedEngine, bytes_of_rows
+from upshot.spark.location import exact_path
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_EXPANSION = 4
+"""A CSV file takes at most about so many times its size once it is read."""
+
+
+def is_path(value: object) -> bool:
+    """Whether a value that should be rows names files instead: a path, the address of a lake, or the text of a path
+    that is there or ends like one."""
+    if isinstance(value, os.PathLike):
+        return True
+    if not isinstance(value, str) or "\0" in value or "\n" in value:
+        return False
+    return "://" in value or value.endswith((".parquet", ".pq", ".csv")) or os.path.exists(value)
+
+
+def read_files(given: str | os.PathLike[str], engine: Engine | None = None) -> Any:
+    """The table that a file or folder holds: an Arrow table, or a DataFrame if the rows are going to Spark."""
+    place = engine if isinstance(engine, PlacedEngine) else None
+    if "://" in str(given):
+        return _of_address(str(given), place)
+    path = Path(given)
+    if not path.exists():
+        raise UsageError(f"there is no file or folder `{path}`", code="no-such-file", help="check the path")
+    if (path / "_delta_log").is_dir():
+        return _delta(path, place)
+    format = _format_of(path)
+    try:
+        return _dataset(path, format, place)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def _dataset(path: Path, format: str, place: PlacedEngine | None) -> Any:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    try:
+        files = ds.dataset(path, format=format)
+        if place is None or place.holds(_expected(files, path, format)):
+            return files.to_table()
+        if format == "csv":
+            # Read here and now, but never whole in memory: Spark's reader guesses other types from the same text.
+            folder = place.folder()
+            ds.write_dataset(files, folder, format="parquet", existing_data_behavior="overwrite_or_ignore")
+            path = folder
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise _unreadable(path, error) from None
+    with spark_errors():
+        return place.session.read.parquet(*map(exact_path, place.readable(path)))
+
+
+def _expected(files: Any, path: Path, format: str) -> int:
+    """Bytes that the local engine would need for the files, about."""
+    if format == "csv":
+        return _EXPANSION * sum(os.path.getsize(file) for file in files.files)
+    return bytes_of_rows(files.count_rows(), len(files.schema))
+
+
+def _of_address(address: str, place: PlacedEngine | None) -> Any:
+    if place is None:
+        raise UsageError(
+            f"`{address}` is read by Spark, and there is no session",
+            code="no-session",
+            help="connect with `upshot.connect(spark=session)`, or give a path on this machine",
+        )
+    with spark_errors():
+        if has_delta(place.session) and not address.endswith((".parquet", ".pq")):
+            return place.session.read.format("delta").load(address)
+        return place.session.read.parquet(address)
+
+
+def _delta(path: Path, place: PlacedEngine | None) -> Any:
+    """A Delta table, by the session if it can read one, otherwise by `deltalake` in this process."""
+    if place is not None and has_delta(place.session):
+        with spark_errors():
+            return place.session.read.format("delta").load(str(path.absolute()))
+    try:
+        from deltalake import DeltaTable  # noqa: PLC0415 - an optional package
+        from deltalake.exceptions import DeltaError  # noqa: PLC0415 - an optional package
+    except ImportError:
+        message = f"`{path}` is a Delta table; reading it needs the package `deltalake`, which is not installed"
+        raise UsageError(message, code="missing-package", help="pip install 'upshot[spark]'") from None
+    try:
+        table: pa.Table = DeltaTable(str(path)).to_pyarrow_table()
+    except (DeltaError, OSError) as error:
+        raise _unreadable(path, error, "use a Spark session that has the Delta package") from None
+    return table
+
+
+def _unreadable(path: Path, error: Exception, hint: str = "check that all files are whole and alike") -> DataError:
+    lines = str(error).splitlines() or [type(error).__name__]
+    return DataError(f"`{path}` cannot be read: {lines[0]}", code="unreadable-file", help=hint)
+
+
+def _format_of(path: Path) -> str:
+    names = [each.name for each in path.rglob("*") if each.is_file()] if path.is_dir() else [path.name]
+    visible = [name for name in names if not name.startswith((".", "_"))]
+    formats = {"parquet" if name.endswith((".parquet", ".pq")) else "csv" if ".csv" in name else "" for name in visible}
+    if len(formats) == 1 and "" not in formats:
+        return formats.pop()
+    found = "no Parquet or CSV files" if not visible else f"`{sorted(visible)[0]}`" if "" in formats else "both formats"
+    message = f"`{path}` holds {found}; Parquet or CSV was expected"
+    raise UsageError(message, code="unknown-format", help="name the files *.parquet or *.csv")

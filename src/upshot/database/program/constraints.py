@@ -1,0 +1,199 @@
+"""What a change violates: keys and `.deny` constraints, and what is said about it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from upshot.core.diagnostic import Diagnostic, Severity
+from upshot.core.errors import ConstraintError
+from upshot.core.fact_text import fact
+from upshot.core.rows import Rows
+from upshot.core.schema import Schema
+from upshot.database.engines import Deltas, Engine
+from upshot.database.program.compile import Compiled
+
+Row = tuple[Any, ...]
+Violations = Mapping[str, Sequence[Row]]
+
+SHOWN = 10
+"""How many witnesses a message lists; the error itself carries all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Rows that share a key, by relation, and witnesses by constraint: those that came, those that went (`repaired`),
+    and those that a definition leaves where they are although its constraint rejects (`kept`)."""
+
+    keys: Violations = field(default_factory=dict)
+    constraints: Violations = field(default_factory=dict)
+    repaired: Violations = field(default_factory=dict)
+    kept: Violations = field(default_factory=dict)
+
+    def rejecting(self, compiled: Compiled) -> Violations:
+        return {n: rows for n, rows in self.constraints.items() if rows and _policy(compiled, n) == "reject"}
+
+    def warning(self, compiled: Compiled) -> Violations:
+        return {n: rows for n, rows in self.constraints.items() if rows and _policy(compiled, n) == "warn"}
+
+
+def added_violations(compiled: Compiled, deltas: Deltas) -> dict[str, list[Row]]:
+    """The witnesses this change brought; those that were there before are not its doing."""
+    touched = compiled.checked.constraints.keys() & deltas.keys()
+    return {name: deltas[name][0].sorted() for name in sorted(touched) if len(deltas[name][0])}
+
+
+def repaired_violations(compiled: Compiled, deltas: Deltas) -> dict[str, list[Row]]:
+    """The witnesses this change took away, of constraints that report it."""
+    touched = [n for n in compiled.checked.constraints.keys() & deltas.keys() if "minus" in compiled.plan.reported(n)]
+    return {name: deltas[name][1].sorted() for name in sorted(touched) if len(deltas[name][1])}
+
+
+def grandfathered(findings: Findings, compiled: Compiled, stated: Collection[str]) -> Findings:
+    """The findings of a definition without the violations that it says to keep, of constraints that it states."""
+    kept = {
+        name: rows
+        for name, rows in findings.rejecting(compiled).items()
+        if name in stated and compiled.checked.constraints[name].existing == "keep"
+    }
+    rest = {name: rows for name, rows in findings.constraints.items() if name not in kept}
+    return replace(findings, constraints=rest, kept=kept)
+
+
+def key_violations(
+    engine: Engine, compiled: Compiled, deltas: Deltas, whole: Mapping[str, Iterable[Row]] | None = None
+) -> dict[str, list[Row]]:
+    """Rows that share a key after the change. The engine looks at touched keys only; relations in `whole` are given
+    with all their rows, because their key is new."""
+    found: dict[str, list[Row]] = {}
+    for name, rows in (whole or {}).items():
+        if pairs := _sharing_a_key(compiled.checked.schemas[name], rows):
+            found[name] = pairs
+    for name in deltas:
+        schema = compiled.checked.schemas.get(name)
+        if schema is not None and schema.keys and name not in (whole or {}):
+            conflicts = engine.key_conflicts(name)
+            if conflicts:
+                found[name] = _in_order(schema, {row for pair in conflicts for row in pair})
+    return found
+
+
+def _sharing_a_key(schema: Schema, rows: Iterable[Row]) -> list[Row]:
+    groups: dict[tuple[tuple[int, ...], Row], list[Row]] = defaultdict(list)
+    for row in rows:
+        for key in schema.keys:
+            groups[key, tuple(row[position] for position in key)].append(row)
+    return _in_order(schema, {row for group in groups.values() if len(group) > 1 for row in group})
+
+
+def _in_order(schema: Schema, rows: Iterable[Row]) -> list[Row]:
+    return Rows.of(schema, list(rows)).sorted()
+
+
+# ---- words ------------------------------------------------------------------------------------------
+
+
+def rejected_transaction(findings: Findings, compiled: Compiled) -> ConstraintError | None:
+    """The error that ends the transaction, if anything does."""
+    if findings.keys:
+        hint = "nothing was committed; rows that share a key cannot both be there; `upsert` replaces the old by the new"
+        return _key_error(findings.keys, compiled, hint)
+    rejecting = findings.rejecting(compiled)
+    if not rejecting:
+        return None
+    message = f"the transaction violates {_described(rejecting, compiled)}"
+    hint = (
+        "nothing was committed; `db.repairs`, or `upshot repairs`, finds what else to change; "
+        "`on_violation=warn` on the constraint would let it pass"
+    )
+    places = {name: compiled.schema(name).span for name in rejecting}
+    return ConstraintError(message, code="constraint-violated", violations=rejecting, places=places, help=hint)
+
+
+def rejected_definition(findings: Findings, compiled: Compiled) -> ConstraintError | None:
+    """The error that refuses a definition the data already contradict, if they do."""
+    if findings.keys:
+        hint = "nothing was changed; correct the data first; `determines` can keep what is there, a key cannot"
+        return _key_error(findings.keys, compiled, hint)
+    rejecting = findings.rejecting(compiled)
+    if not rejecting:
+        return None
+    message = f"the data violate {_described(rejecting, compiled)}"
+    name = next(iter(rejecting))
+    others = ", and so for the others" * (len(rejecting) > 1)
+    hint = (
+        "nothing was changed; correct the data first (`upshot repairs` finds how), "
+        f"or keep what is there with `.deny {name} existing=keep`, or write `.deny {name} on_violation=warn`{others}"
+    )
+    places = {name: compiled.schema(name).span for name in rejecting}
+    return ConstraintError(message, code="constraint-violated", violations=rejecting, places=places, help=hint)
+
+
+def warnings_for(findings: Findings, compiled: Compiled) -> tuple[Diagnostic, ...]:
+    """One warning for each constraint that is violated and only warns, or whose violations were kept."""
+    violated = [
+        _warning("constraint-violated", f"the data violate {_described({name: rows}, compiled)}", name, compiled)
+        for name, rows in findings.warning(compiled).items()
+    ]
+    kept = [
+        _warning("violations-kept", _keeping(name, rows, compiled), name, compiled)
+        for name, rows in findings.kept.items()
+    ]
+    return (*violated, *kept)
+
+
+def _warning(slug: str, message: str, constraint: str, compiled: Compiled) -> Diagnostic:
+    return Diagnostic(slug, message, compiled.schema(constraint).span, severity=Severity.WARNING)
+
+
+def _keeping(name: str, rows: Sequence[Row], compiled: Compiled) -> str:
+    count, stay = ("1 violation", "stays") if len(rows) == 1 else (f"{len(rows)} violations", "stay")
+    return f"{count} of constraint `{name}` {stay}: {_listed(compiled.schema(name), rows)}"
+
+
+def notes_of_repairs(repaired: Violations, schemas: Mapping[str, Schema]) -> tuple[Diagnostic, ...]:
+    """One note for each constraint that lost witnesses."""
+    return tuple(
+        Diagnostic(
+            "violation-repaired",
+            f"constraint `{name}` is violated no more by {_listed(schemas[name], rows)}",
+            schemas[name].span,
+            severity=Severity.NOTE,
+        )
+        for name, rows in repaired.items()
+    )
+
+
+def _described(violations: Violations, compiled: Compiled) -> str:
+    parts = []
+    for name, rows in violations.items():
+        schema = compiled.checked.schemas[name]
+        listed = _listed(schema, rows)
+        parts.append(f"constraint `{name}`" + (f": {listed}" if schema.columns else ""))
+    return "; ".join(parts)
+
+
+def _key_error(keys: Violations, compiled: Compiled, hint: str) -> ConstraintError:
+    shown = {hidden: name for name, hidden in compiled.checked.input_part.items()}
+    parts, named, places = [], {}, {}
+    for name, rows in keys.items():
+        schema = compiled.checked.schemas[name]
+        columns = " and ".join(
+            f"({', '.join(schema.columns[position].name for position in key)})" for key in schema.keys
+        )
+        parts.append(f"key {columns} of `{shown.get(name, name)}`: {_listed(schema, rows)}")
+        named[shown.get(name, name)] = rows
+        places[shown.get(name, name)] = schema.span
+    message = f"two rows share {'; '.join(parts)}"
+    return ConstraintError(message, code="key-violation", violations=named, places=places, help=hint)
+
+
+def _listed(schema: Schema, rows: Sequence[Row]) -> str:
+    more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
+    return ", ".join(fact(schema, row) for row in rows[:SHOWN]) + more
+
+
+def _policy(compiled: Compiled, name: str) -> str:
+    return compiled.checked.constraints[name].on_violation

@@ -1,0 +1,123 @@
+"""The program a database holds: texts merged item by item, so that every span still leads to the text it came from.
+
+A text that declares a relation again, or gives rules for it, replaces what was there: the newest text that mentions a
+relation owns its declaration and all of its rules; the constraints that stand with a declaration come and go with it.
+Relations a text does not mention stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from upshot.check.short_forms import named_forms
+from upshot.database.program.activations import settled
+from upshot.syntax.ast import (
+    Activation,
+    ActiveRule,
+    Declaration,
+    Deny,
+    DenyPolicy,
+    Directive,
+    Ignored,
+    Item,
+    Program,
+    Rule,
+    TypeDeclaration,
+    ViewDirective,
+)
+
+
+def merged(old: Program, new: Program) -> Program:
+    """The old program with everything the new text mentions replaced by what the new text says."""
+    declared = {item.name for item in new.items if isinstance(item, Declaration)}
+    ruled = {head.relation for item in new.items if isinstance(item, Rule) for head in item.heads}
+    denied = {item.head.relation for item in new.items if isinstance(item, Deny)}
+    restated = {_settings_key(item) for item in new.items} - {None}
+    parts = _parts_of(old, declared | ruled | denied)
+    replaced = {name for item in old.items for name in _constraints_of(item, declared | denied)}
+    gone = replaced - {name for item in new.items for name in _constraints_of(item, declared)}
+    declared |= parts
+    kept: list[Item] = []
+    for item in old.items:
+        match item:
+            case Declaration(name):
+                kept += [item] * (name not in declared | denied)
+            case Rule():
+                kept += _without_heads(item, declared | ruled | denied)
+            case Deny(head):
+                kept += [item] * (head.relation not in declared | ruled | denied)
+            case DenyPolicy(name):
+                stated = declared | ruled | denied | replaced
+                kept += [item] * (name not in stated and _settings_key(item) not in restated)
+            case Directive(relation=relation) | ViewDirective(relation):
+                kept += [item] * (relation not in declared | gone and _settings_key(item) not in restated)
+            case TypeDeclaration() | ActiveRule():
+                kept += [item] * (_settings_key(item) not in restated)
+            case Activation(rule):
+                kept += [item] * (("rule", rule) not in restated)
+            case Ignored():
+                kept.append(item)
+    return Program(settled((*kept, *new.items)), span=new.span)
+
+
+def without(program: Program, name: str) -> Program:
+    """The program with all items of one relation, or of one active rule, taken out."""
+    own = {name, *_parts_of(program, {name})}
+    names = {*own, *(each for item in program.items for each in _constraints_of(item, {name}))}
+    kept: list[Item] = []
+    for item in program.items:
+        match item:
+            case Declaration(owner) | DenyPolicy(owner):
+                kept += [item] * (owner not in names)
+            case Directive(relation=relation) | ViewDirective(relation):
+                kept += [item] * (relation not in names)
+            case Deny(head):
+                kept += [item] * (head.relation != name)
+            case Rule():
+                kept += _without_heads(item, own)
+            case ActiveRule(owner) | Activation(owner):
+                kept += [item] * (owner != name)
+            case TypeDeclaration() | Ignored():
+                kept.append(item)
+    return Program(tuple(kept), span=program.span)
+
+
+def _parts_of(program: Program, owners: Collection[str]) -> set[str]:
+    """The views that were made for these, which come and go with them."""
+    return {item.name for item in program.items if isinstance(item, Declaration) and item.part_of in owners}
+
+
+def _constraints_of(item: Item, relations: Collection[str]) -> list[str]:
+    """The constraints that the item states if it declares one of these relations."""
+    return constraint_names(item) if isinstance(item, Declaration) and item.name in relations else []
+
+
+def constraint_names(declaration: Declaration) -> list[str]:
+    """The constraints that stand with a declaration."""
+    return [name for name, _ in named_forms(declaration)]
+
+
+def _without_heads(rule: Rule, names: Collection[str]) -> list[Item]:
+    """The rule with the heads of these relations struck out; nothing if no head is left."""
+    heads = tuple(head for head in rule.heads if head.relation not in names)
+    if heads == rule.heads:
+        return [rule]
+    return [replace(rule, heads=heads)] if heads else []
+
+
+def _settings_key(item: Item) -> tuple[str, str] | None:
+    """What makes a later item of the same kind replace an earlier one."""
+    match item:
+        case Directive(kind, relation):
+            return kind, relation
+        case ViewDirective(relation):
+            return "view", relation
+        case DenyPolicy(name):
+            return "policy", name
+        case TypeDeclaration(name):
+            return "type", name
+        case ActiveRule(name):
+            return "rule", name
+        case Declaration() | Rule() | Deny() | Activation() | Ignored():
+            return None

@@ -1,0 +1,87 @@
+"""The check that nothing drifted: every view computed afresh and compared with what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from upshot.core.errors import VerifyError
+from upshot.core.fact_text import fact
+from upshot.core.row_sets import row_set
+from upshot.core.rows import Rows
+from upshot.core.schema import Role, Schema
+from upshot.database.engines import Engine
+from upshot.database.placement import placement_of
+from upshot.database.program.constraints import SHOWN
+from upshot.database.state import State
+from upshot.plan import ProgramPlan, compile_program
+
+_LARGE = 50_000
+"""Rows from which on a table is handed over where it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was compared and found equal: the views the user declared, and how many rows they hold. The views made from
+    their rules were compared as well."""
+
+    views: tuple[str, ...]
+    rows: int
+
+
+def verify(state: State) -> Verified:
+    """The declared views; each view, generated ones included, equals its recomputation, or `VerifyError`."""
+    with state.writing("verify") as engine:
+        fresh = state.make_engine()
+        try:
+            return _verified(state, engine, fresh)
+        finally:
+            fresh.close()
+
+
+def _verified(state: State, engine: Engine, fresh: Engine) -> Verified:
+    normal = state.compiled.plan.normal
+    fresh.install(_all_stored(state))
+    for name, schema in normal.schemas.items():
+        if schema.role is Role.BASE and engine.size(name):
+            fresh.insert(name, _as_given(engine.rows(name), engine))
+    fresh.propagate()
+    fresh.accept()
+    views = [schema for schema in normal.schemas.values() if schema.role is not Role.BASE]
+    differences = [line for schema in views for line in _differences(schema, engine, fresh)]
+    if differences:
+        more = f"\n  and {len(differences) - SHOWN} more" if len(differences) > SHOWN else ""
+        listed = "".join(f"\n  {line}" for line in differences[:SHOWN])
+        raise VerifyError(
+            f"stored views differ from their definition:{listed}{more}",
+            code="view-differs",
+            help="this is a fault in Upshot; please report it with the program and the transactions that led here",
+        )
+    declared = tuple(view.name for view in views if view.name in state.compiled.visible)
+    return Verified(declared, sum(fresh.size(name) for name in declared))
+
+
+def _all_stored(state: State) -> ProgramPlan:
+    """The plan under which every view is computed from its rules and stored: a view on demand is compared with that."""
+    plan = state.compiled.plan
+    return compile_program(replace(plan.source, options={})) if plan.on_demand.strategies else plan
+
+
+def _differences(schema: Schema, stored: Engine, fresh: Engine) -> Iterable[str]:
+    size = stored.size(schema.name)
+    if size == fresh.size(schema.name) and stored.contains_all(schema.name, _as_given(fresh.rows(schema.name), fresh)):
+        return
+    have, want = row_set(stored.rows(schema.name)), row_set(fresh.rows(schema.name))
+    for row in Rows.of(schema, list(have - want)).sorted():
+        yield f"{fact(schema, row)} is stored and does not follow"
+    for row in Rows.of(schema, list(want - have)).sorted():
+        yield f"{fact(schema, row)} follows and is not stored"
+
+
+def _as_given(rows: Rows, engine: Engine) -> Any:
+    """Rows of one engine for another: from Spark to Spark, many of them are not collected on the way."""
+    if not rows.schema.columns:
+        return list(rows)
+    is_large = len(rows) > _LARGE and placement_of(engine).engine == "spark"
+    return rows.to_spark() if is_large else rows.to_arrow()

@@ -1,0 +1,67 @@
+"""Answers to questions in SQL, over the state as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from upshot.check.clause.query import check_rules
+from upshot.check.names.variables import atoms
+from upshot.core.errors import UsageError
+from upshot.core.rows import Row, Rows
+from upshot.database.placement import placement_of
+from upshot.database.state import State
+from upshot.syntax.ast import Rule
+
+
+def sql(state: State, text: object, values: Mapping[str, Any]) -> Rows:
+    """The answer, each row once, in the order that is asked for. Values are bound, never spliced into the text."""
+    from upshot.sql.queries.query import sql_query  # noqa: PLC0415 - sqlglot only where there is SQL
+
+    if not isinstance(text, str):
+        message = f"a query is text, not {type(text).__name__}"
+        raise UsageError(message, code="wrong-argument", help='as in db.sql("select * from closure where x = :x", x=1)')
+    with state.reading() as engine:
+        query = sql_query(text, state.schemas, values)
+        schemas = {**state.schemas, **query.helpers, query.answer.name: query.answer}
+        clauses = check_rules(query.rules, schemas)
+        if placement_of(engine).engine == "spark":
+            _refuse_recursion(query.rules)
+        found = engine.query(query.answer, clauses, {}, query.helpers)
+        if not query.order and query.limit is None and not query.offset:
+            return found
+        rows = found.sorted()
+    # From the last key to the first: sorting keeps the order of equals.
+    for key in reversed(query.order):
+        rows.sort(key=lambda row, place=key.place: _sort_key(row, place), reverse=key.descending)  # type: ignore[misc]
+        nulls = [row for row in rows if row[key.place] is None]
+        others = [row for row in rows if row[key.place] is not None]
+        rows = nulls + others if key.nulls_first else others + nulls
+    last = None if query.limit is None else query.offset + query.limit
+    return Rows.of(query.answer, rows[query.offset : last])
+
+
+def _refuse_recursion(rules: Sequence[Rule]) -> None:
+    """Raises if an answer on Spark would need rounds of jobs."""
+    reads: dict[str, set[str]] = {}
+    for rule in rules:
+        below = {atom.relation for atom in atoms(rule.body)} if rule.body is not None else set()
+        reads.setdefault(rule.heads[0].relation, set()).update(below)
+    for name in reads:
+        reached, pending = set[str](), list(reads[name])
+        while pending:
+            current = pending.pop()
+            if current not in reached:
+                reached.add(current)
+                pending += reads.get(current, ())
+        if name in reached:
+            raise UsageError(
+                "a recursive query is not answered on Spark", code="recursive-query", span=rules[0].span,
+                help="define it: CREATE VIEW name AS WITH RECURSIVE …, and ask the view",
+            )  # fmt: skip
+
+
+def _sort_key(row: Row, place: int) -> tuple[int, Any]:
+    """NaN is larger than all else."""
+    value = row[place]
+    return (0, 0) if value is None else (2, 0) if value != value else (1, value)

@@ -1,0 +1,109 @@
+"""What a transaction would mean, without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from upshot.active.firing import Firing
+from upshot.core.errors import DataError, UsageError
+from upshot.core.row_sets import row_set
+from upshot.core.rows import Rows
+from upshot.core.schema import Schema
+from upshot.database.changes import ChangeSet, reported
+from upshot.database.commit import begin_rules
+from upshot.database.engines import Deltas, Engine
+from upshot.database.files.given_rows import given_rows
+from upshot.database.program.constraints import Findings, Violations, added_violations, key_violations
+from upshot.database.state import State
+from upshot.engine.work import Work
+
+Given = Mapping[str, Any]
+
+
+class WhatIf(ChangeSet):
+    """The changes a transaction would make, those of the rules it sets off included, and what it would violate.
+    `firings` are those rules; of what they do after a commit nothing is done. `violations` names constraints with their
+    witnesses and relations with the rows that share a key, whatever the policy of the constraint."""
+
+    def __init__(
+        self,
+        schemas: Mapping[str, Schema],
+        deltas: Mapping[str, tuple[Rows, Rows]],
+        *,
+        violations: Violations,
+        stats: Work,
+        firings: tuple[Firing, ...] = (),
+    ) -> None:
+        super().__init__(schemas, deltas)
+        self.violations = dict(violations)
+        self.stats = stats
+        self.firings = firings
+
+    def __repr__(self) -> str:
+        violated = ", ".join(f"{name} {len(rows)}" for name, rows in self.violations.items())
+        fired = ", ".join(f"{each.rule} {len(each.rows)}" for each in self.firings)
+        more = f"; would violate: {violated}" * bool(violated) + f"; would fire: {fired}" * bool(fired)
+        return f"{super().__repr__()[:-1]}{more}>"
+
+
+def what_if(state: State, insert: Given, delete: Given, examine: Callable[[Deltas], None] | None = None) -> WhatIf:
+    """The consequences of these insertions and deletions; the database stays as it is. `examine` is called while they
+    can be asked about.
+
+    The two sets have no order: a row in both counts in neither.
+    """
+    deletions, insertions = _statements(state, delete), _statements(state, insert)
+    for name in deletions.keys() & insertions.keys():
+        try:
+            gone, come = row_set(deletions[name]), row_set(insertions[name])
+        except TypeError as error:
+            raise DataError(
+                f"a row for `{name}` holds a value that no column can hold: {error}",
+                code="wrong-type",
+                help="rows hold numbers, text, dates and the like",
+            ) from None
+        deletions[name], insertions[name] = list(gone - come), list(come - gone)
+    with state.writing("ask what if") as engine:
+        try:
+            _stage(engine, deletions, insertions)
+            run = begin_rules(state)
+            deltas = run.finish()
+            if examine is not None:
+                examine(deltas)
+            findings = Findings(
+                key_violations(engine, state.compiled, deltas), added_violations(state.compiled, deltas)
+            )
+            answer = WhatIf(
+                state.schemas,
+                reported(state.compiled.plan, deltas),
+                violations={**findings.keys, **findings.constraints},
+                stats=run.work(),
+                firings=tuple(run.firings),
+            )
+        finally:
+            engine.rollback()
+    return answer
+
+
+def _statements(state: State, given: Any) -> dict[str, list[tuple[Any, ...]]]:
+    if not isinstance(given, Mapping):
+        message = f"rows are given by relation, in a dict, not in a {type(given).__name__}"
+        raise UsageError(message, code="wrong-argument", help='as in {"edge": [(1, 2)]}')
+    statements = {}
+    for name, rows in given.items():
+        target = state.base(name)
+        found = given_rows(target, rows)
+        statements[target.name] = found if isinstance(found, list) else _tuples(found)
+    return statements
+
+
+def _tuples(table: Any) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def _stage(engine: Engine, deletions: Given, insertions: Given) -> None:
+    for name, rows in deletions.items():
+        engine.delete(name, rows)
+    for name, rows in insertions.items():
+        engine.insert(name, rows)

@@ -1,0 +1,241 @@
+"""Why rows are there: the questions a database answers about its own state."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from itertools import chain, islice
+from typing import Any, overload
+
+from upshot.check.program import Clause
+from upshot.check.types.constants import fit
+from upshot.core.errors import DataError, UsageError, VerifyError
+from upshot.core.rows import Rows
+from upshot.core.schema import Schema
+from upshot.core.types import Kind, Type
+from upshot.database.durable.moments import last_change, moments_of
+from upshot.database.durable.past_states import PastStates, moment_of, refuse_unknown
+from upshot.database.engines import Engine
+from upshot.database.files.given_rows import given_rows
+from upshot.database.placement import placement_of
+from upshot.database.queries.absence import Absence, absence
+from upshot.database.search_arguments import limit_of
+from upshot.database.state import State
+from upshot.reasons.changed import Changed, RowChange
+from upshot.reasons.concrete import Question, Row
+from upshot.reasons.derivation import BASE, Derivation, Moment, with_moments
+from upshot.reasons.failure import base_facts, dated
+from upshot.reasons.search import Best, Key, one_nan
+from upshot.reasons.why import Reasons, reasons_in
+from upshot.reasons.why_not import WhyNot
+from upshot.reasons.wording import row_text
+
+
+class _One:
+    """No limit was given: one derivation is asked for, not an iterator."""
+
+
+ONE = _One()
+
+
+class Committed:
+    """The last committed state, as explanations ask it."""
+
+    tag = "old"
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.is_local = placement_of(engine).engine == "local"
+
+    def ask(self, question: Question, rows: list[Row]) -> Rows:
+        return self._engine.query(question.schema, question.clauses, question.given(rows), question.helper_schemas)
+
+    def ask_all(self, asked: Sequence[tuple[Question, list[Row]]]) -> list[Rows]:
+        return self._engine.query_many([question.query(rows) for question, rows in asked], is_open=False)
+
+    def query(self, schema: Schema, clauses: tuple[Clause, ...]) -> Rows:
+        return self._engine.query(schema, clauses)
+
+    def query_all(self, queries: Sequence[tuple[Schema, tuple[Clause, ...]]]) -> list[Rows]:
+        return self._engine.query_many([(schema, clauses, {}, {}) for schema, clauses in queries], is_open=False)
+
+
+class AsksWhy:
+    """The part of a database that explains rows."""
+
+    _state: State
+
+    @overload
+    def why(self, view: str, row: Iterable[Any], *, bounds: int | None = None) -> Derivation: ...
+
+    @overload
+    def why(
+        self, view: str, row: Iterable[Any], *, limit: int | None, bounds: int | None = None
+    ) -> Iterator[Derivation]: ...
+
+    def why(
+        self, view: str, row: Iterable[Any], *, limit: int | _One | None = ONE, bounds: int | None = None
+    ) -> Derivation | Iterator[Derivation]:
+        """The smallest derivation of a row of a view, a constraint, a base relation, or the condition of an active
+        rule: the lowest, each part of it again the lowest, and of those the one with the fewest nodes.
+
+        With a `limit`, that many derivations, or all if it is None, the smallest first and the others by height, each
+        found when it is asked for. Nothing is stored; at most `bounds` rule instances are looked at (250,000 unless
+        told), or a `LimitError` is raised.
+        """
+        with self._state.reading() as engine:
+            key = _asked_for(self._state, view, row)
+            reasons = reasons_in(Committed(engine), self._state.compiled.checked, _bounds(bounds))
+            best = _found(self._state, engine, reasons, key)
+            first = self._with_moments(reasons.why(key, best) if best else reasons.telling.base(key))
+        if isinstance(limit, _One):
+            return first
+        most = min(limit_of(limit) or sys.maxsize, sys.maxsize)
+        others = reasons.others(key, best) if best else iter(())
+        return islice(chain([first], self._each(others, self._state.version)), most)
+
+    def why_not(self, view: str, row: Iterable[Any], *, depth: int = 1, bounds: int | None = None) -> Absence:
+        """How near each rule comes to a row that is not there: which literals hold, which rows are missing or in the
+        way, those rules first that fail by the fewest literals. With a `depth` of 2 or more, rows of views that are
+        missing are looked into in turn, and rows that are in the way are derived. At most `bounds` instances are
+        looked at. The answer can be asked for `fixes`, what would bring the row about, and shows the first of them."""
+        if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
+            raise UsageError("`depth` is a positive number", code="wrong-argument", help="as in depth=2")
+        with self._state.reading() as engine:
+            key = _asked_for(self._state, view, row)
+            reasons = reasons_in(Committed(engine), self._state.compiled.checked, _bounds(bounds))
+            if engine.contains(*key):
+                raise row_is_there(self._state, key)
+            failure = WhyNot(reasons).failure(key, depth)
+            facts = (each for each in base_facts(failure) if self._state.compiled.home(each[0]) is not None)
+            return absence(dated(failure, self._moments(facts)), self._state, key)
+
+    def why_changed(
+        self, view: str, row: Iterable[Any], version: int | None = None, *, bounds: int | None = None
+    ) -> RowChange:
+        """The derivation that a row gained or lost with a version, the last one unless told: down to the base rows that
+        came or went with it, and its transaction. Any version that the log of a durable database still holds can be
+        asked about, as long as the program has not changed since; without a store only the last commit."""
+        state = self._state
+        with state.writing("ask why a row changed") as engine:
+            key = _asked_for(state, view, row)
+            engine.contains(*key)
+            asked = state.version if version is None else version
+            refuse_unknown(state, asked)
+            states = PastStates(state, engine)
+            try:
+                program, most = state.compiled.checked, _bounds(bounds)
+                after, before = (reasons_in(states.world(each), program, most) for each in (asked, asked - 1))
+                changed = Changed(program, after, before, moment_of(state, asked))
+                change = changed.status(key)
+                if not change:
+                    raise row_not_changed(state, key, asked)
+                return RowChange(change, changed.moment, changed.derivation(key, change))
+            finally:
+                states.close()
+
+    def explained_schema(self, view: str) -> Schema:
+        """The columns of the rows that `view` is asked about: a relation, or a rule whose condition is kept."""
+        return explained_schema(self._state, view)
+
+    def _each(self, others: Iterator[Derivation], version: int) -> Iterator[Derivation]:
+        """The derivations, each found when it is asked for, as long as the database stays as it is."""
+        while True:
+            with self._state.reading():
+                if self._state.version != version:
+                    message = "the database has changed since these derivations were asked for"
+                    raise UsageError(message, code="state-changed", help="ask again")
+                tree = next(others, None)
+                if tree is None:
+                    return
+                tree = self._with_moments(tree)
+            yield tree
+
+    def _with_moments(self, tree: Derivation) -> Derivation:
+        """The tree with the versions that its base facts came with, where they are kept."""
+        facts = ((n.relation, n.row) for n in tree.nodes if n.kind == BASE and n.relation and n.row is not None)
+        return with_moments(tree, self._moments(facts))
+
+    def _moments(self, named: Iterable[Key]) -> dict[Key, Moment]:
+        """The transactions that base facts came with, by the names that users know, where they are kept."""
+        state, facts = self._state, set(named)
+        if state.journal is None:
+            return {}
+        homes = {state.compiled.home(relation) or relation: relation for relation, _ in facts}
+        wanted = {(home, row) for home, shown in homes.items() for relation, row in facts if relation == shown}
+        found = moments_of(state.journal.store, wanted, state.version)
+        return {(homes[home], row): moment for (home, row), moment in found.items()}
+
+
+def _asked_for(state: State, view: str, row: Iterable[Any]) -> Key:
+    """The row as it is kept, under the relation that keeps it."""
+    schema = explained_schema(state, view)
+    (values,) = given_rows(schema, [row])
+    return schema.name, one_nan(tuple(map(_as_kept, values, schema.types)))
+
+
+def _as_kept(value: Any, type: Type) -> Any:
+    """The number as its column holds it; what does not fit is left for the engine to refuse."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return value.item() if hasattr(value, "item") else value
+    fitting, problem = fit(value, type) if type.kind in (Kind.FLOAT, Kind.DECIMAL) else (value, "")
+    return value if problem else fitting
+
+
+def _found(state: State, engine: Engine, reasons: Reasons, key: Key) -> Mapping[Key, Best]:
+    """The smallest derivations of a row that is there; nothing for a base fact."""
+    if not engine.contains(*key):
+        raise row_not_there(state, key)
+    if not reasons.is_derived(key):
+        return {}
+    best = reasons.best(key)
+    if best is None:
+        raise no_derivation(state, key)
+    return best
+
+
+def explained_schema(state: State, name: str) -> Schema:
+    """The relation of that name, or the one that holds what the condition of an active rule is true for."""
+    rule = state.compiled.rule(name)
+    if rule is None:
+        return state.schema(name)
+    if rule.becomes is None:
+        raise UsageError(
+            f"no rows are kept for the condition of the rule `{name}`",
+            code="no-condition",
+            help="ask about the relations it reads; a firing tells what it was fired for",
+        )
+    return state.compiled.schema(rule.becomes)
+
+
+def row_not_there(state: State, key: Key) -> DataError:
+    shown = row_text(state.compiled.checked, *key)
+    return DataError(f"`{shown}` is not there", code="row-not-there", help="`why_not` says what it is missing")
+
+
+def row_is_there(state: State, key: Key) -> DataError:
+    shown = row_text(state.compiled.checked, *key)
+    return DataError(f"`{shown}` is there", code="row-is-there", help="`why` shows how it is derived")
+
+
+def row_not_changed(state: State, key: Key, version: int) -> DataError:
+    shown = row_text(state.compiled.checked, *key)
+    last = None if state.journal is None else last_change(state.journal.store, key, state.version)
+    hint = f"it {last[1]} last with version {last[0]}" if last else "`why` and `why_not` tell how it stands"
+    return DataError(f"`{shown}` neither came nor went with version {version}", code="row-not-changed", help=hint)
+
+
+def no_derivation(state: State, key: Key) -> VerifyError:
+    return VerifyError(
+        f"`{row_text(state.compiled.checked, *key)}` is stored, and no rule derives it",
+        code="view-differs",
+        help="this is a fault in Upshot; please report it with the program and the transactions that led here",
+    )
+
+
+def _bounds(bounds: object) -> int | None:
+    if bounds is None or (isinstance(bounds, int) and not isinstance(bounds, bool) and bounds > 0):
+        return bounds
+    message = "`bounds` is a positive number of rule instances"
+    raise UsageError(message, code="wrong-argument", help="as in bounds=10**6")

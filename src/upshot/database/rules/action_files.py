@@ -1,0 +1,89 @@
+"""The functions of a Python file, for rules to call."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+from upshot.core.diagnostic import Diagnostic
+from upshot.core.errors import ProgramError, UsageError
+from upshot.core.span import Source, Span
+from upshot.database.rules.actions import Function
+
+
+def read_actions(path: str | os.PathLike[str]) -> dict[str, Function]:
+    """The public functions that a file defines, by name. What it imports is not among them, and its folder is searched
+    first for what it imports. `ProgramError` leads to the line at which the file could not be run."""
+    file = Path(path)
+    source = _read(file)
+    module = ModuleType(f"upshot_actions_{file.stem}")
+    module.__file__ = str(file)
+    try:
+        code = compile(source.text, source.name, "exec", dont_inherit=True)
+        # Known under its name while it runs: dataclasses and annotations look it up.
+        sys.modules[module.__name__] = module
+        with _searched(file.resolve().parent):
+            exec(code, module.__dict__)
+    except (Exception, SystemExit) as error:
+        raise _broken(source, error) from error
+    found = {name: each for name, each in vars(module).items() if not name.startswith("_") and _is_of(each, module)}
+    if not found:
+        help = "define one for each name that a rule calls, as in `def tell(rows): …`"
+        message = f"`{file}` has no public function"
+        raise ProgramError([Diagnostic("no-actions", message, Span(source, 0, 0), help=help)])
+    return found
+
+
+def _read(file: Path) -> Source:
+    try:
+        return Source(str(file), file.read_bytes().decode("utf-8-sig"))
+    except FileNotFoundError:
+        raise UsageError(f"there is no file `{file}`", code="no-such-file", help="name the file of actions") from None
+    except IsADirectoryError:
+        raise UsageError(f"`{file}` is a directory, not a file", code="not-a-file", help="name a Python file") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"`{file}` is not UTF-8 text", code="not-utf8", help="save the file as UTF-8") from None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"cannot read `{file}`: {reason}", code="unreadable-file") from None
+
+
+@contextmanager
+def _searched(folder: Path) -> Iterator[None]:
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+
+
+def _is_of(value: object, module: ModuleType) -> bool:
+    return inspect.isroutine(value) and getattr(value, "__module__", "") == module.__name__
+
+
+def _broken(source: Source, error: BaseException) -> ProgramError:
+    """What went wrong, at the line of the file that was running."""
+    line = None
+    if isinstance(error, SyntaxError) and error.filename == source.name:
+        line, why = error.lineno, f"{type(error).__name__}: {error.msg}"
+    else:
+        why = f"{type(error).__name__}: {error}"
+        trace = error.__traceback__
+        while trace is not None:
+            line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == source.name else line
+            trace = trace.tb_next
+    return ProgramError(
+        [Diagnostic("broken-actions", f"`{source.name}` cannot be imported: {why}", _line(source, line or 1))]
+    )
+
+
+def _line(source: Source, number: int) -> Span:
+    lines = source.text.split("\n")
+    before, line = sum(len(each) + 1 for each in lines[: number - 1]), lines[min(number, len(lines)) - 1]
+    indent = len(line) - len(line.lstrip())
+    return Span(source, before + indent, before + max(indent, len(line.rstrip())))

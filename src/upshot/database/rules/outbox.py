@@ -1,0 +1,145 @@
+"""What rules have to do after a commit: kept with the commit, done in order, tried again if it failed."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from upshot.active.cascade import endless
+from upshot.active.firing import arguments
+from upshot.active.tasks import Pending, from_task
+from upshot.core.errors import Error, RuleError, Veto
+from upshot.core.rows import Rows
+from upshot.database.queries.query import query
+from upshot.database.rules.actions import failed_call
+from upshot.database.state import State
+
+log = logging.getLogger("upshot.rules")
+
+Begin = Callable[..., AbstractContextManager[Any]]
+"""Opens a transaction that settles a task: `begin(state, settles=pending)`."""
+
+
+def carry_out(state: State, pending: Iterable[Pending], begin: Begin) -> None:
+    """Does what a commit left to be done, and what that leaves in turn. A failure harms nobody else: it is logged, kept
+    with the firing, and the task stays in the outbox. Each task may set off a number of transactions; what would be
+    more is dropped, and is an error once everything else is done."""
+    queue: deque[tuple[Pending, tuple[str, ...], int]] = deque(
+        (each, (each.firing.rule,), first) for first, each in enumerate(pending)
+    )
+    made: Counter[int] = Counter()
+    runaway: RuleError | None = None
+    while queue:
+        task, trace, first = queue.popleft()
+        made[first] += not task.is_call
+        if made[first] > state.max_firings and not task.is_call:
+            settle_task(state, task)
+            runaway = runaway or endless(trace, state.max_firings)
+            continue
+        if not _taken_up(state, task):
+            continue
+        if task.is_call:
+            state.make_call(task.actions[0].target, partial(_try_to, state, task, _call))
+        else:
+            left = _try_to(state, task, partial(_change, begin))
+            queue.extend((each, (*trace, each.firing.rule), first) for each in left)
+    if runaway is not None:
+        raise runaway
+
+
+def _try_to(state: State, task: Pending, deed: Callable[[State, Pending], list[Pending]]) -> list[Pending]:
+    """Does a task that was taken up; the answer is what its own commit leaves to be done."""
+    try:
+        left = deed(state, task) if _waits(state, task) else []
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other tasks go on
+        task.firing.error = error
+        _log_failure(task, error)
+        return []
+    finally:
+        task.under_way = False
+    with state.lock:
+        if not any(each.firing is task.firing for each in state.outbox):
+            task.firing.error = None
+    return left
+
+
+def _taken_up(state: State, task: Pending) -> bool:
+    """Whether the task is the caller's to do: it is not done yet, and nobody is at it, on another thread or further
+    down on this one."""
+    with state.lock:
+        if task.under_way or not _waits(state, task):
+            return False
+        task.under_way = True
+        return True
+
+
+def _waits(state: State, task: Pending) -> bool:
+    """Whether it is still to be done: somebody may have given it up."""
+    with state.lock:
+        return any(each is task for each in state.outbox)
+
+
+def _call(state: State, task: Pending) -> list[Pending]:
+    (action,) = task.actions
+    if action.target not in state.actions:
+        raise RuleError(
+            f"`{action.target}`, called by rule `{task.firing.rule}`, is not registered",
+            code="unknown-action",
+            help=f'it is called as soon as db.action("{action.target}", function) registers it',
+        )
+    try:
+        firing = replace(task.firing, key=task.key, query=_querying(state))
+        state.actions.call(firing, action, task.per)
+    except Exception as error:
+        if isinstance(error, Error) and not isinstance(error, Veto):
+            raise
+        raise failed_call(task.firing.rule, action, error, committed=True) from error
+    settle_task(state, task)
+    return []
+
+
+def _change(begin: Begin, state: State, task: Pending) -> list[Pending]:
+    with begin(state, settles=task) as transaction:
+        for action in task.actions:
+            change = transaction.insert if action.kind == "insert" else transaction.delete
+            change(action.target, arguments(task.firing.instances, action))
+    settle_task(state, task)
+    for warning in transaction.warnings:
+        log.warning("rule `%s`, fired by version %s: %s", task.firing.rule, task.firing.version, warning.message)
+    return list(transaction.left)
+
+
+def _querying(state: State) -> Callable[..., Rows]:
+    """Queries of the state as it is, for functions that are called after the commit."""
+
+    def ask(text: object, /, **values: Any) -> Rows:
+        return query(state, text, values)
+
+    return ask
+
+
+def _log_failure(task: Pending, error: Exception) -> None:
+    """In the log, with the traceback of the function that failed; what Upshot itself refuses says enough."""
+    cause = error.__cause__ if isinstance(error, Error) else error
+    rule, version = task.firing.rule, task.firing.version
+    log.error("rule `%s`, fired by version %s, failed: %s", rule, version, error, exc_info=cause)
+
+
+def settle_task(state: State, task: Pending) -> None:
+    """The task is done, if its own commit did not say so already."""
+    with state.lock:
+        if not _waits(state, task):
+            return
+        state.outbox = [each for each in state.outbox if each is not task]
+        if state.journal is not None:
+            state.journal.store.remove_tasks([task.place])
+
+
+def recovered_tasks(state: State) -> list[Pending]:
+    """What a process that ended left undone."""
+    return [] if state.journal is None else [from_task(task) for task in state.journal.store.tasks()]

@@ -1,0 +1,316 @@
+"""Aggregates kept per group: exact running totals, and a look at the group itself only when its extreme value goes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upshot.check.program import Clause
+from upshot.core.errors import OverflowError_
+from upshot.core.schema import Schema
+from upshot.core.types import Kind, Type
+from upshot.engine.local.kernel.layout import NEW, T_DEL, T_INS
+from upshot.engine.local.storage.codec import Codec, Misfit, null_code
+from upshot.engine.local.storage.storage import Table
+from upshot.rewrite.shapes import conjunction
+from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Variable
+from upshot.values.aggregates import AGGREGATES, rounded
+from upshot.values.records import RunningState
+
+Codes = NDArray[np.int64]
+Group = tuple[int, ...]
+
+_GROUP = 300
+"""Bytes a group takes beside its row, about."""
+
+_LOOK = 1024
+"""New groups between two looks at the memory they take."""
+
+_FEW = 64
+"""Up to so many rows are grouped one by one, which is faster than sorting them."""
+
+
+@dataclass(slots=True)
+class Total:
+    """A group's state: its rows, those with a value, their exact sum, infinities and NaNs apart, the extreme code."""
+
+    rows: int = 0
+    values: int = 0
+    total: Fraction | int = 0
+    highs: int = 0
+    lows: int = 0
+    nans: int = 0
+    extreme: int | None = None
+
+    def copy(self) -> Total:
+        return Total(self.rows, self.values, self.total, self.highs, self.lows, self.nans, self.extreme)
+
+
+class AggregateView:
+    """`agg(G…, V) :- aux(G…, _…), V = f T : { aux(G…, L…) }.` over the tables of aux and agg."""
+
+    def __init__(self, clause: Clause, schema: Schema, source: Schema, table: Table, rows: Table, codec: Codec) -> None:
+        comparison = clause.body[-1]
+        assert isinstance(comparison, Comparison)
+        assert isinstance(comparison.right, Aggregate)
+        (body,) = conjunction(comparison.right.body)
+        assert isinstance(body, Atom)
+        self.function = comparison.right.function
+        self._known = AGGREGATES[self.function]
+        self._running = self._known.running
+        self.width = schema.arity - 1
+        self.result = schema.columns[-1].type
+        self.table, self._rows, self._codec = table, rows, codec
+        self._encode = codec.encoder(self.result)
+        self._groups: dict[Group, Total] = {}
+        self._undo: dict[Group, Total | None] = {}
+        self._clause = clause
+        table.weigh(_GROUP)
+        self._find_target(comparison.right, body, source)
+
+    def _find_target(self, aggregate: Aggregate, body: Atom, source: Schema) -> None:
+        self._column: int | None = None
+        self._constant: int | None = None
+        self.type: Type = self.result
+        match aggregate.target:
+            case Variable(name):
+                names = [arg.name if isinstance(arg, Variable) else None for arg in body.args]
+                self._column = names.index(name)
+                self.type = source.columns[self._column].type
+            case Constant(value, type) if type is not None:
+                self._constant = self._codec.encoder(type)(value)
+                self.type = type
+            case _:
+                pass
+
+    def texts(self) -> tuple[int, ...]:
+        """The code of the text constant that is aggregated, if it is one."""
+        is_text = self._constant is not None and self.type.kind is Kind.SYMBOL
+        return (self._constant,) if is_text and self._constant is not None else ()
+
+    # ---- change --------------------------------------------------------------------------------------------
+
+    def apply(self) -> int:
+        """Bring the groups touched by the change of aux up to date and stage the new values; how many groups."""
+        return self._update(self._rows.listed(T_DEL), self._rows.listed(T_INS))
+
+    def load(self, mask: int = NEW) -> int:
+        """Every group afresh, from the rows of a state."""
+        for group, total in self._groups.items():
+            self._undo.setdefault(group, total)
+        self._groups = {}
+        self.table.retract_all(as_view=False)
+        return self._update(np.empty((0, self._rows.arity), np.int64), self._rows.in_state(mask))
+
+    def folded(self, groups: Codes, mask: int) -> Codes:
+        """The rows of these groups' values, from the rows of a state, with nothing kept of them."""
+        found = []
+        for group in map(tuple, groups.tolist()):
+            rows = self._rows_of(group, mask)
+            self._fold(group, range(len(rows)) if self._column is None else rows[:, self._column].tolist(), 1)
+            total = self._groups.pop(group)
+            value = self._encoded(total) if total.rows else None
+            if value is not None:
+                found.append((*group, value))
+        return np.array(found, np.int64).reshape(len(found), self.width + 1)
+
+    def accept(self) -> None:
+        self._undo.clear()
+
+    def rollback(self) -> None:
+        for group, total in self._undo.items():
+            if total is None:
+                self._groups.pop(group, None)
+            else:
+                self._groups[group] = total
+        self._undo.clear()
+
+    def _update(self, deleted: Codes, inserted: Codes) -> int:
+        touched: dict[Group, int | None] = {}
+        for codes, sign in ((deleted, -1), (inserted, 1)):
+            for group, targets in _by_group(codes, self.width, self._column):
+                if group not in touched:
+                    touched[group] = self._begin(group)
+                self._fold(group, targets, sign)
+        gone: list[Group] = []
+        come: list[Group] = []
+        for group, before in touched.items():
+            after = self._value(group)
+            if before != after:
+                gone += [(*group, before)] if before is not None else []
+                come += [(*group, after)] if after is not None else []
+        for rows, insert in ((gone, False), (come, True)):
+            if rows:
+                self.table.stage(np.array(rows, np.int64), insert=insert)
+        return len(touched)
+
+    def _begin(self, group: Group) -> int | None:
+        """Remember the group for undo; its value before the change."""
+        total = self._groups.get(group)
+        before = None if total is None else self._encoded(total)
+        if group not in self._undo:
+            self._undo[group] = None if total is None else total.copy()
+        return before
+
+    def _fold(self, group: Group, targets: Iterable[int] | None, sign: int) -> None:
+        total = self._groups.get(group)
+        if total is None:
+            total = self._groups[group] = Total()
+            if len(self._groups) % _LOOK == 0:
+                # The table charges for a group when its row comes, which is after all groups of the change.
+                self.table.storage.account.check(_GROUP * (len(self._groups) - self.table.capacity))
+        codes = list(targets) if targets is not None else []
+        if self._column is None:
+            count = len(codes)
+            codes = [] if self._constant is None else [self._constant] * count
+            total.rows += sign * count
+        else:
+            total.rows += sign * len(codes)
+        present = [code for code in codes if code != null_code(self.type)] if self.type.nullable else codes
+        total.values += sign * len(present)
+        if self._running is RunningState.TOTAL:
+            self._add(total, present, sign)
+        elif self._running is RunningState.EXTREME and present:
+            self._extend(total, present, sign)
+        elif self._running is RunningState.GROUP:
+            total.extreme = None
+
+    def _add(self, total: Total, codes: list[int], sign: int) -> None:
+        if self.type.kind is not Kind.FLOAT:
+            shift = 2**63 if self.type.kind is Kind.UNSIGNED else 0
+            total.total += sign * (sum(codes) + shift * len(codes))
+            return
+        for value in self._codec.decode(np.array(codes, np.int64), self.type.required()):
+            if math.isnan(value):
+                total.nans += sign
+            elif math.isinf(value):
+                total.highs += sign * (value > 0)
+                total.lows += sign * (value < 0)
+            else:
+                total.total += sign * Fraction(value)
+
+    def _extend(self, total: Total, codes: list[int], sign: int) -> None:
+        best = self._best(codes)
+        if sign < 0:
+            # Whether another row holds the same extreme is seen when the value is asked for.
+            if best == total.extreme:
+                total.extreme = None
+        elif total.values == len(codes):
+            total.extreme = best
+        elif total.extreme is not None:
+            total.extreme = self._best([best, total.extreme])
+
+    def _best(self, codes: list[int]) -> int:
+        pick = max if self.function == "max" else min
+        if self.type.kind is Kind.SYMBOL:
+            return pick(codes, key=self._codec.dictionary.values.__getitem__)
+        return pick(codes)
+
+    # ---- values --------------------------------------------------------------------------------------------
+
+    def _value(self, group: Group) -> int | None:
+        """The group's value as a code after the change, None if it has none; an empty group is forgotten."""
+        total = self._groups[group]
+        if total.rows == 0:
+            del self._groups[group]
+            return None
+        if self._running in (RunningState.EXTREME, RunningState.GROUP) and total.values and total.extreme is None:
+            total.extreme = self._read_again(self._targets_of(group))
+        return self._encoded(total)
+
+    def _read_again(self, codes: Codes) -> int:
+        """The value of a group, from the targets of all its rows."""
+        present = codes[codes != null_code(self.type)] if self.type.nullable else codes
+        if self._running is RunningState.GROUP:
+            values = self._codec.decode(present, self.type.required())
+            return self._code(self._known.python(values, self.type.required()))
+        if self.type.kind is Kind.SYMBOL:
+            return self._best(np.unique(present).tolist())
+        return int(present.max() if self.function == "max" else present.min())
+
+    def _targets_of(self, group: Group) -> Codes:
+        if self._column is None:
+            assert self._constant is not None
+            return np.array([self._constant], np.int64)
+        return self._rows_of(group, NEW)[:, self._column]
+
+    def _rows_of(self, group: Group, mask: int) -> Codes:
+        if not group:
+            return self._rows.in_state(mask)
+        return self._rows.matching(tuple(range(self.width)), np.array(group, np.int64), mask)
+
+    def _encoded(self, total: Total) -> int | None:
+        if self._running is RunningState.ROWS:
+            return self._code(total.rows)
+        if self._running in (RunningState.EXTREME, RunningState.GROUP):
+            return total.extreme if total.values else None
+        if self.function == "mean":
+            return self._code(self._mean(total)) if total.values else None
+        if self.type.kind is Kind.FLOAT:
+            return self._code(_rounded(total))
+        if self.type.kind is Kind.DECIMAL:
+            return self._in_range(int(total.total), -(10**18) + 1, 10**18 - 1)
+        return self._code(int(total.total))
+
+    def _mean(self, total: Total) -> Any:
+        if self.type.kind is Kind.FLOAT:
+            return _rounded(total) / total.values
+        return float(Fraction(total.total, total.values * 10**self.type.scale))
+
+    def _code(self, value: Any) -> int:
+        try:
+            return self._encode(value)
+        except Misfit:
+            raise self._overflow(value) from None
+
+    def _in_range(self, value: int, low: int, high: int) -> int:
+        if not low <= value <= high:
+            raise self._overflow(value)
+        return value
+
+    def _overflow(self, value: Any) -> OverflowError_:
+        help = "use floats or decimals"
+        if self.result.kind is Kind.DECIMAL:
+            exact = Decimal(value).scaleb(-self.result.scale) if isinstance(value, int) else value
+            value, help = f"{exact:f}", "use smaller values, or floats"
+        what = f"the {self.function} of a group is `{value}`, which leaves the range of `{self.result}`"
+        return OverflowError_(what, code="overflow", span=self._clause.origin, help=help)
+
+
+def _rounded(total: Total) -> float:
+    if total.nans or (total.highs and total.lows):
+        return math.nan
+    if total.highs or total.lows:
+        return math.inf if total.highs else -math.inf
+    return rounded(total.total)
+
+
+def _by_group(codes: Codes, width: int, column: int | None) -> Iterator[tuple[Group, list[int] | range]]:
+    """The rows group by group: the group's codes and the target column's codes (or just as many places)."""
+    if len(codes) == 0:
+        return
+    if width == 0:
+        yield (), (range(len(codes)) if column is None else codes[:, column].tolist())
+        return
+    if len(codes) <= _FEW:
+        few: dict[Group, list[int]] = {}
+        for row in codes.tolist():
+            few.setdefault(tuple(row[:width]), []).append(0 if column is None else row[column])
+        yield from few.items()
+        return
+    order = np.lexsort(tuple(codes[:, i] for i in reversed(range(width))))
+    ranked = codes[order]
+    changes = np.any(ranked[1:, :width] != ranked[:-1, :width], axis=1)
+    starts = np.concatenate(([0], np.flatnonzero(changes) + 1, [len(codes)])).tolist()
+    groups = ranked[starts[:-1], :width].tolist()
+    targets = None if column is None else ranked[:, column].tolist()
+    for i, group in enumerate(groups):
+        start, end = starts[i], starts[i + 1]
+        yield tuple(group), (range(end - start) if targets is None else targets[start:end])

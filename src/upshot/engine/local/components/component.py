@@ -1,0 +1,300 @@
+"""One component of views with its plans: loaded once, then kept exact by its strategy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+from upshot.core.schema import Schema
+from upshot.engine.local.components.aggregates import AggregateView
+from upshot.engine.local.components.assemble import Phase
+from upshot.engine.local.components.backward_forward import BackwardForward
+from upshot.engine.local.components.phases import Phases, TableStatistics
+from upshot.engine.local.components.production import ProductionRules
+from upshot.engine.local.components.runner import Runner
+from upshot.engine.local.kernel.layout import T_DEL, T_INS
+from upshot.engine.local.storage.codec import Codec
+from upshot.engine.local.storage.storage import Storage, Table
+from upshot.engine.work import ViewWork
+from upshot.plan.component_plans import stage_plans, stages_of
+from upshot.plan.cost import Experience, Situation, decide, estimate
+from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
+from upshot.plan.program_plan import ComponentPlan
+from upshot.plan.rule_changes import RuleChange
+from upshot.plan.rule_plan import Action, Change, RulePlan
+from upshot.syntax.ast import Atom
+
+
+class Component:
+    """`fresh`: its views are still to be computed from nothing."""
+
+    def __init__(
+        self, plan: ComponentPlan, storage: Storage, tables: Mapping[str, Table], schemas: Mapping[str, Schema],
+        codec: Codec, runner: Runner,
+    ) -> None:  # fmt: skip
+        self.plan = plan
+        self.names = ", ".join(plan.views)
+        self.fresh = True
+        self.is_on_demand = plan.strategy in ON_DEMAND
+        self._storage, self._tables, self._schemas, self._codec, self._runner = storage, tables, schemas, codec, runner
+        self.views = [(view, tables[view]) for view in plan.views]
+        self.read_or_written = (*plan.views, *plan.reads)
+        self._phases = Phases(storage, codec)
+        self._production = (
+            ProductionRules(plan, storage, schemas, codec, runner) if plan.strategy == "production" else None
+        )
+        self._was_fresh = False
+        self.rule_change: RuleChange | None = None
+        """In an open definition: from which rules the rows are to follow to the present ones."""
+        self._experience = Experience()
+        self._seeds: dict[str, tuple[tuple[str, int, Action], ...]] = {}
+        """For each stage what drives it from outside: a relation, its list of changes, what becomes of the head."""
+        self._aggregates = (
+            [self._aggregate(i) for i in range(len(plan.clauses))] if plan.strategy == "aggregate" else []
+        )
+
+    def _aggregate(self, number: int) -> AggregateView:
+        clause = self.plan.clauses[number]
+        first = clause.body[0]
+        assert isinstance(first, Atom)
+        name, source = clause.head.relation, first.relation
+        return AggregateView(
+            clause, self._schemas[name], self._schemas[source], self._tables[name], self._tables[source], self._codec
+        )
+
+    def moved_to(self, tables: Mapping[str, Table]) -> Component:
+        """The same component after a definition that does not concern it."""
+        self._tables, self.views = tables, [(view, tables[view]) for view in self.plan.views]
+        return self
+
+    def adopt(self, old: Component) -> None:
+        """Take over what the same rules had computed; the plans are made anew."""
+        self._aggregates, self._experience = old._aggregates, old._experience
+
+    # ---- change --------------------------------------------------------------------------------------------
+
+    def propagate(self) -> ViewWork:
+        """Bring the views from the old state to the new one; what it took."""
+        started = time.perf_counter()
+        work = ViewWork()
+        if self.fresh or (self._starts_from_nothing() and self.rule_change is None):
+            self._load(work)
+        elif self.rule_change is not None:
+            self._follow_rules(self.rule_change, work)
+        elif self.plan.strategy == "counting":
+            self._count("count", work)
+        elif self.plan.strategy == "aggregate":
+            self._aggregate_change(work, load=False)
+        elif self.plan.strategy == "recompute":
+            self._load(work)
+        elif self._production is not None:
+            self._production.maintain(self._tables, work)
+        else:
+            self._follow_or_recompute(work)
+        work.seconds = time.perf_counter() - started
+        return work
+
+    def is_countable(self) -> bool:
+        """Whether the change is followed by counting, as other components of the level may be in the same run."""
+        if self.plan.strategy != "counting" or self.fresh or self.rule_change is not None:
+            return False
+        return not self._starts_from_nothing()
+
+    def is_idle(self) -> bool:
+        """Whether nothing can come of the change: the views are empty, so that nothing can go, and nothing below drives
+        a rule that adds a row. So it is with most constraints, most of the time."""
+        if self.fresh or self.rule_change is not None or self._has_rows():
+            return False
+        if self.plan.strategy == "counting":
+            return not self._has_seeds("count", Action.GAIN)
+        return self.plan.strategy in ("maintenance", "bf") and not self._has_seeds("insert")
+
+    def _has_rows(self) -> bool:
+        return any(table.size for _, table in self.views)
+
+    def _follow_rules(self, change: RuleChange, work: ViewWork) -> None:
+        """Bring the views from the old rules and the old state to the new ones. What the old rules derive goes by their
+        own deletion rules, so that nothing rests on a rule that is no longer there."""
+        phases = Phases(self._storage, self._codec)
+        statistics = TableStatistics(self._tables)
+        numbered = {table.number: table for _, table in self.views}
+
+        def run(stage: str, grows: Change | None) -> None:
+            phase = phases.phase(stage, lambda: change.plans(stage, statistics), self._tables, self._schemas, ())
+            self._runner.run(phase, self.views, grows, numbered, work)
+
+        try:
+            if self.plan.strategy == "counting":
+                run("count", None)
+                self.settle(work)
+                return
+            if self.plan.strategy == "bf":
+                self._backward_forward(phases, lambda stage: change.plans(stage, statistics)).run(work)
+            else:
+                run("delete", Change.DELETED)
+                work.deleted += self._runner.changed
+                run("rederive", Change.REDERIVED)
+                work.rederived += self._runner.changed
+            run("insert", Change.INSERTED)
+            work.inserted += self._runner.changed
+            for _, table in self.views:
+                table.finalize()
+        finally:
+            phases.release()
+
+    def _follow_or_recompute(self, work: ViewWork) -> None:
+        """Whatever is expected to take fewer steps, if the policy leaves that open."""
+        situation = self._situation()
+        decision = decide(self.plan.policy, situation, self._experience)
+        work.decision = str(decision)
+        if decision.recompute:
+            self._load(work)
+        else:
+            self._maintain(work)
+            self._experience.followed(situation, work.probed + work.derived)
+
+    def _situation(self) -> Situation:
+        tables = [self._tables[name] for name in self.plan.reads]
+        return Situation(
+            sum(table.word(T_INS + 1) for table in tables),
+            sum(table.word(T_DEL + 1) for table in tables),
+            sum(table.size for table in tables),
+            sum(table.size for _, table in self.views),
+        )
+
+    def _starts_from_nothing(self) -> bool:
+        """Whether the views are empty and most of what they read is new: then one evaluation does what n
+        differentials would."""
+        if self._has_rows():
+            return False
+        tables = [self._tables[name] for name in self.plan.reads]
+        inserted = 2 * sum([table.word(T_INS + 1) for table in tables])
+        for table in tables:
+            # A table that is large, as most are, says enough by itself.
+            if inserted <= 0:
+                return False
+            inserted -= table.size
+        return inserted > 0
+
+    def _load(self, work: ViewWork) -> None:
+        self._was_fresh, self.fresh = self.fresh, False
+        if self.plan.strategy == "aggregate":
+            self._aggregate_change(work, load=True)
+        elif self.plan.strategy == "counting":
+            self._count("load", work)
+        elif self._production is not None:
+            self._production.load(self._tables, work)
+        else:
+            for _, table in self.views:
+                table.begin_load()
+            self._run("load", Change.INSERTED, work)
+            work.inserted += self._runner.changed
+            rows = sum(table.size for _, table in self.views) + sum(self._tables[name].size for name in self.plan.reads)
+            self._experience.computed(rows, work.probed + work.derived)
+            for _, table in self.views:
+                table.end_load()
+
+    def _maintain(self, work: ViewWork) -> None:
+        """Algorithm 1. Over-deletion ends before rederivation starts: a row rederived early may rest on one still to be
+        deleted. [Staudt & Jarke 1996, section 3.1]"""
+        if self.plan.strategy == "bf":
+            if self._has_seeds("delete"):
+                self._backward_forward(self._phases, self.plans).run(work)
+        elif self._has_seeds("delete"):
+            self._run("delete", Change.DELETED, work)
+            work.deleted += self._runner.changed
+        if self.plan.strategy != "bf" and any(table.word(T_DEL + 1) for _, table in self.views):
+            self._run("rederive", Change.REDERIVED, work)
+            work.rederived += self._runner.changed
+        if self._has_seeds("insert"):
+            self._run("insert", Change.INSERTED, work)
+            work.inserted += self._runner.changed
+        for _, table in self.views:
+            table.finalize()
+
+    def _backward_forward(self, phases: Phases, plans: Callable[[str], list[RulePlan]]) -> BackwardForward:
+        reads = sorted(self.plan.reads)
+        return BackwardForward(phases, self._runner, self._tables, self._schemas, self.plan.views, reads, plans)
+
+    def _count(self, stage: str, work: ViewWork) -> None:
+        if stage == "load" or self._has_seeds(stage):
+            self._run(stage, None, work)
+        self.settle(work)
+
+    def settle(self, work: ViewWork) -> None:
+        """After their rules have run: the views' net changes."""
+        for _, table in self.views:
+            table.settle()
+            work.inserted += table.word(T_INS + 1)
+            work.deleted += table.word(T_DEL + 1)
+
+    def _aggregate_change(self, work: ViewWork, *, load: bool) -> None:
+        for aggregate in self._aggregates:
+            work.derived += aggregate.load() if load else aggregate.apply()
+        self.settle(work)
+
+    def accept(self) -> None:
+        self._was_fresh, self.rule_change = False, None
+        for aggregate in self._aggregates:
+            aggregate.accept()
+
+    def rollback(self) -> None:
+        self.fresh, self._was_fresh = self.fresh or self._was_fresh, False
+        for aggregate in self._aggregates:
+            aggregate.rollback()
+
+    # ---- phases --------------------------------------------------------------------------------------------
+
+    def _run(self, stage: str, grows: Change | None, work: ViewWork) -> None:
+        numbered = {table.number: table for _, table in self.views}
+        replan = partial(self._phase, stage)
+        self._runner.run(replan(), self.views, grows, numbered, work, replan=replan)
+
+    def _phase(self, stage: str) -> Phase:
+        return self._phases.phase(stage, lambda: self.plans(stage), self._tables, self._schemas, self.read_or_written)
+
+    def plans(self, stage: str) -> list[RulePlan]:
+        """The rule plans of a stage, ordered by the sizes as they are now."""
+        return stage_plans(self.plan, stage, TableStatistics(self._tables))
+
+    def _has_seeds(self, stage: str, action: Action | None = None) -> bool:
+        """Whether anything drives the stage, or the plans of one action in it: a change of the right sign in a relation
+        outside the component."""
+        if stage not in self._seeds:
+            self._seeds[stage] = tuple(
+                {
+                    (plan.driver.match.relation, T_DEL if plan.driver.change is Change.DELETED else T_INS, plan.action)
+                    for plan in self.plans(stage)
+                    if plan.seed and plan.driver is not None
+                }
+            )
+        for relation, field, deed in self._seeds[stage]:
+            if (action is None or action is deed) and self._tables[relation].word(field + 1):
+                return True
+        return False
+
+    def texts(self) -> Iterator[int]:
+        """The codes of text constants in the component's rules."""
+        yield from self._phases.texts()
+        if self._production is not None:
+            yield from self._production.texts()
+        for aggregate in self._aggregates:
+            yield from aggregate.texts()
+
+    def describe(self) -> str:
+        if self.plan.strategy == "aggregate":
+            return "groups touched by the change are brought up to date from running totals"
+        lines = []
+        for stage in stages_of(self.plan):
+            lines.append(f"{stage}:")
+            lines += [f"  {line}" for plan in self.plans(stage) for line in str(plan).split("\n")]
+        if self.plan.strategy in ("maintenance", "bf"):
+            now = self._situation()
+            lines.append(estimate(now.read, now.held, self._experience).described(self.plan.policy))
+        return "\n".join(lines)
+
+    def release(self) -> None:
+        self._phases.release()
+        if self._production is not None:
+            self._production.release()

@@ -1,0 +1,127 @@
+"""A program as the local engine holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from upshot.core.schema import Schema
+from upshot.engine.local.components.component import Component
+from upshot.engine.local.components.runner import Runner
+from upshot.engine.local.components.screening import Screening
+from upshot.engine.local.components.together import MOST, Together
+from upshot.engine.local.queries.on_demand import OnDemandViews
+from upshot.engine.local.queries.questions import Questions
+from upshot.engine.local.storage.codec import Codec
+from upshot.engine.local.storage.storage import Storage, Table
+from upshot.plan.program_plan import ProgramPlan
+
+
+@dataclass(slots=True)
+class Installed:
+    """A program with its storage; replaced whole, so that a failed definition is undone by putting the old one back."""
+
+    plan: ProgramPlan | None = None
+    schemas: Mapping[str, Schema] = field(default_factory=dict)
+    tables: dict[str, Table] = field(default_factory=dict)
+    components: list[Component] = field(default_factory=list)
+    readers: dict[str, list[int]] = field(default_factory=dict)
+    """For each relation the components that read it, by their place in the order of evaluation."""
+    levels: list[int] = field(default_factory=list)
+    """For each component how many others may have to be brought up to date before it, one after the other."""
+    on_demand: OnDemandViews | None = None
+    screening: Screening | None = None
+    afresh: frozenset[str] = frozenset()
+    """Views on demand that the open definition made, or defined otherwise."""
+    questions: Questions | None = None
+    together: dict[int, dict[str, Together]] = field(default_factory=dict)
+    """By level, and by the names of each counting component there, its group; once several were reached by a change."""
+
+    def lay_out(self) -> None:
+        """Find out which component reads what, and on which level that puts it."""
+        level_of: dict[str, int] = {}
+        for number, component in enumerate(self.components):
+            level = 1 + max((level_of.get(name, 0) for name in component.plan.reads), default=0)
+            level_of |= dict.fromkeys(component.plan.views, level)
+            self.levels.append(level)
+            for name in component.plan.reads:
+                self.readers.setdefault(name, []).append(number)
+
+    def together_at(self, level: int, storage: Storage, codec: Codec, runner: Runner) -> dict[str, Together]:
+        """The groups of a level, by the names of their members. Those that read the same are in one group, since the
+        same changes reach them; and a group is small, so that a change which reaches few of many views does not pay
+        for the others."""
+        if level not in self.together:
+            members = [
+                component
+                for component, its_level in zip(self.components, self.levels, strict=True)
+                if its_level == level and component.plan.strategy == "counting"
+            ]
+            members.sort(key=lambda component: sorted(component.plan.reads))
+            groups = self.together[level] = {}
+            for some in (members[i : i + MOST] for i in range(0, len(members), MOST)):
+                group = Together(some, storage, self.tables, self.schemas, codec, runner)
+                groups |= dict.fromkeys((component.names for component in some), group)
+        return self.together[level]
+
+    def groups(self) -> set[Together]:
+        return {group for level in self.together.values() for group in level.values()}
+
+    def texts(self) -> Iterator[int]:
+        """The codes of text constants in all rules."""
+        single = (each for each in (self.on_demand, self.screening, self.questions) if each is not None)
+        for rules in (*self.components, *self.groups(), *single):
+            yield from rules.texts()
+
+    def questions_of(self, storage: Storage) -> Questions:
+        """What is asked again and again of this program."""
+        if self.questions is None:
+            self.questions = Questions(storage)
+        return self.questions
+
+
+def same_shape(one: Schema, other: Schema) -> bool:
+    return one.types == other.types
+
+
+def components_of(
+    now: Installed, before: Installed, touched: Collection[str], made: Collection[str], storage: Storage, codec: Codec,
+    runner: Runner,
+) -> list[Component]:  # fmt: skip
+    """The components of a program. One all of whose tables are kept and whose rules are the same goes on as it is; one
+    with a view among the `touched` is computed from nothing; relations `made` have new tables."""
+    assert now.plan is not None
+    earlier = {component.plan.views: component for component in before.components}
+    components = []
+    for plan in now.plan.components:
+        old = earlier.get(plan.views)
+        fresh = old is None or not set(plan.views).isdisjoint(touched)
+        if old is not None and not fresh and old.plan == plan and {*plan.views, *plan.reads}.isdisjoint(made):
+            components.append(old.moved_to(now.tables))
+            continue
+        component = Component(plan, storage, now.tables, now.schemas, codec, runner)
+        if old is not None and not fresh:
+            component.adopt(old)
+        component.fresh = fresh
+        components.append(component)
+    return components
+
+
+def drop(installed: Installed, storage: Storage, keep: Installed) -> None:
+    """Let go of a program, but for what another one has of it."""
+    kept_components = {id(component) for component in keep.components}
+    for component in installed.components:
+        if id(component) not in kept_components:
+            component.release()
+    for group in installed.groups():
+        group.release()
+    if installed.on_demand is not None:
+        installed.on_demand.release()
+    if installed.screening is not None:
+        installed.screening.release()
+    if installed.questions is not None:
+        installed.questions.release()
+    kept = {id(table) for table in keep.tables.values()}
+    for table in installed.tables.values():
+        if id(table) not in kept:
+            storage.drop(table)

@@ -1,0 +1,110 @@
+"""Assembled rule plans, kept from one change to the next until the sizes they were ordered by have drifted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import numpy as np
+
+from upshot.core.schema import Schema
+from upshot.engine.local.components.assemble import Assembler, Phase
+from upshot.engine.local.storage.codec import Codec
+from upshot.engine.local.storage.storage import Storage, Table
+from upshot.plan.rule_plan import RulePlan
+
+_DRIFT = 8
+"""A phase is planned anew once a relation it reads is this many times larger or smaller than when it was planned."""
+
+
+_SAMPLE = 1024
+"""Rows from which the number of distinct keys is estimated where no index counts them."""
+
+_FEWEST_SAMPLED = 64
+"""Tables with fewer rows are not sampled: any order is fast."""
+
+
+class TableStatistics:
+    """Sizes from the tables, key counts from the indexes there are, else from a sample of the rows."""
+
+    def __init__(self, tables: Mapping[str, Table]) -> None:
+        self._tables = tables
+
+    def size(self, relation: str) -> int:
+        return self._tables[relation].size
+
+    def keys(self, relation: str, columns: tuple[int, ...]) -> int | None:
+        table = self._tables[relation]
+        index = table.indexes.get(columns)
+        if index is not None:
+            return index.keys
+        if table.size < _FEWEST_SAMPLED:
+            return None
+        known = table.key_counts.get(columns)
+        if known is None or not known[0] / 2 <= table.size <= 2 * known[0]:
+            known = table.key_counts[columns] = table.size, _distinct_keys(table, columns)
+        return known[1]
+
+
+def _distinct_keys(table: Table, columns: tuple[int, ...]) -> int:
+    """Estimate the distinct values in some columns from a sample: all differ where no value repeats in it, else values
+    seen once stand for others like them. [Charikar et al. 2000, the guaranteed-error estimator]"""
+    rows = table.all_rows()
+    step = max(1, len(rows) // _SAMPLE)
+    sample = rows[::step, list(columns)]
+    _, times = (
+        np.unique(sample, axis=0, return_counts=True) if len(columns) > 1 else np.unique(sample, return_counts=True)
+    )
+    once = int(np.count_nonzero(times == 1))
+    if once == len(sample):
+        return table.size
+    return min(table.size, round((len(times) - once) + once * math.sqrt(table.size / len(sample))))
+
+
+class Phases:
+    """The phases of one component by name."""
+
+    def __init__(self, storage: Storage, codec: Codec) -> None:
+        self._storage, self._codec = storage, codec
+        self._known: dict[str, tuple[Phase, list[tuple[str, float, int]]]] = {}
+        """With each phase, the sizes between which it need not be planned anew."""
+
+    def phase(
+        self, name: str, plans: Callable[[], Iterable[RulePlan]], tables: Mapping[str, Table],
+        schemas: Mapping[str, Schema], reads: Iterable[str],
+    ) -> Phase:  # fmt: skip
+        """The phase of that name, made from `plans` if there is none or the sizes of what it `reads` have drifted."""
+        known = self._known.get(name)
+        if known is not None:
+            phase, sizes = known
+            for relation, least, most in sizes:
+                if not least <= tables[relation].size <= most:
+                    break
+            else:
+                return phase
+        widest = max((schema.arity for schema in schemas.values()), default=0) + 1
+        phase = Assembler(self._storage, tables, schemas, self._codec, widest).assemble(plans())
+        self._known[name] = phase, [(relation, *_around(tables[relation].size)) for relation in reads]
+        if known is not None:
+            known[0].release(self._storage)
+        return phase
+
+    def texts(self) -> Iterator[int]:
+        """The codes of text constants in the phases."""
+        for phase, _ in self._known.values():
+            yield from phase.texts
+
+    def release(self) -> None:
+        for phase, _ in self._known.values():
+            phase.release(self._storage)
+        self._known.clear()
+
+
+def drift_limit(size: int) -> int:
+    """The largest size that is not far from this one; small ones never are from each other."""
+    return (size + 16) * _DRIFT - 16
+
+
+def _around(size: int) -> tuple[float, int]:
+    """The sizes that are not far from this one."""
+    return (size + 16) / _DRIFT - 16, drift_limit(size)

@@ -1,0 +1,105 @@
+"""Views that are counted and do not read one another: one run of the kernel brings all of them up to date.
+
+A commit that reaches eighty constraints does little for each of them; started one by one, the starting takes most of
+the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upshot.core.schema import Schema
+from upshot.engine.local.components.assemble import Phase
+from upshot.engine.local.components.component import Component
+from upshot.engine.local.components.phases import Phases
+from upshot.engine.local.components.runner import Runner
+from upshot.engine.local.kernel.layout import P_CODE, P_PROBED, P_SEED, PLAN_WORDS
+from upshot.engine.local.storage.codec import Codec
+from upshot.engine.local.storage.storage import Storage, Table
+from upshot.engine.work import ViewWork
+from upshot.plan.rule_plan import RulePlan
+
+FEWEST = 4
+"""So many components are worth a run together."""
+
+MOST = 32
+"""The members of a group: they are planned together, again when a relation that one of them reads has outgrown its
+plan, and all are walked through for those that are due."""
+
+
+@dataclass(slots=True)
+class _Laid:
+    """How the plans of a phase lie in its table: the words of each, whether it is to run, whose it is, and where those
+    of each member begin."""
+
+    phase: Phase
+    words: NDArray[np.int64]
+    seeds: NDArray[np.int64]
+    owners: NDArray[np.int64]
+    starts: NDArray[np.int64]
+
+
+class Together:
+    """A group of counting components of one level."""
+
+    def __init__(
+        self, members: Sequence[Component], storage: Storage, tables: Mapping[str, Table],
+        schemas: Mapping[str, Schema], codec: Codec, runner: Runner,
+    ) -> None:  # fmt: skip
+        self._number = {member.names: number for number, member in enumerate(members)}
+        self._members, self._tables, self._schemas, self._runner = members, tables, schemas, runner
+        self._phases = Phases(storage, codec)
+        self._views = [view for member in members for view in member.views]
+        self._numbered = {table.number: table for _, table in self._views}
+        self._reads = tuple(dict.fromkeys(name for member in members for name in member.read_or_written))
+        self._sizes: list[int] = []
+        self._laid: _Laid | None = None
+
+    def propagate(self, due: Sequence[Component]) -> list[ViewWork]:
+        """Bring these members from the old state to the new one; what each took. The time is shared out by rows that
+        were looked up or derived."""
+        laid, total = self._lay_out(), ViewWork()
+        numbers = [self._number[component.names] for component in due]
+        chosen = np.zeros(len(self._members), np.int64)
+        chosen[numbers] = 1
+        laid.words[:, P_SEED] = laid.seeds * chosen[laid.owners]
+        self._runner.run(laid.phase, self._views, None, self._numbered, total)
+        end = [[total.probed, total.matched, total.derived, total.derived - total.filtered]]
+        marks = np.concatenate([laid.words[:, P_PROBED:], np.array(end, np.int64)])
+        counted = np.diff(marks[laid.starts], axis=0)[numbers].tolist()
+        each = total.seconds / (total.probed + total.derived + len(due))
+        works = []
+        for component, (probed, matched, derived, changed) in zip(due, counted, strict=True):
+            work = ViewWork(probed, matched, derived, derived - changed, rounds=total.rounds)
+            work.seconds = each * (probed + derived + 1)
+            component.settle(work)
+            works.append(work)
+        return works
+
+    def _lay_out(self) -> _Laid:
+        phase = self._phases.phase("count", self._plans, self._tables, self._schemas, self._reads)
+        if self._laid is None or self._laid.phase is not phase:
+            words = phase.table.view(np.int64, phase.count * PLAN_WORDS).reshape(phase.count, PLAN_WORDS)
+            codes = [start for start, _ in phase.origin] + [np.iinfo(np.int64).max]
+            firsts = np.cumsum([0, *self._sizes])
+            starts = np.searchsorted(words[:, P_CODE], np.array(codes, np.int64)[firsts])
+            owners = np.repeat(np.arange(len(self._members)), np.diff(starts))
+            self._laid = _Laid(phase, words, words[:, P_SEED].copy(), owners, starts)
+        return self._laid
+
+    def _plans(self) -> list[RulePlan]:
+        plans = [member.plans("count") for member in self._members]
+        self._sizes = [len(each) for each in plans]
+        return [plan for each in plans for plan in each]
+
+    def texts(self) -> Iterator[int]:
+        """The codes of text constants in the rules."""
+        return self._phases.texts()
+
+    def release(self) -> None:
+        self._laid = None
+        self._phases.release()

@@ -1,0 +1,80 @@
+"""The components that a change reaches, brought to the new state level by level."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from upshot.engine.local.components.component import Component
+from upshot.engine.local.components.installed import Installed
+from upshot.engine.local.components.together import FEWEST, Together
+from upshot.engine.local.storage.out_of_memory import Bounded
+from upshot.engine.work import ViewWork, Work
+
+
+@dataclass(slots=True)
+class Visits:
+    """`staged` gets the views that changed, or may have if a visit fails; `visited` the components that were looked
+    at."""
+
+    installed: Installed
+    staged: set[str]
+    visited: list[Component]
+    work: Work
+    bounded: Callable[[str], Bounded]
+    together_at: Callable[[int], dict[str, Together]]
+
+    def level(self, waiting: list[tuple[int, int]], *, skip_idle: bool) -> list[Component]:
+        """Bring those components of the lowest level to the new state that are waiting; they are taken off the heap."""
+        level, begun, counted = waiting[0][0], len(self.visited), []
+        while waiting and waiting[0][0] == level:
+            component = self.installed.components[heapq.heappop(waiting)[1]]
+            if component.is_on_demand or (skip_idle and component.is_idle()):
+                continue
+            if component.is_countable():
+                counted.append(component)
+            else:
+                self.one(component)
+        if len(counted) < FEWEST:
+            for component in counted:
+                self.one(component)
+            return self.visited[begun:]
+        group_of, groups = self.together_at(level), dict[Together, list[Component]]()
+        for component in counted:
+            groups.setdefault(group_of[component.names], []).append(component)
+        for group, due in groups.items():
+            if len(due) >= FEWEST:
+                self._together(group, due)
+            else:
+                for component in due:
+                    self.one(component)
+        return self.visited[begun:]
+
+    def one(self, component: Component) -> None:
+        """Bring one component to the new state."""
+        self._begin([component])
+        with self.bounded(component.names):
+            done = component.propagate()
+        self._end(component, done)
+
+    def _together(self, group: Together, components: list[Component]) -> None:
+        self._begin(components)
+        with self.bounded(f"{components[0].names} and others"):
+            works = group.propagate(components)
+        for component, done in zip(components, works, strict=True):
+            self._end(component, done)
+
+    def _begin(self, components: list[Component]) -> None:
+        for component in components:
+            self.staged.update(component.plan.views)
+        self.visited += components
+
+    def _end(self, component: Component, done: ViewWork) -> None:
+        for view, table in component.views:
+            if table.is_untouched:
+                # There is nothing to accept.
+                self.staged.discard(view)
+        self.work.components += 1
+        self.work.add(done)
+        self.work.views[component.names] = done

@@ -1,0 +1,183 @@
+"""The kernel as machine code: the functions of `memory` and `kernel`, compiled once with explicit signatures and
+cached on disk.
+
+Only imported when there is enough work to pay for loading Numba (see `machine.py`).
+"""
+
+# mypy: ignore-errors
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import numba
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic, overload, register_jitable
+
+from upshot.engine.local.kernel import arithmetic, changes, heads, instructions, kernel, layout, memory, sets, sharing
+
+
+def _pointer(builder, address, index, bits):
+    kind = ir.IntType(bits)
+    base = builder.inttoptr(address, kind.as_pointer())
+    return builder.gep(base, [index])
+
+
+def _loader(bits, signed):
+    @intrinsic
+    def load(typing_context, address, index):
+        def generate(context, builder, signature, args):
+            value = builder.load(_pointer(builder, args[0], args[1], bits))
+            if bits == 64:
+                return value
+            widen = builder.sext if signed else builder.zext
+            return widen(value, ir.IntType(64))
+
+        return types.int64(types.int64, types.int64), generate
+
+    return load
+
+
+def _storer(bits):
+    @intrinsic
+    def store(typing_context, address, index, value):
+        def generate(context, builder, signature, args):
+            narrow = args[2] if bits == 64 else builder.trunc(args[2], ir.IntType(bits))
+            builder.store(narrow, _pointer(builder, args[0], args[1], bits))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.int64), generate
+
+    return store
+
+
+@intrinsic
+def _prefetch(typing_context, address, index):
+    def generate(context, builder, signature, args):
+        pointer = _pointer(builder, args[0], args[1], 64)
+        byte = builder.bitcast(pointer, cgutils.voidptr_t)
+        i32 = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, i32, i32, i32])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        builder.call(function, [byte, i32(0), i32(3), i32(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def _compare_swap(typing_context, address, index, expected, value):
+    def generate(context, builder, signature, args):
+        pointer = _pointer(builder, args[0], args[1], 64)
+        answer = builder.cmpxchg(pointer, args[2], args[3], "seq_cst", "seq_cst")
+        return builder.extract_value(answer, 0)
+
+    return types.int64(types.int64, types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def _fetch_add(typing_context, address, index, value):
+    def generate(context, builder, signature, args):
+        return builder.atomic_rmw("add", _pointer(builder, args[0], args[1], 64), args[2], "seq_cst")
+
+    return types.int64(types.int64, types.int64, types.int64), generate
+
+
+def _bind(function, load_or_store, arity):
+    if arity == 2:
+        overload(function, inline="never")(lambda address, i: lambda address, i: load_or_store(address, i))
+    else:
+        overload(function, inline="never")(
+            lambda address, i, value: lambda address, i, value: load_or_store(address, i, value)
+        )
+
+
+_bind(memory.load8, _loader(64, True), 2)
+_bind(memory.load4, _loader(32, True), 2)
+_bind(memory.load1, _loader(8, False), 2)
+_bind(memory.store8, _storer(64), 3)
+_bind(memory.store4, _storer(32), 3)
+_bind(memory.store1, _storer(8), 3)
+_bind(memory.prefetch, _prefetch, 2)
+_bind(memory.fetch_add, _fetch_add, 3)
+overload(memory.compare_swap)(
+    lambda address, i, expected, value: lambda address, i, expected, value: _compare_swap(address, i, expected, value)
+)
+
+
+@intrinsic
+def _mix(typing_context, state, value):
+    def generate(context, builder, signature, args):
+        word = builder.mul(builder.xor(args[0], args[1]), ir.IntType(64)(memory._GOLDEN))
+        return builder.xor(word, builder.lshr(word, ir.IntType(64)(29)))
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
+def _finish(typing_context, state):
+    def generate(context, builder, signature, args):
+        word = builder.mul(args[0], ir.IntType(64)(memory._FINAL))
+        return builder.lshr(word, ir.IntType(64)(33))
+
+    return types.int64(types.int64), generate
+
+
+overload(memory.mix)(lambda state, value: lambda state, value: _mix(state, value))
+overload(memory.finish)(lambda state: lambda state: _finish(state))
+
+_HOT = {
+    "add_row", "append", "call_rows", "chain_start", "claim", "equal_words", "find_tagged", "insert_all", "next_row",
+    "push", "start_probe", "tag_of", "take_row",
+}  # fmt: skip
+"""Called for every candidate row: a call would cost as much as the work."""
+
+_SOURCES = (layout, memory, arithmetic, sets, changes, sharing, heads, instructions, kernel)
+
+for _module in _SOURCES[2:]:
+    for _function in _module.INNER:
+        register_jitable(forceinline=_function.__name__ in _HOT)(_function)
+
+
+def _cache_folder() -> Path | None:
+    """Where the machine code is kept: Numba looks only at the file of the function it compiles, so every source of
+    the kernel counts in the folder's name. None if nothing can be written."""
+    sources = sorted(Path(__file__).parent / f"{m.__name__.rsplit('.', 1)[-1]}.py" for m in _SOURCES)
+    digest = hashlib.sha256(numba.__version__.encode())
+    for source in (*sources, Path(__file__)):
+        digest.update(source.read_bytes())
+    name = f"kernel-{digest.hexdigest()[:16]}"
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    for folder in (Path(__file__).parent / "__pycache__" / name, home / "upshot" / name):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return folder
+    return None
+
+
+def _compile(function, *, cached):
+    """Machine code for a function of 64-bit integers; explicit signature, so it is compiled once and kept on disk."""
+    arity = function.__code__.co_argcount
+    answer = types.void if function.__annotations__["return"] == "None" else types.int64
+    return njit(answer(*[types.int64] * arity), cache=cached, nogil=True)(function)
+
+
+def _compile_all():
+    """Every entry by name, with Numba's own choice of a cache folder suspended meanwhile."""
+    folder, before = _cache_folder(), numba.config.CACHE_DIR
+    try:
+        numba.config.CACHE_DIR = str(folder or "")
+        functions = (*sets.ENTRIES, *changes.ENTRIES, *sharing.ENTRIES, *kernel.ENTRIES)
+        return {function.__name__: _compile(function, cached=folder is not None) for function in functions}
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+ENTRIES = _compile_all()
+"""The functions Python calls, by name."""

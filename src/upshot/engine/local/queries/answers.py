@@ -1,0 +1,77 @@
+"""Answers to queries: one plan over what is stored, or magic sets where something is derived on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upshot.check.program import CheckedProgram, Clause
+from upshot.core.schema import Schema
+from upshot.engine.local.components.installed import Installed
+from upshot.engine.local.components.runner import Runner
+from upshot.engine.local.queries.demand_run import DemandRun
+from upshot.engine.local.queries.queries import Query
+from upshot.engine.local.queries.questions import Given, Question
+from upshot.engine.local.storage.codec import Codec
+from upshot.engine.local.storage.storage import Storage, Table
+from upshot.engine.work import ViewWork
+from upshot.rewrite.demand.questions import about_clauses
+
+Codes = NDArray[np.int64]
+
+
+class Answers:
+    """Answers from one state of a program, `old` or `new`; `work` is what the last one took."""
+
+    def __init__(
+        self, installed: Installed, state: str, storage: Storage, codec: Codec, runner: Runner, *, memo: bool = True
+    ) -> None:
+        self._installed, self._state, self._memo = installed, state, memo
+        self._storage, self._codec, self._runner = storage, codec, runner
+        self.work = ViewWork()
+
+    def answer(self, schema: Schema, clauses: tuple[Clause, ...], given: Given, helpers: Mapping[str, Schema]) -> Codes:
+        """The rows that the clauses derive for the head. Joins begin at `given` relations, which are small, and what is
+        derived on the way (the `helpers`, aggregates, views that are not stored) is only asked for what they need."""
+        views = self._installed.on_demand
+        reaches = views is not None and views.reaches(clauses)
+        if views is not None and reaches and not helpers and views.started.can_answer(clauses, self._state):
+            return views.started.answer(schema, clauses)
+        if not (reaches or given or helpers):
+            query = Query(
+                self._installed.schemas, self._installed.tables, self._storage, self._codec, self._runner, self._state
+            )
+            codes = query.answer(schema, clauses)
+            self.work = query.work
+            return codes
+
+        def make(tables: Mapping[str, Table]) -> Question:
+            return self._question(schema, clauses, {name: each for name, (each, _) in given.items()}, tables, helpers)
+
+        if given:
+            codes, self.work = self._installed.questions_of(self._storage).answer(schema.name, clauses, given, make)
+            return codes
+        question = make({})
+        try:
+            codes, self.work = question.answer({})
+            return codes
+        finally:
+            question.release(self._storage)
+
+    def _question(
+        self, schema: Schema, clauses: tuple[Clause, ...], given: Mapping[str, Schema], tables: Mapping[str, Table],
+        helpers: Mapping[str, Schema],
+    ) -> Question:  # fmt: skip
+        plan, views = self._installed.plan, self._installed.on_demand
+        normal = plan.normal if plan is not None else CheckedProgram({}, (), {}, ())
+        question, program = about_clauses(
+            normal, views.unstored if views is not None else (), schema, clauses, state=self._state, given=given,
+            helpers=helpers,
+        )  # fmt: skip
+        run = DemandRun(
+            question.program, {**self._installed.tables, **tables}, program.schemas, self._storage, self._codec,
+            self._runner, memo=self._memo,
+        )  # fmt: skip
+        return Question(clauses, run, tables, question.answers[schema.name])

@@ -1,0 +1,319 @@
+"""Views that are not maintained as stored rows: their changes, their rows, queries over them, by demand programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upshot.check.names.variables import atoms
+from upshot.check.program import Clause
+from upshot.core.schema import Schema
+from upshot.engine.local.components.runner import Runner
+from upshot.engine.local.kernel.layout import T_DEL, T_INS
+from upshot.engine.local.queries.demand_run import DemandRun, insert_rows
+from upshot.engine.local.queries.started import StartedViews
+from upshot.engine.local.storage.codec import Codec, null_code
+from upshot.engine.local.storage.storage import Storage, Table
+from upshot.engine.optimizations import Optimizations
+from upshot.engine.work import ViewWork
+from upshot.plan.cost import Decision, Experience, Situation, decide
+from upshot.plan.program_plan import ProgramPlan
+from upshot.rewrite.changes.changes_on_demand import changes_on_demand
+from upshot.rewrite.demand.demand import DemandProgram, Held
+from upshot.rewrite.demand.questions import Question, about_views
+
+Codes = NDArray[np.int64]
+Change = tuple[Codes, Codes]
+
+
+def difference(rows: Codes, others: Codes) -> Change:
+    """What the rows have that the others have not, and the other way round."""
+    if not len(rows) or not len(others):
+        return rows, others
+    mine, theirs = ([tuple(row) for row in codes.tolist()] for codes in (rows, others))
+    have, had = set(mine), set(theirs)
+    return rows[[row not in had for row in mine]], others[[row not in have for row in theirs]]
+
+
+_LISTS = {"ins": T_INS, "del": T_DEL}
+_MOST_RUNS = 32
+"""Demand programs kept ready, by what they are for; the oldest goes."""
+_MOST_ROOM = 1 << 18
+"""Rows that the tables of a program may have room for and be kept: larger ones would slow down small changes."""
+
+
+class OnDemandViews:
+    """The views of a plan that are computed on demand, over the tables of all that is stored."""
+
+    def __init__(
+        self, plan: ProgramPlan, tables: Mapping[str, Table], storage: Storage, codec: Codec, runner: Runner,
+        optimizations: Optimizations,
+    ) -> None:  # fmt: skip
+        self._plan, self._tables = plan, tables
+        self._storage, self._codec, self._runner = storage, codec, runner
+        self._optimizations = optimizations
+        self._following: DemandProgram | None = None
+        self._found: Mapping[str, Change] = {}
+        """The changes that the last propagation found."""
+        self.started = StartedViews(plan, tables, storage, codec, runner)
+        self._runs: dict[object, DemandRun] = {}
+        self._questions: dict[tuple[str, str, str], Question] = {}
+        self._experience = Experience()
+
+    @property
+    def strategies(self) -> Mapping[str, str]:
+        return self._plan.on_demand.strategies
+
+    @property
+    def unstored(self) -> frozenset[str]:
+        return self._plan.on_demand.unstored
+
+    def follow_rules(self, program: DemandProgram | None) -> None:
+        """The next `propagate` follows a change of the rules by these rules, if there are any."""
+        self._following = program
+
+    @property
+    def copied(self) -> frozenset[str]:
+        """The views with a stored copy, and those whose copy the open definition takes away."""
+        left = frozenset(view for view in self.unstored if self._tables[view].size)
+        return self._plan.on_demand.kept | left
+
+    # ---- changes -------------------------------------------------------------------------------------------
+
+    def propagate(self, changed: Collection[str], afresh: Mapping[str, Codes]) -> tuple[dict[str, Change], ViewWork]:
+        """The net changes of all views, of those with other rules than before by comparing with the rows they had;
+        stored copies follow."""
+        found: dict[str, Change] = {}
+        work = ViewWork()
+        situation = self._situation(changed)
+        decision = self._decision(situation)
+        if decision.recompute and self._following is None:
+            shown = self.strategies.keys() & self._plan.source.schemas.keys() - afresh.keys()
+            afresh = {**{view: self.rows(view, work=work) for view in shown}, **afresh}
+        elif not self.strategies.keys() <= afresh.keys():
+            found, work = self.changes(changed, afresh)
+            self._experience.followed(situation, work.probed + work.derived)
+            for view in found.keys() & self._plan.on_demand.kept:
+                plus, minus = found[view]
+                self._tables[view].stage(minus, insert=False)
+                self._tables[view].stage(plus, insert=True)
+                self._tables[view].settle()
+        shown = afresh.keys() & self._plan.source.schemas.keys()
+        rows = {view: self.rows(view, "new", work=work) for view in shown}
+        for view in shown:
+            found[view] = difference(rows[view], afresh[view])
+            self._replace(view, rows[view])
+        for view in afresh.keys() - shown:
+            self._replace(view, afresh[view])
+        if decision.recompute and shown:
+            self._experience.computed(situation.read + situation.held, work.probed + work.derived)
+        work.decision = str(decision)
+        self._found = found
+        return found, work
+
+    def forget_changes(self) -> None:
+        """The open change is not the last one that was propagated any more."""
+        self._found = {}
+
+    def _decision(self, situation: Situation) -> Decision:
+        """Whether to follow the change, or to compute both states whole and compare. Until it is known what that takes,
+        only for a change of most that there is."""
+        policies = {self._plan.strategies[view].policy for view in self.strategies}
+        if policies == {"full"}:
+            return replace(decide("incremental", situation, self._experience), recompute=True, reason="policy full")
+        policy = next(each for each in ("strict", "incremental", "auto") if each in policies)
+        if policy == "auto" and self._experience.per_row is None and 2 * situation.changed <= situation.read:
+            told = "less than half changed, and what computing all takes is not known yet"
+            return replace(decide("incremental", situation, self._experience), reason=told)
+        return decide(policy, situation, self._experience)
+
+    def _situation(self, changed: Collection[str]) -> Situation:
+        """As if the views had as many rows as what changes below them: how many they have is not known."""
+        tables = [self._tables[name] for name in changed]
+        inserted = sum(table.word(T_INS + 1) for table in tables)
+        deleted = sum(table.word(T_DEL + 1) for table in tables)
+        rows = sum(table.size for table in tables)
+        return Situation(inserted, deleted, rows, rows)
+
+    def compute(self, views: Collection[str]) -> None:
+        """Fill the stored copies of these views."""
+        for view in views:
+            self._replace(view, self.rows(view, "new"))
+
+    def _replace(self, view: str, rows: Codes) -> None:
+        """The rows become the stored copy; one that is not stored any more is emptied."""
+        table, is_kept = self._tables[view], view in self._plan.on_demand.kept
+        if table.size or is_kept:
+            table.retract_all(as_view=False)
+            if is_kept:
+                table.stage(rows, insert=True)
+            table.settle()
+
+    @property
+    def follows_rules(self) -> bool:
+        """Whether the open definition is one that the views follow."""
+        return self._following is not None
+
+    def changes(self, changed: Collection[str], afresh: Collection[str]) -> tuple[dict[str, Change], ViewWork]:
+        """The net insertions and deletions of the views, all but those `afresh`, that follow from the staged changes of
+        stored relations."""
+        signs = {
+            name: frozenset(sign for sign, field in _LISTS.items() if self._tables[name].word(field + 1))
+            for name in sorted(changed)
+        }
+        following, self._following = self._following, None
+        run = self._run(
+            ("rules",) if following is not None else ("changes", tuple(signs.items()), frozenset(afresh)),
+            lambda: (
+                following
+                or changes_on_demand(
+                    self._plan.normal,
+                    {view: name for view, name in self.strategies.items() if view not in afresh},
+                    changed=signs,
+                    wanted=self._plan.wanted(afresh) if self._optimizations.event_paths else None,
+                    nervous=self._plan.on_demand.nervous,
+                    specializing=self._optimizations.partial_evaluation,
+                    sip=self._optimizations.sip,
+                    memo=self._optimizations.memo,
+                )
+            ),
+        )
+        given = {
+            name: self._tables[meaning.relation].listed(_LISTS[meaning.state])
+            for name, meaning in run.program.relations.items()
+            if meaning.held is Held.CHANGE and meaning.relation in signs
+        }
+        try:
+            work = run.run(given)
+            found = {view: self._net(run, view) for view in run.program.views if view in self._plan.source.schemas}
+        finally:
+            self._clear(run)
+            if ("rules",) in self._runs:
+                self._runs.pop(("rules",)).release()
+        work.inserted = sum(len(plus) for plus, _ in found.values())
+        work.deleted = sum(len(minus) for _, minus in found.values())
+        return {view: change for view, change in found.items() if len(change[0]) or len(change[1])}, work
+
+    def _net(self, run: DemandRun, view: str) -> Change:
+        nothing = np.empty((0, self._plan.normal.schemas[view].arity), np.int64)
+        names = (run.program.net(view, "plus"), run.program.net(view, "minus"))
+        plus, minus = (run.rows(name) if name is not None else nothing for name in names)
+        return plus, minus
+
+    # ---- reading -------------------------------------------------------------------------------------------
+
+    def rows(self, view: str, state: str = "old", *, work: ViewWork | None = None) -> Codes:
+        """All rows of a view in a state."""
+        if self.started.can_give(view, state):
+            return self.started.rows(view, work)
+        arity = self._plan.normal.schemas[view].arity
+        return self.asked(view, "f" * arity, np.empty((1, 0), np.int64), state, work=work)
+
+    def has(self, view: str, codes: Codes) -> NDArray[np.bool_]:
+        """Which of the rows the view has; nothing but what is needed to prove them is looked at."""
+        found = self.matching(view, range(codes.shape[1]), codes)
+        there = set(map(tuple, found.tolist()))
+        return np.fromiter((tuple(row) in there for row in codes.tolist()), np.bool_, len(codes))
+
+    def matching(self, view: str, columns: Sequence[int], values: Codes, state: str = "old") -> Codes:
+        """The rows of a view in a state that have, in these columns, one of these rows of values, and others that were
+        found on the way. Columns in which a value is NULL are left free: what is asked with binds by joins, and those
+        never find NULL."""
+        types = self._plan.normal.schemas[view].types
+        missing = np.zeros(values.shape, np.bool_)
+        for place, type in enumerate(types[column] for column in columns):
+            if type.nullable:
+                missing[:, place] = values[:, place] == null_code(type)
+        if not missing.any():
+            return self.asked(view, self._adornment(view, columns), values, state)
+        found = []
+        for pattern in np.unique(missing, axis=0):
+            known = [place for place, null in enumerate(pattern) if not null]
+            some = np.unique(values[(missing == pattern).all(axis=1)][:, known], axis=0)
+            found.append(self.asked(view, self._adornment(view, [columns[place] for place in known]), some, state))
+        return np.unique(np.concatenate(found), axis=0)
+
+    def _adornment(self, view: str, columns: Collection[int]) -> str:
+        return "".join("b" if place in columns else "f" for place in range(self._plan.normal.schemas[view].arity))
+
+    def asked(
+        self, view: str, adornment: str, bindings: Codes, state: str = "old", *, work: ViewWork | None = None
+    ) -> Codes:
+        """The rows of a view in a state that have one of the bindings in the columns that the adornment binds, and
+        others that were found on the way."""
+        key = (view, state, adornment)
+        if key not in self._questions:
+            self._questions[key] = about_views(self._plan.normal, self.strategies, {view: adornment}, state)
+        question = self._questions[key]
+        run = self._run(key, lambda: question.program)
+        try:
+            insert_rows(run.own[question.asked[view]], bindings)
+            done = run.run({})
+            if work is not None:
+                work.add(done)
+            return run.rows(question.answers[view])
+        finally:
+            self._clear(run)
+
+    def key_conflicts(self, view: str, key: tuple[int, ...], most: int) -> list[tuple[Codes, Codes]]:
+        """Pairs of rows of a view in the new state that agree on a key, one of them new; at most so many."""
+        if view not in self._found:
+            return []
+        plus = self._found[view][0]
+        ordered = sorted(key)
+        rows = self.matching(view, ordered, np.unique(plus[:, ordered], axis=0), "new")
+        added = set(map(tuple, plus.tolist()))
+        holders: dict[tuple[int, ...], Codes] = {}
+        pairs: list[tuple[Codes, Codes]] = []
+        for row in sorted(rows, key=lambda row: tuple(row.tolist()) not in added):
+            values = tuple(row[ordered].tolist())
+            if values in holders and (tuple(holders[values].tolist()) in added) and len(pairs) < most:
+                pairs.append((holders[values], row))
+            holders.setdefault(values, row)
+        return pairs
+
+    def reaches(self, clauses: Collection[Clause]) -> bool:
+        """Whether a query reads views that are not stored."""
+        names = {atom.relation for clause in clauses for literal in clause.body for atom in atoms(literal)}
+        return not names.isdisjoint(self.unstored)
+
+    # ---- programs ------------------------------------------------------------------------------------------
+
+    def _run(self, key: object, make: Callable[[], DemandProgram]) -> DemandRun:
+        run = self._runs.pop(key, None)
+        if run is None:
+            run = self._prepared(make(), self._plan.normal.schemas)
+            if len(self._runs) >= _MOST_RUNS:
+                self._runs.pop(next(iter(self._runs))).release()
+        self._runs[key] = run
+        return run
+
+    def _prepared(self, program: DemandProgram, schemas: Mapping[str, Schema]) -> DemandRun:
+        return DemandRun(
+            program, self._tables, schemas, self._storage, self._codec, self._runner, memo=self._optimizations.memo
+        )
+
+    def _clear(self, run: DemandRun) -> None:
+        run.clear()
+        if run.capacity > _MOST_ROOM:
+            self._runs = {key: each for key, each in self._runs.items() if each is not run}
+            run.release()
+
+    def texts(self) -> Iterator[int]:
+        for run in self._runs.values():
+            yield from run.texts()
+
+    def describe(self) -> str:
+        """The rules of the last change, as they ran."""
+        for key, run in reversed(self._runs.items()):
+            if isinstance(key, tuple) and key[0] == "changes":
+                return run.describe()
+        return "its rules are made when a change reaches it; `upshot rewrite` shows them all"
+
+    def release(self) -> None:
+        for run in self._runs.values():
+            run.release()
+        self._runs.clear()

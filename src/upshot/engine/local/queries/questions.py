@@ -1,0 +1,105 @@
+"""Questions that are asked again and again with other rows: their rules are made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upshot.check.program import Clause
+from upshot.core.schema import Schema
+from upshot.engine.local.queries.demand_run import DemandRun
+from upshot.engine.local.storage.storage import Storage, Table
+from upshot.engine.work import ViewWork
+
+Codes = NDArray[np.int64]
+Given = Mapping[str, tuple[Schema, Codes]]
+"""Relations that are there for one query only, with their rows."""
+
+MOST_ROOM = 1 << 18
+"""Rows that the tables of a question may have room for and be kept."""
+
+
+def fill(table: Table, codes: Codes) -> None:
+    table.stage(codes, insert=True)
+    table.settle()
+    table.accept()
+
+
+@dataclass(slots=True)
+class Question:
+    """The rules of a question, and the tables of what it is given; both are empty between two answers."""
+
+    clauses: tuple[Clause, ...]
+    run: DemandRun
+    given: Mapping[str, Table]
+    head: str
+
+    def answer(self, given: Given) -> tuple[Codes, ViewWork]:
+        try:
+            for name, table in self.given.items():
+                fill(table, given[name][1])
+            work = self.run.run({})
+            return self.run.rows(self.head), work
+        finally:
+            self.run.clear()
+            for table in self.given.values():
+                table.retract_all(as_view=False)
+                table.settle()
+                table.accept()
+
+    @property
+    def room(self) -> int:
+        return self.run.capacity + sum(table.capacity for table in self.given.values())
+
+    def release(self, storage: Storage) -> None:
+        self.run.release()
+        for table in self.given.values():
+            storage.drop(table)
+
+
+@dataclass(slots=True)
+class Questions:
+    """The questions of one program, by what they ask for."""
+
+    storage: Storage
+    _made: dict[str, Question] = field(default_factory=dict)
+
+    def answer(
+        self, head: str, clauses: tuple[Clause, ...], given: Given, make: Callable[[Mapping[str, Table]], Question]
+    ) -> tuple[Codes, ViewWork]:
+        """The answer; `make` makes the question over tables for what is given, if it was not asked before."""
+        question = self._made.get(head)
+        if question is None or question.clauses != clauses:
+            self._forget(head)
+            tables = {name: self.storage.create(schema.arity) for name, (schema, _) in given.items()}
+            try:
+                question = self._made[head] = make(tables)
+            except BaseException:
+                for table in tables.values():
+                    self.storage.drop(table)
+                raise
+        try:
+            return question.answer(given)
+        except BaseException:
+            self._forget(head)
+            raise
+        finally:
+            if head in self._made and question.room > MOST_ROOM:
+                self._forget(head)
+
+    def _forget(self, head: str) -> None:
+        question = self._made.pop(head, None)
+        if question is not None:
+            question.release(self.storage)
+
+    def texts(self) -> Iterator[int]:
+        """The codes of text constants in the rules."""
+        for question in self._made.values():
+            yield from question.run.texts()
+
+    def release(self) -> None:
+        for head in list(self._made):
+            self._forget(head)

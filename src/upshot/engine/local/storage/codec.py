@@ -1,0 +1,293 @@
+"""Values as 64-bit codes whose order is the values' order (text excepted), and back.
+
+Integers stand for themselves, unsigned ones shifted by 2⁶³, floats by their order-preserving bit pattern, decimals
+scaled, dates and timestamps as days and microseconds; text goes through a dictionary.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+import struct
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
+from upshot.engine.local.kernel.memory import Account
+
+_FLIP = 0x7FFFFFFFFFFFFFFF
+_EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
+_CANONICAL_NAN = math.nan
+
+_ENTRY = 180
+"""Bytes a text takes in the dictionary beside its characters, about."""
+
+DAYS = dt.date.min.toordinal() - _EPOCH_DAY, dt.date.max.toordinal() - _EPOCH_DAY
+MICROSECONDS = (
+    (dt.datetime.min.replace(tzinfo=dt.UTC) - _EPOCH) // _MICROSECOND,
+    (dt.datetime.max.replace(tzinfo=dt.UTC) - _EPOCH) // _MICROSECOND,
+)
+"""The codes of the first and the last date and time."""
+
+
+def null_code(type: Type) -> int:
+    """The code of NULL: the smallest one, the largest for `unsigned`, so that the value it displaces is an odd one."""
+    return 2**63 - 1 if type.kind is Kind.UNSIGNED else -(2**63)
+
+
+class Misfit(Exception):
+    """A value that its column cannot hold; `slug` is the error's code, the text says why."""
+
+    def __init__(self, slug: str, why: str) -> None:
+        super().__init__(why)
+        self.slug = slug
+
+
+class Dictionary:
+    """Text values by code. Codes of values that nothing holds any more are reclaimed by `sweep`."""
+
+    def __init__(self, account: Account | None = None) -> None:
+        self._account = account or Account()
+        self.codes: dict[str, int] = {}
+        self.values: list[str] = []
+        self._free: list[int] = []
+        self.added_since_sweep = 0
+
+    def code(self, value: str) -> int:
+        """The value's code, a new one if it has none."""
+        code = self.codes.get(value)
+        if code is None:
+            self._account.check(_ENTRY + len(value))
+            self._account.used += _ENTRY + len(value)
+            if self._free:
+                code = self._free.pop()
+                self.values[code] = value
+            else:
+                code = len(self.values)
+                self.values.append(value)
+            self.codes[value] = code
+            self.added_since_sweep += 1
+        return code
+
+    def sweep(self, used: NDArray[np.bool_]) -> int:
+        """Forget every value whose code is not marked; the answer is how many were forgotten."""
+        forgotten = 0
+        used[self._free] = True
+        for code in np.flatnonzero(~used).tolist():
+            value = self.values[code]
+            if self.codes.get(value) == code:
+                del self.codes[value]
+                self._account.used -= _ENTRY + len(value)
+                self.values[code] = ""
+                self._free.append(code)
+                forgotten += 1
+        self.added_since_sweep = 0
+        return forgotten
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+class Codec:
+    """Between Python values and codes, for one database."""
+
+    def __init__(self, account: Account | None = None) -> None:
+        self.dictionary = Dictionary(account)
+
+    def encoder(self, type: Type) -> Callable[[Any], int]:
+        """The function that codes one value of the type, or raises `Misfit`."""
+        encode = self._required_encoder(type)
+        null = null_code(type)
+
+        def encode_or_null(value: Any) -> int:
+            if value is None:
+                if not type.nullable:
+                    raise Misfit("null-in-required-column", f"NULL in a column of type `{type}`")
+                return null
+            code = encode(value)
+            if code == null and type.nullable:
+                raise Misfit("reserved-value", f"`{value}` is the one value a nullable `{type}` column cannot hold")
+            return code
+
+        return encode_or_null
+
+    def _required_encoder(self, type: Type) -> Callable[[Any], int]:
+        match type.kind:
+            case Kind.NUMBER:
+                return _encode_number
+            case Kind.UNSIGNED:
+                return _encode_unsigned
+            case Kind.FLOAT:
+                return _encode_float
+            case Kind.SYMBOL:
+                return self._encode_symbol
+            case Kind.BOOLEAN:
+                return _encode_boolean
+            case Kind.DATE:
+                return _encode_date
+            case Kind.TIMESTAMP:
+                return _encode_timestamp
+            case Kind.DECIMAL:
+                return lambda value: _encode_decimal(value, type)
+
+    def _encode_symbol(self, value: Any) -> int:
+        if not isinstance(value, str):
+            raise _wrong(value, "text")
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise Misfit("wrong-type", f"{value!a} is not valid Unicode text") from None
+        return self.dictionary.code(value if type(value) is str else str(value))
+
+    def decode(self, codes: NDArray[np.int64], type: Type) -> list[Any]:
+        """A column's codes as Python values."""
+        items: list[int] = codes.tolist()
+        values = self.dictionary.values
+        null = null_code(type)
+        decoder: Callable[[int], Any]
+        match type.kind:
+            case Kind.NUMBER:
+                return items if not type.nullable else [None if c == null else c for c in items]
+            case Kind.SYMBOL:
+                if not type.nullable:
+                    return [values[c] for c in items]
+                decoder = values.__getitem__
+            case Kind.UNSIGNED:
+                decoder = _decode_unsigned
+            case Kind.FLOAT:
+                decoder = decode_float
+            case Kind.BOOLEAN:
+                decoder = bool
+            case Kind.DATE:
+                decoder = _decode_date
+            case Kind.TIMESTAMP:
+                decoder = _decode_timestamp
+            case Kind.DECIMAL:
+                scale = type.scale
+                decoder = lambda code: decimal.Decimal(code).scaleb(-scale)  # noqa: E731
+        if type.nullable:
+            return [None if c == null else decoder(c) for c in items]
+        return [decoder(c) for c in items]
+
+    def encode_column(self, values: Iterable[Any], type: Type) -> list[int]:
+        return list(map(self.encoder(type), values))
+
+
+def _wrong(value: Any, expected: str) -> Misfit:
+    return Misfit("wrong-type", f"expected {expected}, found {value!r} of type `{type(value).__name__}`")
+
+
+def _integer(value: Any) -> int:
+    if type(value) is int:
+        return value
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise _wrong(value, "a whole number")
+    return int(value)
+
+
+def _encode_number(value: Any) -> int:
+    number = _integer(value)
+    if number not in NUMBER_RANGE:
+        raise Misfit("number-out-of-range", f"`{number}` is outside the 64-bit range of `number`")
+    return number
+
+
+def _encode_unsigned(value: Any) -> int:
+    number = _integer(value)
+    if number not in UNSIGNED_RANGE:
+        raise Misfit("number-out-of-range", f"`{number}` is outside the range of `unsigned`, 0 to 2^64 - 1")
+    return number - 2**63
+
+
+def _decode_unsigned(code: int) -> int:
+    return code + 2**63
+
+
+def _encode_float(value: Any) -> int:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise _wrong(value, "a floating-point number")
+    try:
+        return encode_float(float(value))
+    except OverflowError:
+        raise Misfit("number-out-of-range", "the whole number is too large for a `float`") from None
+
+
+def encode_float(value: float) -> int:
+    """The order-preserving code; one NaN above all, one zero."""
+    if value != value:
+        value = _CANONICAL_NAN
+    bits: int = struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
+    return bits if bits >= 0 else bits ^ _FLIP
+
+
+def decode_float(code: int) -> float:
+    value: float = struct.unpack("<d", struct.pack("<q", code if code >= 0 else code ^ _FLIP))[0]
+    return value
+
+
+def encode_floats(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """As `encode_float`, for a whole column."""
+    clean = values + 0.0
+    clean[np.isnan(clean)] = _CANONICAL_NAN
+    bits = clean.view(np.int64)
+    return np.where(bits >= 0, bits, bits ^ np.int64(_FLIP))
+
+
+def decode_floats(codes: NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.where(codes >= 0, codes, codes ^ np.int64(_FLIP)).view(np.float64)
+
+
+def _encode_boolean(value: Any) -> int:
+    if not isinstance(value, (bool, np.bool_)):
+        raise _wrong(value, "true or false")
+    return int(value)
+
+
+def _encode_date(value: Any) -> int:
+    if isinstance(value, dt.datetime) or not isinstance(value, dt.date):
+        raise _wrong(value, "a date")
+    return value.toordinal() - _EPOCH_DAY
+
+
+def _decode_date(code: int) -> dt.date:
+    return dt.date.fromordinal(code + _EPOCH_DAY)
+
+
+def _encode_timestamp(value: Any) -> int:
+    if not isinstance(value, dt.datetime):
+        raise _wrong(value, "a timestamp")
+    if value.tzinfo is None:
+        raise Misfit(
+            "wrong-type", f"timestamp {value.isoformat()} has no time zone; timestamps are points in time, give one"
+        )
+    return (value - _EPOCH) // _MICROSECOND
+
+
+def _decode_timestamp(code: int) -> dt.datetime:
+    return _EPOCH + code * _MICROSECOND
+
+
+def _encode_decimal(value: Any, type_: Type) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, decimal.Decimal)):
+        raise _wrong(value, f"a `{type_}`")
+    exact = decimal.Decimal(value)
+    if not exact.is_finite():
+        raise Misfit("wrong-type", f"`{value}` is not a finite decimal")
+    with decimal.localcontext(prec=60):
+        if exact.adjusted() > 40:
+            raise Misfit("number-out-of-range", f"`{value}` has more digits than `{type_}`")
+        if exact and exact.adjusted() < -type_.scale - 1:
+            raise Misfit("decimal-scale", f"`{value}` has more than {type_.scale} decimal places")
+        scaled = exact.scaleb(type_.scale)
+        if scaled != scaled.to_integral_value():
+            raise Misfit("decimal-scale", f"`{value}` has more than {type_.scale} decimal places")
+        code = int(scaled)
+    if abs(code) >= 10**type_.precision:
+        raise Misfit("number-out-of-range", f"`{value}` has more digits than `{type_}`")
+    return code

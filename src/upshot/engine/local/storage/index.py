@@ -1,0 +1,98 @@
+"""Slots that grow, and the indexes that chain rows through them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from upshot.engine.local.kernel import layout as L
+from upshot.engine.local.kernel.interrupts import uninterrupted
+from upshot.engine.local.kernel.machine import MACHINE
+from upshot.engine.local.kernel.memory import Account, Buffer
+from upshot.engine.local.kernel.threads import WORKERS, pool
+
+_FIRST = 16
+
+_PIECE = 1 << 20
+"""Slots rehashed at a time."""
+
+
+class IndexWords(Protocol):
+    """Where indexes are described."""
+
+    @property
+    def account(self) -> Account: ...
+
+    def take_index_number(self) -> int: ...
+
+    def index_word(self, number: int, field: int) -> int: ...
+
+    def set_index_word(self, number: int, field: int, value: int) -> None: ...
+
+
+class Index:
+    """Chains of the rows that agree on some columns."""
+
+    def __init__(self, storage: IndexWords, columns: tuple[int, ...]) -> None:
+        self.columns = columns
+        self.number = storage.take_index_number()
+        account = storage.account
+        self.following, self.previous = Buffer(account=account), Buffer(account=account)
+        self.slots = Buffer(8 * _FIRST, account)
+        self._storage = storage
+        for field, value in ((L.X_NSLOTS, _FIRST), (L.X_NKEYS, 0), (L.X_NCOLS, len(columns)), (L.X_MORE, -1)):
+            storage.set_index_word(self.number, field, value)
+        for i, column in enumerate(columns):
+            storage.set_index_word(self.number, L.X_COLS + i, column)
+        storage.set_index_word(self.number, L.X_SLOTS, self.slots.address)
+
+    @property
+    def keys(self) -> int:
+        return self._storage.index_word(self.number, L.X_NKEYS)
+
+    @property
+    def room(self) -> int:
+        """How many new keys fit before the slots must grow."""
+        return self._storage.index_word(self.number, L.X_NSLOTS) * 2 // 3 - self.keys
+
+    def reserve_rows(self, capacity: int) -> None:
+        self.following.reserve(4 * capacity)
+        self.previous.reserve(4 * capacity)
+        self._storage.set_index_word(self.number, L.X_NEXT, self.following.address)
+        self._storage.set_index_word(self.number, L.X_PREV, self.previous.address)
+
+    def grow_slots(self) -> None:
+        count = self._storage.index_word(self.number, L.X_NSLOTS)
+        with uninterrupted():
+            self.slots = rehashed(self.slots, count, count * 2)
+            self._storage.set_index_word(self.number, L.X_NSLOTS, count * 2)
+            self._storage.set_index_word(self.number, L.X_SLOTS, self.slots.address)
+
+    def clear(self) -> None:
+        """Forget every row."""
+        self.slots.clear()
+        self._storage.set_index_word(self.number, L.X_NKEYS, 0)
+
+    def release(self) -> None:
+        for buffer in (self.following, self.previous, self.slots):
+            buffer.release()
+
+
+def rehashed(old: Buffer, old_count: int, new_count: int) -> Buffer:
+    """The entries in new slots. The old ones are given back piece by piece: both at once would be the peak of a
+    load."""
+    new = old.successor(8 * new_count)
+    MACHINE.expect(old_count)
+
+    def move(first: int) -> None:
+        end = min(first + _PIECE, old_count)
+        MACHINE.rehash(old.address, first, end, new.address, new_count)
+        old.forget(8 * first, 8 * end)
+
+    pieces = range(0, old_count, _PIECE)
+    if MACHINE.is_compiled and len(pieces) > 1 and WORKERS > 1:
+        list(pool().map(move, pieces))
+    else:
+        for first in pieces:
+            move(first)
+    old.release()
+    return new

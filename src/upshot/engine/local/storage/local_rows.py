@@ -1,0 +1,138 @@
+"""Rows of codes that are decoded when somebody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upshot.core.rows import Row, Rows, for_spark
+from upshot.core.schema import Schema
+from upshot.engine.local.storage.codec import Codec
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Codes = NDArray[np.int64]
+
+
+class CodedRows:
+    """A row source over codes; while it lives, the text its codes stand for is not reclaimed.
+
+    `fetch` copies the codes out of the engine's memory. It is called when somebody looks, and at the latest before
+    the next change begins: most commits are never looked at, and a copy of a large change would double its memory.
+    """
+
+    __slots__ = ("__weakref__", "_codec", "_codes", "_count", "_fetch", "_location", "_lock", "schema")
+
+    def __init__(
+        self, codec: Codec, schema: Schema, count: int, fetch: Callable[[], Codes], lock: Lock, location: str | None
+    ) -> None:
+        self._codec, self.schema, self._count, self._fetch, self._lock = codec, schema, count, fetch, lock
+        self._location = location
+        self._codes: Codes | None = None
+
+    @property
+    def codes(self) -> Codes:
+        with self._lock:
+            return self.fetched()
+
+    def fetched(self) -> Codes:
+        """The codes; the caller holds the lock."""
+        if self._codes is None:
+            self._codes = self._fetch()
+            self._fetch = _fetched
+        return self._codes
+
+    def __len__(self) -> int:
+        return self._count
+
+    def tuples(self) -> list[Row]:
+        return self.decoded(self.codes)
+
+    def part(self, first: int, last: int) -> _CodedPart:
+        return _CodedPart(self, self.codes[first:last])
+
+    def arrow(self) -> pyarrow.Table:
+        return self.decoded_table(self.codes)
+
+    def decoded(self, codes: Codes) -> list[Row]:
+        """The rows that some of its codes stand for."""
+        if self.schema.arity == 0:
+            return [()] * len(codes)
+        columns = (self._codec.decode(codes[:, i], c.type) for i, c in enumerate(self.schema.columns))
+        return list(zip(*columns, strict=True))
+
+    def decoded_table(self, codes: Codes) -> pyarrow.Table:
+        """As `decoded`, an Arrow table."""
+        from upshot.engine.local.storage.arrow_codec import decode_table  # noqa: PLC0415 - pyarrow only when asked for
+
+        return decode_table(self._codec, self.schema, codes)
+
+    def lent(self, session: Any) -> Any:
+        """The rows as a DataFrame of a Spark session."""
+        from upshot.spark.lent_rows import lent_frame  # noqa: PLC0415 - pyarrow only when asked for
+
+        return lent_frame(session, for_spark(self.arrow()), self._location)
+
+
+class _CodedPart:
+    """Some rows of a source, which lives on with them."""
+
+    __slots__ = ("_codes", "_whole")
+
+    def __init__(self, whole: CodedRows, codes: Codes) -> None:
+        self._whole, self._codes = whole, codes
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def tuples(self) -> list[Row]:
+        return self._whole.decoded(self._codes)
+
+    def arrow(self) -> pyarrow.Table:
+        return self._whole.decoded_table(self._codes)
+
+
+def _fetched() -> Codes:
+    raise AssertionError("the codes were fetched before")
+
+
+class RowsFactory:
+    """Makes the rows handed out and remembers which are still alive."""
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+        self.location: str | None = None
+        """Where files of DataFrames go, if not to the location of their session."""
+        self._lock = Lock()
+        self.alive: WeakSet[CodedRows] = WeakSet()
+        self._unfetched: WeakSet[CodedRows] = WeakSet()
+
+    def rows(self, schema: Schema, codes: Codes) -> Rows:
+        source = self._source(schema, len(codes), lambda: codes)
+        source.fetched()
+        return Rows(schema, source)
+
+    def lazy_rows(self, schema: Schema, count: int, fetch: Callable[[], Codes]) -> Rows:
+        source = self._source(schema, count, fetch)
+        with self._lock:
+            self._unfetched.add(source)
+        return Rows(schema, source)
+
+    def _source(self, schema: Schema, count: int, fetch: Callable[[], Codes]) -> CodedRows:
+        source = CodedRows(self._codec, schema, count, fetch, self._lock, self.location)
+        with self._lock:
+            self.alive.add(source)
+        return source
+
+    def fetch_all(self) -> None:
+        """Copy out what is still in the engine's memory only, which is about to change."""
+        with self._lock:
+            for source in self._unfetched:
+                source.fetched()
+            self._unfetched = WeakSet()

@@ -1,0 +1,500 @@
+"""Tables and their indexes in raw memory, described by rows of words that the kernel reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upshot.core.errors import LimitError
+from upshot.engine.local.kernel import layout as L
+from upshot.engine.local.kernel.interrupts import uninterrupted
+from upshot.engine.local.kernel.machine import MACHINE
+from upshot.engine.local.kernel.memory import Account, Buffer, load8, store8
+from upshot.engine.local.storage.index import Index, rehashed
+
+_FIRST = 16
+_FULL = 0.7
+"""The share of slots in use at which a set is rehashed into a larger one."""
+
+_LARGE = 1 << 23
+"""From this many slots on a set grows by less than double, to stay within its bytes a row."""
+
+_FAR_AHEAD = 1 << 12
+"""The most rows that an index is made to have room for beyond the keys it has."""
+
+_LONG_LIST = 1 << 16
+"""Bytes from which on the memory of a list is given back after a change."""
+
+_LISTS = ((L.T_DEL, L.T_NDEL, L.T_CAPDEL), (L.T_RED, L.T_NRED, L.T_CAPRED), (L.T_INS, L.T_NINS, L.T_CAPINS))
+
+_SPARSE = 64
+"""A table with this many slots a row is emptied row by row, another as a whole."""
+
+_MOST_ROWS = 2**31 - 2
+
+Codes = NDArray[np.int64]
+
+
+class Storage:
+    """Every table and index of a database; the descriptors stand in two buffers by number."""
+
+    def __init__(self) -> None:
+        self.account = Account()
+        """What all tables and indexes take."""
+        self._tables = Buffer()
+        self._indexes = Buffer()
+        self._free_tables: list[int] = []
+        self._free_indexes: list[int] = []
+        self._table_count = 0
+        self._index_count = 0
+        self.words = self._tables.words()
+        """The table descriptors, one behind the other."""
+
+    @property
+    def tables(self) -> int:
+        """The address of the table descriptors."""
+        return self._tables.address
+
+    @property
+    def indexes(self) -> int:
+        return self._indexes.address
+
+    def create(self, arity: int, *, counted: bool = False) -> Table:
+        if self._free_tables:
+            number = self._free_tables.pop()
+        else:
+            number = self._table_count
+            self._table_count += 1
+            self._tables.reserve(_doubled(self._table_count * L.TABLE_WORDS * 8))
+            self.words = self._tables.words()
+        return Table(self, number, arity, counted=counted)
+
+    def index_word(self, number: int, field: int) -> int:
+        return load8(self._indexes.address, number * L.INDEX_WORDS + field)
+
+    def set_index_word(self, number: int, field: int, value: int) -> None:
+        store8(self._indexes.address, number * L.INDEX_WORDS + field, value)
+
+    def take_index_number(self) -> int:
+        if self._free_indexes:
+            return self._free_indexes.pop()
+        self._index_count += 1
+        self._indexes.reserve(_doubled(self._index_count * L.INDEX_WORDS * 8))
+        return self._index_count - 1
+
+    def drop(self, table: Table) -> None:
+        """Give the table's memory back and its numbers to the next table."""
+        for index in table.indexes.values():
+            index.release()
+            self._free_indexes.append(index.number)
+        table.release()
+        self._free_tables.append(table.number)
+
+
+class Table:
+    """A set of rows of 64-bit codes; each row carries the bits that say in which states it is."""
+
+    def __init__(self, storage: Storage, number: int, arity: int, *, counted: bool) -> None:
+        self.storage, self.number, self.arity, self.counted = storage, number, arity, counted
+        self.indexes: dict[tuple[int, ...], Index] = {}
+        self.key_counts: dict[tuple[int, ...], tuple[int, int]] = {}
+        """Estimated numbers of distinct values in columns without an index, each with the size it was made at."""
+        self.capacity = 0
+        self._beside = 0
+        account = storage.account
+        self._rows, self._flags, self._count, self._gain, self._free = (Buffer(account=account) for _ in range(5))
+        self._lists = {field: Buffer(account=account) for field in (L.T_DEL, L.T_RED, L.T_INS)}
+        self._slots = Buffer(8 * _FIRST, account)
+        self._first = number * L.TABLE_WORDS
+        for field in range(L.TABLE_WORDS):
+            self.set(field, 0)
+        self.set(L.T_ARITY, arity)
+        self.set(L.T_SLOTS, self._slots.address)
+        self.set(L.T_NSLOTS, _FIRST)
+        self.set(L.T_INDEX, -1)
+
+    def word(self, field: int) -> int:
+        return self.storage.words[self._first + field]
+
+    def set(self, field: int, value: int) -> None:
+        self.storage.words[self._first + field] = value
+
+    @property
+    def size(self) -> int:
+        """The rows in use: those of the state, and during a transaction those of either state."""
+        return self.storage.words[self._first + L.T_LIVE]
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether no row came, went, or was looked at for it, in the open change."""
+        return not (self.word(L.T_NDEL) or self.word(L.T_NRED) or self.word(L.T_NINS))
+
+    # ---- room ----------------------------------------------------------------------------------------------
+
+    def grow(self) -> None:
+        """Enlarge whatever is full: rows, slots, an index, a list."""
+        for field, length, capacity in _LISTS:
+            if self.word(length) >= self.word(capacity) and not (field == L.T_INS and self.word(L.T_PLAIN)):
+                self.reserve_list(field, self.word(length) * 3 // 2 + _FIRST)
+        if self.word(L.T_USED) - self.word(L.T_NFREE) >= self.capacity:
+            self._reserve_rows(max(self.capacity * 3 // 2, _FIRST))
+        if self.size >= int(self.word(L.T_NSLOTS) * _FULL):
+            self._grow_slots(self._larger())
+        # Every row counts against the room for keys, and most bring none: little room is used up every few rows.
+        ahead = min(self.word(L.T_USED) // 4 + 1, _FAR_AHEAD)
+        for index in self.indexes.values():
+            while index.room < ahead:
+                index.grow_slots()
+        self._set_room()
+
+    def _larger(self) -> int:
+        """How many slots to grow to: so many more that the next growth is far away."""
+        slots = self.word(L.T_NSLOTS)
+        return slots * 2 if slots < _LARGE else slots * 8 // 5
+
+    def make_room(self, least: int) -> None:
+        """Grow until that many rows fit."""
+        while self.word(L.T_ROOM) < least:
+            rows = self.capacity - self.word(L.T_USED)
+            if rows < least:
+                self._reserve_rows(max(self.capacity * 3 // 2, self.capacity + least))
+            if int(self.word(L.T_NSLOTS) * _FULL) - self.size < least:
+                self._grow_slots(self._larger())
+            self._set_room()
+
+    def reserve(self, extra: int) -> None:
+        """Room for `extra` further rows; an index grows as its keys come."""
+        needed = self.word(L.T_USED) + max(0, extra - self.word(L.T_NFREE))
+        if needed > self.capacity:
+            self._reserve_rows(max(needed, self.capacity * 3 // 2, _FIRST))
+        if self.size + extra > int(self.word(L.T_NSLOTS) * _FULL):
+            self._grow_slots(max(int((self.size + extra) / _FULL) + 1, self._larger()))
+        if self.word(L.T_NINS) + extra > self.word(L.T_CAPINS):
+            self.reserve_list(L.T_INS, self.word(L.T_NINS) + extra)
+        self._set_room()
+
+    def _set_room(self) -> None:
+        room = min(
+            self.capacity - self.word(L.T_USED) + self.word(L.T_NFREE),
+            int(self.word(L.T_NSLOTS) * _FULL) - self.size,
+            *(index.room for index in self.indexes.values()),
+        )
+        if not self.word(L.T_PLAIN):
+            room = min(room, self.word(L.T_CAPINS) - self.word(L.T_NINS))
+        self.set(L.T_ROOM, room)
+
+    def reserve_list(self, field: int, capacity: int) -> None:
+        """Room for `capacity` row numbers in a list (or the free list)."""
+        buffer = self._free if field == L.T_FREE else self._lists[field]
+        buffer.reserve(4 * capacity)
+        self.set(field, buffer.address)
+        if field != L.T_FREE:
+            self.set(field + 2, buffer.size // 4)
+
+    def _reserve_rows(self, capacity: int) -> None:
+        if capacity > _MOST_ROWS:
+            raise MemoryError(f"a relation holds at most {_MOST_ROWS} rows")
+        account, beside = self.storage.account, self._beside * (capacity - self.capacity)
+        account.check(beside)
+        # Each address is stored as soon as its memory has moved: the next one may fail to grow.
+        with uninterrupted():
+            for buffer, field, width in self._row_buffers():
+                buffer.reserve(width * capacity)
+                self.set(field, buffer.address)
+            for index in self.indexes.values():
+                index.reserve_rows(capacity)
+            self.capacity = capacity
+            account.used += beside
+
+    def weigh(self, beside: int) -> None:
+        """Let the account know of bytes that are kept for every row outside of the table."""
+        self.storage.account.used += (beside - self._beside) * self.capacity
+        self._beside = beside
+
+    def _row_buffers(self) -> list[tuple[Buffer, int, int]]:
+        """What holds something for every row: memory, the word of its address, bytes a row."""
+        buffers = [(self._rows, L.T_ROWS, 8 * self.arity), (self._flags, L.T_FLAGS, 1)]
+        if self.counted:
+            buffers += [(self._count, L.T_COUNT, 8), (self._gain, L.T_GAIN, 8)]
+        return buffers
+
+    def _grow_slots(self, count: int) -> None:
+        with uninterrupted():
+            self._slots = rehashed(self._slots, self.word(L.T_NSLOTS), count)
+            self.set(L.T_SLOTS, self._slots.address)
+            self.set(L.T_NSLOTS, count)
+
+    # ---- indexes -------------------------------------------------------------------------------------------
+
+    def index_on(self, columns: Sequence[int]) -> Index:
+        """The index on these columns, built now if there is none."""
+        wanted = tuple(columns)
+        if len(wanted) > L.MAX_INDEX_COLUMNS:
+            raise LimitError(
+                f"an index on {len(wanted)} columns is asked for, at most {L.MAX_INDEX_COLUMNS} are possible",
+                code="too-many-key-columns",
+                help="use a narrower key",
+            )
+        index = self.indexes.get(wanted)
+        if index is not None:
+            return index
+        index = Index(self.storage, wanted)
+        index.reserve_rows(max(self.capacity, _FIRST))
+        used, done = self.word(L.T_USED), 0
+        MACHINE.expect(10 * used)
+        while True:
+            done = MACHINE.build_index(self.storage.tables, self.storage.indexes, self.number, index.number, done)
+            if done == used:
+                break
+            index.grow_slots()
+        self.storage.set_index_word(index.number, L.X_MORE, self.word(L.T_INDEX))
+        self.set(L.T_INDEX, index.number)
+        self.set(L.T_NINDEX, len(self.indexes) + 1)
+        self.indexes[wanted] = index
+        self._set_room()
+        return index
+
+    # ---- changes -------------------------------------------------------------------------------------------
+
+    def stage(self, codes: Codes, *, insert: bool) -> None:
+        """Insert or delete rows in the new state."""
+        count, codes = len(codes), np.ascontiguousarray(codes)
+        MACHINE.expect(20 * count)
+        if insert:
+            self.reserve(count)
+        self.reserve_list(L.T_RED, self.word(L.T_NRED) + count)
+        done = 0
+        while True:
+            done = MACHINE.stage(
+                self.storage.tables, self.storage.indexes, self.number, codes.ctypes.data, done, count, int(insert)
+            )
+            if done == count:
+                return
+            self.grow()
+
+    def staged(self, codes: Codes, *, insert: bool) -> NDArray[np.int32]:
+        """The same, of distinct rows; the answer is the places of those that were absent, or present, before."""
+        places = self.row_numbers(codes, L.NEW)
+        changing = places < 0 if insert else places >= 0
+        codes = codes[changing]
+        self.stage(codes, insert=insert)
+        return self.row_numbers(codes, L.NEW) if insert else places[changing]
+
+    def stage_upsert(self, codes: Codes, key: tuple[int, ...]) -> None:
+        """Put each row in place of the rows that agree with it on the key."""
+        count = len(codes)
+        codes = np.ascontiguousarray(codes)
+        MACHINE.expect(40 * count)
+        index = self.index_on(key)
+        self.reserve(count)
+        self.reserve_list(L.T_RED, self.word(L.T_NRED) + 2 * count)
+        scratch = np.empty(max(1, len(key)), np.int64)
+        done = 0
+        while True:
+            done = MACHINE.stage_upsert(
+                self.storage.tables, self.storage.indexes, self.number, index.number,
+                codes.ctypes.data, scratch.ctypes.data, done, count,
+            )  # fmt: skip
+            if done == count:
+                return
+            self.grow()
+
+    def retract_all(self, *, as_view: bool) -> None:
+        """Take every row out of the new state: as over-deleted (a view to be computed anew) or as touched (a base)."""
+        field, bit = (L.T_DEL, L.DEL) if as_view else (L.T_RED, L.TOUCHED)
+        MACHINE.expect(self.size)
+        self.reserve_list(field, self.word(field + 1) + self.size)
+        MACHINE.retract(self.storage.tables, self.number, field, bit)
+
+    def begin_load(self) -> None:
+        """Before every row is computed: an empty table need not list what is inserted, another lists all as deleted."""
+        if self.size == 0:
+            for field in (L.T_USED, L.T_NFREE, L.T_INS, L.T_CAPINS):
+                self.set(field, 0)
+            self.set(L.T_PLAIN, 1)
+            self._set_room()
+        else:
+            self.retract_all(as_view=True)
+
+    def end_load(self) -> None:
+        self.set(L.T_PLAIN, 0)
+        if self.word(L.T_NINS) == 0:
+            self._set_room()  # Where nothing came, nothing will be accepted either.
+        self.finalize()
+
+    def settle(self) -> None:
+        """Turn touched rows into the net lists of deleted and inserted ones."""
+        touched = self.word(L.T_NRED)
+        if touched == 0:
+            return
+        MACHINE.expect(4 * touched)
+        for field, length in ((L.T_FREE, L.T_NFREE), (L.T_DEL, L.T_NDEL), (L.T_INS, L.T_NINS)):
+            self.reserve_list(field, self.word(length) + touched)
+        MACHINE.settle(self.storage.tables, self.storage.indexes, self.number)
+
+    def unsettle(self) -> None:
+        """Turn what was settled back into touched rows, so that more can be staged beside them."""
+        self.bits()[self.places(L.T_RED)] |= np.uint8(L.TOUCHED)
+        self.set(L.T_NDEL, 0)
+        self.set(L.T_NINS, 0)
+        self._set_room()
+
+    def finalize(self) -> None:
+        MACHINE.expect(2 * (self.word(L.T_NDEL) + self.word(L.T_NINS)))
+        MACHINE.finalize(self.storage.tables, self.number)
+
+    def prepare_accept(self) -> None:
+        """Get all the memory that `accept` needs, so that it cannot fail."""
+        deleted = self.word(L.T_NDEL)
+        MACHINE.expect(4 * (deleted + self.word(L.T_NINS)))
+        self.reserve_list(L.T_FREE, self.word(L.T_NFREE) + deleted)
+
+    def accept(self) -> None:
+        self.prepare_accept()
+        deleted = self.word(L.T_NDEL)
+        MACHINE.accept(self.storage.tables, self.storage.indexes, self.number)
+        self._release_list(L.T_RED)
+        if deleted == 0:
+            self._release_list(L.T_DEL)
+        self._set_room()
+
+    def _release_list(self, field: int) -> None:
+        """Give back the memory of a large list that nobody reads any more."""
+        if self._lists[field].size > _LONG_LIST:
+            self._lists[field].release()
+            self.set(field, 0)
+            self.set(field + 2, 0)
+
+    def rollback(self) -> None:
+        self.set(L.T_PLAIN, 0)
+        changed = self.word(L.T_NDEL) + self.word(L.T_NRED) + self.word(L.T_NINS)
+        MACHINE.expect(4 * changed)
+        self.reserve_list(L.T_FREE, self.word(L.T_NFREE) + changed)
+        MACHINE.rollback(self.storage.tables, self.storage.indexes, self.number)
+        self._set_room()
+
+    def wipe(self) -> None:
+        """Take out every row of a table in which no state before the transaction has any."""
+        if self.word(L.T_NINS) * _SPARSE < self.word(L.T_NSLOTS):
+            self.rollback()
+            return
+        self._slots.clear()
+        for index in self.indexes.values():
+            index.clear()
+        for field in (L.T_USED, L.T_LIVE, L.T_NFREE, L.T_NINS, L.T_NDEL, L.T_NRED):
+            self.set(field, 0)
+        self._set_room()
+
+    def add_shared(self, added: int, holes: Sequence[tuple[int, int]]) -> None:
+        """After workers inserted rows side by side: close the holes in the numbers and count the rows."""
+        for first, end in sorted(holes, reverse=True):
+            MACHINE.close_holes(self.storage.tables, self.number, first, end)
+        self.set(L.T_LIVE, self.size + added)
+        self.set(L.T_NINS, self.word(L.T_NINS) + added)
+        self._set_room()
+
+    # ---- scratch: a table used as a plain buffer of rows ---------------------------------------------------
+
+    def grow_scratch(self) -> None:
+        self._reserve_rows(max(1024, self.capacity * 2))
+        self.set(L.T_ROOM, self.capacity - self.word(L.T_USED))
+
+    def empty_scratch(self) -> None:
+        """Forget rows that a run which failed has left behind."""
+        self.set(L.T_USED, 0)
+        self.set(L.T_ROOM, self.capacity)
+
+    def take_scratch(self) -> Codes:
+        """The buffered rows, as a copy; the buffer is empty afterwards."""
+        rows = self.all_rows().copy()
+        self.empty_scratch()
+        return rows
+
+    def fill_scratch(self, rows: Codes) -> None:
+        if len(rows) > self.capacity:
+            self._reserve_rows(max(1024, len(rows)))
+        self.set(L.T_USED, len(rows))
+        self.all_rows()[:] = rows
+
+    # ---- reading -------------------------------------------------------------------------------------------
+
+    def listed(self, field: int, count: int | None = None) -> Codes:
+        """The rows of a list, as a copy; with `count`, of a list that was accepted but not overwritten since."""
+        count = self.word(field + 1) if count is None else count
+        if self.word(field) == 0:
+            return self.all_rows()[:count].copy()
+        numbers = self._lists[field].view(np.int32, count)
+        return self.all_rows()[numbers]
+
+    def places(self, field: int) -> NDArray[np.int32]:
+        """The row numbers in a list, as a copy."""
+        count = self.word(field + 1)
+        if self.word(field) == 0:
+            return np.arange(count, dtype=np.int32)
+        return self._lists[field].view(np.int32, count).copy()
+
+    def set_places(self, field: int, places: NDArray[np.int32]) -> None:
+        """Let a list hold these row numbers."""
+        if len(places):
+            self.reserve_list(field, len(places))
+            self._lists[field].view(np.int32, len(places))[:] = places
+        self.set(field + 1, len(places))
+
+    def all_rows(self) -> Codes:
+        """Every row place in use or freed, over the table's own memory."""
+        used = self.word(L.T_USED)
+        return self._rows.view(np.int64, used * self.arity).reshape(used, self.arity)
+
+    def bits(self) -> NDArray[np.uint8]:
+        return self._flags.view(np.uint8, self.word(L.T_USED))
+
+    def in_state(self, mask: int) -> Codes:
+        """The rows of a state, as a copy."""
+        bits = self.bits()
+        if len(bits) == self.size and bool(np.all(bits & mask)):
+            return self.all_rows().copy()
+        selected: Codes = self.all_rows()[(bits & mask) != 0]
+        return selected
+
+    def matching(self, columns: tuple[int, ...], key: Codes, mask: int = L.NEW) -> Codes:
+        """The rows of a state that have these values in these columns."""
+        index = self.index_on(columns[: L.MAX_INDEX_COLUMNS])
+        room = 64
+        while True:
+            found = np.empty(room, np.int32)
+            count = MACHINE.matching(
+                self.storage.tables, self.storage.indexes, self.number, index.number,
+                key.ctypes.data, mask, found.ctypes.data, room,
+            )  # fmt: skip
+            if count <= room:
+                rows: Codes = self.all_rows()[found[:count]]
+                return rows[np.all(rows[:, list(columns)] == key, axis=1)]
+            room = count
+
+    def row_numbers(self, codes: Codes, mask: int) -> NDArray[np.int32]:
+        """For each row the place it has in the state, or -1."""
+        codes = np.ascontiguousarray(codes)
+        found = np.empty(len(codes), np.int32)
+        MACHINE.expect(10 * len(codes))
+        MACHINE.find_rows(self.storage.tables, self.number, codes.ctypes.data, len(codes), found.ctypes.data, mask)
+        return found
+
+    def memory(self) -> int:
+        """Bytes reserved, indexes included."""
+        chains = [b for i in self.indexes.values() for b in (i.slots, i.following, i.previous)]
+        return sum(buffer.size for buffer in (*self._own_buffers(), *chains))
+
+    def release(self) -> None:
+        self.weigh(0)
+        for buffer in self._own_buffers():
+            buffer.release()
+
+    def _own_buffers(self) -> tuple[Buffer, ...]:
+        return (self._rows, self._flags, self._slots, self._count, self._gain, self._free, *self._lists.values())
+
+
+def _doubled(size: int) -> int:
+    """The next power of two, so that a buffer growing by steps is copied rarely."""
+    return 1 << max(10, (size - 1).bit_length())

@@ -1,0 +1,157 @@
+"""The rows of one range of a source, on their way into a transaction."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark
+
+from upshot.core.errors import Error
+from upshot.core.schema import Schema
+from upshot.core.types import Kind, Type
+from upshot.pipeline.batch.quarantine import BAD, BadRows
+from upshot.pipeline.sinks.tables import FEW
+from upshot.pipeline.sources.batch import SourceBatch
+from upshot.spark.failures import translated
+from upshot.spark.net_effect import CLASS
+from upshot.spark.types import column_names, literal, spark_type, table_from_spark
+
+if TYPE_CHECKING:
+    from upshot.database.transaction import Transaction
+
+AT_ONCE = 4 << 20
+"""So many bytes are few rows: keeping them for a second job would take longer than reading them twice."""
+
+_BAD = "bad"
+REPLACE, REMOVE = "replace", "remove"
+KINDS = (REPLACE, REMOVE, "delete", "insert", "upsert")
+"""What becomes of rows, in the order of the statements; the parts of a change do not overlap, so any order would do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What was read. Few rows came into the driver in one job, whatever becomes of them; many stay with Spark."""
+
+    schema: Schema
+    parts: Mapping[str, Any]
+    """Arrow tables or DataFrames by kind, each with the relation's columns"""
+    rows: int
+    bad: BadRows
+    notes: tuple[str, ...] = ()
+    cached: tuple[Any, ...] = ()
+    """frames that Spark keeps until `release`"""
+
+    def stage(self, transaction: Transaction) -> None:
+        """Makes statements of the rows."""
+        name = self.schema.name
+        statements = {"delete": transaction.delete, "insert": transaction.insert, "upsert": transaction.upsert}
+        for kind in KINDS:
+            rows = self.parts.get(kind)
+            if rows is None:
+                continue
+            if kind == REPLACE:
+                transaction.replace(name, rows)
+            elif kind == REMOVE:
+                # A stand-in takes the place of whatever row has the key, then goes itself.
+                transaction.upsert(name, rows)
+                transaction.delete(name, rows)
+            else:
+                statements[kind](name, rows)
+
+    def release(self) -> None:
+        for frame in self.cached:
+            frame.unpersist()
+
+
+def read_range(batch: SourceBatch) -> Range:
+    """The rows of a source's batch, counted, and those that do not fit."""
+    at_once = batch.net is not None and batch.bytes is not None and batch.bytes <= AT_ONCE
+    cached = () if at_once else tuple(frame.persist() for frame in (batch.shared, batch.net) if frame is not None)
+    try:
+        if at_once and (found := _read_at_once(batch)):
+            return found
+        parts, count = _replaced(batch) if batch.replaced is not None else _changed(batch)
+        return Range(batch.schema, parts, count, BadRows.of(batch.bad), batch.notes, cached)
+    except Exception as error:
+        for frame in cached:
+            frame.unpersist()
+        raise error if isinstance(error, Error) else translated(error) from error
+
+
+def _read_at_once(batch: SourceBatch) -> Range | None:
+    """All of a small batch, what does not fit included, in one job; None if it turns out to be a large one."""
+    assert batch.net is not None
+    types = [*map(spark_type, batch.schema.types)] or [spark.BooleanType()]
+    nothing = [F.lit(None).cast("string").alias(name) for name in BAD]
+    net = batch.net.select(*_filled(batch.schema, batch.net), CLASS, *nothing)
+    if batch.bad is not None:
+        no_row = [F.lit(None).cast(type).alias(f"c{i}") for i, type in enumerate(types)]
+        net = net.unionByName(batch.bad.select(*no_row, F.lit(_BAD).alias(CLASS), *BAD))
+    table = net.toArrow()
+    is_bad = pc.equal(table[CLASS], _BAD)
+    bad, good = table.filter(is_bad).select(BAD), table.filter(pc.invert(is_bad)).drop_columns(list(BAD))
+    if max(bad.num_rows, good.num_rows) > FEW:
+        return None
+    parts = {kind: _part(good, kind, batch.schema) for kind in good[CLASS].unique().to_pylist()}
+    return Range(batch.schema, parts, good.num_rows, BadRows(bad), batch.notes)
+
+
+def _replaced(batch: SourceBatch) -> tuple[dict[str, Any], int]:
+    assert batch.replaced is not None
+    table = batch.replaced.limit(FEW + 1).toArrow()
+    if table.num_rows > FEW:
+        return {REPLACE: batch.replaced}, batch.replaced.count()
+    return {REPLACE: table_from_spark(table, batch.schema)}, table.num_rows
+
+
+def _changed(batch: SourceBatch) -> tuple[dict[str, Any], int]:
+    if batch.net is None:
+        return {}, 0
+    net = batch.net.select(*_filled(batch.schema, batch.net), CLASS)
+    table = net.limit(FEW + 1).toArrow()
+    if table.num_rows <= FEW:
+        found = table[CLASS].unique().to_pylist()
+        return {kind: _part(table, kind, batch.schema) for kind in found}, table.num_rows
+    own = [column.name for column in batch.schema.columns] or column_names(0)
+    counts = {row[CLASS]: row["count"] for row in net.groupBy(CLASS).count().collect()}
+    return {kind: net.where(F.col(CLASS) == kind).drop(CLASS).toDF(*own) for kind in counts}, sum(counts.values())
+
+
+def _part(table: pa.Table, kind: str, schema: Schema) -> pa.Table:
+    return table_from_spark(table.filter(pc.equal(table[CLASS], kind)).drop_columns([CLASS]), schema)
+
+
+def _filled(schema: Schema, net: Any) -> list[Any]:
+    """The columns of the change; where only a key is known, with some value in the other columns."""
+    names = column_names(schema.arity)
+    if not schema.keys:
+        return [net[name] for name in names]
+    key = schema.keys[0]
+    return [
+        net[name]
+        if position in key or type.nullable
+        else F.when(net[CLASS] == REMOVE, _some_value(type)).otherwise(net[name]).alias(name)
+        for position, (name, type) in enumerate(zip(names, schema.types, strict=True))
+    ]
+
+
+def _some_value(type: Type) -> Any:
+    return literal(_SOME[type.kind], type)
+
+
+_SOME: dict[Kind, Any] = {
+    Kind.NUMBER: 0,
+    Kind.UNSIGNED: 0,
+    Kind.FLOAT: 0.0,
+    Kind.SYMBOL: "",
+    Kind.BOOLEAN: False,
+    Kind.DECIMAL: 0,
+    Kind.DATE: dt.date(1970, 1, 1),
+    Kind.TIMESTAMP: dt.datetime(1970, 1, 1, tzinfo=dt.UTC),
+}

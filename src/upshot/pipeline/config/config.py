@@ -1,0 +1,407 @@
+"""The pipeline file: what is read from where, what is published where.
+
+[pipeline]  name, program, engine, state, …
+[source.R]  one per base relation
+[sink.V]    one per published view
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from upshot.core.diagnostic import Diagnostic, did_you_mean
+from upshot.core.errors import ProgramError, UsageError
+from upshot.core.span import Source, Span
+from upshot.core.time_spans import time_span
+from upshot.pipeline.config.config_keys import ICEBERG, PIPELINE, RETENTION, SINKS, SOURCES, Key
+from upshot.pipeline.config.toml_places import read_toml
+from upshot.spark.lake_path import AnyPath, located
+from upshot.spark.location import has_scheme
+
+
+@dataclass(frozen=True, slots=True)
+class SourceConfig:
+    """`[source.R]`. `path` is absolute, a relative one taken from the pipeline file's folder, or a URI."""
+
+    relation: str
+    format: str
+    """changes | delta | parquet | csv | table | jdbc | kafka"""
+    path: AnyPath | str = ""
+    on_bad_row: str = "quarantine"
+    """quarantine | fail"""
+    quarantine: AnyPath | str = ""
+    """Where bad rows go; empty: a folder in the state."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """What only this format has; every key is known and every value of the right type."""
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkConfig:
+    """`[sink.V]`: the view kept current at `path`, and/or its change log at `changes`."""
+
+    view: str
+    format: str
+    """delta | parquet | table | console"""
+    path: AnyPath | str = ""
+    changes: AnyPath | str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineConfig:
+    file: Path
+    name: str
+    program: Path
+    state: AnyPath
+    sources: dict[str, SourceConfig]
+    sinks: dict[str, SinkConfig]
+    engine: str = "auto"
+    """auto | local | spark"""
+    memory: int | None = None
+    """Bytes the local engine may use when `engine` is auto; None: the default of `connect`."""
+    keep: int | str | Mapping[str, Any] | None = None
+    """How much of the past the store keeps, as `connect` takes it; None: the default of `connect`."""
+    trigger: float = 1.0
+    """Seconds between two looks at the sources."""
+    actions: str = ""
+    """A Python file with the functions that active rules call; empty: none."""
+    metrics: AnyPath | str = ""
+    """A file that gets one JSON line per batch, on a lake a folder with a file per batch; empty: in the state."""
+    delta: str = "auto"
+    """auto | spark | deltalake"""
+    packages: tuple[str, ...] = ()
+    """Further Maven coordinates for the session."""
+    spark: dict[str, str] = field(default_factory=dict)
+    """Further settings of the session."""
+
+    def on(self, session: Any) -> PipelineConfig:
+        """The same pipeline with every location reached through this session."""
+        sources = {
+            name: replace(each, path=_on(each.path, session), quarantine=_on(each.quarantine, session))
+            for name, each in self.sources.items()
+        }
+        sinks = {
+            name: replace(each, path=_on(each.path, session), changes=_on(each.changes, session))
+            for name, each in self.sinks.items()
+        }
+        state, metrics = located(self.state, session), _on(self.metrics, session)
+        return replace(self, sources=sources, sinks=sinks, state=state, metrics=metrics)
+
+
+def _on(path: AnyPath | str, session: Any) -> AnyPath | str:
+    """Texts of this machine stay texts."""
+    found = located(path, session) if path else path
+    return str(found) if isinstance(found, Path) else found
+
+
+def read_config(path: str | Path) -> PipelineConfig:
+    """The pipeline file, checked; a `ProgramError` holds every mistake of it with its line."""
+    file = Path(path)
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise UsageError(f"there is no file `{file}`", code="no-such-file", help="name the pipeline to run") from None
+    except IsADirectoryError:
+        raise UsageError(f"`{file}` is a directory", code="not-a-file", help="name the pipeline's TOML file") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"`{file}` is not UTF-8 text", code="not-utf8", help="save the file as UTF-8") from None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"cannot read `{file}`: {reason}", code="unreadable-file") from None
+    source = Source(str(path), text)
+    content, places = read_toml(source)
+    reading = _Reading(file.resolve(), source, places)
+    config = reading.pipeline(content)
+    if reading.mistakes:
+        raise ProgramError(sorted(reading.mistakes, key=lambda d: d.span.start if d.span else 0))
+    return config
+
+
+class _Reading:
+    """Goes through the content and collects what is wrong with it."""
+
+    def __init__(self, file: Path, source: Source, places: Mapping[tuple[str, ...], Span]) -> None:
+        self._file, self._source, self._places = file, source, places
+        self.mistakes: list[Diagnostic] = []
+
+    # ---- tables ---------------------------------------------------------------------------------
+
+    def pipeline(self, content: dict[str, Any]) -> PipelineConfig:
+        for name in content:
+            if name not in ("pipeline", "source", "sink"):
+                self._unknown((name,), ("pipeline", "source", "sink"), "a pipeline file has no table")
+        if "pipeline" not in content:
+            help = 'begin with [pipeline], name = "…", program = "….dl", state = "state/"'
+            self._mistake((), "missing-key", "there is no table `[pipeline]`", help)
+        head = self._table(("pipeline",), content.get("pipeline", {}), PIPELINE)
+        sources = {name: self._source_of(name, table) for name, table in self._named(content, "source")}
+        sinks = {name: self._sink_of(name, table) for name, table in self._named(content, "sink")}
+        for name in ("source", "sink"):
+            if not content.get(name):
+                self._mistake((), "missing-key", f"there is no `[{name}.…]`", f"a pipeline has at least one {name}")
+        return PipelineConfig(
+            self._file,
+            head["name"],
+            Path(head["program"]),
+            located(head["state"]),
+            _with_neighbours(sources),
+            sinks,
+            **{name: head[name] for name in ("actions", "engine", "memory", "keep", "trigger", "metrics", "delta")},
+            packages=tuple(head["packages"]),
+            spark=head["spark"] or {},
+        )
+
+    def _named(self, content: dict[str, Any], kind: str) -> list[tuple[str, Any]]:
+        """The tables `[kind.…]`."""
+        tables = content.get(kind, {})
+        if isinstance(tables, dict):
+            return list(tables.items())
+        self._mistake((kind,), "bad-value", f"`{kind}` must be a table", f"write `[{kind}.relation]`")
+        return []
+
+    def _source_of(self, name: str, table: Any) -> SourceConfig:
+        path = ("source", name)
+        format, found = self._of_format(path, table, SOURCES)
+        if format == "jdbc":
+            self._check_jdbc(path, found)
+        options = _without(found, "format", "path", "on_bad_row", "quarantine")
+        span = self._places.get(path)
+        return SourceConfig(name, format, found["path"] or "", found["on_bad_row"], found["quarantine"], options, span)
+
+    def _check_jdbc(self, path: tuple[str, ...], found: dict[str, Any]) -> None:
+        if found["url"] and not found["url"].startswith("jdbc:postgresql:"):
+            help = 'as in "jdbc:postgresql://host:5432/database"; other databases: load their tables as Parquet'
+            self._mistake((*path, "url"), "bad-value", "`url` must be one of PostgreSQL", help)
+        if bool(found["table"]) == bool(found["query"]):
+            self._mistake(path, "missing-key", f"`[{'.'.join(path)}]` needs either `table` or `query`", "give one")
+        if found["watermark"] and found["partition_column"]:
+            words = "`watermark` and `partition_column` do not go together"
+            self._mistake((*path, "partition_column"), "bad-value", words, "what is new is read in one piece")
+
+    def _sink_of(self, name: str, table: Any) -> SinkConfig:
+        path = ("sink", name)
+        format, found = self._of_format(path, table, SINKS)
+        if format in ("delta", "parquet") and not found["path"] and not found["changes"]:
+            help = "`path` keeps the view current, `changes` logs its changes"
+            self._mistake(path, "missing-key", f"`[{'.'.join(path)}]` needs `path`, `changes`, or both", help)
+        if format == "table" and not found["table"] and not found["changes_table"]:
+            help = "`table` keeps the view current, `changes_table` logs its changes"
+            self._mistake(path, "missing-key", f"`[{'.'.join(path)}]` needs `table`, `changes_table`, or both", help)
+        options = _without(found, "format", "path", "changes")
+        span = self._places.get(path)
+        return SinkConfig(name, format, found["path"] or "", found["changes"] or "", options, span)
+
+    def _of_format(
+        self, path: tuple[str, ...], table: Any, formats: Mapping[str, Mapping[str, Key]]
+    ) -> tuple[str, dict[str, Any]]:
+        """The table read with the keys of its format; keys of any format are known as long as that is not clear."""
+        format = table.get("format") if isinstance(table, dict) else None
+        known = formats[format] if isinstance(format, str) and format in formats else None
+        every = {name: Key(key.kind) for keys in formats.values() for name, key in keys.items()}
+        keys = known or {**every, "format": next(iter(formats.values()))["format"]}
+        found = self._table(path, table, keys)
+        return found["format"] or "", {**dict.fromkeys((*every, "path", "changes"), None), **_filled(every, found)}
+
+    # ---- keys and values ------------------------------------------------------------------------
+
+    def _table(self, path: tuple[str, ...], table: Any, keys: Mapping[str, Key]) -> dict[str, Any]:
+        if not isinstance(table, dict):
+            self._mistake(path, "bad-value", f"`{'.'.join(path)}` must be a table", f"write `[{'.'.join(path)}]`")
+            table = {}
+        for name in table:
+            if name not in keys:
+                self._unknown((*path, name), tuple(keys), f"`[{'.'.join(path)}]` has no key")
+        found = {}
+        for name, key in keys.items():
+            if name in table:
+                found[name] = self._value((*path, name), table[name], key)
+            else:
+                if key.required and (table or path in self._places):
+                    self._mistake(path, "missing-key", f"`[{'.'.join(path)}]` lacks `{name}`", _example(name, key))
+                found[name] = "" if key.required else key.default
+        return found
+
+    def _value(self, path: tuple[str, ...], value: Any, key: Key) -> Any:
+        if key.kind == "retention":
+            return self._retention(path, value)
+        if path[-1] == "format" and value == "iceberg":
+            self._mistake(path, "iceberg-not-supported", "there is no format `iceberg` on this Spark", ICEBERG)
+            return ""
+        read = _READERS[key.kind](value)
+        if read is None or (key.choices and read not in key.choices):
+            words = f"`{path[-1]}` must be {_wanted(key)}, not {_shown(value)}"
+            help = did_you_mean(value, key.choices) if isinstance(value, str) else ""
+            self._mistake(path, "bad-value", words, help or _CURES.get(key.kind, ""))
+            return key.default if not key.required else ""
+        if key.kind == "path":
+            if "://" in read.removeprefix("file://"):
+                words = f"`{path[-1]}` must be a path of this machine, not {_shown(value)}"
+                self._mistake(path, "bad-value", words, "copy the file to where the pipeline runs")
+            return os.path.normpath(self._file.parent / read.removeprefix("file://"))
+        if key.kind == "location" and not has_scheme(read):
+            return os.path.normpath(self._file.parent / read)
+        if key.kind == "location":
+            found = located(read)
+            return str(found) if isinstance(found, Path) else found
+        return read
+
+    def _retention(self, path: tuple[str, ...], value: Any) -> Any:
+        """What `connect(keep=…)` takes: a number of commits, "all", or bounds by name."""
+        if value == "all" or _count(value):
+            return value
+        if isinstance(value, dict) and value:
+            found = self._table(path, value, RETENTION)
+            return {name: bound for name, bound in found.items() if bound is not None} or None
+        words = f'`{path[-1]}` must be a number of commits, "all" or a table of bounds, not {_shown(value)}'
+        self._mistake(path, "bad-value", words, _CURES["retention"])
+        return None
+
+    def _unknown(self, path: tuple[str, ...], known: tuple[str, ...], words: str) -> None:
+        help = did_you_mean(path[-1], known) or "known: " + ", ".join(f"`{name}`" for name in known)
+        self._mistake(path, "unknown-key", f"{words} `{path[-1]}`", help)
+
+    def _mistake(self, path: tuple[str, ...], slug: str, message: str, help: str) -> None:
+        # What is inside an inline table stands where the table does.
+        enclosing = (self._places.get(path[:depth]) for depth in range(len(path), 0, -1))
+        span = next((span for span in enclosing if span is not None), Span(self._source, 0, 0))
+        self.mistakes.append(Diagnostic(slug, message, span, help=help))
+
+
+def _filled(every: Mapping[str, Key], found: dict[str, Any]) -> dict[str, Any]:
+    defaults = {"on_bad_row": "quarantine", "quarantine": ""}
+    return {**{name: defaults.get(name) for name in every}, **found}
+
+
+def _without(found: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in found.items() if name not in names and value is not None}
+
+
+def _with_neighbours(sources: dict[str, SourceConfig]) -> dict[str, SourceConfig]:
+    """Sources of change files that share a folder know of each other: a line may hold rows of all of them."""
+    for source in sources.values():
+        if source.format == "changes":
+            same = (other for other in sources.values() if other.format == "changes" and other.path == source.path)
+            source.options["others"] = tuple(other.relation for other in same if other is not source)
+    return sources
+
+
+# ---- values ---------------------------------------------------------------------------------------
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _character(value: Any) -> str | None:
+    return value if isinstance(value, str) and len(value) == 1 and value not in "\r\n\0" and value <= "\uffff" else None
+
+
+def _encoding(value: Any) -> str | None:
+    """The name that Spark has for it. Those in which a line break is more than one byte are cut at the wrong places."""
+    try:
+        return _ENCODINGS.get(codecs.lookup(value).name) if isinstance(value, str) else None
+    except (LookupError, ValueError):
+        return None
+
+
+_ENCODINGS = {"utf-8": "UTF-8", "utf-8-sig": "UTF-8", "iso8859-1": "ISO-8859-1", "ascii": "US-ASCII"}
+
+
+def _seconds(value: Any) -> float | None:
+    """A number, or a text such as "500ms", "2s", "1m"."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value) if 0 < value <= 86_400 else None
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h)\s*", value) if isinstance(value, str) else None
+    return _seconds(float(found[1]) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[found[2]]) if found else None
+
+
+def _bytes(value: Any) -> int | None:
+    """A number, or a text such as "512 MiB", "2 GB"."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if value > 0 else None
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", value.lower()) if isinstance(value, str) else None
+    if not found:
+        return None
+    power = " kmgt".index(found[2] or " ")
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** power) or None
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _texts(value: Any) -> tuple[str, ...] | None:
+    return tuple(value) if isinstance(value, list) and all(isinstance(v, str) and v for v in value) else None
+
+
+def _settings(value: Any) -> dict[str, str] | None:
+    """Dotted keys come as tables in tables: `spark.sql.shuffle.partitions = 4` is one setting."""
+    if not isinstance(value, dict):
+        return None
+    found: dict[str, str] = {}
+    for name, part in value.items():
+        if isinstance(part, dict):
+            inner = _settings(part) or {}
+            found.update((f"{name}.{rest}", text) for rest, text in inner.items())
+        else:
+            found[name] = str(part).lower() if isinstance(part, bool) else str(part)
+    return found
+
+
+_READERS: dict[str, Any] = {
+    "text": lambda value: value if isinstance(value, str) else None,
+    "character": _character,
+    "encoding": _encoding,
+    "path": _text,
+    "location": _text,
+    "flag": lambda value: value if isinstance(value, bool) else None,
+    "count": _count,
+    "seconds": _seconds,
+    "bytes": _bytes,
+    "age": time_span,
+    "texts": _texts,
+    "settings": _settings,
+}
+_WANTED = {
+    "text": "a text",
+    "character": "one character",
+    "encoding": '"UTF-8", "ISO-8859-1" or "US-ASCII"',
+    "path": "a path",
+    "location": "a path or a URI",
+    "flag": "true or false",
+    "count": "a whole number from 1 on",
+    "seconds": 'seconds, or a text such as "500ms" or "2s"',
+    "bytes": 'bytes, or a text such as "2 GiB"',
+    "age": 'a text such as "7d" or "12h"',
+    "texts": "a list of texts",
+    "settings": "a table of settings",
+}
+
+
+_CURES = {
+    "character": 'a tab is written "\\t"; fields that are set apart by more than that have to be rewritten',
+    "encoding": "convert the files, as with `iconv -t UTF-8`",
+    "retention": 'as in `keep = 100000` or `keep = { commits = 100000, bytes = "1 GiB", age = "7d" }`',
+}
+
+
+def _wanted(key: Key) -> str:
+    return " or ".join(f'"{choice}"' for choice in key.choices) if key.choices else _WANTED[key.kind]
+
+
+def _shown(value: Any) -> str:
+    return (
+        f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)[:60]
+    )
+
+
+def _example(name: str, key: Key) -> str:
+    return f"write `{name} = {_wanted(key)}`" if key.choices else f'write `{name} = "…"`'

@@ -1,0 +1,87 @@
+"""Rules that all algorithms without stored views share: what drives a change, and when a candidate is a net change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from upshot.check.program import Clause, Literal
+from upshot.rewrite.demand.demand import NETTING, Demand, guards
+from upshot.rewrite.strategies.maintenance import atoms_of
+from upshot.syntax.ast import Atom, Not
+
+OPPOSITE = {"plus": "minus", "minus": "plus"}
+SIGN = {"plus": "ins", "minus": "del"}
+DERIVED_IN = {"plus": "new", "minus": "old"}
+"""The state in which the derivations of a change are; in the other one they must not be for it to be a net change."""
+ABSENT_IN = {"plus": "old", "minus": "new"}
+
+
+@dataclass(frozen=True, slots=True)
+class Differential:
+    """A clause driven by the change of its atom at `position`: `driver` is the atom over the change's relation, `rest`
+    the other literals."""
+
+    number: int
+    position: int
+    driver: Atom
+    rest: tuple[Literal, ...]
+
+
+def differentials(
+    demand: Demand, clause: Clause, sign: str, own: Mapping[str, str] | None = None, layer: Collection[str] = ()
+) -> Iterator[Differential]:
+    """One per atom of the clause whose change can add (`plus`) or take away (`minus`) solutions. What enters a negated
+    relation takes solutions away, what leaves it brings new ones. Views of `layer` drive by their states `own` instead
+    of by net changes."""
+    for number, (position, atom, negated) in enumerate(atoms_of(clause), start=1):
+        against = OPPOSITE[sign] if negated else sign
+        if atom.relation in demand.stored:
+            state = SIGN[against]
+            if not demand.can_change(atom.relation, state):
+                continue
+        else:
+            state = own[against] if own is not None and atom.relation in layer else against
+        driver = Atom(demand.name(atom.relation, state), atom.args, span=atom.span)
+        rest = [literal for i, literal in enumerate(clause.body) if i != position]
+        yield Differential(number, position, driver, (*(guards(atom, clause.types) if negated else ()), *rest))
+
+
+def add_net_rule(
+    demand: Demand, view: str, sign: str, candidates: str, *, name: str, asked_behind: int | None = None
+) -> None:
+    """`p_plus :- candidates, !p.` or `p_minus :- candidates, !p_new.`, each candidate asked for in that state first,
+    behind a gate if there is one for that."""
+    row, types, state = demand.row(view), demand.row_types(view), ABSENT_IN[sign]
+    candidate = Atom(candidates, row)
+    demand.ask(Atom(view, row), state, types, (candidate,), types, gate=asked_behind)
+    absent = Not(Atom(demand.name(view, state), row))
+    gate = demand.gate(view, NETTING)
+    demand.add(name, Atom(demand.name(view, sign), row), (candidate, absent), types, gate=gate, rows={0, 1})
+
+
+def add_group_changes(demand: Demand, clause: Clause) -> None:
+    """The net changes of a view of aggregate values: the groups that a change touches are folded in both states."""
+    view, head = clause.head.relation, clause.head.args
+    rows = clause.body[0]
+    assert isinstance(rows, Atom)
+    group = head[:-1]
+    touched = Atom(demand.name(view, "touched", width=len(group)), group)
+    for sign in ("plus", "minus"):
+        stored = rows.relation in demand.stored
+        if stored and not demand.can_change(rows.relation, SIGN[sign]):
+            continue
+        state = SIGN[sign] if stored else sign
+        demand.add("T", touched, (Atom(demand.name(rows.relation, state), rows.args),), clause.types, source=clause)
+    for sign, state in DERIVED_IN.items():
+        value = Atom(view, head)
+        names = [term.name for term in group if hasattr(term, "name")]
+        demand.ask(value, state, names, (touched,), clause.types, clause)
+        candidate = Atom(demand.name(view, f"{sign}_value"), head)
+        folded = Atom(demand.name(view, state), head)
+        demand.add("V", candidate, (touched, folded), clause.types, source=clause)
+        other = Not(Atom(demand.name(view, ABSENT_IN[sign]), head))
+        demand.add(
+            "E", Atom(demand.name(view, sign), head), (candidate, other), clause.types,
+            source=clause, gate=demand.gate(view, NETTING), rows={0, 1},
+        )  # fmt: skip

@@ -1,0 +1,109 @@
+"""Propagation and filtration when the rules change as well: old and new are states of the data *and* of the rules.
+[Harrison & Dietrich 1994]
+
+Whatever an added rule derives in the new state is a potential addition, whatever a removed one derived in the old state
+a potential removal; both are proven in the other state, under its rules, and propagated like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from upshot.check.program import CheckedProgram, Clause
+from upshot.check.strata import stratify
+from upshot.core.errors import ProgramError
+from upshot.rewrite.changes.change_rules import DERIVED_IN, add_group_changes, add_net_rule, differentials
+from upshot.rewrite.demand.demand import IN_BODIES, Demand, DemandProgram
+from upshot.rewrite.demand.query_rules import add_query_rules
+from upshot.rewrite.shapes import aggregate_of
+from upshot.syntax.ast import Atom
+
+
+def changes_of_rules(
+    before: CheckedProgram,
+    after: CheckedProgram,
+    views: Mapping[str, Collection[str]],
+    *,
+    changed: Mapping[str, Collection[str]] | None = None,
+    sip: bool = True,
+) -> DemandProgram | None:
+    """The rules that compute the net changes of views which are not stored, from one program in normal form to another.
+    `views` names those of either program, under `before` and `after`; all others are stored.
+
+    None if the rows cannot follow: a relation has other columns, an aggregate is defined otherwise, or the rules of
+    both programs together are not stratified.
+    """
+    both = _united(before, after, views)
+    if both is None:
+        return None
+    unstored = {*views["before"], *views["after"]}
+    demand = Demand(
+        both, stored={view for layer in both.strata for view in layer if view not in unstored}, changed=changed, sip=sip
+    )
+    demand.of_changes = True
+    demand.clauses = _by_head(after, both)
+    demand.clauses_before = _by_head(before, both)
+    shared = [view for layer in both.strata for view in layer if view in views["before"] and view in views["after"]]
+    start = Atom(demand.part("rules_changed", "", {}), ())
+    demand.add("C", start, (), {})
+    for view in shared:
+        if demand.is_aggregate(view):
+            add_group_changes(demand, demand.clauses[view][0])
+            continue
+        for sign in ("plus", "minus"):
+            _add_sign(demand, view, sign, start)
+    add_query_rules(demand)
+    return demand.program_made(shared)
+
+
+def _united(
+    before: CheckedProgram, after: CheckedProgram, views: Mapping[str, Collection[str]]
+) -> CheckedProgram | None:
+    """A program with the relations and clauses of both."""
+    for name in before.schemas.keys() & after.schemas.keys():
+        was, now = (tuple(c for c in each.clauses if c.head.relation == name) for each in (before, after))
+        folds = any(aggregate_of(clause) is not None for clause in (*was, *now))
+        if before.schemas[name].types != after.schemas[name].types or (folds and was != now):
+            return None
+        if (name in views["before"]) != (name in views["after"]):
+            return None
+    schemas = {**before.schemas, **after.schemas}
+    clauses = tuple(dict.fromkeys((*before.clauses, *after.clauses)))
+    try:
+        strata = stratify(schemas, clauses)
+    except ProgramError:
+        return None
+    return CheckedProgram(schemas, clauses, {}, strata)
+
+
+def _by_head(program: CheckedProgram, both: CheckedProgram) -> dict[str, list[Clause]]:
+    found: dict[str, list[Clause]] = {name: [] for name in both.schemas}
+    for clause in program.clauses:
+        found[clause.head.relation].append(clause)
+    return found
+
+
+def _add_sign(demand: Demand, view: str, sign: str, start: Atom) -> None:
+    """`start` holds from the beginning: it drives the rules that came or went, once."""
+    potential, state = demand.name(view, f"{sign}_potential"), DERIVED_IN[sign]
+    assert demand.clauses_before is not None
+    now, others = demand.clauses[view], demand.clauses_before[view]
+    if sign == "minus":
+        now, others = others, now
+    gate, read = demand.gate(view, IN_BODIES), demand.state(state)
+    found = False
+    for clause in now:
+        head = Atom(potential, clause.head.args)
+        if clause not in others:
+            found = True
+            demand.derive("C", head, start, clause.body, clause.types, read=read, gate=gate, source=clause)
+            continue
+        for each in differentials(demand, clause, sign):
+            found = True
+            demand.derive(
+                f"P{each.number}", head, each.driver, each.rest, clause.types, read=read, gate=gate, source=clause
+            )
+    if found:
+        row = demand.row(view)
+        add_net_rule(demand, view, sign, potential, name="F")
+        demand.add("K", Atom(demand.name(view, state), row), (Atom(potential, row),), demand.row_types(view))

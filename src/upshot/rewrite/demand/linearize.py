@@ -1,0 +1,265 @@
+"""Non-linear closure as linear recursion, where the two are provably the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+
+from upshot.check.names.variables import fresh_name, occurrences, variables
+from upshot.check.program import CheckedProgram, Clause, Literal
+from upshot.core.schema import Role, Schema
+from upshot.rewrite.normalize.row_variables import row_variables
+from upshot.rewrite.shapes import retyped
+from upshot.rewrite.strategies.maintenance import atoms_of
+from upshot.rewrite.stratified import stratified
+from upshot.syntax.ast import Atom, Call, Comparison, Not, Term, Test, Variable, Wildcard
+
+_LONGEST = 6
+"""Bodies up to this many literals are compared whatever the order of their literals."""
+
+
+class Refused(Exception):
+    """Why a view is left as it is, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Linearized:
+    """`program` is None where the view is left as it is; `reason` says why, or what was done. `exits` is the view that
+    was added for the rows of the rules without recursion, empty if none was needed."""
+
+    program: CheckedProgram | None
+    reason: str
+    exits: str = ""
+
+
+def linearize(program: CheckedProgram, view: str) -> Linearized:
+    """The normal-form program with the one recursive rule of `view` that uses it twice turned into a linear one.
+
+    The rule must be a *composition*: `p(h) :- p(r), p(s), guards.` where column by column
+
+      - the head's variables are different, each stands in its own column in r (a column *from the first*), in s (*from
+        the second*) or in both (*common*), and nowhere else in r or s;
+      - every other variable of r and s stands at most once in each; one that stands in both is a *joint*, in r in a
+        column from the second and in s in a column from the first; one that stands in one of them stands nowhere else
+        in the rule;
+      - the guards, any literals that do not use p, use of all these variables joints and common ones only.
+
+    Every other rule of p is without recursion (an *exit*), or is this rule with one of its two literals replaced by the
+    body of an exit that copies a relation: it derives nothing that the composition does not, and is left out.
+
+    Law: the contents of p are the same. Write r∘s for the row that the rule makes of r and s, if it makes one. That
+    depends on: r[j] = s[i] for each joint, r[k] = s[k] for each common column, and guards over these values; NULL makes
+    an equation false wherever it comes from. Since (r∘s)[j] = s[j] in columns from the second, (s∘t)[i] = s[i] in
+    columns from the first, and common columns of rows that compose are equal, (r∘s)∘t and r∘(s∘t) are defined under
+    the same conditions, those of r∘s and s∘t, and are the same row: from r in columns from the first, from t in
+    columns from the second. So ∘ is associative. p is the least set that holds the exit rows E and is closed under ∘:
+    all products of rows of E, each equal to one bracketed to the left, (…(e1∘e2)∘…)∘en. Those are the least solution of
+    p = E ∪ p∘E, which is what the program returned says. Functors that can fail occur in exits and guards only, and
+    these meet the same values: the joint of two products is one of a row of E with the next.
+    """
+    clauses = [clause for clause in program.clauses if clause.head.relation == view]
+    try:
+        composition, exits = _parts(view, clauses)
+        first, second = _composition(view, composition)
+    except Refused as refused:
+        return Linearized(None, str(refused))
+    made, schemas, name = _linear_clauses(program, view, composition, (first, second), exits)
+    others = tuple(clause for clause in program.clauses if clause.head.relation != view)
+    linear = stratified(program, (*others, *(retyped(clause, schemas) for clause in made)), schemas, by="linearize")
+    return Linearized(linear, "a product of rows can be bracketed to the left, so one factor is an exit row", name)
+
+
+def _linear_clauses(
+    program: CheckedProgram, view: str, composition: Clause, uses: tuple[Atom, Atom], exits: Sequence[Clause]
+) -> tuple[list[Clause], dict[str, Schema], str]:
+    """The clauses of the view, all schemas, and the name of the view of exit rows, empty where the exits copy relations
+    that can be read in its stead."""
+    first, second = uses
+    guards = tuple(literal for literal in composition.body if literal not in uses)
+    schemas = dict(program.schemas)
+    if all(_copied(clause) for clause in exits):
+        rounds = [replace(composition, body=(first, _renamed(clause, second), *guards)) for clause in exits]
+        return [*exits, *rounds], schemas, ""
+    name = fresh_name(f"{view}_exit", schemas)
+    schemas[name] = Schema(name, schemas[view].columns, Role.VIEW)
+    row = Atom(view, tuple(map(Variable, row_variables(schemas[view]))))
+    types = dict(zip(row_variables(schemas[view]), schemas[view].types, strict=True))
+    made = [replace(clause, head=replace(clause.head, relation=name)) for clause in exits]
+    made.append(Clause(row, (replace(row, relation=name),), types, composition.origin))
+    made.append(replace(composition, body=(first, replace(second, relation=name), *guards)))
+    return made, schemas, name
+
+
+def _parts(view: str, clauses: Sequence[Clause]) -> tuple[Clause, list[Clause]]:
+    """The composition and the exits."""
+    uses = {id(clause): sum(atom.relation == view for _, atom, _ in atoms_of(clause)) for clause in clauses}
+    twice = [clause for clause in clauses if uses[id(clause)] == 2]
+    if any(count > 2 for count in uses.values()):
+        raise Refused(f"a rule uses `{view}` more than twice")
+    if not twice:
+        raise Refused(f"no rule uses `{view}` twice")
+    composition = twice[0]
+    if any(not _same_rule(composition, clause) for clause in twice[1:]):
+        raise Refused(f"two different rules use `{view}` twice")
+    exits = [clause for clause in clauses if uses[id(clause)] == 0]
+    if not exits:
+        raise Refused(f"no rule of `{view}` does without it, so that it is empty")
+    first, second = _composition(view, composition)
+    for clause in clauses:
+        if uses[id(clause)] == 1 and not any(
+            _same_rule(clause, unfolded) for unfolded in _unfolded(composition, first, second, exits)
+        ):
+            raise Refused(f"a rule that uses `{view}` once is not the closure rule over an exit rule")
+    return composition, exits
+
+
+def _composition(view: str, clause: Clause) -> tuple[Atom, Atom]:
+    """The two literals of a composition, the one that comes first in the product first."""
+    uses = [literal for literal in clause.body if isinstance(literal, Atom) and literal.relation == view]
+    if len(uses) != 2:
+        raise Refused(f"`{view}` is negated in its own rule")
+    reasons = []
+    for first, second in (uses, uses[::-1]):
+        try:
+            _check_columns(view, clause, first, second)
+            return first, second
+        except Refused as refused:
+            reasons.append(str(refused))
+    raise Refused(reasons[0])
+
+
+def _check_columns(view: str, clause: Clause, first: Atom, second: Atom) -> None:
+    """See `linearize` for the conditions."""
+    head = [term.name for term in clause.head.args if isinstance(term, Variable)]
+    if len(set(head)) != len(clause.head.args):
+        raise Refused(f"the head of the rule that uses `{view}` twice is not made of different variables")
+    one, two = _columns(view, first), _columns(view, second)
+    for column, name in enumerate(head):
+        places = (one.get(name), two.get(name))
+        if places not in ((column, None), (None, column), (column, column)):
+            raise Refused(f"`{name}` does not stay in its column of `{view}`")
+    joints = [name for name in one if name in two and name not in head]
+    for name in joints:
+        # The column of a joint in one literal must be one that the head takes from the other.
+        if head[one[name]] in one or head[two[name]] in two:
+            raise Refused(f"`{name}` joins columns of `{view}` that the head keeps")
+    common = {name for name in head if name in one and name in two}
+    allowed = common.union(joints)
+    speaking = set(one) | set(two)
+    for literal in clause.body:
+        if literal is not first and literal is not second:
+            wrong = [name for name in variables(literal) if name in speaking and name not in allowed]
+            if wrong:
+                raise Refused(f"a condition on `{wrong[0]}`, which is not what the two literals of `{view}` meet in")
+
+
+def _columns(view: str, atom: Atom) -> dict[str, int]:
+    """The column of each variable of a literal."""
+    places: dict[str, int] = {}
+    for column, term in enumerate(atom.args):
+        match term:
+            case Variable(name) if name not in places:
+                places[name] = column
+            case Variable(name):
+                raise Refused(f"`{name}` stands twice in a literal of `{view}`")
+            case Wildcard():
+                pass
+            case _:
+                raise Refused(f"a literal of `{view}` in its own rule holds a constant")
+    return places
+
+
+# ---- exits ----------------------------------------------------------------------------------------------------
+
+
+def _copied(clause: Clause) -> bool:
+    """Whether the exit's rows are those of one relation, its columns perhaps in another order."""
+    match clause.body:
+        case (Atom(_, args),):
+            names = [term.name for term in args if isinstance(term, Variable)]
+            heads = [term.name for term in clause.head.args if isinstance(term, Variable)]
+            return (
+                len(set(names)) == len(args) and len(set(heads)) == len(clause.head.args) and set(names) == set(heads)
+            )
+        case _:
+            return False
+
+
+def _renamed(exit: Clause, literal: Atom) -> Atom:
+    """The literal of the view as one of the relation that the exit copies."""
+    (source,) = exit.body
+    assert isinstance(source, Atom)
+    arguments = dict(zip((t.name for t in exit.head.args if isinstance(t, Variable)), literal.args, strict=True))
+    return replace(source, args=tuple(arguments[t.name] for t in source.args if isinstance(t, Variable)))
+
+
+def _unfolded(composition: Clause, first: Atom, second: Atom, exits: Sequence[Clause]) -> Iterator[Clause]:
+    """The composition with one of its two literals replaced by what a copying exit copies."""
+    for clause in exits:
+        if _copied(clause):
+            for literal in (first, second):
+                body = tuple(_renamed(clause, each) if each is literal else each for each in composition.body)
+                yield replace(composition, body=body)
+
+
+# ---- rules that differ in names and order only ------------------------------------------------------------------
+
+
+def _same_rule(one: Clause, other: Clause) -> bool:
+    """Whether the rules are the same but for the names of variables and the order of literals."""
+    if len(one.body) != len(other.body) or len(one.body) > _LONGEST:
+        return False
+    left, right = _anonymous(one), _anonymous(other)
+    return any(_agree((left.head, *left.body), (right.head, *order)) for order in permutations(right.body))
+
+
+def _anonymous(clause: Clause) -> Clause:
+    """The clause with a wildcard for each variable of a positive literal that stands nowhere else."""
+    count: dict[str, int] = {}
+    for literal in (clause.head, *clause.body):
+        for variable in occurrences(literal):
+            count[variable.name] = count.get(variable.name, 0) + 1
+    body = tuple(
+        replace(literal, args=tuple(_once(term, count) for term in literal.args))
+        if isinstance(literal, Atom)
+        else literal
+        for literal in clause.body
+    )
+    return replace(clause, body=body)
+
+
+def _once(term: Term, count: Mapping[str, int]) -> Term:
+    return Wildcard() if isinstance(term, Variable) and count[term.name] == 1 else term
+
+
+def _agree(left: Sequence[Literal], right: Sequence[Literal]) -> bool:
+    names: dict[str, str] = {}
+    pairs = (pair for one, other in zip(left, right, strict=True) for pair in _pairs(one, other))
+    for one, other in pairs:
+        match one, other:
+            case Variable(a), Variable(b):
+                if names.setdefault(a, b) != b:
+                    return False
+            case _:
+                if one != other:
+                    return False
+    return len(set(names.values())) == len(names)
+
+
+def _pairs(one: object, other: object) -> Iterator[tuple[object, object]]:
+    """The terms of two literals side by side; where the literals differ in kind, a pair that cannot agree."""
+    match one, other:
+        case (Atom(a, xs), Atom(b, ys)) | (Test(a, xs), Test(b, ys)) | (Call(a, xs), Call(b, ys)):
+            if a != b or len(xs) != len(ys):
+                yield a, None
+            for x, y in zip(xs, ys, strict=False):
+                yield from _pairs(x, y)
+        case Comparison(a, x1, x2), Comparison(b, y1, y2):
+            yield a, b
+            yield from _pairs(x1, y1)
+            yield from _pairs(x2, y2)
+        case Not(x), Not(y):
+            yield from _pairs(x, y)
+        case _:
+            yield one, other

@@ -1,0 +1,122 @@
+"""Sideways information passing: in which order the literals of a body are joined, from what is bound outward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from upshot.check.names.variables import variables
+from upshot.check.program import Literal
+from upshot.core.types import Type
+from upshot.rewrite.normalize.occurrences import needed_by
+from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable
+from upshot.values.conditions import TESTS
+from upshot.values.functions import FUNCTIONS
+
+
+def next_literal(
+    waiting: Sequence[Literal],
+    bound: Collection[str],
+    types: Mapping[str, Type],
+    is_asked: Callable[[Literal], bool],
+    *,
+    outward: bool = True,
+    small: Collection[str] = (),
+    given: Collection[str] = (),
+) -> int:
+    """The place of the literal to join next: filters as soon as they are bound; then an atom of a relation known to be
+    `small`; then an atom that continues the chain of joins, one that is stored before one that must be asked for, the
+    one with the largest bound part; negations when no atom is left that can go first; what can fail only after all that
+    does not need its result. Not `outward`: atoms as they stand, from left to right. `given`: the variables that were
+    bound before the first join."""
+    ready = [i for i, literal in enumerate(waiting) if _is_ready(literal, bound)]
+    filters = [i for i in ready if not isinstance(waiting[i], Atom) and not _is_negation(waiting[i])]
+    for i in filters:
+        if not can_fail(waiting[i], types):
+            return i
+    awaited = {name for literal in waiting if can_fail(literal, types) for name in equated(literal)} - set(bound)
+    atoms = [i for i in ready if isinstance(waiting[i], Atom)]
+    independent = [i for i in atoms if awaited.isdisjoint(variables(waiting[i]))]
+    if independent and not outward:
+        return independent[0]
+    if independent:
+        few = [i for i in independent if _relation(waiting[i]) in small]
+        return min(few or independent, key=lambda i: _rank(waiting[i], bound, given, is_asked(waiting[i])))
+    negations = [i for i in ready if _is_negation(waiting[i])]
+    return next(iter((*negations, *filters, *atoms)))
+
+
+def _relation(literal: Literal) -> str:
+    assert isinstance(literal, Atom)
+    return literal.relation
+
+
+def _rank(literal: Literal, bound: Collection[str], given: Collection[str], asked: bool) -> tuple[int, bool, int]:
+    """Smaller is better. Literals that share no variable with each other, only with what was `given`, multiply: so a
+    literal that shares one with those joined already comes first, even if it must be asked for. A constant alone does
+    not tie a literal to the others: it would be joined with all that was found so far."""
+    assert isinstance(literal, Atom)
+    names = {name for name in variables(literal) if name in bound}
+    known = sum(is_bound(term, bound) for term in literal.args)
+    reached = any(name not in given for name in bound)
+    if known == len(literal.args) or any(name not in given for name in names):
+        tie = 0
+    elif names:
+        tie = 1 if reached else 0
+    else:
+        tie = 2
+    return tie, asked, len(literal.args) - known
+
+
+def _is_ready(literal: Literal, bound: Collection[str]) -> bool:
+    """Whether everything is bound that the literal needs and does not bind itself."""
+    match literal:
+        case Atom():
+            return True
+        case Comparison("=", left, right):
+            sides = [(left, right), (right, left)]
+            can_bind = any(
+                isinstance(side, Variable) and all(name in bound for name in needed_by(literal, side.name, bound))
+                for side, _ in sides
+            )
+            return can_bind or all(name in bound for name in variables(literal))
+        case _:
+            return all(name in bound for name in variables(literal))
+
+
+def _is_negation(literal: Literal) -> bool:
+    return isinstance(literal, Not) and isinstance(literal.body, Atom)
+
+
+def is_bound(term: Term, bound: Collection[str]) -> bool:
+    match term:
+        case Constant():
+            return True
+        case Variable(name):
+            return name in bound
+        case Call(_, args):
+            return all(is_bound(t, bound) for t in args)
+        case _:
+            return False
+
+
+def equated(literal: Literal) -> set[str]:
+    """The variables that an equation may bind."""
+    if not isinstance(literal, Comparison) or literal.op != "=":
+        return set()
+    return {side.name for side in (literal.left, literal.right) if isinstance(side, Variable)}
+
+
+def can_fail(literal: Literal, types: Mapping[str, Type]) -> bool:
+    """Whether evaluating the literal can raise an error: overflow, division by zero, a bad pattern."""
+    match literal:
+        case Not(Test(name)) | Test(name):
+            return TESTS[name].fails
+        case Comparison(_, left, right):
+            sides = [(left, right), (right, left)]
+            calls = [(target, call) for target, call in sides if isinstance(call, Call)]
+            return any(
+                FUNCTIONS[call.function].fails(types[target.name].kind if isinstance(target, Variable) else None)
+                for target, call in calls
+            )
+        case _:
+            return False

@@ -1,0 +1,222 @@
+"""Aggregates become views of their own, one row per group, so that a change costs what its groups cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from upshot.check.names.variables import fresh_name, variables
+from upshot.check.program import CheckedProgram, Clause, Literal
+from upshot.check.types.nullability import nullable_variables
+from upshot.core.diagnostic import Diagnostic
+from upshot.core.errors import ProgramError
+from upshot.core.schema import Column, Role, Schema
+from upshot.core.types import Type
+from upshot.rewrite.normalize.aggregate_rows import Rows, aggregate_rows
+from upshot.rewrite.normalize.occurrences import binders, injected, visible
+from upshot.rewrite.normalize.split_null_groups import split_null_groups
+from upshot.rewrite.normalize.term_type import zero
+from upshot.rewrite.shapes import aggregates, is_aggregate_clause, retyped
+from upshot.rewrite.stratified import stratified
+from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Not, Variable, Wildcard
+from upshot.values.aggregates import AGGREGATES
+
+
+def lower_aggregates(program: CheckedProgram) -> CheckedProgram:
+    """The program with aggregates only in clauses `agg(G…, V) :- aux(G…, _…), V = f T : { aux(G…, L…) }.`
+
+    `p(X, N) :- q(X), N = count : { r(_, X) }.` becomes
+
+        p(X, N) :- q(X), p_count(X, N).
+        p(X, N) :- q(X), N = 0, !p_count(X, _).
+        p_count(X, N) :- p_count_rows(X, _), N = count : { p_count_rows(X, Any) }.
+        p_count_rows(X, Any) :- r(Any, X).
+
+    The rows hold all variables of the aggregate's body, since its distinct solutions are what is folded; a relation
+    that has exactly these columns, those of the group first, is used as it is. An aggregate that occurs twice is made
+    once, and aggregates over the same rows share them. A clause of that shape is its view's only clause.
+    """
+    lowering = _Lowering(program)
+    diagnostics: list[Diagnostic] = []
+    todo = list(reversed(program.clauses))
+    shared = {name for name, count in Counter(clause.head.relation for clause in todo).items() if count > 1}
+    while todo:
+        clause = todo.pop()
+        done = clause.head.relation not in shared and is_aggregate_clause(clause, lowering.schemas)
+        if done or not aggregates(clause):
+            lowering.clauses.append(retyped(clause, lowering.schemas))
+            continue
+        try:
+            made = [each for part in split_null_groups(clause, lowering.schemas) for each in lowering.lowered(part)]
+        except ProgramError as error:
+            diagnostics += error.diagnostics
+        else:
+            todo += reversed(made)
+    if diagnostics:
+        raise ProgramError(diagnostics)
+    if lowering.clauses == list(program.clauses):
+        return program
+    return stratified(program, lowering.clauses, lowering.schemas, by="lower_aggregates")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    position: int
+    value: str
+    aggregate: Aggregate
+
+
+@dataclass(slots=True)
+class _Lowering:
+    """What was made so far: `views` by the meaning of their clauses; `layers` the views a view is recursive with;
+    `contexts` the literals that a step view (see `_stepped`) stands for."""
+
+    program: CheckedProgram
+    schemas: dict[str, Schema] = field(init=False)
+    layers: dict[str, set[str]] = field(init=False)
+    clauses: list[Clause] = field(default_factory=list)
+    views: dict[object, str] = field(default_factory=dict)
+    contexts: dict[str, tuple[Literal, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.schemas = dict(self.program.schemas)
+        self.layers = {view: set(layer) for layer in self.program.strata for view in layer}
+
+    def lowered(self, clause: Clause) -> list[Clause]:
+        """Clauses that mean the same with one aggregate less, and the definitions they need; the clause itself if it
+        has none."""
+        found = [_Found(*each) for each in aggregates(clause)]
+        if not found:
+            return [clause]
+        chosen = _next(clause, found)
+        if chosen.value in variables(chosen.aggregate):
+            return self.lowered(_with_own_value(clause, chosen))
+        group = injected(chosen.aggregate, visible(clause.head, clause.body))
+        name, definitions = self._aggregate_view(clause, chosen, group)
+        value = Variable(chosen.value)
+        exists: list[Literal] = [Atom(name, (*map(Variable, group), value))]
+        if not AGGREGATES[chosen.aggregate.function].of_nothing:
+            return [_replaced(clause, chosen, exists), *definitions]
+        absent = Not(Atom(name, (*map(Variable, group), Wildcard())))
+        empty: list[Literal] = [Comparison("=", value, zero(clause.types[chosen.value])), absent]
+        if len(found) == 1:
+            return [_replaced(clause, chosen, exists), _replaced(clause, chosen, empty), *definitions]
+        return [*self._stepped(clause, chosen, exists, empty), *definitions]
+
+    def _aggregate_view(self, clause: Clause, chosen: _Found, group: tuple[str, ...]) -> tuple[str, list[Clause]]:
+        """The view of the aggregate's values, with the clauses that define it if it is new."""
+        wish = f"{clause.head.relation}_{chosen.aggregate.function}"
+        rows = aggregate_rows(clause, chosen.aggregate, group, self._surroundings(clause), self.schemas)
+        made: list[Clause] = []
+        below = rows.stored_in()
+        if below is None:
+            meaning = rows.meaning()
+            if meaning not in self.views:
+                self.views[meaning] = self._new_view(f"{wish}_rows", rows.names, rows.types)
+                made.append(rows.clause(self.views[meaning]))
+            below = self.views[meaning]
+        type = _value_type(clause, chosen)
+        target = rows.target if not isinstance(rows.target, Variable) else rows.names.index(rows.target.name)
+        key = (below, chosen.aggregate.function, len(group), target, type)
+        if key not in self.views:
+            self.views[key] = self._new_view(wish, (*group, chosen.value), (*rows.types[: len(group)], type))
+            made.insert(0, _aggregate_clause(self.views[key], below, rows, clause, chosen, len(group)))
+        return self.views[key], made
+
+    def _surroundings(self, clause: Clause) -> tuple[Literal, ...]:
+        """The literals around the aggregates that do not depend on the clause's own view, those that a step view stands
+        for before the step view itself."""
+        known: list[Literal] = []
+        for literal in clause.body:
+            if isinstance(literal, Atom):
+                known += self.contexts.get(literal.relation, ())
+        places = {position for position, _, _ in aggregates(clause)}
+        known += (literal for i, literal in enumerate(clause.body) if i not in places)
+        recursive = self.layers[clause.head.relation]
+        return tuple(each for each in known if not (isinstance(each, Atom) and each.relation in recursive))
+
+    def _stepped(
+        self, clause: Clause, chosen: _Found, exists: Sequence[Literal], empty: Sequence[Literal]
+    ) -> list[Clause]:
+        """Two clauses for a step view that joins what is known so far with the value, and the rest of the clause over
+        it: two clauses per aggregate instead of two to the number of aggregates.
+        """
+        places = {position for position, _, _ in aggregates(clause)}
+        plain = [literal for i, literal in enumerate(clause.body) if i not in places]
+        bound = binders(plain, visible(clause.head, clause.body))
+        early = [literal for literal in plain if all(name in bound for name in variables(literal))]
+        late = [literal for i, literal in enumerate(clause.body) if i != chosen.position and literal not in early]
+        needed = {name for node in (clause.head, *late) for name in variables(node)}
+        known = dict.fromkeys([*(name for literal in early for name in variables(literal)), chosen.value])
+        names = tuple(name for name in known if name in needed)
+        nullable = nullable_variables(tuple(early), self.schemas, ())
+        types = {n: t.optional() if n in nullable else t.required() for n, t in clause.types.items()}
+        step = self._new_view(
+            f"{clause.head.relation}_with_{chosen.aggregate.function}", names, [types[name] for name in names]
+        )
+        recursive = self.layers[clause.head.relation]
+        if any(isinstance(literal, Atom) and literal.relation in recursive for literal in early):
+            recursive.add(step)
+            self.layers[step] = recursive
+        self.contexts[step] = self._surroundings(replace(clause, body=tuple(early)))
+        head = Atom(step, tuple(map(Variable, names)))
+        return [
+            replace(clause, body=(head, *late), types=types),
+            replace(clause, head=head, body=(*early, *exists)),
+            replace(clause, head=head, body=(*early, *empty)),
+        ]
+
+    def _new_view(self, wish: str, names: Sequence[str], types: Sequence[Type]) -> str:
+        name = fresh_name(wish, self.schemas)
+        columns = tuple(Column(column, type) for column, type in zip(names, types, strict=True))
+        self.schemas[name] = Schema(name, columns, Role.VIEW)
+        self.layers[name] = {name}
+        return name
+
+
+def _next(clause: Clause, found: Sequence[_Found]) -> _Found:
+    """An aggregate whose outer variables are bound without the others, one that costs no second clause if there is."""
+    places = {each.position for each in found}
+    outside = visible(clause.head, clause.body)
+    bound = binders([literal for i, literal in enumerate(clause.body) if i not in places], outside)
+    ready = [each for each in found if all(name in bound for name in injected(each.aggregate, outside))]
+    return min(ready, key=lambda each: AGGREGATES[each.aggregate.function].of_nothing)
+
+
+def _value_type(clause: Clause, chosen: _Found) -> Type:
+    """The type of the aggregate's value. A sum may have more digits than the column that the clause takes it to, or
+    joins it with: there it is compared, or found too large."""
+    type = clause.types[chosen.value].required()
+    return type.widest() if chosen.aggregate.function == "sum" else type
+
+
+def _with_own_value(clause: Clause, chosen: _Found) -> Clause:
+    """The clause with the aggregate on a variable that does not occur in the aggregate."""
+    own = fresh_name(chosen.aggregate.function.capitalize(), clause.types)
+    literals = [
+        Comparison("=", Variable(own), chosen.aggregate),
+        Comparison("=", Variable(own), Variable(chosen.value)),
+    ]
+    types = {**clause.types, own: _value_type(clause, chosen)}
+    return replace(_replaced(clause, chosen, literals), types=types)
+
+
+def _replaced(clause: Clause, chosen: _Found, literals: Sequence[Literal]) -> Clause:
+    before, after = clause.body[: chosen.position], clause.body[chosen.position + 1 :]
+    return replace(clause, body=(*before, *literals, *after))
+
+
+def _aggregate_clause(name: str, below: str, rows: Rows, clause: Clause, chosen: _Found, width: int) -> Clause:
+    """`agg(G…, V) :- aux(G…, _…), V = f T : { aux(G…, L…) }.`"""
+    everything = tuple(map(Variable, rows.names))
+    group, value = everything[:width], Variable(chosen.value)
+    wildcards = tuple(Wildcard() for _ in everything[width:])
+    body = And((Atom(below, everything),))
+    fold = Aggregate(chosen.aggregate.function, rows.target, body, span=chosen.aggregate.span)
+    return Clause(
+        head=Atom(name, (*group, value)),
+        body=(Atom(below, (*group, *wildcards)), Comparison("=", value, fold)),
+        types={**dict(zip(rows.names, rows.types, strict=True)), chosen.value: _value_type(clause, chosen)},
+        origin=clause.origin,
+    )

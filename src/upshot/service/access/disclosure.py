@@ -1,0 +1,89 @@
+"""What an error may say to whom.
+
+Messages of the database name relations, offer names that are nearly right and list rows. Whoever may read everything
+gets them as they are. Everyone else gets those of the service's own making, which say nothing that was not sent or may
+not be read; of a rejected transaction the witnesses they may read; and of all else the code and a general sentence.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from upshot.core.diagnostic import Diagnostic
+from upshot.core.errors import (
+    ConstraintError,
+    DataError,
+    EngineError,
+    Error,
+    LimitError,
+    ProgramError,
+    RuleError,
+    UsageError,
+)
+from upshot.core.json_values import to_json
+from upshot.service.access.scopes import Scopes
+from upshot.service.wire.errors import Refused, error_body
+
+NOBODY = Scopes("nobody")
+
+MOST_WITNESSES = 100
+
+
+def disclosed(error: Error, scopes: Scopes) -> dict[str, Any]:
+    """The body of the answer that tells of the error."""
+    if isinstance(error, ConstraintError):
+        return _violations(error, scopes)
+    if isinstance(error, ProgramError):
+        # It is about the text that was sent, checked against nothing but what its sender may read.
+        return error_body(error, {"diagnostics": [_fields(each) for each in error.diagnostics]})
+    if scopes.reads_everything or isinstance(error, Refused) or error.code == "not-as-expected":
+        # What was expected was sent, of relations that may be read.
+        return error_body(error)
+    message, hint = _in_general(error)
+    hidden = Error(message, code=error.code, help=hint)
+    hidden.retryable = error.retryable
+    return error_body(hidden, kind=type(error).__name__)
+
+
+def _violations(error: ConstraintError, scopes: Scopes) -> dict[str, Any]:
+    shown = {name: rows for name, rows in error.violations.items() if scopes.may_read(name)}
+    details = {
+        "violations": {name: [list(map(to_json, row)) for row in rows[:MOST_WITNESSES]] for name, rows in shown.items()}
+    }
+    if len(shown) == len(error.violations):
+        return error_body(error, details)
+    what = "a key" if error.code == "key-violation" else "a constraint"
+    hint = "nothing was committed; the witnesses that this token may read are in `details`"
+    hidden = Error(f"the transaction violates {what}", code=error.code, help=hint)
+    return error_body(hidden, details, kind=type(error).__name__)
+
+
+def _in_general(error: Error) -> tuple[str, str]:
+    """What kind of thing went wrong, without a word about where."""
+    nothing = "nothing was committed"
+    match error:
+        case LimitError(code="timeout" | "too-many-rows"):
+            return error.message, error.help
+        case LimitError():
+            return "a limit of the server was reached", "ask for less"
+        case EngineError():
+            return "the server could not go on", "try again" if error.retryable else "ask who runs the server"
+        case RuleError():
+            return "a rule refused or failed", nothing
+        case DataError():
+            return "the data do not fit", nothing
+        case UsageError() | ProgramError():
+            return "the request does not fit the program", "`GET /program` lists what this token may read"
+        case _:
+            return "the request was refused", nothing
+
+
+def _fields(diagnostic: Diagnostic) -> dict[str, Any]:
+    span = diagnostic.span
+    return {
+        "code": diagnostic.slug,
+        "message": diagnostic.message,
+        "help": diagnostic.help,
+        "line": span.line if span else None,
+        "column": span.column if span else None,
+    }

@@ -1,0 +1,83 @@
+"""What the holder of a token may see and change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from upshot.core.diagnostic import did_you_mean
+from upshot.service.wire.errors import Refused, not_found
+
+EVERYTHING = "*"
+_LONGEST_NAME = 60
+"""Characters of a name that an answer repeats."""
+
+STANDING = re.compile(r".+_where_[0-9a-f]{12}")
+"""Names of the views that are kept for those who follow a part of another one: nobody is shown them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scopes:
+    """`read` and `write` name relations, views, constraints and rules, or hold `*` for all of them."""
+
+    name: str
+    read: frozenset[str] = frozenset()
+    write: frozenset[str] = frozenset()
+    subscribe: bool = False
+    admin: bool = False
+
+    def may_read(self, relation: str) -> bool:
+        if "_where_" in relation and STANDING.fullmatch(relation):
+            return False
+        return EVERYTHING in self.read or relation in self.read
+
+    def may_write(self, relation: str) -> bool:
+        return EVERYTHING in self.write or relation in self.write
+
+    def may_read_all(self, relations: Iterable[str]) -> bool:
+        return all(map(self.may_read, relations))
+
+    @property
+    def reads_everything(self) -> bool:
+        return EVERYTHING in self.read
+
+    def require_read(self, relation: str, known: Collection[str] | None = None) -> None:
+        """`not-found` if it may not be read, and, in the same words, if it is not among the `known`; whoever reads
+        everything is told which names are near."""
+        if not self.may_read(relation):
+            raise not_found()
+        if known is not None and relation not in known:
+            raise self._unknown(404, "not-found", relation, known) if self.reads_everything else not_found()
+
+    def require_write(self, relation: str, known: Collection[str] | None = None) -> None:
+        """`forbidden` if it may not be changed, and, in the same words unless all may be, if it is not `known`."""
+        if not self.may_write(relation):
+            raise _forbidden("change this relation, if there is one")
+        if known is not None and relation not in known:
+            if EVERYTHING not in self.write:
+                raise _forbidden("change this relation, if there is one")
+            raise self._unknown(400, "unknown-relation", relation, known)
+
+    def _unknown(self, status: int, code: str, relation: str, known: Collection[str]) -> Refused:
+        """The answer for a name that is not there, with those near it that may be read."""
+        near = did_you_mean(relation[:_LONGEST_NAME], filter(self.may_read, known))
+        words = f"there is no relation `{relation}`" if len(relation) <= _LONGEST_NAME else "there is no such relation"
+        return Refused(status, code, words, help=near or "`GET /program` lists what this token may read")
+
+    def require_subscribe(self) -> None:
+        if not self.subscribe:
+            raise _forbidden("follow changes")
+
+    def require_admin(self) -> None:
+        if not self.admin:
+            raise _forbidden("do this")
+
+
+ANYTHING = Scopes("local", frozenset({EVERYTHING}), frozenset({EVERYTHING}), subscribe=True, admin=True)
+"""Whoever comes by loopback to a server without tokens."""
+
+
+def _forbidden(deed: str) -> Refused:
+    hint = "ask for a token with more scopes: `upshot token NAME --read … --write …`"
+    return Refused(403, "forbidden", f"this token may not {deed}", help=hint)

@@ -1,0 +1,142 @@
+"""Who a request comes from: a token in its head, or the cookie of a session that a token opened."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection
+
+from upshot.service.access.scopes import ANYTHING, Scopes
+from upshot.service.access.tokens import Tokens
+from upshot.service.settings import Settings
+from upshot.service.wire.errors import Refused
+
+LIFETIME = 12 * 3600
+MOST = 10_000
+_SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
+_LONGEST_TOKEN = 1_024
+
+
+@dataclass(slots=True)
+class Sessions:
+    """Open sessions, by the hash of what the cookie holds; the oldest go first. They end with the process."""
+
+    now: Callable[[], float] = time.monotonic
+    _open: OrderedDict[str, tuple[str, float]] = field(default_factory=OrderedDict)
+
+    def start(self, holder: str) -> str:
+        """The secret of a new session; `holder` is the hash of the token that opened it."""
+        while len(self._open) >= MOST:
+            self._open.popitem(last=False)
+        secret = secrets.token_urlsafe(32)
+        self._open[_key(secret)] = holder, self.now() + LIFETIME
+        return secret
+
+    def owner(self, secret: str) -> str | None:
+        """The hash of the token that opened the session."""
+        found = self._open.get(_key(secret))
+        if found is None or found[1] <= self.now():
+            self._open.pop(_key(secret), None)
+            return None
+        return found[0]
+
+    def end(self, secret: str) -> None:
+        self._open.pop(_key(secret), None)
+
+
+def _key(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Door:
+    """Lets requests in, with the scopes of whoever sent them."""
+
+    def __init__(self, settings: Settings, tokens: Tokens | None) -> None:
+        self._settings = settings
+        self.tokens = tokens
+        self.sessions = Sessions()
+
+    @property
+    def cookie(self) -> str:
+        """The cookie's name; with TLS one that browsers take from no other host and no other path."""
+        return "__Host-upshot-session" if self._settings.tls else "upshot-session"
+
+    def scopes(self, request: HTTPConnection) -> Scopes:
+        """What the sender may do. `unauthorized` if nobody knows who it is, `cross-origin` if a page of another origin
+        made the browser send it."""
+        header = request.headers.get("authorization")
+        if self.tokens is None:
+            self._require_same_origin(request)
+            return ANYTHING
+        if header is not None:
+            return self._by_token(header)
+        secret = request.cookies.get(self.cookie)
+        owner = self.sessions.owner(secret) if secret else None
+        # By the hash and not by the name: a token that was replaced takes its sessions along.
+        scopes = self.tokens.hashed(owner) if owner is not None else None
+        if scopes is None:
+            raise unauthorized()
+        self._require_same_origin(request)
+        return scopes
+
+    def named(self, name: str) -> Scopes | None:
+        """What the holder of the token of this name may do now."""
+        if self.tokens is None:
+            return ANYTHING if name == ANYTHING.name else None
+        return self.tokens.named(name)
+
+    def _by_token(self, header: str) -> Scopes:
+        kind, _, token = header.partition(" ")
+        token = token.strip()
+        if kind.lower() != "bearer" or not token or len(token) > _LONGEST_TOKEN:
+            raise unauthorized()
+        return self.sign_in(token)
+
+    def sign_in(self, token: str) -> Scopes:
+        """The scopes of a token that somebody holds."""
+        found = self.tokens.find(token) if self.tokens is not None else ANYTHING
+        if found is None:
+            raise unauthorized()
+        return found
+
+    def _require_same_origin(self, request: HTTPConnection) -> None:
+        """Cookies, and the way to loopback, are a browser's to give: only our own page may make it change anything."""
+        if request.scope.get("method", "GET") in _SAFE:
+            return
+        self.require_same_origin(request)
+
+    def require_same_origin(self, request: HTTPConnection) -> None:
+        origin = request.headers.get("origin")
+        if origin is None:
+            # Browsers send `Origin` with everything that changes something; old ones at least `Sec-Fetch-Site`.
+            if request.headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
+                return
+        elif origin in self._settings.origins or _is_own(origin, request):
+            return
+        hint = "send the request from this server's own page, or with a token in `Authorization`"
+        raise Refused(403, "cross-origin", "the request comes from a page of another origin", help=hint)
+
+
+def _is_own(origin: str, request: HTTPConnection) -> bool:
+    try:
+        found = urlsplit(origin)
+    except ValueError:
+        return False
+    return found.scheme in ("http", "https") and found.netloc.lower() == request.headers.get("host", "").lower()
+
+
+def unauthorized() -> Refused:
+    """The one answer to all who are not known, whatever they lack."""
+    return Refused(
+        401,
+        "unauthorized",
+        "this needs a token",
+        help="send `Authorization: Bearer TOKEN`",
+        headers={"WWW-Authenticate": "Bearer"},
+    )

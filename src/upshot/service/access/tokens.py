@@ -1,0 +1,223 @@
+"""The tokens of a file: who may read and change what. The file holds hashes; a token itself is shown once.
+
+[token.dashboard]
+hash = "sha256:9f86…"
+read = ["closure", "edge"]      # relations, views, constraints and rules by name; "*" is all of them
+write = []
+subscribe = true
+admin = false
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+import os
+import re
+import secrets
+import threading
+import time
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from upshot.core.errors import UsageError
+from upshot.service.access.scopes import Scopes
+
+log = logging.getLogger("upshot.service")
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+_KEYS = ("hash", "read", "write", "subscribe", "admin")
+_LOOK_AGAIN = 2.0
+"""Seconds after which the file is looked at again: a token that was taken out of it is good for no longer."""
+_QUIET = 0.2
+"""Seconds that a file has to be left alone before what is missing from it counts as taken out: somebody may be writing
+it, and two writes that follow each other closely can leave the same time on it."""
+
+
+Stamp = tuple[int, int, int]
+"""When a file was changed, its size, and which file it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One entry of the file."""
+
+    hash: str
+    scopes: Scopes
+
+
+def hash_of(token: str) -> str:
+    """What the file holds of a token. It is random and long: a plain hash cannot be turned back."""
+    return "sha256:" + hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Tokens:
+    """The tokens of a file, read again when the file changes. A file that cannot be read any more lets nobody in anew,
+    and those who are in stay until it can."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._guard = threading.Lock()
+        self._stamp = _stamp(path)
+        self._entries = read_tokens(path)
+        self._bad: Stamp | None = None
+        self._is_written = self._stamp is not None and _is_fresh(self._stamp)
+        """Whether it was changed so lately that it may not be whole."""
+        self._looked = time.monotonic()
+
+    def find(self, token: str) -> Scopes | None:
+        """The scopes of a token."""
+        return self.hashed(hash_of(token))
+
+    def hashed(self, hash: str) -> Scopes | None:
+        """The scopes of the token with this hash. For one that is not there the file is looked at at once: a token is
+        good as soon as it is made."""
+        found = _scopes_of(hash, self._current())
+        return _scopes_of(hash, self._current(at_once=True)) if found is None else found
+
+    def named(self, name: str) -> Scopes | None:
+        """What the token of this name may do, if it is still there."""
+        entry = self._current().get(name)
+        return None if entry is None else entry.scopes
+
+    def _current(self, *, at_once: bool = False) -> Mapping[str, Token]:
+        with self._guard:
+            if time.monotonic() - self._looked >= _LOOK_AGAIN:
+                self._looked = time.monotonic()
+                self._bad = None
+                at_once = True
+            stamp = _stamp(self._path) if at_once or self._is_written else self._stamp
+            if stamp not in (self._stamp, self._bad) or self._is_written:
+                self._read(stamp)
+            return self._entries
+
+    def _read(self, stamp: Stamp | None) -> None:
+        self._is_written = stamp is not None and _is_fresh(stamp)
+        try:
+            entries = read_tokens(self._path)
+        except UsageError as error:
+            if not self._is_written:
+                self._bad = stamp
+                log.error("the tokens stay as they were: %s", error.message)
+            return
+        if self._is_written:
+            # What is there may be half of an entry.
+            known = self._entries
+            new = {name: each for name, each in entries.items() if name not in known or each.hash != known[name].hash}
+            entries = {**known, **new}
+        self._entries, self._stamp = entries, stamp
+
+
+def _scopes_of(hash: str, entries: Mapping[str, Token]) -> Scopes | None:
+    """Every entry is compared, in a time that tells nothing of how much is alike."""
+    found = None
+    for entry in entries.values():
+        if hmac.compare_digest(hash, entry.hash):
+            found = entry.scopes
+    return found
+
+
+def _is_fresh(stamp: Stamp) -> bool:
+    return abs(time.time_ns() - stamp[0]) < _QUIET * 1e9
+
+
+def _stamp(path: Path) -> Stamp | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def read_tokens(path: Path) -> dict[str, Token]:
+    """The entries of a file by name, or a `UsageError` that says what is wrong with it."""
+    try:
+        content = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise _bad_file(path, f"cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise _bad_file(path, f"is not TOML: {error}") from None
+    listed = content.get("token", {})
+    if set(content) - {"token"} or not isinstance(listed, dict):
+        raise _bad_file(path, "holds nothing but tables `[token.NAME]`")
+    found = {name: _entry(path, name, entry) for name, entry in listed.items()}
+    if len({entry.hash for entry in found.values()}) < len(found):
+        raise _bad_file(path, "has one token under two names")
+    return found
+
+
+def _entry(path: Path, name: str, entry: Any) -> Token:
+    if not NAME.fullmatch(name) or not isinstance(entry, dict):
+        raise _bad_file(path, f"has no good name in `[token.{name}]`: letters, digits, `_` and `-`")
+    for key in entry:
+        if key not in _KEYS:
+            raise _bad_file(path, f"has an unknown key `{key}` in `[token.{name}]`")
+    given = entry.get("hash")
+    if not isinstance(given, str) or not _HASH.fullmatch(given):
+        raise _bad_file(path, f'has no `hash = "sha256:…"` in `[token.{name}]`')
+    lists = {key: entry.get(key, []) for key in ("read", "write")}
+    for key, names in lists.items():
+        if not isinstance(names, list) or not all(isinstance(each, str) and each for each in names):
+            raise _bad_file(path, f"has no list of names as `{key}` in `[token.{name}]`")
+    flags = {key: entry.get(key, False) for key in ("subscribe", "admin")}
+    for key, value in flags.items():
+        if not isinstance(value, bool):
+            raise _bad_file(path, f"has neither true nor false as `{key}` in `[token.{name}]`")
+    return Token(given, Scopes(name, frozenset(lists["read"]), frozenset(lists["write"]), **flags))
+
+
+def _bad_file(path: Path, words: str) -> UsageError:
+    hint = "`upshot token NAME --tokens FILE` makes an entry"
+    return UsageError(f"the file of tokens `{path}` {words}", code="bad-tokens", help=hint)
+
+
+def add_token(path: Path, name: str, *, read: Sequence[str], write: Sequence[str], subscribe: bool, admin: bool) -> str:
+    """Makes a token, writes its hash into the file, which is made if there is none, and gives the token itself."""
+    if not NAME.fullmatch(name):
+        hint = "letters, digits, `_` and `-`, a letter first, at most 64"
+        raise UsageError(f"`{name}` is no name for a token", code="wrong-argument", help=hint)
+    known = read_tokens(path) if path.exists() else {}
+    if name in known:
+        hint = "take it out of the file first, or give another name"
+        raise UsageError(f"there is a token `{name}` already", code="wrong-argument", help=hint)
+    token = f"upshot_{secrets.token_urlsafe(32)}"
+    entry = [
+        f"[token.{name}]",
+        f'hash = "{hash_of(token)}"',
+        f"read = {_listed(read)}",
+        f"write = {_listed(write)}",
+        f"subscribe = {str(subscribe).lower()}",
+        f"admin = {str(admin).lower()}",
+    ]
+    _append(path, "\n".join(entry) + "\n")
+    return token
+
+
+def _listed(names: Sequence[str]) -> str:
+    # A JSON text without non-ASCII letters is a TOML text.
+    return json.dumps(list(names))
+
+
+def _append(path: Path, entry: str) -> None:
+    """Puts the entry behind what is there; the file is replaced whole, and is the owner's alone if it is new."""
+    before = path.read_text("utf-8") if path.exists() else ""
+    mode = path.stat().st_mode & 0o777 if before else 0o600
+    glue = "" if not before else "\n" if before.endswith("\n") else "\n\n"
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as stream:
+            stream.write(before + glue + entry)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(fresh, path)
+    except OSError as error:
+        fresh.unlink(missing_ok=True)
+        raise UsageError(
+            f"the file of tokens `{path}` cannot be written: {error}", code="bad-tokens", help="check the folder"
+        ) from None

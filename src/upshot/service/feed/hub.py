@@ -1,0 +1,330 @@
+"""Those who follow views, and the thread that prepares what they are told.
+
+    commit ─► queue ─► hub's thread: selects, encodes once ─► event loop: rings, wakes who waits ─► clients, webhooks
+
+A commit only puts itself into the queue. If what waits there outgrows its bounds, all streams are closed and whoever
+followed them goes on from the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from upshot.database.changes import Changes
+from upshot.database.watch import CommitEvent, Subscription
+from upshot.service.feed.past import read_snapshot
+from upshot.service.feed.selections import Selection, SelectionIndex
+from upshot.service.feed.standing import StandingSelections
+from upshot.service.feed.streams import Entry, RingBounds, Stream, change_event, progress_event, snapshot_event
+from upshot.service.webhooks.webhooks import Webhooks
+from upshot.service.wire.errors import Refused, nervous_view, not_found
+
+if TYPE_CHECKING:
+    from upshot.service.service import Service
+
+T = TypeVar("T")
+
+log = logging.getLogger("upshot.service")
+
+TICK = 1.0
+"""Seconds between two looks at who is idle, lags or may not read any more."""
+
+STANDING = 600.0
+"""Seconds that a view which was defined for a selection stays after nobody follows it any more."""
+
+_LARGEST_BATCH = 1 << 20
+"""Bytes that are handed to the event loop at a time."""
+
+
+class Follower(Protocol):
+    """Someone who is told of changes, looked at once a second."""
+
+    def look(self) -> None:
+        """Ends it if it may not go on, or has not taken anything for too long."""
+
+    def end(self, reason: str) -> None:
+        """It is told the reason, and where to go on from."""
+
+
+class Hub:
+    """All streams of a service. What does not say otherwise runs on the event loop."""
+
+    def __init__(self, service: Service, bounds: RingBounds | None = None) -> None:
+        self.service = service
+        self.bounds = bounds or RingBounds()
+        self.version = 0
+        """Everything up to this version is in the streams."""
+        self.followers: set[Follower] = set()
+        self._guard = threading.Lock()
+        """Of the streams and of how far the hub's thread has come."""
+        self._streams: dict[Selection, Stream] = {}
+        self._by_view: dict[str, SelectionIndex[Stream]] = {}
+        self._taken = self._last_popped = 0
+        self._queue: deque[CommitEvent] = deque()
+        self._queued_rows = 0
+        self._counting = threading.Lock()
+        """Of these two."""
+        self._filled = threading.Event()
+        self._stopped = False
+        self._subscription: Subscription | None = None
+        self._awaited: list[tuple[int, asyncio.Future[None]]] = []
+        self._reading = asyncio.Semaphore(2 * service.settings.bounds.readers)
+        self.standing = StandingSelections(service.database)
+        self.webhooks = Webhooks(self, self._may_read)
+        self._snapshots: dict[tuple[Selection, str | None], asyncio.Future[tuple[int, bytes]]] = {}
+
+    async def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._subscription = await asyncio.to_thread(self.service.database.watch_commits, self._heard)
+        assert self._subscription.version is not None, "said when it begins"
+        self.version = self._taken = self._last_popped = self._subscription.version
+        self._thread = threading.Thread(target=self._work, name="upshot-hub", daemon=True)
+        self._thread.start()
+        self._ticking = asyncio.create_task(self._tick())
+        await self.webhooks.start()
+
+    async def stop(self) -> None:
+        """Tells everyone where to go on from, and ends."""
+        if self._subscription is None:
+            return
+        await self.webhooks.stop()
+        self.end_all("shutting-down")
+        until = self._loop.time() + 2.0
+        while self.followers and self._loop.time() < until:
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(self._subscription.close)
+        self._stopped = True
+        self._filled.set()
+        await asyncio.to_thread(self._thread.join)
+        self._ticking.cancel()
+
+    def require_room(self) -> None:
+        """`too-busy` if nobody more can follow, `shutting-down` if it is over."""
+        if self.service.stopping:
+            hint = "come again when it has started"
+            raise Refused(503, "shutting-down", "the service is stopping", help=hint, retryable=True)
+        if len(self.followers) >= self.service.settings.bounds.subscribers:
+            raise Refused(503, "too-busy", "too many clients follow changes", help="try again later", retryable=True)
+
+    def end_all(self, reason: str) -> None:
+        """Everyone is told the reason, and where to go on from."""
+        for follower in list(self.followers):
+            follower.end(reason)
+
+    def _may_read(self, owner: str, view: str) -> bool:
+        """Whether the holder of the token of this name may follow the view."""
+        scopes = self.service.scopes_of(owner)
+        return scopes is not None and scopes.subscribe and scopes.may_read(view)
+
+    # ---- streams ----------------------------------------------------------------------------------
+
+    @contextmanager
+    def following(self, selection: Selection) -> Iterator[Stream]:
+        """The stream of the selection, kept while the block runs; `not-found` if there is no such view, `nervous-view`
+        if no copy can follow it."""
+        stream = self._attached(selection)
+        stream.followers += 1
+        try:
+            yield stream
+        finally:
+            stream.followers -= 1
+            stream.left_at = self._loop.time()
+
+    def _attached(self, selection: Selection) -> Stream:
+        with self._guard:
+            stream = self._streams.get(selection)
+            if stream is None:
+                schema = self.service.database.schemas.get(selection.view)
+                if schema is None:
+                    raise not_found()
+                # It may have become so since it was looked at; if it does so from here on, the stream is closed.
+                if not self.service.database.reports_net_changes(selection.view):
+                    raise nervous_view(selection.view)
+                stream = Stream(selection, schema, self._taken, self.bounds)
+                stream.spoke_at = self._loop.time()
+                self._streams[selection] = stream
+                self._by_view.setdefault(selection.view, SelectionIndex()).add(selection, stream)
+            return stream
+
+    async def snapshot_event(self, selection: Selection, reason: str | None) -> tuple[int, bytes]:
+        """All rows of a selection as an event, and their version. Those who ask at the same time share it."""
+        key = selection, reason
+        reading = self._snapshots.get(key)
+        if reading is None:
+            reading = self._snapshots[key] = asyncio.ensure_future(self._read_event(selection, reason))
+            reading.add_done_callback(
+                lambda done: (self._snapshots.pop(key, None), done.cancelled() or done.exception())
+            )
+        return await asyncio.shield(reading)
+
+    async def _read_event(self, selection: Selection, reason: str | None) -> tuple[int, bytes]:
+        database, most = self.service.database, self.service.settings.bounds.snapshot
+
+        def read() -> tuple[int, bytes]:
+            found = read_snapshot(database, selection, most)
+            return found.version, snapshot_event(found.version, found.schema, found.rows, database.identity, reason)
+
+        return await self.read(read)
+
+    async def read(self, answer: Callable[[], T]) -> T:
+        """The answer, worked out on a reader's thread. Those who follow wait for each other: however many begin at
+        once, they leave room for questions."""
+        async with self._reading:
+            return await self.service.run_read(answer)
+
+    async def reached(self, version: int) -> None:
+        """Returns when everything up to this version is in the streams."""
+        if version > self.version:
+            awaited = version, self._loop.create_future()
+            self._awaited.append(awaited)
+            try:
+                await awaited[1]
+            finally:
+                if awaited in self._awaited:
+                    self._awaited.remove(awaited)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(min(TICK, self.service.settings.heartbeat / 2))
+            try:
+                self._look_at_streams()
+                for follower in list(self.followers):
+                    follower.look()
+                await self.standing.drop_unused(set(self._by_view), STANDING)
+            except Exception:
+                log.exception("looking after those who follow failed")
+
+    def _look_at_streams(self) -> None:
+        """Forgets those that nobody follows, and gives those on which nothing happens a heartbeat."""
+        now = self._loop.time()
+        for stream in list(self._streams.values()):
+            if not stream.followers and now - stream.left_at > self.bounds.linger:
+                with self._guard:
+                    if self._streams.pop(stream.selection, None) is not None:
+                        self._forget(stream)
+            elif now - stream.spoke_at >= self.service.settings.heartbeat:
+                stream.append(Entry(self.version, (), (), progress_event(self.version)))
+                stream.spoke_at = now
+                stream.wake()
+
+    def _forget(self, stream: Stream) -> None:
+        index = self._by_view[stream.selection.view]
+        index.remove(stream.selection, stream)
+        if not index:
+            del self._by_view[stream.selection.view]
+        stream.close()
+
+    # ---- from commits to events -------------------------------------------------------------------
+
+    def _heard(self, event: CommitEvent) -> None:
+        """On the thread that committed, in order: nothing is worked out here."""
+        with self._counting:
+            self._queue.append(event)
+            self._queued_rows += _size(event)
+        self._filled.set()
+
+    def _work(self) -> None:
+        """The hub's thread."""
+        while not self._stopped:
+            self._filled.wait()
+            self._filled.clear()
+            while self._queue:
+                try:
+                    made, closed = self._next_batch()
+                except Exception:
+                    # Whoever followed asks the log, and is told what is wrong if that is no better.
+                    log.exception("a commit could not be told")
+                    made, closed = [], self._overrun()
+                try:
+                    self._loop.call_soon_threadsafe(self._deliver, made, closed, self._taken)
+                except RuntimeError:  # the loop is closed
+                    return
+
+    def _next_batch(self) -> tuple[list[tuple[Stream, Entry]], list[Stream]]:
+        """What commits that wait mean for the streams there are: events, and streams that end."""
+        made: list[tuple[Stream, Entry]] = []
+        closed: list[Stream] = []
+        if len(self._queue) > self.bounds.waiting_commits or self._queued_rows > self.bounds.waiting_rows:
+            closed += self._overrun()
+        size = 0
+        while self._queue and size < _LARGEST_BATCH:
+            event = self._popped()
+            for stream, entry in self._prepared(event, closed):
+                made.append((stream, entry))
+                size += len(entry.data)
+        return made, closed
+
+    def _popped(self) -> CommitEvent:
+        """The next commit that waits."""
+        with self._counting:
+            event = self._queue.popleft()
+            self._queued_rows -= _size(event)
+        self._last_popped = event.version
+        return event
+
+    def _overrun(self) -> list[Stream]:
+        """Closes all streams: those who follow go on from the log."""
+        log.warning("%d commits that wait to be told are left to the log", len(self._queue))
+        with self._guard:
+            while self._queue:
+                self._popped()
+            self._taken = self._last_popped
+            return [stream for view in list(self._by_view) for stream in self._taken_out(view)]
+
+    def _prepared(self, event: CommitEvent, closed: list[Stream]) -> list[tuple[Stream, Entry]]:
+        """The events of one commit. A stream that is made meanwhile begins before it or after it, never in between."""
+        decoded = {name: _decoded(change) for name, change in event.changes.items() if name in self._by_view}
+        with self._guard:
+            self._taken = event.version
+            for view in [view for view in self._by_view if view in event.afresh or view not in event.relations]:
+                closed += self._taken_out(view)
+            told = [
+                found
+                for name, change in event.changes.items()
+                if name in self._by_view
+                for found in self._by_view[name].concerned(*(decoded.get(name) or _decoded(change)))
+            ]
+        return [
+            (stream, Entry(event.version, came, went, change_event(event.version, came, went)))
+            for stream, came, went in told
+        ]
+
+    def _taken_out(self, view: str) -> list[Stream]:
+        """The streams of a view, which nobody finds any more; the caller has the guard."""
+        found = list(self._by_view.pop(view).listeners())
+        for stream in found:
+            self._streams.pop(stream.selection, None)
+        return found
+
+    def _deliver(self, made: list[tuple[Stream, Entry]], closed: list[Stream], version: int) -> None:
+        now = self._loop.time()
+        touched = {}
+        for stream, entry in made:
+            stream.append(entry)
+            stream.spoke_at = now
+            touched[id(stream)] = stream
+        self.version = version
+        for stream in closed:
+            stream.close()
+        for stream in touched.values():
+            stream.wake()
+        awaited, self._awaited = self._awaited, []
+        for until, future in awaited:
+            if until > version:
+                self._awaited.append((until, future))
+            elif not future.done():
+                future.set_result(None)
+
+
+def _size(event: CommitEvent) -> int:
+    return sum(len(change.inserted) + len(change.deleted) for _, change in event.changes.items())
+
+
+def _decoded(change: Changes) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:
+    return list(change.inserted), list(change.deleted)

@@ -1,0 +1,153 @@
+"""Selections of a view: `closure("a", Y)` is the part of `closure` whose first column is "a".
+
+A selection is rows of its view, whole ones; it is told of a change by one look-up for each row of the change, however
+many selections there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from upshot.check import check_query
+from upshot.core.rows import Row
+from upshot.core.schema import Schema
+from upshot.service.wire.errors import Refused
+from upshot.syntax import parse_query
+from upshot.syntax.ast import Atom, Constant, Variable, Wildcard
+
+S = TypeVar("S")
+
+LONGEST_TEXT = 4_096
+"""Characters of a `where`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Rows of `view` with these values in these columns, and one value, not NULL, in each group of columns of `same`.
+
+    >>> from upshot.core.schema import Column
+    >>> from upshot.core.types import NUMBER
+    >>> schemas = {"edge": Schema("edge", (Column("x", NUMBER), Column("y", NUMBER)))}
+    >>> selection("edge", "edge(1, Y)", schemas)
+    Selection(view='edge', columns=(0,), values=(1,), same=())
+    """
+
+    view: str
+    columns: tuple[int, ...] = ()
+    values: tuple[Any, ...] = ()
+    same: tuple[tuple[int, ...], ...] = ()
+
+    def holds(self, row: Row) -> bool:
+        """Whether the row belongs to it."""
+        return all(
+            row[column] == value for column, value in zip(self.columns, self.values, strict=True)
+        ) and self.repeats(row)
+
+    def repeats(self, row: Row) -> bool:
+        """Whether the row has one value where one variable stands."""
+        return all(row[group[0]] is not None and len({row[column] for column in group}) == 1 for group in self.same)
+
+    def of(self, rows: Iterable[Row]) -> list[Row]:
+        """Those of the rows that belong to it."""
+        return [row for row in rows if self.holds(row)]
+
+    def query(self, arity: int) -> tuple[str, dict[str, Any]]:
+        """A question whose answers are the values of its free columns, and the parameters of the question."""
+        terms = [f"V{column}" for column in range(arity)]
+        for group in self.same:
+            for column in group:
+                terms[column] = f"V{group[0]}"
+        for column in self.columns:
+            terms[column] = f"$c{column}"
+        return f"{self.view}({', '.join(terms)})", {f"c{c}": v for c, v in zip(self.columns, self.values, strict=True)}
+
+    def whole(self, answers: Iterable[Row], arity: int) -> list[Row]:
+        """The rows that the answers to `query` stand for."""
+        places: dict[int, int] = {}
+        first = {column: group[0] for group in self.same for column in group}
+        order: list[int] = []
+        for column in range(arity):
+            if column not in self.columns:
+                stands_for = first.get(column, column)
+                if stands_for not in order:
+                    order.append(stands_for)
+                places[column] = order.index(stands_for)
+        fixed = dict(zip(self.columns, self.values, strict=True))
+        return [
+            tuple(fixed[column] if column in fixed else answer[places[column]] for column in range(arity))
+            for answer in answers
+        ]
+
+
+def selection(view: str, where: str | None, schemas: Mapping[str, Schema]) -> Selection:
+    """The selection that a `where` asks for: one literal of the view, with constants, variables and `_`. Nothing asked
+    for is the whole view. Raises `ProgramError` if it does not fit the view's columns."""
+    if where is None:
+        return Selection(view)
+    if len(where) > LONGEST_TEXT:
+        raise _refused(view, f"the selection has more than {LONGEST_TEXT:,} characters")
+    formula = parse_query(where)
+    if not isinstance(formula, Atom) or formula.relation != view or formula.state:
+        raise _refused(view, f"a selection of `{view}` is one literal of it")
+    if not all(isinstance(term, Constant | Variable | Wildcard) for term in formula.args):
+        raise _refused(view, "a selection has constants, variables and `_` in its columns")
+    _, clauses = check_query(formula, {view: schemas[view]}, {})
+    (atom,) = clauses[0].body
+    assert isinstance(atom, Atom), "checked literals stay literals"
+    fixed = {place: term.value for place, term in enumerate(atom.args) if isinstance(term, Constant)}
+    groups: dict[str, list[int]] = {}
+    for place, term in enumerate(formula.args):
+        if isinstance(term, Variable):
+            groups.setdefault(term.name, []).append(place)
+    same = tuple(tuple(group) for group in groups.values() if len(group) > 1)
+    return Selection(view, tuple(fixed), tuple(fixed.values()), same)
+
+
+def _refused(view: str, message: str) -> Refused:
+    return Refused(400, "bad-selection", message, help=f'as in `?where={view}("a",Y)`')
+
+
+@dataclass(slots=True)
+class SelectionIndex(Generic[S]):
+    """Who is to hear of which rows of one view: those with other constants than a row has are not looked at."""
+
+    _patterns: dict[tuple[int, ...], dict[Row, list[tuple[Selection, S]]]] = field(default_factory=dict)
+
+    def add(self, selection: Selection, listener: S) -> None:
+        self._patterns.setdefault(selection.columns, {}).setdefault(selection.values, []).append((selection, listener))
+
+    def remove(self, selection: Selection, listener: S) -> None:
+        bound = self._patterns[selection.columns]
+        left = [each for each in bound[selection.values] if each[1] is not listener]
+        if left:
+            bound[selection.values] = left
+            return
+        del bound[selection.values]
+        if not bound:
+            del self._patterns[selection.columns]
+
+    def __bool__(self) -> bool:
+        return bool(self._patterns)
+
+    def listeners(self) -> Iterator[S]:
+        for bound in self._patterns.values():
+            for listed in bound.values():
+                yield from (listener for _, listener in listed)
+
+    def concerned(self, inserted: Sequence[Row], deleted: Sequence[Row]) -> list[tuple[S, list[Row], list[Row]]]:
+        """For each listener that a change concerns, the rows of it that came and that went."""
+        found: dict[int, tuple[S, list[Row], list[Row]]] = {}
+        for columns, bound in self._patterns.items():
+            if not columns and (listed := bound.get(())) and all(not selection.same for selection, _ in listed):
+                for _, listener in listed:
+                    found[id(listener)] = (listener, list(inserted), list(deleted))
+                continue
+            for side, rows in ((1, inserted), (2, deleted)):
+                for row in rows:
+                    for selection, listener in bound.get(tuple(row[column] for column in columns), ()):
+                        if selection.repeats(row):
+                            entry = found.setdefault(id(listener), (listener, [], []))
+                            entry[side].append(row)  # type: ignore[union-attr]
+        return list(found.values())

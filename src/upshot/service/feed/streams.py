@@ -1,0 +1,235 @@
+"""What happened to a selection of a view lately, encoded once, for however many who follow it.
+
+A stream holds events in a ring; everyone who follows has a place in it and takes all that is new at once. Who is
+further behind than the ring reaches takes it from the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from upshot.core.json_values import rows_to_json, type_to_json
+from upshot.core.row_sets import row_set
+from upshot.core.rows import Row
+from upshot.core.schema import Schema
+from upshot.service.feed.selections import Selection
+
+LARGEST_CHUNK = 256 << 10
+"""Bytes that one write takes from a stream, unless a single event has more."""
+
+
+@dataclass(frozen=True, slots=True)
+class RingBounds:
+    """How much of the past a stream keeps in memory, and what may wait to be encoded."""
+
+    events: int = 4_096
+    bytes: int = 32 << 20
+    waiting_commits: int = 20_000
+    waiting_rows: int = 2_000_000
+    linger: float = 30.0
+    """seconds that a stream is kept after the last one who followed it has gone"""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One event of a stream: the rows that came and went with a version, and the bytes that are sent."""
+
+    version: int
+    inserted: Sequence[Row]
+    deleted: Sequence[Row]
+    data: bytes
+
+    @property
+    def counts(self) -> bool:
+        """Whether a row came or went."""
+        return bool(self.inserted or self.deleted)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Events that follow one another, their bytes together, and the place after them."""
+
+    entries: list[Entry]
+    data: bytes
+    place: int
+
+
+def change_event(version: int, inserted: Iterable[Row], deleted: Iterable[Row]) -> bytes:
+    """As server-sent event.
+
+    >>> change_event(7, [(1, "a")], [])
+    b'event: change\\nid: 7\\ndata: {"version":7,"insert":[[1,"a"]],"delete":[]}\\n\\n'
+    """
+    came, went = rows_to_json(inserted), rows_to_json(deleted)
+    return f'event: change\nid: {version}\ndata: {{"version":{version},"insert":{came},"delete":{went}}}\n\n'.encode()
+
+
+def snapshot_event(version: int, schema: Schema, rows: Iterable[Row], epoch: str, reason: str | None = None) -> bytes:
+    """All rows; a `reason` says why they come when it was not asked for."""
+    head: dict[str, Any] = {"version": version, "epoch": epoch, "columns": columns_json(schema)}
+    if reason is not None:
+        head["reason"] = reason
+    opened = json.dumps(head, ensure_ascii=False, separators=(",", ":"))[:-1]
+    return f'event: snapshot\nid: {version}\ndata: {opened},"rows":{rows_to_json(rows)}}}\n\n'.encode()
+
+
+def columns_json(schema: Schema) -> list[dict[str, str]]:
+    return [{"name": column.name, "type": type_to_json(column.type)} for column in schema.columns]
+
+
+def progress_event(version: int) -> bytes:
+    return f'event: progress\nid: {version}\ndata: {{"version":{version}}}\n\n'.encode()
+
+
+def end_event(reason: str, cursor: int | None) -> bytes:
+    """The last event; `cursor` is where to go on from."""
+    return f"event: end\ndata: {json.dumps({'reason': reason, 'cursor': cursor}, separators=(',', ':'))}\n\n".encode()
+
+
+class Stream:
+    """Every change of a selection after version `base`, up to the version that the hub has reached. Belongs to the
+    event loop, except `selection` and `schema`, which never change: with other columns comes another stream."""
+
+    def __init__(self, selection: Selection, schema: Schema, base: int, bounds: RingBounds) -> None:
+        self.selection, self.schema = selection, schema
+        self.base = base
+        self.closed = False
+        """Nothing comes any more: the view has changed, or was dropped; or the stream was overrun."""
+        self.followers = 0
+        self.left_at = 0.0
+        """When the last of them left."""
+        self.spoke_at = 0.0
+        self._bounds = bounds
+        self._entries: deque[Entry] = deque()
+        self._taken: dict[int, Taken] = {}
+        self._first, self._bytes = 0, 0
+        self._waiting: list[asyncio.Future[None]] = []
+        self._woken_at = 0.0
+        self._woken = 0
+        """Those who were woken last, until they have all come back."""
+        self._took = 0.0
+        """Seconds that writing to all of them took."""
+        self._wake_planned = False
+
+    def append(self, entry: Entry) -> None:
+        """Adds what happened; what is beyond the bounds is forgotten."""
+        self._entries.append(entry)
+        self._taken.clear()
+        self._bytes += len(entry.data)
+        while len(self._entries) > 1 and (len(self._entries) > self._bounds.events or self._bytes > self._bounds.bytes):
+            gone = self._entries.popleft()
+            self._bytes -= len(gone.data)
+            self._first += 1
+            self.base = gone.version
+
+    def place_after(self, version: int) -> int | None:
+        """The place of the first event after a version; nothing if the ring does not reach back so far."""
+        if version < self.base or self.closed:
+            return None
+        return self._first + bisect_right(self._entries, version, key=lambda entry: entry.version)
+
+    def take(self, place: int) -> Taken | None:
+        """What is new from a place on, bounded in bytes; nothing if it was forgotten. Those at one place share it."""
+        if place < self._first:
+            return None
+        found = self._taken.get(place)
+        if found is None:
+            found = self._taken[place] = self._take(place)
+        return found
+
+    def _take(self, place: int) -> Taken:
+        taken: list[Entry] = []
+        size = 0
+        for at in range(place - self._first, len(self._entries)):
+            entry = self._entries[at]
+            if taken and size + len(entry.data) > LARGEST_CHUNK:
+                break
+            taken.append(entry)
+            size += len(entry.data)
+        return Taken(taken, b"".join([entry.data for entry in taken]), place + len(taken))
+
+    @property
+    def end(self) -> int:
+        """The place after the last event."""
+        return self._first + len(self._entries)
+
+    def all_after(self, version: int) -> list[Entry] | None:
+        """Every event after a version; nothing if the ring does not reach back so far."""
+        place = self.place_after(version)
+        return None if place is None else [self._entries[at] for at in range(place - self._first, len(self._entries))]
+
+    # ---- waking those who follow ----------------------------------------------------------------
+
+    def waiter(self) -> asyncio.Future[None]:
+        """Done when there is something new."""
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        self._waiting.append(future)
+        if self._woken and len(self._waiting) >= self._woken:
+            self._took, self._woken = loop.time() - self._woken_at, 0
+        return future
+
+    def forget(self, future: asyncio.Future[None]) -> None:
+        if future in self._waiting:
+            self._waiting.remove(future)
+
+    def wake(self) -> None:
+        """Wakes everyone; if they are many, not too often: they take more at a time then."""
+        if self._wake_planned or not self._waiting:
+            return
+        loop = asyncio.get_running_loop()
+        due = self._woken_at + min(MOST_PAUSE, max(len(self._waiting) * PAUSE_EACH, self._took * SHARE))
+        if due <= loop.time() or self.closed:
+            self._wake_now()
+        else:
+            self._wake_planned = True
+            loop.call_at(due, self._wake_now)
+
+    def _wake_now(self) -> None:
+        self._wake_planned = False
+        self._woken_at = asyncio.get_running_loop().time()
+        waiting, self._waiting = self._waiting, []
+        self._woken = len(waiting)
+        self._wake_some(waiting)
+
+    def _wake_some(self, waiting: list[asyncio.Future[None]]) -> None:
+        """Wakes the first of them; the others when requests that have come meanwhile are seen to."""
+        for future in waiting[:AT_A_TIME]:
+            if not future.done():
+                future.set_result(None)
+        if len(waiting) > AT_A_TIME:
+            asyncio.get_running_loop().call_soon(self._wake_some, waiting[AT_A_TIME:])
+
+    def close(self) -> None:
+        self.closed = True
+        self.wake()
+
+
+AT_A_TIME = 64
+"""Those who are woken before the event loop looks at its sockets again."""
+PAUSE_EACH = 60e-6
+SHARE = 1.5
+MOST_PAUSE = 0.15
+"""Seconds between two wakings: so many for each who waits, or a multiple of what the last one took, so that a
+third of the time is left for commits and questions, on a busy machine too. More is taken at a time then."""
+
+
+@dataclass(slots=True)
+class NetChange:
+    """Several changes as one: a row that came and went again did neither."""
+
+    inserted: set[Row] = field(default_factory=set)
+    deleted: set[Row] = field(default_factory=set)
+
+    def add(self, inserted: Iterable[Row], deleted: Iterable[Row]) -> None:
+        """What happened next."""
+        for row in row_set(deleted):
+            self.inserted.discard(row) if row in self.inserted else self.deleted.add(row)
+        for row in row_set(inserted):
+            self.deleted.discard(row) if row in self.deleted else self.inserted.add(row)

@@ -1,0 +1,268 @@
+"""`GET /explanations/{view}`: how a view is kept; why a row is there, is not there, came or went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from upshot.core.errors import DataError, LimitError
+from upshot.core.json_values import Misfit, row_reader
+from upshot.core.rows import Row
+from upshot.core.schema import Role
+from upshot.database.database import Database
+from upshot.database.queries.absence import Absence
+from upshot.reasons.changed import RowChange
+from upshot.reasons.derivation import Derivation, pictures, without_meta
+from upshot.reasons.failure import Failure, without_notes
+from upshot.service.access.scopes import Scopes
+from upshot.service.routes.insight import all_names
+from upshot.service.routes.openapi import ERRORS, ExplanationAnswer
+from upshot.service.service import Service
+from upshot.service.wire.answers import JSON, json_response, listed
+from upshot.service.wire.bodies import by_place, parse_json
+from upshot.service.wire.errors import Refused, not_found
+from upshot.service.writing.fixes import Fixes, with_fixes
+
+router = APIRouter(tags=["insight"], responses=ERRORS)
+
+_LONGEST_ROW = 20_000
+_ROW_HELP = "`row` is a JSON list of the row's values, as in `?row=[1,3]`"
+_WHY_BOUND = 200_000
+"""Rule instances that are looked at for one derivation."""
+_MOST_TREES, _DEEPEST = 100, 10
+_LARGEST_VERSION = 2**62
+_MOST_FIXES, _LONGEST_SEARCH = 100, 10**6
+_ATTEMPTS = 3
+"""A row that comes and goes all the while is asked about so often."""
+
+Told = Derivation | Failure | RowChange
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked about a row of a view, and how it is told."""
+
+    view: str
+    row: str
+    limit: int | None
+    depth: int
+    changed_in: int | None
+    format: str
+    fixes: Fixes
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is said of a row, under which name, at which version; nothing yet if what would bring it about is to be
+    looked for first."""
+
+    part: str
+    version: int
+    row: Row
+    told: tuple[Told, ...]
+
+
+@router.get(
+    "/explanations/{view}",
+    summary="Explain a view or a row",
+    response_class=Response,
+    responses={
+        200: {
+            "model": ExplanationAnswer,
+            "content": {"text/plain": {}, "image/svg+xml": {}},
+            "description": "The explanation, or the derivation.",
+        }
+    },
+)
+async def explanation(
+    request: Request,
+    view: str,
+    row: Annotated[
+        str | None,
+        Query(max_length=_LONGEST_ROW, description="a row as JSON: why is it there, or not?", examples=["[1,3]"]),
+    ] = None,
+    limit: Annotated[
+        int | None, Query(ge=1, le=_MOST_TREES, description="so many derivations, the smallest first (`derivations`)")
+    ] = None,
+    depth: Annotated[
+        int, Query(ge=1, le=_DEEPEST, description="how deep missing rows of views are looked into in turn")
+    ] = 1,
+    changed_in: Annotated[
+        int | None,
+        Query(ge=1, le=_LARGEST_VERSION, description="a version: why did the row come or go with it (`why_changed`)?"),
+    ] = None,
+    format: Annotated[
+        Literal["json", "text", "svg"], Query(description="what is said of a row as data, text or a picture")
+    ] = "json",
+    fixes: Annotated[
+        int | None,
+        Query(ge=0, le=_MOST_FIXES, description="of a row that is not there: how many realisations; 3 unless told"),
+    ] = None,
+    seconds: Annotated[
+        float | None, Query(gt=0, le=_LONGEST_SEARCH, description="how long they are looked for; 2 unless told")
+    ] = None,
+) -> Response:
+    """How a view is kept up to date and why so; with `row`, the smallest derivation of that row (`derivation`), or, if
+    it is not there, how near each rule comes to it and what would bring it about (`why_not`). The token needs to read
+    every relation that the view rests on; what would bring a row about is shown to whoever may ask for it by
+    `POST /realizations`."""
+    service: Service = request.app.state.service
+    scopes, database = service.scopes(request), service.database
+    _require_known(view, scopes, database)
+    if row is None:
+        for name in sorted(request.query_params):
+            raise Refused(400, "bad-request", f"`{name}` is about a row, and none is given", help=_ROW_HELP)
+        return json_response(await service.run_read(lambda: _explained(view, scopes, database)))
+    question = Question(view, row, limit, depth, changed_in, format, Fixes(fixes, seconds))
+    found = await _found(request, question, service, scopes)
+    return await service.run_read(lambda: _response(question, found, scopes))
+
+
+async def _found(request: Request, question: Question, service: Service, scopes: Scopes) -> Found:
+    try:
+        if question.changed_in is None:
+            return await _reasons(request, question, service, scopes)
+        # The state before is made again for it: nothing may be committed meanwhile.
+        return await service.writer.between_commits(lambda: _why_changed(question, scopes, service.database))
+    except LimitError as error:
+        if error.code != "explanation-bounds":
+            raise
+        raise Refused(422, error.code, error.message, help="ask about a row that rests on fewer others") from None
+
+
+def _require_known(view: str, scopes: Scopes, database: Database) -> None:
+    scopes.require_read(view, all_names(database))
+    if view in database.rules and not scopes.reads_everything:
+        # What a rule reads and sets off is spread over the program.
+        raise not_found()
+
+
+def _explained(view: str, scopes: Scopes, database: Database) -> dict[str, Any]:
+    with database.reading():
+        if _is_base(view, database):
+            hint = "its rows are what transactions put there; ask about a view"
+            raise Refused(400, "not-a-view", "this is a base relation", help=hint)
+        told = database.explain(view).as_dict()
+        _require_all_below(view, scopes, database)
+    if not scopes.reads_everything:
+        told = {key: value for key, value in told.items() if key not in ("work", "rules", "triggering")}
+    return told
+
+
+def _is_base(view: str, database: Database) -> bool:
+    return view in database.schemas and database.schemas[view].role is Role.BASE
+
+
+def _require_all_below(view: str, scopes: Scopes, database: Database) -> None:
+    if scopes.reads_everything or _is_base(view, database):
+        return
+    below = {part.name for part in database.explain(view).parts}
+    if not scopes.may_read_all(below & all_names(database)):
+        hint = "a token that may read all that the view rests on can ask"
+        raise Refused(403, "forbidden", "the explanation would show what this token may not read", help=hint)
+
+
+# ---- of a row -------------------------------------------------------------------------------------
+
+
+def _response(question: Question, found: Found, scopes: Scopes) -> Response:
+    told = found.told if scopes.admin else tuple(map(_without_notes, found.told))
+    if question.format == "text":
+        return Response("\n\n".join(each.text() for each in told) + "\n", media_type="text/plain")
+    if question.format == "svg":
+        trees = [each for each in told if isinstance(each, Derivation)]
+        return Response(pictures(trees) if trees else told[0].svg(), media_type="image/svg+xml")
+    about = json_response({"view": question.view, "version": found.version, "row": listed([found.row])[0]}).body
+    written = ",".join(each.json() for each in told)
+    content = f"[{written}]" if found.part == "derivations" else written
+    # Trees may be deeper than the writer of JSON goes.
+    text = bytes(about)[:-1] + f',"{found.part}":{content}}}'.encode("utf-8", "backslashreplace")
+    return Response(text, media_type=JSON)
+
+
+def _row(question: Question, database: Database) -> Row:
+    try:
+        content = parse_json(question.row, exact=True)
+    except Refused as error:
+        error.help = _ROW_HELP
+        raise
+    schema = replace(database.explained_schema(question.view), name=question.view)
+    try:
+        return row_reader(schema)(by_place(content, schema))
+    except Misfit as misfit:
+        raise Refused(400, misfit.code, f"`row`: {misfit}", help=f"columns: {schema}") from None
+
+
+async def _reasons(request: Request, question: Question, service: Service, scopes: Scopes) -> Found:
+    """Why the row is there, or why it is not and what would bring it about."""
+    database = service.database
+    for _ in range(_ATTEMPTS):
+        found = await service.run_read(lambda: _derivations(question, scopes, database))
+        if found.told:
+            return found
+        why_not = partial(_why_not, question, scopes, found.row)
+        key = question.view, found.row
+        answer = await with_fixes(service, scopes, key, why_not, question.fixes, request.is_disconnected)
+        if answer is not None:
+            return Found("why_not", answer[0], found.row, (answer[1],))
+    plain = replace(question, fixes=Fixes(0))
+    return await service.run_read(lambda: _derivations(plain, scopes, database))
+
+
+def _derivations(question: Question, scopes: Scopes, database: Database) -> Found:
+    """Why the row is there; why it is not, unless what would bring it about is looked for too."""
+    view, limit = question.view, question.limit
+    with database.reading() as at:
+        _require_all_below(view, scopes, database)
+        count = question.fixes.number(view, scopes, database)
+        row = _row(question, database)
+        try:
+            if limit is None:
+                return Found("derivation", at.version, row, (database.why(view, row, bounds=_WHY_BOUND),))
+            trees = islice(database.why(view, row, limit=limit, bounds=_WHY_BOUND), limit)
+            return Found("derivations", at.version, row, tuple(trees))
+        except DataError as error:
+            if error.code != "row-not-there":
+                raise
+        if count:
+            return Found("why_not", at.version, row, ())
+        answer = _why_not(question, scopes, row, database)
+        return Found("why_not", at.version, row, (question.fixes.unsought(view, answer, database),))
+
+
+def _why_not(question: Question, scopes: Scopes, row: Row, database: Database) -> Absence:
+    """Asked inside of `database.reading()`: what may be shown is looked at in the version that is told of."""
+    _require_all_below(question.view, scopes, database)
+    return database.why_not(question.view, row, depth=question.depth, bounds=_WHY_BOUND)
+
+
+def _why_changed(question: Question, scopes: Scopes, database: Database) -> Found:
+    view, version = question.view, question.changed_in
+    _require_all_below(view, scopes, database)
+    row = _row(question, database)
+    try:
+        change = database.why_changed(view, row, version, bounds=_WHY_BOUND)
+    except DataError as error:
+        if error.code != "row-not-changed":
+            raise
+        message = f"the row neither came nor went with version {version}"
+        hint = error.help if "version" in error.help else "leave out `changed_in` to ask how it stands"
+        raise Refused(400, error.code, message, help=hint) from None
+    return Found("why_changed", database.version, row, (change,))
+
+
+def _without_notes(told: Told) -> Told:
+    """Notes of commits are between their sender and the log."""
+    match told:
+        case Derivation():
+            return without_meta(told)
+        case RowChange():
+            return told.without_meta()
+        case Failure():
+            return without_notes(told)

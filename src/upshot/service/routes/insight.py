@@ -1,0 +1,171 @@
+"""The program and what becomes of it: constraints, rules, the last commits."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from upshot.core.schema import Role
+from upshot.database.database import Database
+from upshot.service.access.disclosure import MOST_WITNESSES
+from upshot.service.access.scopes import Scopes
+from upshot.service.feed.commit_stream import told
+from upshot.service.feed.commits import KEPT
+from upshot.service.routes.openapi import (
+    ERRORS,
+    CommitsAnswer,
+    ConstraintsAnswer,
+    ProgramAnswer,
+    RulesAnswer,
+)
+from upshot.service.service import Service
+from upshot.service.wire.answers import columns_of, json_response, listed
+from upshot.syntax import print_item
+from upshot.syntax.ast import ActiveRule
+
+router = APIRouter(tags=["insight"], responses=ERRORS)
+
+_IDENTIFIER = re.compile(r"[A-Za-z_?][A-Za-z0-9_?]*")
+
+
+@router.get(
+    "/program",
+    summary="Read the program",
+    response_class=Response,
+    responses={200: {"model": ProgramAnswer, "description": "The program."}},
+)
+async def program(request: Request) -> Response:
+    """The program, item by item, as far as everything that an item names may be read; and the relations that may be."""
+    service: Service = request.app.state.service
+    scopes, database = service.scopes(request), service.database
+
+    def answer() -> dict[str, Any]:
+        with database.reading() as at:
+            names = all_names(database)
+            items = [print_item(item) for item in database.program.items]
+            return {
+                "program": "".join(item + "\n" for item in items if shows_nothing_hidden(item, names, scopes)),
+                "version": at.version,
+                "epoch": database.identity,
+                "relations": [
+                    {
+                        "name": name,
+                        "role": schema.role.value,
+                        "columns": columns_of(schema),
+                        "keys": [[schema.columns[place].name for place in key] for key in schema.keys],
+                        "writable": schema.role is Role.BASE and scopes.may_write(name),
+                    }
+                    for name, schema in at.schemas.items()
+                    if scopes.may_read(name)
+                ],
+                "rules": [name for name in database.rules if scopes.may_read(name)],
+            }
+
+    return json_response(await service.run_read(answer))
+
+
+def all_names(database: Database) -> frozenset[str]:
+    return frozenset(database.schemas) | frozenset(database.rules)
+
+
+def shows_nothing_hidden(text: str, names: frozenset[str], scopes: Scopes) -> bool:
+    """Whether every relation, constraint and rule that the text names may be read."""
+    return scopes.reads_everything or scopes.may_read_all(names.intersection(_IDENTIFIER.findall(text)))
+
+
+# ---- what became of it ----------------------------------------------------------------------------
+
+
+@router.get(
+    "/commits",
+    summary="List the last commits",
+    response_class=Response,
+    responses={200: {"model": CommitsAnswer, "description": "The commits."}},
+)
+async def commits(
+    request: Request, limit: Annotated[int, Query(ge=1, le=KEPT, description="how many, newest first")] = 50
+) -> Response:
+    """The last commits since the service started: how many rows came and went in each relation that the token may read,
+    and how long it took."""
+    service: Service = request.app.state.service
+    scopes = service.scopes(request)
+    found = [told(each, scopes) for each in service.recent.latest(limit)]
+    return json_response({"version": service.database.version, "commits": found})
+
+
+@router.get(
+    "/constraints",
+    summary="List constraints and their witnesses",
+    response_class=Response,
+    responses={200: {"model": ConstraintsAnswer, "description": "The constraints."}},
+)
+async def constraints(request: Request) -> Response:
+    """What must never be true, and the first of the rows that make it true all the same."""
+    service: Service = request.app.state.service
+    scopes, database = service.scopes(request), service.database
+
+    def answer() -> dict[str, Any]:
+        with database.reading() as at:
+            found = {
+                name: (schema, at.rows(name))
+                for name, schema in at.schemas.items()
+                if schema.role is Role.CONSTRAINT and scopes.may_read(name)
+            }
+            version = at.version
+        return {
+            "version": version,
+            "constraints": [
+                {
+                    "name": name,
+                    "policy": database.policies[name],
+                    "columns": columns_of(schema),
+                    "count": len(rows),
+                    "witnesses": listed(rows.sorted()[:MOST_WITNESSES]),
+                }
+                for name, (schema, rows) in found.items()
+            ],
+        }
+
+    return json_response(await service.run_read(answer))
+
+
+@router.get(
+    "/rules",
+    summary="List rules and their firings",
+    response_class=Response,
+    responses={200: {"model": RulesAnswer, "description": "The rules."}},
+)
+async def rules(request: Request) -> Response:
+    """What happens by itself when something becomes true, and when it last did."""
+    service: Service = request.app.state.service
+    scopes, database = service.scopes(request), service.database
+
+    def answer() -> dict[str, Any]:
+        with database.reading() as at:
+            version, names = at.version, all_names(database)
+            parts = database.explain().rules if database.rules else ()
+            texts = {item.name: print_item(item) for item in database.program.items if isinstance(item, ActiveRule)}
+        return {
+            "version": version,
+            "rules": [
+                {
+                    "name": part.name,
+                    "coupling": part.rule.coupling,
+                    "active": bool(part.turn),
+                    "text": texts[part.name] if shows_nothing_hidden(texts[part.name], names, scopes) else "",
+                }
+                for part in parts
+                if scopes.may_read(part.name)
+            ],
+            "firings": [
+                {"version": each.version, "rule": each.rule, "count": each.count, "rows": listed(each.rows)}
+                for each in service.recent.firings()
+                if scopes.may_read(each.rule)
+            ],
+        }
+
+    return json_response(await service.run_read(answer))

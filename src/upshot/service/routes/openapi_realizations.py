@@ -1,0 +1,130 @@
+"""What the service says of realisations in `/openapi.json`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from upshot.service.routes.openapi import FACTS, Firing, Json, RelationChange, Values
+
+
+class RequestedRows(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    insert: dict[str, list[Values]]
+    delete: dict[str, list[Values]]
+
+
+class ByTrial(BaseModel):
+    """What is known only for the new values that were tried."""
+
+    model_config = ConfigDict(extra="forbid")
+    relations: list[str] = Field(description="may come to something else with other new values")
+    values: dict[str, Any] = Field(description="the new values that were tried, by placeholder")
+
+
+class RealizationEntry(BaseModel):
+    """Base changes, and all that they bring about. A value `{"placeholder": "?1"}` stands for some new value, and
+    `{"formula": "?1 - 19"}` for one that follows from it."""
+
+    model_config = ConfigDict(extra="forbid")
+    insert: dict[str, list[Values]] = Field(description="rows by base relation")
+    delete: dict[str, list[Values]]
+    cost: float
+    side_effects: int = Field(description="rows of views that change and were not asked for, of those that may be read")
+    placeholders: dict[str, str] = Field(description="the types of new values, by placeholder")
+    conditions: list[str] = Field(description="on those: new values that meet them will do")
+    changes: dict[str, RelationChange] = Field(description="of every relation that the token may read")
+    violations: dict[str, list[Values]] = Field(description="witnesses that would come, of constraints that only warn")
+    firings: list[Firing]
+    by_trial: ByTrial | None = Field(default=None, description="if there are such relations")
+
+
+_EXAMPLE: Json = {
+    "version": 8,
+    "status": "all",
+    "reason": "this is the only one",
+    "request": {"insert": {}, "delete": {"access": [["ann", "deploy"]]}},
+    "realizations": [
+        {
+            "insert": {},
+            "delete": {"member": [["ann", "ops"]]},
+            "cost": 1,
+            "side_effects": 0,
+            "placeholders": {},
+            "conditions": [],
+            "changes": {
+                "access": {"insert": [], "delete": [["ann", "deploy"]]},
+                "member": {"insert": [], "delete": [["ann", "ops"]]},
+            },
+            "violations": {},
+            "firings": [],
+        }
+    ],
+}
+
+
+class RealizationsAnswer(BaseModel):
+    """The minimal realisations of a request at one version, the cheapest first. Nothing is committed."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
+    version: int
+    status: str = Field(description="`all`, `more`, `none exists`, `only through frozen` or `bounds reached`")
+    reason: str = Field(description="the status in words")
+    request: RequestedRows = Field(description="what was asked for: the `expect` of the transaction that commits one")
+    realizations: list[RealizationEntry]
+
+
+def _number(kind: str, low: float, high: float | None, words: str) -> Json:
+    found: dict[str, Any] = {"type": kind, "minimum": low, "description": words}
+    return found if high is None else {**found, "maximum": high}
+
+
+MOST_GIVEN = 1_000
+MOST_ROUNDS = 1_000
+MOST_NEW = 10
+MOST_CHANGES = 10**9
+
+REALIZATIONS: Json = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "insert": {**FACTS, "description": "rows of views or base relations that are to be there"},
+        "delete": {**FACTS, "description": "rows that are not to be there"},
+        "repair": {"type": "string", "description": "a constraint whose witnesses are to go, or `*` for all of them"},
+        "limit": _number("integer", 1, MOST_GIVEN, "the most that are given; 10 unless told"),
+        "frozen": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "base relations that are not touched; `+r` or `-r`: not in this direction",
+        },
+        "cost": {
+            "type": "object",
+            "additionalProperties": {"type": "number", "minimum": 0, "maximum": 10**15},
+            "description": "the price of one change, by base relation, or by `+r` and `-r`; 1 unless told",
+        },
+        "bounds": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "seconds": {"type": "number", "exclusiveMinimum": 0, "description": "never more than the server's"},
+                "size": _number("integer", 1, MOST_CHANGES, "base changes of one realisation"),
+                "rounds": _number(
+                    "integer", 1, MOST_ROUNDS, "how many rules or repairs rest on each other; 40 unless told"
+                ),
+                "new_constants": _number("integer", 0, MOST_NEW, "new values in one realisation; 2 unless told"),
+                "constants": {
+                    "type": "array",
+                    "items": {"type": ["string", "number", "boolean"]},
+                    "maxItems": 1000,
+                    "description": "values to try wherever any would do, beside those of the columns in question",
+                },
+            },
+        },
+        "side_effect_free_first": {
+            "type": "boolean",
+            "description": "look for all of them, and give those first that change least beside what was asked for",
+        },
+    },
+    "examples": [{"delete": {"access": [["ann", "deploy"]]}, "frozen": ["granted"], "limit": 5}],
+}

@@ -1,0 +1,273 @@
+"""`POST /realizations`: the base changes that make rows of views come or go."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from upshot.core.json_values import Misfit, json_reader
+from upshot.core.rows import Row
+from upshot.core.schema import Role, Schema
+from upshot.core.types import Kind, Type
+from upshot.database.database import Database
+from upshot.database.realization import Realization
+from upshot.database.realize import ALL, OPEN, Realizations
+from upshot.revise.request import Bounds
+from upshot.service.access.scopes import EVERYTHING, Scopes
+from upshot.service.routes.openapi import ERRORS, body_of
+from upshot.service.routes.openapi_realizations import (
+    MOST_CHANGES,
+    MOST_GIVEN,
+    MOST_NEW,
+    MOST_ROUNDS,
+    REALIZATIONS,
+    RealizationsAnswer,
+)
+from upshot.service.service import Service
+from upshot.service.wire.answers import json_response, listed
+from upshot.service.wire.bodies import MOST_WISHED, Facts, Wish, read_object, require_keys, wish
+from upshot.service.wire.errors import Refused
+from upshot.service.writing.searches import Hunt
+
+router = APIRouter(tags=["transactions"], responses=ERRORS)
+
+_KEYS = ("insert", "delete", "repair", "limit", "frozen", "cost", "bounds", "side_effect_free_first")
+_GIVEN = 10
+_MOST_NAMED = 1_000
+"""Names that `frozen` and `cost` may have."""
+_DEAREST = 10**15
+_LONGEST = 10**6
+
+
+@router.post(
+    "/realizations",
+    summary="Ask which base changes would bring something about",
+    response_class=Response,
+    responses={200: {"model": RealizationsAnswer, "description": "Nothing was committed."}},
+    openapi_extra=body_of(REALIZATIONS),
+)
+async def realizations(request: Request) -> Response:
+    """The minimal sets of base changes after which these rows are there, and those are not, and no constraint is newly
+    violated: the cheapest first, each with all that it would do. The token needs to read everything that the answer can
+    hang on: what the relations rest on, the constraints over that, and what those rest on.
+
+    `POST /transactions` commits one: its `insert` and `delete`, with values for the placeholders, and the `request` of
+    this answer as `expect`."""
+    service: Service = request.app.state.service
+    scopes = service.scopes(request)
+    body = _body(await read_object(request, _KEYS, exact=True), service.database, scopes)
+    require_reach(body.relations, service.database, scopes)
+    asked: list[Wish] = [body.wish]
+
+    def begin(database: Database) -> Realizations:
+        wanted = body.with_witnesses(database)
+        search = body.search(wanted, database)
+        # Rules may have been defined while others had their turn. A search does nothing in a version after its own.
+        require_reach(body.relations, database, scopes)
+        asked[:] = [wanted]
+        return search
+
+    def hunt() -> Hunt:
+        bounds = service.settings.bounds
+        most = None if body.side_effect_free_first else body.limit
+        seconds = min(bounds.seconds, body.bounds.seconds)
+        return Hunt(service.database, begin, seconds, most, bounds.rows, rows_shown(scopes))
+
+    found = await service.searches.run(hunt, request.is_disconnected)
+    return await service.run_read(lambda: json_response(_answer(found, asked[0], body, scopes)))
+
+
+# ---- what is asked for ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RealizationsBody:
+    """`repair` are constraints whose witnesses are to go too."""
+
+    wish: Wish
+    repair: tuple[str, ...] = ()
+    limit: int = _GIVEN
+    frozen: tuple[str, ...] = ()
+    cost: Mapping[str, float] = field(default_factory=dict)
+    bounds: Bounds = field(default_factory=Bounds)
+    side_effect_free_first: bool = False
+
+    @property
+    def relations(self) -> set[str]:
+        """Those that something is asked of."""
+        return {*self.wish.insert, *self.wish.delete, *self.repair}
+
+    def with_witnesses(self, database: Database) -> Wish:
+        """The rows that are asked for, with the witnesses there are now."""
+        delete: Facts = {name: list(rows) for name, rows in self.wish.delete.items()}
+        for name in self.repair:
+            witnesses = database.rows(name)
+            if len(witnesses) > MOST_WISHED:
+                words = f"`{name}` has {len(witnesses):,} witnesses; {MOST_WISHED:,} can be repaired together"
+                raise Refused(422, "too-many-rows", words, help="name some of them in `delete`")
+            delete[name] = sorted({*delete.get(name, ()), *witnesses}, key=repr)
+        return Wish(self.wish.insert, {name: rows for name, rows in delete.items() if rows})
+
+    def search(self, asked: Wish, database: Database) -> Realizations:
+        """The search, at its beginning. Its time is kept by whoever goes on with it."""
+        options: dict[str, Any] = {"frozen": self.frozen, "cost": self.cost}
+        options["bounds"] = replace(self.bounds, seconds=math.inf)
+        if not asked.size:
+            # Where nothing is violated there is nothing to ask for: repairs say so.
+            return database.repairs(self.repair[0] if len(self.repair) == 1 else None, **options)
+        return database.realize(asked.insert, asked.delete, **options)
+
+
+def _body(content: Mapping[str, Any], database: Database, scopes: Scopes) -> RealizationsBody:
+    schemas = database.schemas
+    parts = {part: content[part] for part in ("insert", "delete") if part in content}
+    free = content.get("side_effect_free_first", False)
+    if not isinstance(free, bool):
+        raise _bad("`side_effect_free_first` is true or false", 'as in {"side_effect_free_first": true}')
+    asked = wish(parts, "the request", schemas, scopes)
+    if not asked.size and content.get("repair") is None:
+        hint = 'say what is to be there or not, as in {"insert": {"closure": [[1, 3]]}}, or give `repair`'
+        raise Refused(400, "empty-request", "nothing is asked for", help=hint)
+    return RealizationsBody(
+        asked,
+        _repair(content.get("repair"), schemas, scopes),
+        _whole(content.get("limit", _GIVEN), "limit", 1, MOST_GIVEN),
+        tuple(_places(content.get("frozen", []), list, "frozen", schemas, scopes)),
+        _cost(content.get("cost", {}), schemas, scopes),
+        _bounds(content.get("bounds", {})),
+        free,
+    )
+
+
+def _repair(name: Any, schemas: Mapping[str, Schema], scopes: Scopes) -> tuple[str, ...]:
+    if name is None:
+        return ()
+    if not isinstance(name, str):
+        raise _bad("`repair` is the name of a constraint, or `*`", "`GET /constraints` lists them")
+    constraints = [each for each, schema in schemas.items() if schema.role is Role.CONSTRAINT]
+    if name == EVERYTHING:
+        return tuple(constraints)
+    scopes.require_read(name, schemas)
+    if name not in constraints:
+        raise _bad(f"`{name}` is no constraint", "`GET /constraints` lists them")
+    return (name,)
+
+
+def _places(
+    given: Any, kind: type[list[Any] | dict[Any, Any]], word: str, known: Collection[str], scopes: Scopes
+) -> list[str]:
+    """Names of relations that may be read, with a sign or without."""
+    if not isinstance(given, kind) or len(given) > _MOST_NAMED or not all(isinstance(each, str) for each in given):
+        raise _bad(f"`{word}` names base relations, at most {_MOST_NAMED:,}", 'as in ["granted", "+member"]')
+    for each in given:
+        scopes.require_read(each[1:] if each[:1] in ("+", "-") else each, known)
+    return list(given)
+
+
+def _cost(given: Any, known: Collection[str], scopes: Scopes) -> dict[str, float]:
+    found = {}
+    for name in _places(given, dict, "cost", known, scopes):
+        price = given[name]
+        if isinstance(price, bool) or not isinstance(price, int | Decimal) or not 0 <= price <= _DEAREST:
+            raise _bad(f"the `cost` of `{name[:60]}` is no number from 0 to {_DEAREST:,}", 'as in {"-granted": 5}')
+        found[name] = float(price) if isinstance(price, Decimal) else price
+    return found
+
+
+def _bounds(given: Any) -> Bounds:
+    keys = ("seconds", "size", "rounds", "new_constants", "constants")
+    listed = f"its keys are {', '.join(keys)}"
+    if not isinstance(given, dict):
+        raise _bad("`bounds` is an object", listed)
+    require_keys(given, keys, "`bounds`")
+    plain, seconds = Bounds(), given.get("seconds", _LONGEST)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | Decimal) or not 0 < seconds <= _LONGEST:
+        raise _bad(f"`seconds` is a positive number of at most {_LONGEST:,}", 'as in {"bounds": {"seconds": 5}}')
+    return Bounds(
+        _whole(given.get("rounds", plain.rounds), "rounds", 1, MOST_ROUNDS),
+        _whole(given.get("new_constants", plain.new_constants), "new_constants", 0, MOST_NEW),
+        None if given.get("size") is None else _whole(given["size"], "size", 1, MOST_CHANGES),
+        float(seconds),
+        _constants(given.get("constants", [])),
+    )
+
+
+def _constants(given: Any) -> tuple[Any, ...]:
+    """Values to try, each as every type of column would read it: JSON has no dates, and no decimals."""
+    if not isinstance(given, list) or len(given) > _MOST_NAMED:
+        raise _bad(f"`constants` is a list of at most {_MOST_NAMED:,} values", 'as in {"constants": ["ops", 7]}')
+    found: dict[tuple[type, Any], Any] = {}
+    for value in given:
+        if not isinstance(value, str | int | float | Decimal):
+            raise _bad("`constants` are texts, numbers, and true or false", 'as in {"constants": ["ops", 7]}')
+        meant = [Decimal(value)] if not isinstance(value, str | bool) else []
+        for kind in (each for each in Kind if each is not Kind.DECIMAL):
+            with suppress(Misfit):
+                meant.append(json_reader(Type(kind))(value))
+        found |= {(type(each), each): each for each in meant}
+    return tuple(found.values())
+
+
+def _whole(value: Any, word: str, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise _bad(f"`{word}` is a whole number from {low:,} to {high:,}", f'as in {{"{word}": {max(low, 3)}}}')
+    return value
+
+
+def _bad(message: str, help: str = "") -> Refused:
+    return Refused(400, "bad-request", message, help=help)
+
+
+def require_reach(relations: Collection[str], database: Database, scopes: Scopes) -> None:
+    """`forbidden` unless the token may read all that realisations for rows of these relations hang on."""
+    if not scopes.reads_everything and not scopes.may_read_all(database.search_reach(relations)):
+        hint = "a token that may read all that the answer hangs on can ask"
+        raise Refused(403, "forbidden", "the realisations would show what this token may not read", help=hint)
+
+
+# ---- what is answered -----------------------------------------------------------------------------
+
+
+def _answer(found: Hunt, asked: Wish, body: RealizationsBody, scopes: Scopes) -> dict[str, Any]:
+    ways = [each.as_dict(scopes.may_read) for each in found.found]
+    status, reason = found.status, found.reason
+    if body.side_effect_free_first:
+        ways.sort(key=lambda way: int(way["side_effects"]))
+        if len(ways) > body.limit:
+            status, reason = _first_of(body.limit, len(ways), status, reason)
+            ways = ways[: body.limit]
+    return {
+        "version": found.version,
+        "status": status,
+        "reason": reason,
+        "request": {"insert": _facts(asked.insert), "delete": _facts(asked.delete)},
+        "realizations": ways,
+    }
+
+
+def _first_of(limit: int, number: int, status: str, reason: str) -> tuple[str, str]:
+    if status == ALL:
+        return OPEN, f"the first {limit:,} of {number:,}, which are all"
+    return status, f"the first {limit:,} of {number:,}: {reason}"
+
+
+def _facts(facts: Mapping[str, Iterable[Row]]) -> dict[str, list[list[Any]]]:
+    return {name: listed(rows) for name, rows in facts.items()}
+
+
+def rows_shown(scopes: Scopes) -> Callable[[Realization], int]:
+    """Counts the rows of a realisation's effects that are shown."""
+
+    def counted(way: Realization) -> int:
+        changes = (change for name, change in way.effects.items() if scopes.may_read(name))
+        return sum(len(change.inserted) + len(change.deleted) for change in changes)
+
+    return counted

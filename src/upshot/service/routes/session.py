@@ -1,0 +1,60 @@
+"""`POST /session` and `DELETE /session`: a browser trades a token for a cookie that scripts cannot read."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from upshot.service.access.sessions import LIFETIME
+from upshot.service.access.tokens import hash_of
+from upshot.service.routes.openapi import ERRORS, SESSION, SessionAnswer, body_of
+from upshot.service.service import Service
+from upshot.service.wire.answers import json_response
+from upshot.service.wire.bodies import read_object
+from upshot.service.wire.errors import Refused
+
+router = APIRouter(tags=["session"], responses=ERRORS)
+
+
+@router.post(
+    "/session",
+    summary="Sign in",
+    response_class=Response,
+    responses={200: {"model": SessionAnswer, "description": "The cookie is set."}},
+    openapi_extra=body_of(SESSION),
+)
+async def sign_in(request: Request) -> Response:
+    """Sets a cookie, `SameSite=Strict` and `HttpOnly`, that stands for the token until the session ends."""
+    service: Service = request.app.state.service
+    service.door.require_same_origin(request)
+    token = (await read_object(request, ("token",))).get("token")
+    if not isinstance(token, str) or not token:
+        raise Refused(400, "bad-request", "`token` is a text")
+    scopes = service.door.sign_in(token)
+    response = json_response({"token": scopes.name, "subscribe": scopes.subscribe, "admin": scopes.admin})
+    if service.door.tokens is not None:
+        response.set_cookie(
+            service.door.cookie,
+            service.door.sessions.start(hash_of(token)),
+            max_age=LIFETIME,
+            path="/",
+            secure=service.settings.tls,
+            httponly=True,
+            samesite="strict",
+        )
+    return response
+
+
+@router.delete("/session", summary="Sign out", status_code=204, response_class=Response)
+async def sign_out(request: Request) -> Response:
+    """Ends the session. Whoever has none has nothing to end."""
+    service: Service = request.app.state.service
+    door = service.door
+    door.require_same_origin(request)
+    secret = request.cookies.get(door.cookie)
+    if secret:
+        door.sessions.end(secret)
+    response = Response(status_code=204)
+    response.delete_cookie(door.cookie, path="/", secure=service.settings.tls, httponly=True, samesite="strict")
+    return response

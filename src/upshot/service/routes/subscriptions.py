@@ -1,0 +1,141 @@
+"""`/subscriptions`: webhooks, to which the service itself brings the changes of a view."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from upshot.service.feed.selections import LONGEST_TEXT
+from upshot.service.routes.changes import LARGEST_VERSION, LONGEST_INTERVAL
+from upshot.service.service import Service
+from upshot.service.webhooks.couriers import Webhook
+from upshot.service.webhooks.targets import LONGEST_URL
+from upshot.service.webhooks.webhooks import Webhooks
+from upshot.service.wire.errors import not_found
+
+router = APIRouter(prefix="/subscriptions", tags=["subscriptions"])
+
+SHORTEST_INTERVAL = 0.1
+Id = Annotated[str, Path(max_length=64)]
+
+
+class NewSubscription(BaseModel):
+    """A webhook that is to be told of the changes of a view."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={
+            "example": {
+                "view": "closure",
+                "where": 'closure("a",Y)',
+                "url": "https://hooks.example.org/upshot",
+                "secret": "HOOKS",
+                "every": 60,
+            }
+        },
+    )
+
+    view: str = Field(max_length=256)
+    url: str = Field(max_length=LONGEST_URL)
+    secret: str = Field(max_length=64, description="the signing secret is in `UPSHOT_WEBHOOK_SECRET_<this>`")
+    where: str | None = Field(None, max_length=LONGEST_TEXT, description="a part of the view")
+    every: Annotated[float, Field(ge=SHORTEST_INTERVAL, le=LONGEST_INTERVAL)] | Literal["demand"] | None = Field(
+        None, description="seconds of an interval, or `demand`; every commit if nothing is said"
+    )
+    since: int | None = Field(None, ge=0, le=LARGEST_VERSION, description="start after this version, without all rows")
+
+
+class Resumption(BaseModel):
+    """How a suspended webhook goes on."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    skip: bool = Field(False, description="leave out the delivery that could not be made")
+
+
+@router.post("", status_code=201, summary="Add a webhook")
+async def create(request: Request, new: NewSubscription) -> dict[str, Any]:
+    """All rows are delivered first, unless `since` is given; then each change, in order, until it is confirmed."""
+    service: Service = request.app.state.service
+    scopes = service.scopes(request)
+    scopes.require_subscribe()
+    scopes.require_read(new.view, service.database.schemas)
+    webhook = await _webhooks(request).create(
+        new.view, new.url, new.secret, scopes.name, where=new.where, every=new.every, since=new.since
+    )
+    return _shown(webhook)
+
+
+@router.get("", summary="The webhooks of this token")
+async def listed(request: Request) -> dict[str, Any]:
+    scopes = _service(request).scopes(request)
+    scopes.require_subscribe()
+    own = [each for each in _webhooks(request).all() if scopes.admin or each.owner == scopes.name]
+    return {"subscriptions": [_shown(each) for each in own]}
+
+
+@router.get("/{id}", summary="One webhook")
+async def one(request: Request, id: Id) -> dict[str, Any]:
+    return _shown(_own(request, id))
+
+
+@router.delete("/{id}", status_code=204, summary="Remove a webhook", response_class=Response)
+async def remove(request: Request, id: Id) -> Response:
+    await _webhooks(request).remove(_own(request, id))
+    return Response(status_code=204)
+
+
+@router.post("/{id}/resume", summary="Go on with a suspended webhook")
+async def resume(request: Request, id: Id, how: Resumption | None = None) -> dict[str, Any]:
+    """From its cursor: what could not be delivered is tried again first, unless it is skipped."""
+    webhook = _own(request, id)
+    await _webhooks(request).resume(webhook, skip=how is not None and how.skip)
+    return _shown(webhook)
+
+
+@router.post("/{id}/deliver", status_code=202, summary="Deliver now")
+async def deliver(request: Request, id: Id) -> dict[str, Any]:
+    """What has changed is delivered as one change; for webhooks on demand, and ahead of the end of an interval."""
+    webhook = _own(request, id)
+    _webhooks(request).ask(webhook)
+    return _shown(webhook)
+
+
+@router.get("/{id}/dead-letters", summary="What could not be delivered")
+async def dead_letters(request: Request, id: Id) -> dict[str, Any]:
+    return {"dead_letters": _own(request, id).dead_letters}
+
+
+def _service(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+def _webhooks(request: Request) -> Webhooks:
+    return _service(request).hub.webhooks
+
+
+def _own(request: Request, id: str) -> Webhook:
+    """The webhook, if it is the token's own or the token may do anything; `not-found` otherwise."""
+    scopes = _service(request).scopes(request)
+    scopes.require_subscribe()
+    webhook = _webhooks(request).get(id)
+    if webhook is None or not (scopes.admin or webhook.owner == scopes.name):
+        raise not_found("subscription")
+    return webhook
+
+
+def _shown(webhook: Webhook) -> dict[str, Any]:
+    found: dict[str, Any] = {"id": webhook.id, "view": webhook.view}
+    if webhook.where is not None:
+        found["where"] = webhook.where
+    found |= {"url": webhook.url, "secret": webhook.secret, "every": webhook.every, "owner": webhook.owner}
+    found |= {"state": webhook.state, "cursor": webhook.cursor, "dead_letters": len(webhook.dead_letters)}
+    if webhook.reason:
+        found["reason"] = webhook.reason
+    return found

@@ -1,0 +1,187 @@
+"""`POST /transactions` and `POST /what-if`: changes, made or only thought of."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header
+from starlette.requests import Request
+from starlette.responses import Response
+
+from upshot.core.errors import DataError
+from upshot.core.rows import Row
+from upshot.core.schema import Schema
+from upshot.database.database import Database
+from upshot.database.transaction import Transaction
+from upshot.service.access.scopes import Scopes
+from upshot.service.routes.openapi import ERRORS, TRANSACTION, WHAT_IF, Outcome, WhatIfAnswer, body_of
+from upshot.service.service import Service
+from upshot.service.wire.answers import count_rows, json_response, readable_changes, readable_firings, readable_rows
+from upshot.service.wire.bodies import PARTS, RESERVED, TransactionBody, plain, read_object, transaction_body
+from upshot.service.wire.errors import Refused
+from upshot.service.writing.idempotency import sent
+from upshot.service.writing.writer import Done
+
+router = APIRouter(tags=["transactions"], responses=ERRORS)
+
+_SMALL = 1_000
+"""Rows that are made into text at once; more of them are a reader's work."""
+
+
+@router.post(
+    "/transactions",
+    summary="Commit a transaction",
+    response_class=Response,
+    responses={200: {"model": Outcome, "description": "It is durable."}},
+    openapi_extra=body_of(TRANSACTION),
+)
+async def transactions(
+    request: Request,
+    idempotency_key: Annotated[
+        str | None,
+        Header(description="the same key with the same body is the same transaction, however often it comes"),
+    ] = None,
+) -> Response:
+    """All statements or none. The answer comes when the transaction is on the disk: the version it made, and the exact
+    change of every relation that the token may read. With `expect`, only if in the end these rows are there, and those
+    are not."""
+    service: Service = request.app.state.service
+    began = time.perf_counter()
+    scopes = service.scopes(request)
+    content = await read_object(request, (*PARTS, "meta", "expect"), exact=True)
+    body = transaction_body(content, service.database.schemas, scopes)
+    sending = sent(scopes.name, idempotency_key, await request.body())
+    done = await service.writer.commit(_refusing(body, scopes), _notes(body, scopes), sending)
+    service.metrics.commit_seconds.observe(time.perf_counter() - began)
+    if done.transaction is None:
+        return json_response(await service.run_read(lambda: _first_outcome(service.database, done, scopes)))
+    made, again = done.transaction, {"repeated": True} if done.repeated else {}
+    if count_rows(made.changes) <= _SMALL:
+        return json_response({**_outcome(made, scopes), **again})
+    return await service.run_read(lambda: json_response({**_outcome(made, scopes), **again}))
+
+
+def _notes(body: TransactionBody, scopes: Scopes) -> Mapping[str, Any] | None:
+    """What is kept with the commit. A commit with notes is a version even if nothing changed, so that the version does
+    not tell whether a row was there to those who may not know."""
+    if body.meta is not None:
+        return plain(body.meta)
+    return None if scopes.may_read_all(body.relations) else {RESERVED: {"token": scopes.name}}
+
+
+def _refusing(body: TransactionBody, scopes: Scopes) -> Any:
+    def statements(transaction: Transaction) -> None:
+        try:
+            body.apply(transaction)
+        except DataError as error:
+            if error.code == "not-a-base-relation" and not scopes.reads_everything:
+                hint = "change base relations: `GET /program` lists them"
+                raise Refused(400, error.code, "rows of views follow from rules", help=hint) from None
+            raise
+
+    return statements
+
+
+def _outcome(made: Transaction, scopes: Scopes) -> dict[str, Any]:
+    return {
+        "version": made.version,
+        "changes": readable_changes(made.changes, scopes),
+        "firings": readable_firings(made.firings, scopes),
+        "violations": readable_rows(made.violations, scopes),
+        "repaired": readable_rows(made.repaired, scopes),
+    }
+
+
+def _first_outcome(database: Database, done: Done, scopes: Scopes) -> dict[str, Any]:
+    """What the log says of the version that the same request made before. Firings are not kept there."""
+    known: dict[str, Any] = {"version": done.version, "firings": [], "violations": {}, "repaired": {}, "repeated": True}
+    if not database.is_durable:
+        hint = "it was committed; read the views"
+        raise Refused(410, "history-not-kept", "what this transaction did is not kept any more", help=hint)
+    commit = next(database.history(done.version - 1))
+    changes = commit.changes
+    constraints = [name for name, schema in database.schemas.items() if schema.role.value == "constraint"]
+    found = {name: changes[name] for name in constraints if name in changes}
+    return {
+        **known,
+        "changes": readable_changes(changes, scopes),
+        "violations": readable_rows({n: c.inserted.sorted() for n, c in found.items() if len(c.inserted)}, scopes),
+        "repaired": readable_rows({n: c.deleted.sorted() for n, c in found.items() if len(c.deleted)}, scopes),
+    }
+
+
+# ---- what if --------------------------------------------------------------------------------------
+
+
+@router.post(
+    "/what-if",
+    summary="Ask what a transaction would do",
+    response_class=Response,
+    responses={200: {"model": WhatIfAnswer, "description": "Nothing was committed."}},
+    openapi_extra=body_of(WHAT_IF),
+)
+async def what_if(request: Request) -> Response:
+    """The changes that a transaction would make, what it would violate and the rules it would set off, of what the
+    token may read. The token needs what the transaction would need: guesses tell as much as changes."""
+    service: Service = request.app.state.service
+    scopes = service.scopes(request)
+    database = service.database
+    body = transaction_body(await read_object(request, PARTS, exact=True), database.schemas, scopes)
+
+    def answer() -> dict[str, Any]:
+        insert, delete = _as_two(body, database)
+        try:
+            found = database.what_if(insert, delete)
+        except DataError as error:
+            if error.code == "not-a-base-relation" and not scopes.reads_everything:
+                raise Refused(400, error.code, "rows of views follow from rules") from None
+            raise
+        return {
+            "version": database.version,
+            "changes": readable_changes(found, scopes),
+            "violations": readable_rows(found.violations, scopes),
+            "firings": readable_firings(found.firings, scopes),
+        }
+
+    return json_response(await service.writer.between_commits(answer))
+
+
+def _as_two(body: TransactionBody, database: Database) -> tuple[dict[str, list[Row]], dict[str, list[Row]]]:
+    """The statements as insertions and deletions. What the transaction would do one after the other is worked out on
+    the rows there are now, for the relations that are replaced or changed by key."""
+    insert, delete = dict(body.insert), dict(body.delete)
+    for name in {*body.replace, *body.upsert}:
+        before = set(database.rows(name))
+        after = set(body.replace[name]) if name in body.replace else set(before)
+        after -= set(delete.get(name, ()))
+        after |= set(insert.get(name, ()))
+        if name in body.upsert:
+            after = _upserted(after, body.upsert[name], database.schemas[name])
+        insert[name], delete[name] = list(after - before), list(before - after)
+    return insert, delete
+
+
+def _upserted(rows: set[Row], given: list[Row], schema: Schema) -> set[Row]:
+    """The rows after each that is given has taken the place of those with one of its keys."""
+    if not schema.keys:
+        raise Refused(400, "no-key", f"`{schema.name}` has no key to upsert by", help="insert and delete rows")
+    holders: dict[tuple[tuple[int, ...], Row], set[Row]] = defaultdict(set)
+
+    def places(row: Row) -> list[tuple[tuple[int, ...], Row]]:
+        return [(key, tuple(row[place] for place in key)) for key in schema.keys]
+
+    for row in rows:
+        for place in places(row):
+            holders[place].add(row)
+    for row in given:
+        for old in {old for place in places(row) for old in holders[place]}:
+            rows.discard(old)
+            for place in places(old):
+                holders[place].discard(old)
+        rows.add(row)
+        for place in places(row):
+            holders[place].add(row)
+    return rows

@@ -1,0 +1,128 @@
+"""One delivery of a webhook: signed, sent to an address that was looked at, answered or not."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import os
+import re
+import ssl
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from upshot.core.errors import DataError
+from upshot.service.webhooks.targets import IPAddress, Target, TargetRules
+
+PATIENCE = 10.0
+"""Seconds that a delivery may take."""
+_LONGEST_ANSWER = 16 << 10
+"""Bytes of the head of an answer."""
+
+SECRET_PREFIX = "UPSHOT_WEBHOOK_SECRET_"
+_NAME = re.compile(r"[A-Z0-9_]{1,64}")
+
+
+class FailedDelivery(Exception):
+    """Nobody has confirmed the delivery; the words say why, without anything of the answer's body."""
+
+    def __init__(self, words: str, *, gone: bool = False) -> None:
+        super().__init__(words)
+        self.gone = gone
+        """The receiver does not want any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """`id` is the same for every attempt; `body` is JSON."""
+
+    id: str
+    body: bytes
+
+
+def secret_of(name: str) -> bytes:
+    """The secret with this name, from the environment; `webhook-secret` if there is none."""
+    value = os.environ.get(SECRET_PREFIX + name, "") if _NAME.fullmatch(name) else ""
+    if not value:
+        hint = f"set `{SECRET_PREFIX}{name}` where the service runs; names have the characters A-Z, 0-9 and `_`"
+        raise DataError("there is no webhook secret of this name", code="webhook-secret", help=hint)
+    return value.encode()
+
+
+def signature(secret: bytes, timestamp: str, body: bytes) -> str:
+    """What the receiver computes again to know that the delivery is from here, and from now.
+
+    >>> signature(b"secret", "1700000000", b"{}")
+    'sha256=b8569b78799ff9e3cbff0fc2d63a33a2b57f3282abd07c37ae5e8e7d79a5f163'
+    """
+    return "sha256=" + hmac.new(secret, timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+
+
+async def deliver(delivery: Delivery, target: Target, rules: TargetRules, secret: bytes) -> None:
+    """Returns when the receiver has confirmed (2xx), or raises `FailedDelivery`. Redirects are not followed."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            status = await _post(delivery, target, await rules.addresses(target), secret)
+    except TimeoutError:
+        raise FailedDelivery(f"no answer within {PATIENCE:.0f} seconds") from None
+    except (OSError, ssl.SSLError, EOFError, ValueError) as error:
+        raise FailedDelivery(str(error) or type(error).__name__) from None
+    if not 200 <= status < 300:
+        raise FailedDelivery(f"the answer was {status}", gone=status == 410)
+
+
+async def _post(delivery: Delivery, target: Target, addresses: Iterable[IPAddress], secret: bytes) -> int:
+    reader, writer = await _connected(target, addresses)
+    try:
+        timestamp = str(int(time.time()))
+        head = "\r\n".join(
+            (
+                f"POST {target.path} HTTP/1.1",
+                f"Host: {target.authority}",
+                "Content-Type: application/json",
+                f"Content-Length: {len(delivery.body)}",
+                "User-Agent: upshot",
+                "Connection: close",
+                f"Upshot-Delivery: {delivery.id}",
+                f"Upshot-Timestamp: {timestamp}",
+                f"Upshot-Signature: {signature(secret, timestamp, delivery.body)}",
+                "",
+                "",
+            )
+        )
+        writer.write(head.encode("ascii") + delivery.body)
+        await writer.drain()
+        return await _status(reader)
+    finally:
+        writer.transport.abort()
+
+
+async def _connected(
+    target: Target, addresses: Iterable[IPAddress]
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection to the first address that takes one; the certificate must be that of the host's name."""
+    context = ssl.create_default_context() if target.scheme == "https" else None
+    failure: OSError = ConnectionError("no address")
+    for address in addresses:
+        try:
+            return await asyncio.open_connection(
+                str(address), target.port, ssl=context, server_hostname=target.host if context else None,
+                limit=_LONGEST_ANSWER,
+            )  # fmt: skip
+        except OSError as error:
+            failure = error
+    raise failure
+
+
+async def _status(reader: asyncio.StreamReader) -> int:
+    """The status of the answer; interim answers are passed over."""
+    while True:
+        found = re.match(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: |\r?$)", await reader.readline())
+        if found is None:
+            raise ValueError("the answer is not HTTP")
+        status = int(found[1])
+        if status >= 200:
+            return status
+        while (await reader.readline()).strip():
+            pass

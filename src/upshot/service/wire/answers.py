@@ -1,0 +1,156 @@
+"""Answers as they are sent: only what the token may read, as JSON, lines of JSON, or Arrow."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow
+from starlette.responses import Response
+
+from upshot.active.firing import Firing
+from upshot.core.json_values import rows_to_json, to_json, type_to_json
+from upshot.core.rows import Row, Rows
+from upshot.core.schema import Schema
+from upshot.database.changes import ChangeSet
+from upshot.service.access.scopes import Scopes
+from upshot.service.wire.errors import Refused
+from upshot.service.wire.pages import Page
+
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+ARROW = "application/vnd.apache.arrow.stream"
+
+_AT_ONCE = 2_000
+"""Rows that are written as JSON in one step, in which no other thread runs."""
+
+
+def columns_of(schema: Schema) -> list[dict[str, str]]:
+    """As in `[{"name": "x", "type": "number"}]`."""
+    return [{"name": column.name, "type": type_to_json(column.type)} for column in schema.columns]
+
+
+def listed(rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
+    """The rows as JSON can hold them."""
+    return [[to_json(value) for value in row] for row in rows]
+
+
+def readable_changes(changes: ChangeSet, scopes: Scopes) -> dict[str, dict[str, list[list[Any]]]]:
+    """The changes by relation, rows in order."""
+    return {
+        name: {"insert": listed(change.inserted.sorted()), "delete": listed(change.deleted.sorted())}
+        for name, change in changes.items()
+        if scopes.may_read(name)
+    }
+
+
+def readable_rows(found: Mapping[str, Iterable[Row]], scopes: Scopes) -> dict[str, list[list[Any]]]:
+    """Rows by constraint, or by relation."""
+    return {name: listed(rows) for name, rows in found.items() if scopes.may_read(name)}
+
+
+def readable_firings(firings: Iterable[Firing], scopes: Scopes) -> list[dict[str, Any]]:
+    return [{"rule": each.rule, "rows": listed(each.rows.sorted())} for each in firings if scopes.may_read(each.rule)]
+
+
+def count_rows(changes: ChangeSet) -> int:
+    return sum(len(change.inserted) + len(change.deleted) for _, change in changes.items())
+
+
+def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Like the framework's own, but what JSON cannot hold is an error here and not in the client."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Response(text.encode("utf-8", "backslashreplace"), status, headers, JSON)
+
+
+# ---- pages of a view ------------------------------------------------------------------------------
+
+
+def wanted(accept: str) -> str:
+    """The best of what we can send that the client takes; `not-acceptable` if that is nothing.
+
+    >>> wanted("*/*"), wanted("application/x-ndjson;q=0.5, text/html"), wanted("application/*, text/html")
+    ('application/json', 'application/x-ndjson', 'application/json')
+    """
+    best, chosen = 0.0, ""
+    for part in accept.split(",")[:20]:
+        kind, _, parameters = part.strip().partition(";")
+        weight = _weight(parameters)
+        for offered in (JSON, NDJSON, ARROW):
+            if kind.strip().lower() in (offered, "*/*", "application/*") and weight > best:
+                best, chosen = weight, offered
+                break
+    if not chosen:
+        hint = f"`Accept: {JSON}`, `{NDJSON}` or `{ARROW}`"
+        raise Refused(406, "not-acceptable", "this cannot be sent in a form that the client takes", help=hint)
+    return chosen
+
+
+def _weight(parameters: str) -> float:
+    for each in parameters.split(";"):
+        name, _, value = each.partition("=")
+        if name.strip().lower() == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 0.0
+    return 1.0
+
+
+def page_response(page: Page, form: str) -> Response:
+    """A page in the form that the client takes; beside JSON, version and next page stand in the head."""
+    listing = page.listing
+    headers = {"Upshot-Version": str(listing.version), "Vary": "Accept"}
+    if page.next is not None:
+        headers["Upshot-Next"] = page.next
+    if form == NDJSON:
+        return Response(_lines(page.rows), 200, headers, NDJSON)
+    if form == ARROW:
+        return Response(b"".join(_arrow([page.rows])), 200, headers, ARROW)
+    content = {"view": listing.view, "version": listing.version, "columns": columns_of(listing.rows.schema)}
+    # The rows are written by themselves, so that a large page is in memory once as text and not as lists too.
+    head = json.dumps(content, ensure_ascii=False, separators=(",", ":"))[:-1]
+    tail = "" if page.next is None else f',"next":{json.dumps(page.next)}'
+    rows = ",".join(rows_to_json(part)[1:-1] for part in _parts(page.rows, _AT_ONCE))
+    text = f'{head},"rows":[{rows}]{tail}}}'
+    return Response(text.encode("utf-8", "backslashreplace"), 200, headers, JSON)
+
+
+def _lines(rows: Rows) -> bytes:
+    text = "".join(rows_to_json([row])[1:-1] + "\n" for row in rows)
+    return text.encode("utf-8", "backslashreplace")
+
+
+def pieces(rows: Rows, form: str, size: int) -> Iterator[bytes]:
+    """All rows as lines of JSON or as an Arrow stream, so many rows at a time."""
+    parts = _parts(rows, size)
+    return _arrow(parts) if form == ARROW else map(_lines, parts)
+
+
+def _parts(rows: Rows, size: int) -> Iterator[Rows]:
+    return (rows.part(first, first + size) for first in range(0, len(rows), size))
+
+
+def _arrow(parts: Iterable[Rows]) -> Iterator[bytes]:
+    """An Arrow stream of one batch for each part; there is at least one."""
+    stream, writer = io.BytesIO(), None
+    for rows in parts:
+        table = rows.to_arrow()
+        if not rows.schema.columns:
+            table = pyarrow.table({"c0": pyarrow.array([True] * len(rows), pyarrow.bool_())})
+        writer = writer or pyarrow.ipc.new_stream(stream, table.schema)
+        writer.write_table(table)
+        yield _taken(stream)
+    if writer is not None:
+        writer.close()
+    yield _taken(stream)
+
+
+def _taken(stream: io.BytesIO) -> bytes:
+    """What was written since the last time."""
+    found = stream.getvalue()
+    stream.seek(0)
+    stream.truncate()
+    return found

@@ -1,0 +1,266 @@
+"""The bodies of requests: JSON, read exactly, refused precisely."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from starlette.requests import Request
+
+from upshot.core.diagnostic import did_you_mean
+from upshot.core.json_values import Misfit, repeated_key, row_reader
+from upshot.core.schema import Schema
+from upshot.database.transaction import Transaction
+from upshot.service.access.scopes import Scopes
+from upshot.service.wire.errors import Refused
+
+Facts = dict[str, list[tuple[Any, ...]]]
+
+PARTS = ("insert", "delete", "upsert", "replace")
+RESERVED = "upshot"
+"""The key of a commit's notes that the service keeps its own under."""
+
+_EXAMPLE = 'as in {"insert": {"edge": [[1, 2]]}, "delete": {"edge": [[3, 4]]}}'
+_PATIENCE = 30.0
+"""Seconds in which a body has to arrive."""
+_LONGEST_NOTES = 16_384
+_LONGEST_NAME = 40
+"""Characters of a key or parameter that an answer repeats."""
+MOST_WISHED = 1_000
+"""Rows that may be asked to be there, or not to be there, at a time."""
+
+
+async def read_object(request: Request, keys: tuple[str, ...], *, exact: bool = False) -> dict[str, Any]:
+    """The JSON object of a body, with no other keys than these. `exact` reads fractions as `Decimal`."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        # Other kinds are what a page of another origin may send without asking the server first.
+        hint = "send `Content-Type: application/json`"
+        raise Refused(415, "not-json", "the body must be JSON and say so", help=hint)
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            raw = await request.body()
+    except TimeoutError:
+        raise Refused(408, "timeout", "the body did not arrive in time", retryable=True) from None
+    content = parse_json(raw, exact=exact)
+    if not isinstance(content, dict):
+        raise _bad("the body is a JSON object", _EXAMPLE)
+    require_keys(content, keys, "the body")
+    return content
+
+
+def require_keys(content: Mapping[str, Any], keys: Collection[str], place: str) -> None:
+    """`bad-request` for a key that is none of these, with the place, the key and those that could be meant."""
+    for key in content:
+        if key not in keys:
+            raise _bad(f"{place} has no key {key_in_words(key)}", _instead(key, keys, "keys"))
+
+
+def key_in_words(key: str) -> str:
+    """The name that was sent, unless it is too long to be one: it may be a secret in the wrong place."""
+    return f"`{key}`" if len(key) <= _LONGEST_NAME else f"of {len(key)} characters"
+
+
+def _instead(name: str, known: Collection[str], kind: str) -> str:
+    listed = f"the {kind} are {', '.join(known)}" if known else f"it takes no {kind}"
+    return f"{did_you_mean(name[:_LONGEST_NAME], known)} {listed}".strip()
+
+
+def require_parameters(given: Collection[str], known: Collection[str]) -> None:
+    """`bad-request` for a parameter of the address that is none of these: it would be passed over in silence."""
+    for name in given:
+        if name not in known:
+            words = f"there is no parameter {key_in_words(name)} at this address"
+            raise _bad(words, _instead(name, known, "parameters"))
+
+
+def parse_json(raw: bytes | str, *, exact: bool = False) -> Any:
+    """What the text holds; duplicate keys, NaN, and what is too deep or too long is refused."""
+    try:
+        text = raw.decode() if isinstance(raw, bytes) else raw
+        return json.loads(
+            text,
+            parse_float=Decimal if exact else _finite,
+            parse_constant=_no_constant,
+            object_pairs_hook=_without_repetition,
+        )
+    except UnicodeDecodeError:
+        raise Refused(400, "not-json", "the body is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        words = f"this is not JSON: {error.msg.lower()}, line {error.lineno}, column {error.colno}"
+        raise Refused(400, "not-json", words, help=_EXAMPLE) from None
+    except RecursionError:
+        raise Refused(400, "not-json", "this JSON is nested too deeply") from None
+    except (ValueError, ArithmeticError):
+        raise Refused(400, "wrong-type", "a number has too many digits") from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError
+    return number
+
+
+def _no_constant(name: str) -> None:
+    raise Refused(400, "not-json", f"`{name}` is not JSON", help=f'write it as text: "{name}"')
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = repeated_key(pairs)
+        raise _bad(f"the key {key_in_words(twice)} occurs twice in an object", "put all rows into one list")
+    return found
+
+
+def _bad(message: str, help: str = "") -> Refused:
+    return Refused(400, "bad-request", message, help=help)
+
+
+# ---- transactions ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Rows that are to be there in the end, and rows that are not, of any relation that the sender may read."""
+
+    insert: Facts = field(default_factory=dict)
+    delete: Facts = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, (*self.insert.values(), *self.delete.values())))
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionBody:
+    """The statements of a transaction with typed values, and the sender's notes."""
+
+    insert: Facts = field(default_factory=dict)
+    delete: Facts = field(default_factory=dict)
+    upsert: Facts = field(default_factory=dict)
+    replace: Facts = field(default_factory=dict)
+    meta: Mapping[str, Any] | None = None
+    expect: Wish | None = None
+
+    def apply(self, transaction: Transaction) -> None:
+        """The statements, in an order of their own: an object has none."""
+        if self.expect is not None:
+            transaction.expect(self.expect.insert, self.expect.delete)
+        for part, statement in (
+            (self.replace, transaction.replace),
+            (self.delete, transaction.delete),
+            (self.insert, transaction.insert),
+            (self.upsert, transaction.upsert),
+        ):
+            for name, rows in part.items():
+                statement(name, rows)
+
+    @property
+    def relations(self) -> set[str]:
+        return {*self.insert, *self.delete, *self.upsert, *self.replace}
+
+
+def transaction_body(content: Mapping[str, Any], schemas: Mapping[str, Schema], scopes: Scopes) -> TransactionBody:
+    """The transaction that the object describes. Whatever the sender may not change is `forbidden` in the same words,
+    whether it is there or not. A row both inserted and deleted cancels out."""
+
+    def may_write(name: str) -> None:
+        scopes.require_write(name, schemas)
+
+    parts = {part: _facts(content.get(part, {}), part, schemas, may_write) for part in PARTS}
+    meta, expect = content.get("meta"), content.get("expect")
+    if meta is not None:
+        _require_notes(meta)
+    insert, delete = parts["insert"], parts["delete"]
+    for name in insert.keys() & delete.keys():
+        both = set(insert[name]) & set(delete[name])
+        insert[name] = [row for row in insert[name] if row not in both]
+        delete[name] = [row for row in delete[name] if row not in both]
+    expected = None if expect is None else wish(expect, "`expect`", schemas, scopes)
+    return TransactionBody(insert, delete, parts["upsert"], parts["replace"], meta, expected)
+
+
+def wish(content: Any, word: str, schemas: Mapping[str, Schema], scopes: Scopes) -> Wish:
+    """What is to be so, by the parts `insert` and `delete` of an object. What may not be read is `not-found`, as is
+    what is not there."""
+    if not isinstance(content, dict):
+        raise _bad(f"{word} is an object with `insert` and `delete`", 'as in {"delete": {"path": [[1, 3]]}}')
+    require_keys(content, ("insert", "delete"), word)
+
+    def may_read(name: str) -> None:
+        scopes.require_read(name, schemas)
+
+    found = Wish(*(_facts(content.get(part, {}), part, schemas, may_read) for part in ("insert", "delete")))
+    if found.size > MOST_WISHED:
+        raise Refused(413, "too-large", f"{word} may have {MOST_WISHED:,} rows", help="ask for less at a time")
+    return found
+
+
+def _require_notes(meta: Any) -> None:
+    if not isinstance(meta, dict) or RESERVED in meta:
+        raise _bad(f"`meta` is an object without the key `{RESERVED}`")
+    try:
+        text = json.dumps(meta, ensure_ascii=False, allow_nan=False, default=_number)
+        text.encode()
+    except (TypeError, ValueError, RecursionError):
+        raise _bad("`meta` cannot be kept") from None
+    if len(text) > _LONGEST_NOTES:
+        raise Refused(413, "too-large", f"`meta` may have {_LONGEST_NOTES:,} characters")
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, Decimal):
+        return float(value)
+    raise TypeError
+
+
+def plain(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """The notes with numbers as JSON has them."""
+    found: dict[str, Any] = json.loads(json.dumps(meta, default=_number))
+    return found
+
+
+def _facts(part: Any, word: str, schemas: Mapping[str, Schema], require: Callable[[str], None]) -> Facts:
+    if not isinstance(part, dict):
+        raise _bad(f"`{word}` holds an object: rows by relation", _EXAMPLE)
+    found: Facts = {}
+    for name, rows in part.items():
+        try:
+            require(name)
+        except Refused as refused:
+            refused.message = f"`{word}`: {refused.message}"
+            raise
+        if not isinstance(rows, list):
+            raise _bad(f"`{word}` holds a list of rows for each relation", _EXAMPLE)
+        found[name] = _rows(rows, word, schemas[name])
+    return found
+
+
+def _rows(rows: list[Any], word: str, schema: Schema) -> list[tuple[Any, ...]]:
+    read, found = row_reader(schema), []
+    for number, row in enumerate(rows, start=1):
+        try:
+            found.append(read(by_place(row, schema)))
+        except Misfit as misfit:
+            place = f"{word} row {number} of `{schema.name}`"
+            raise Refused(400, misfit.code, f"{place}: {misfit}", help=f"columns: {schema}") from None
+    return found
+
+
+def by_place(row: Any, schema: Schema) -> Any:
+    """The row as a list, if it is an object of values by column."""
+    if not isinstance(row, dict):
+        return row
+    names = [column.name for column in schema.columns]
+    if unknown := [key for key in row if key not in names]:
+        raise Misfit(f"there is no column {key_in_words(unknown[0])}", "unknown-column")
+    for column in schema.columns:
+        if column.name not in row and not column.type.nullable:
+            raise Misfit(f"column `{column.name}` is missing", "wrong-arity")
+    return [row.get(name) for name in names]

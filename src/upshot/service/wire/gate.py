@@ -1,0 +1,165 @@
+"""What every request passes: its name, its size, its outcome. Around the application, so that nothing gets past."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import secrets
+import time
+from typing import TYPE_CHECKING, Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from upshot.core.exhausted import exhausted
+from upshot.service import logs
+from upshot.service.access.hosts import allowed_hosts, host_name
+from upshot.service.wire.errors import Refused, error_body
+
+if TYPE_CHECKING:
+    from upshot.service.service import Service
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class Gate:
+    """ASGI middleware; streams pass through as they come."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app = app
+        self._service = service
+        self._hosts = allowed_hosts(service.settings)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        passage = _Passage(self._service, scope, receive, send)
+        try:
+            self._require_own_name(passage.headers)
+            passage.require_size()
+            await self._app(scope, passage.receive, passage.send)
+        except Refused as refused:
+            await passage.refuse(refused)
+        except asyncio.CancelledError:
+            passage.status = passage.status or 499
+            raise
+        except Exception as error:  # noqa: BLE001 - the last line of defence: an answer in the one shape
+            if what := exhausted(error):
+                logs.service.error("there are no %s left", what, extra={"fields": {"request": passage.id}})
+                await passage.refuse(_exhausted(what))
+            else:
+                logs.service.exception("a request failed", extra={"fields": {"request": passage.id}})
+                await passage.refuse(_internal(passage.id))
+        finally:
+            passage.log()
+
+    def _require_own_name(self, headers: Headers) -> None:
+        if len(headers.getlist("host")) > 1:
+            # Whoever stands in between may have gone by the other one.
+            raise Refused(400, "bad-request", "the request calls the server by two names", help="send one `Host`")
+        if self._hosts is not None and host_name(headers.get("host", "")) not in self._hosts:
+            hint = "call the server by the name it listens on, or allow the name with `--allow-host`"
+            raise Refused(421, "wrong-host", "this server does not answer to that name", help=hint)
+
+
+def _exhausted(what: str) -> Refused:
+    hint = "try again in a moment; the server needs fewer clients, or a higher limit"
+    return Refused(503, "too-busy", f"the server has no {what} left for this", help=hint, retryable=True)
+
+
+def _internal(request: str) -> Refused:
+    hint = "this is a fault in Upshot; the server's log has more under the id of the request"
+    return Refused(500, "internal-error", "the server failed", help=hint, details={"request": request})
+
+
+class _Passage:
+    """One request on its way in and its answer on its way out."""
+
+    def __init__(self, service: Service, scope: Scope, receive: Receive, send: Send) -> None:
+        self._service, self._scope, self._receive, self._send = service, scope, receive, send
+        self.headers = Headers(scope=scope)
+        given = self.headers.get("x-request-id", "")
+        self.id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        scope.setdefault("state", {})["request_id"] = self.id
+        self.status = 0
+        self._began = time.perf_counter()
+        self._head: float | None = None
+        self._body = 0
+        self._sent = 0
+
+    def require_size(self) -> None:
+        """`too-large` before anything of the body is read, if its head says so."""
+        length = self.headers.get("content-length")
+        if length is not None and (not length.isdigit() or int(length) > self._service.settings.bounds.body):
+            raise self._too_large()
+
+    def _too_large(self) -> Refused:
+        most = self._service.settings.bounds.body
+        hint = "send it in several transactions, or raise `--max-body`"
+        return Refused(
+            413, "too-large", f"a request may have {most:,} bytes", help=hint, headers={"Connection": "close"}
+        )
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._body += len(message.get("body", b""))
+            if self._body > self._service.settings.bounds.body:
+                raise self._too_large()
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self._head = time.perf_counter()
+            headers = MutableHeaders(scope=message)
+            headers["X-Request-Id"] = self.id
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+            headers.setdefault("Cache-Control", "no-store")
+        elif message["type"] == "http.response.body":
+            self._sent += len(message.get("body", b""))
+        await self._send(message)
+
+    async def refuse(self, refused: Refused) -> None:
+        """Sends the error, unless an answer is under way: then the connection is cut, so that nobody takes it for
+        whole."""
+        if self._head is not None:
+            return
+        body = json.dumps(error_body(refused), ensure_ascii=False).encode()
+        headers = {"content-type": "application/json", "content-length": str(len(body)), **refused.headers}
+        raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        await self.send({"type": "http.response.start", "status": refused.status, "headers": raw})
+        await self.send({"type": "http.response.body", "body": body})
+
+    def log(self) -> None:
+        """One line in the log and the counters. Paths hold names that a token may not know: the route stands for it."""
+        ended = time.perf_counter()
+        route = getattr(self._scope.get("route"), "path", "other")
+        method = self._scope["method"] if self._scope["method"] in _METHODS else "other"
+        metrics = self._service.metrics
+        metrics.requests.labels(route, method, str(self.status)).inc()
+        metrics.request_seconds.labels(route).observe((self._head or ended) - self._began)
+        metrics.sent.labels("answers").inc(self._sent)
+        fields: dict[str, Any] = {
+            "request": self.id,
+            "method": method,
+            "route": route,
+            "status": self.status,
+            "seconds": round(ended - self._began, 6),
+            "token": self._scope["state"].get("token"),
+            "received": self._body,
+            "sent": self._sent,
+        }
+        logs.access.info("%s %s", method, route, extra={"fields": fields})
+
+
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))

@@ -1,0 +1,128 @@
+"""Requests as they come in from the wire: heads are bounded in size and in time, and what is no HTTP is answered in the
+one shape. Nobody knows yet who sends them, so this is all that stands between a stranger and the memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from http import HTTPStatus
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from upshot.service.wire.errors import Refused, error_body
+
+LARGEST_HEAD = 64 << 10
+"""Bytes of the lines before a body."""
+PATIENCE = 30.0
+"""Seconds in which they have to arrive."""
+LINGER = 2.0
+"""Seconds for which what a refused client still sends is taken, and thrown away: a connection that is closed before
+that is reset, and the answer may be lost with it."""
+
+
+class BoundedHttp(HttpToolsProtocol):
+    """uvicorn's protocol, which bounds neither."""
+
+    most_connections: int | None = None
+    """Those beyond are told so, and closed at once."""
+    _head = 0
+    _is_in_head = True
+    _is_refused = False
+    _alarm: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if self.most_connections is not None and len(self.connections) > self.most_connections:
+            self._is_refused = True
+            transport.write(_written(_too_many(self.most_connections)))
+            transport.close()
+        else:
+            self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_refused or self.transport.is_closing():
+            return
+        super().data_received(data)
+        if self._is_in_head:
+            # A line that does not end is not told of by the parser, which keeps it.
+            self._head += len(data)
+            if self._head > LARGEST_HEAD and not self._is_refused and not self.transport.is_closing():
+                self._refuse(_too_large())
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head, self._is_in_head = 0, True
+        if self._alarm is None:
+            self._await_head()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._head += len(name) + len(value)
+        if self._head > LARGEST_HEAD:
+            raise ValueError
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._is_in_head = False
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        if self._head > LARGEST_HEAD:
+            self._refuse(_too_large())
+        else:
+            self._refuse(Refused(400, "bad-request", "this is not HTTP", help="`GET /docs` shows every address"))
+
+    def _await_head(self) -> None:
+        self._alarm = self.loop.call_later(PATIENCE, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _give_up(self) -> None:
+        self._alarm = None
+        if not self.transport.is_closing():
+            self._refuse(Refused(408, "timeout", "the request did not arrive in time", retryable=True))
+
+    def _refuse(self, refused: Refused) -> None:
+        """The last thing that is sent on this connection."""
+        self._stop_waiting()
+        self._is_refused = True
+        self.transport.write(_written(refused))
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+            self._alarm = self.loop.call_later(LINGER, self.transport.close)
+        else:
+            self.transport.close()
+
+
+def bounded_http(most_connections: int) -> type[BoundedHttp]:
+    """The protocol of a server that so many connections may be open to."""
+    return type("BoundedHttp", (BoundedHttp,), {"most_connections": most_connections})
+
+
+def _too_many(most: int) -> Refused:
+    hint = "try again when others have ended; `ulimit -n` bounds how many there can be"
+    return Refused(503, "too-busy", f"{most:,} connections are open, and no more are taken", help=hint, retryable=True)
+
+
+def _too_large() -> Refused:
+    words = f"the head of a request may have {LARGEST_HEAD:,} bytes"
+    return Refused(431, "too-large", words, help="send long questions in a body: `POST /query`")
+
+
+def _written(refused: Refused) -> bytes:
+    content: dict[str, Any] = error_body(refused)
+    body = json.dumps(content, ensure_ascii=False).encode()
+    status = HTTPStatus(refused.status)
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\nconnection: close\r\ncache-control: no-store\r\n\r\n"
+    )
+    return head.encode("ascii") + body

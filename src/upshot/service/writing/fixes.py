@@ -1,0 +1,134 @@
+"""Why a row is not there, with what would bring it about: both of one version, looked for as realisations are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from upshot.core.errors import DataError
+from upshot.core.rows import Row
+from upshot.database.database import Database
+from upshot.database.queries.absence import SHOWN, Absence, not_looked_for, told_fix, told_fixes, usual_seconds
+from upshot.database.realize import Realizations
+from upshot.reasons.failure import Failure
+from upshot.revise.request import Bounds
+from upshot.service.access.scopes import Scopes
+from upshot.service.routes.realizations import require_reach, rows_shown
+from upshot.service.service import Service
+from upshot.service.wire.answers import listed
+from upshot.service.wire.errors import Refused
+from upshot.service.writing.searches import Hunt
+
+_PASSING = ("too-busy", "too-many-rows")
+"""What keeps fixes from being shown, and not the rest of the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixes:
+    """How many are wanted, and how long to look. Unless told, some, if the token may see them."""
+
+    count: int | None = None
+    seconds: float | None = None
+
+    def number(self, view: str, scopes: Scopes, database: Database) -> int:
+        """How many are looked for; `forbidden` if some are asked for and would show what may not be read."""
+        if self.count == 0 or not is_fixable(view, database):
+            return 0
+        try:
+            require_reach({view}, database, scopes)
+        except Refused:
+            if self.count is not None:
+                raise
+            return 0
+        return SHOWN if self.count is None else self.count
+
+    def unsought(self, view: str, answer: Absence, database: Database) -> Failure:
+        """The answer where none are looked for, with the reason if nobody asked for that."""
+        if self.count == 0:
+            return answer.with_last()
+        if not is_fixable(view, database):
+            return answer.told(SHOWN)
+        return answer.with_last(not_looked_for("they would show what this token may not read"))
+
+
+def is_fixable(view: str, database: Database) -> bool:
+    """Whether rows can be asked for there: not of conditions of rules, nor of constraints that reject."""
+    return view in database.schemas and database.policies.get(view) != "reject"
+
+
+async def with_fixes(
+    service: Service,
+    scopes: Scopes,
+    key: tuple[str, Row],
+    why_not: Callable[[Database], Absence],
+    fixes: Fixes,
+    is_given_up: Callable[[], Awaitable[bool]],
+) -> tuple[int, Failure] | None:
+    """The version, and why the row is not there with what would bring it about; nothing if the row is there by then,
+    or the token may not see so much any more. `why_not` is asked where nothing changes meanwhile."""
+    try:
+        return await _looked_for(service, scopes, key, why_not, fixes, is_given_up)
+    except DataError as error:
+        if error.code != "row-is-there":
+            raise
+        return None
+    except _NotToBeSoughtError:
+        return None
+
+
+async def _looked_for(
+    service: Service,
+    scopes: Scopes,
+    key: tuple[str, Row],
+    why_not: Callable[[Database], Absence],
+    fixes: Fixes,
+    is_given_up: Callable[[], Awaitable[bool]],
+) -> tuple[int, Failure]:
+    database, bounds, answers = service.database, service.settings.bounds, list[Absence]()
+    count = fixes.number(key[0], scopes, database)
+    if not count:
+        raise _NotToBeSoughtError
+
+    def begin(held: Database) -> Realizations:
+        answers.clear()
+        with held.reading():
+            # Rules may have been defined while others had their turn.
+            if not fixes.number(key[0], scopes, held):
+                raise _NotToBeSoughtError
+            answer = why_not(held)
+        ways = answer.fixes(bounds=Bounds(seconds=math.inf))
+        answers.append(answer)
+        return ways
+
+    def hunt() -> Hunt:
+        seconds = usual_seconds(database.placement) if fixes.seconds is None else fixes.seconds
+        return Hunt(database, begin, min(seconds, bounds.seconds), count, bounds.rows, rows_shown(scopes))
+
+    try:
+        found = await service.searches.run(hunt, is_given_up)
+        if answers:
+            part = await service.run_read(lambda: _part(found, key, scopes))
+            return found.version, answers[0].with_last(part)
+        reason = found.reason
+    except Refused as refused:
+        if refused.code not in _PASSING:
+            raise
+        reason = refused.message
+    version, answer = await service.run_read(lambda: _read(database, why_not))
+    return version, answer.with_last(not_looked_for(reason))
+
+
+class _NotToBeSoughtError(Exception):
+    """None are to be looked for in this version."""
+
+
+def _part(found: Hunt, key: tuple[str, Row], scopes: Scopes) -> Failure:
+    ways = [told_fix(each, scopes.may_read) for each in found.found]
+    part = told_fixes(ways, found.status, found.reason)
+    return replace(part, details={**part.details, "request": {"insert": {key[0]: listed([key[1]])}, "delete": {}}})
+
+
+def _read(database: Database, why_not: Callable[[Database], Absence]) -> tuple[int, Absence]:
+    with database.reading() as at:
+        return at.version, why_not(database)

@@ -1,0 +1,212 @@
+"""Searches for realisations, on the thread that commits, a moment at a time: whoever waits to commit goes first.
+
+search ─► moment ─► commits that wait ─► moment ─► …        a commit in between: from the beginning, in what is left
+          └─ in vain for the third time ─► the version there is, held in a copy ─► on a thread of its own, to the end
+
+A moment that gets long gives way as soon as somebody waits: the search looks at the clock wherever it can stop, and
+begins again. A database that is too large to be copied, or that is on Spark, is searched in moments to the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from upshot.core.counted import counted
+from upshot.core.errors import LimitError, UsageError
+from upshot.database.database import Database
+from upshot.database.realization import Realization
+from upshot.database.realize import BOUNDED, OPEN, Realizations
+from upshot.engine.time_limit import Interruption, giving_way, time_limit
+from upshot.service.wire.errors import Refused
+from upshot.service.writing.writer import ROWS_ON_THE_WAY, shutting_down
+
+if TYPE_CHECKING:
+    from upshot.service.service import Service
+
+MOMENT = 0.05
+LONGEST_MOMENT = 0.1
+"""Seconds after which others have their turn. A search that commits have sent back to its beginning gets longer
+moments, so that it ends on a busy database too."""
+PATIENCE = 0.5
+"""Seconds that commits wait for a moment at most: a step of the search that takes longer is given up. Between two looks
+at the clock there are some milliseconds, on Spark one job."""
+
+VAIN = 3
+"""Beginnings that came to nothing because of commits before the search gets a copy for itself."""
+MOST_COPIED = 1_000_000
+"""Rows that are copied; while they are taken note of, which is a matter of milliseconds, commits wait."""
+
+Begin = Callable[[Database], Realizations]
+"""The search in a database, which is not to look at the time itself. Called where nothing is committed meanwhile."""
+
+
+@dataclass(slots=True)
+class Hunt:
+    """One search, through as many beginnings as it takes. `most` is how many realisations are wanted, `rows` how many
+    rows they may change together, of those that `counted` counts."""
+
+    database: Database
+    begin: Begin
+    seconds: float
+    most: int | None
+    rows: int
+    counted: Callable[[Realization], int]
+    found: list[Realization] = field(default_factory=list)
+    version: int = 0
+    """The one that it began in last: what was found, and what `begin` took note of, is so there."""
+    status: str = OPEN
+    reason: str = ""
+    is_alone: bool = False
+    """Whether it has a version for itself, which nobody changes: it keeps nobody waiting."""
+    _copy: Callable[[], Database] | None = None
+    _search: Realizations | None = None
+    _moment: float = MOMENT
+    _interruptions: int = 0
+    _vain: int = 0
+    _ends: float = 0.0
+    _changed: int = 0
+    _seen: int | None = None
+    """The version there was when it went on last, in which it need not have begun."""
+
+    def __post_init__(self) -> None:
+        self._ends, self.version = time.monotonic() + self.seconds, self.database.version
+
+    def go_on(self, is_wanted: Callable[[], bool]) -> bool:
+        """Looks further for a moment, in the version that there is now; whether that is the end. `is_wanted` says
+        whether others wait for their turn. On the thread that commits, unless it is alone."""
+        left = self._ends - time.monotonic()
+        try:
+            with time_limit(max(left, 0.0)), giving_way(PATIENCE, is_wanted):
+                if self._copy is not None:
+                    self.database, self._copy = self._copy(), None
+                self._look(self.database.version)
+        except Interruption:
+            self._search, self.status = None, OPEN
+            self._vain += 1
+        except LimitError as error:
+            self._cut_off(counted(self.seconds, "second") if error.code == "timeout" else error.message)
+        except UsageError as error:
+            if error.code != "state-changed":
+                raise
+            self._search = None
+        if self._vain >= VAIN and not self.is_alone and self._search is None:
+            self._keep_to_itself()
+        return self._has_ended()
+
+    def _keep_to_itself(self) -> None:
+        """Goes on in a copy from here on, if there can be one."""
+        version, self._copy = self.database.version, self.database.hold_version(MOST_COPIED)
+        self._vain = 0
+        if self._copy is not None:
+            self.is_alone, self._seen, self._moment = True, version, LONGEST_MOMENT
+
+    def _look(self, version: int) -> None:
+        if self._seen not in (None, version):
+            self._moment = min(2 * self._moment, LONGEST_MOMENT)
+            self._interruptions += 1
+            self._vain += 1
+            self._search = None
+        self._seen = version
+        if self._search is None:
+            self.found.clear()
+            self._changed = 0
+            if self._vain >= VAIN:
+                return
+            self._search = self.begin(self.database)
+            self.version = version
+        search, until = self._search, time.monotonic() + self._moment
+        while search.status == OPEN and (left := until - time.monotonic()) > 0:
+            if (found := search.advance(left)) is not None:
+                self.found.append(found)
+                self._changed += self.counted(found)
+                if self._changed > self.rows or (self.most is not None and len(self.found) > self.most):
+                    break
+        self.status, self.reason = search.status, search.reason
+
+    def _has_ended(self) -> bool:
+        if self._changed > self.rows:
+            if len(self.found) == 1:
+                hint = "ask for a change that does less, or raise `--max-rows`"
+                raise Refused(422, "too-many-rows", f"a realisation changes more than {self.rows:,} rows", help=hint)
+            self.found.pop()
+            self._cut_off(f"{self.rows:,} rows of an answer")
+        elif self.most is not None and len(self.found) > self.most:
+            # The one beyond was looked for to know whether there is one.
+            del self.found[self.most :]
+            self.status = OPEN
+        elif self.status == OPEN and time.monotonic() >= self._ends:
+            self._cut_off(counted(self.seconds, "second"))
+        if self.status == OPEN and self.most is not None and len(self.found) == self.most:
+            self.reason = f"there may be more than {'this one' if self.most == 1 else f'these {self.most}'}"
+            return True
+        return self.status != OPEN
+
+    def _cut_off(self, bound: str) -> None:
+        often = self._interruptions
+        again = f", in which the database changed {often} time{'s' * (often > 1)}" if often else ""
+        self.status, self.reason = BOUNDED, f"{len(self.found) or 'none'} found within {bound}{again}"
+
+
+class Searches:
+    """Those under way, so many at a time."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._turns = asyncio.Semaphore(service.settings.bounds.searches)
+        self._waiting = 0
+        self._threads = ThreadPoolExecutor(service.settings.bounds.searches, thread_name_prefix="upshot-search")
+
+    def close(self) -> None:
+        """Those that are alone end soon: they see that the service stops."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    async def run(self, hunt: Callable[[], Hunt], is_given_up: Callable[[], Awaitable[bool]]) -> Hunt:
+        """The hunt at its end. It begins when it is its turn; nobody goes on with one that is given up."""
+        async with self._turn():
+            hunting = hunt()
+            while not await self._moment(hunting):
+                if self._service.stopping:
+                    raise shutting_down()
+                if await is_given_up():
+                    break
+        return hunting
+
+    async def _moment(self, hunt: Hunt) -> bool:
+        service = self._service
+        if not hunt.is_alone:
+            return await service.writer.between_commits(lambda: hunt.go_on(lambda: service.writer.is_wanted))
+
+        def alone() -> bool:
+            with time_limit(None, ROWS_ON_THE_WAY):
+                return hunt.go_on(lambda: service.stopping)
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, alone)
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        bounds = self._service.settings.bounds
+        if self._waiting >= bounds.waiting:
+            raise _too_busy()
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(bounds.seconds):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise _too_busy() from None
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._turns.release()
+
+
+def _too_busy() -> Refused:
+    hint = "try again in a moment"
+    return Refused(503, "too-busy", "too many searches wait", help=hint, retryable=True, headers={"Retry-After": "1"})

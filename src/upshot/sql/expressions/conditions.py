@@ -1,0 +1,189 @@
+"""Conditions in three-valued logic: when an expression is true, when it is false, and when it is not the one or the
+other. A comparison with NULL is neither."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from upshot.core.types import BOOLEAN, Kind
+from upshot.sql.expressions.coercion import coerced, common_type
+from upshot.sql.expressions.comparisons import COMPARISONS, compared, leaf
+from upshot.sql.expressions.expressions import like_test, value_of
+from upshot.sql.expressions.formulas import FALSE, TRUE, conjunction, disjunction, is_given, is_null
+from upshot.sql.expressions.values import Value, combinations, is_nothing
+from upshot.sql.queries import subqueries
+from upshot.syntax.ast import Constant, Formula, Not, Test
+
+if TYPE_CHECKING:
+    from upshot.sql.queries.block import Block
+
+_LONG_LIST = 8
+"""From so many constants on, IN looks into a relation: one rule for each would multiply with other alternatives."""
+
+
+def holds(block: Block, node: exp.Expression, *, value: bool, certain: bool) -> Formula:
+    """When the condition has the value; if not `certain`, also when it is unknown."""
+    match node:
+        case exp.Paren():
+            return block.holds(node.this, value=value, certain=certain)
+        case exp.Not():
+            return block.holds(node.this, value=not value, certain=certain)
+        case exp.And() | exp.Or():
+            both = [block.holds(each, value=value, certain=certain) for each in (node.this, node.expression)]
+            return conjunction(both) if isinstance(node, exp.And) is value else disjunction(both)
+        case exp.Boolean():
+            return TRUE if bool(node.this) is value else FALSE
+        case exp.Null():
+            return FALSE if certain else TRUE
+        case exp.Is():
+            return _is(block, node, value)
+        case exp.NullSafeEQ() | exp.NullSafeNEQ():
+            return _distinct(block, node, value is isinstance(node, exp.NullSafeEQ))
+        case exp.Between():
+            bounds = [
+                exp.GTE(this=node.this.copy(), expression=node.args["low"].copy()),
+                exp.LTE(this=node.this.copy(), expression=node.args["high"].copy()),
+            ]
+            if node.args.get("symmetric"):
+                block.statement.unsupported("BETWEEN SYMMETRIC", node, help="write both comparisons")
+            return block.holds(exp.And(this=bounds[0], expression=bounds[1]), value=value, certain=certain)
+        case exp.In():
+            return _in(block, node, value, certain)
+        case exp.Exists():
+            found, missing = subqueries.exists(block, node)
+            return found if value else missing
+        case exp.Like() | exp.Escape():
+            return _like(block, node, value, certain)
+    if (op := COMPARISONS.get(type(node))) is not None:
+        return _comparison(block, op, node, value, certain)
+    return _boolean(block, value_of(block, node), node, value, certain)
+
+
+def can_be_unknown(block: Block, node: exp.Expression) -> bool:
+    """Whether the condition can be neither true nor false."""
+    match node:
+        case exp.Paren() | exp.Not():
+            return can_be_unknown(block, node.this)
+        case exp.And() | exp.Or():
+            return can_be_unknown(block, node.this) or can_be_unknown(block, node.expression)
+        case exp.Is() | exp.NullSafeEQ() | exp.NullSafeNEQ() | exp.Exists() | exp.Boolean():
+            return False
+    if type(node) in COMPARISONS and not isinstance(node.expression, exp.Any | exp.All | exp.Tuple):
+        return any(value_of(block, side).nullable for side in (node.this, node.expression))
+    return True
+
+
+# ---- comparisons ------------------------------------------------------------------------------
+
+
+def _comparison(block: Block, op: str, node: exp.Expression, value: bool, certain: bool) -> Formula:
+    left, right = node.this, node.expression
+    if isinstance(right, exp.Any | exp.All):
+        return subqueries.quantified(block, op, node, value=value, certain=certain)
+    if isinstance(left, exp.Tuple) or isinstance(right, exp.Tuple):
+        return _rows(block, op, node, value, certain)
+    return compared(block, op, (value_of(block, left), value_of(block, right)), (left, right), value, certain)
+
+
+def _rows(block: Block, op: str, node: exp.Expression, value: bool, certain: bool) -> Formula:
+    """`(a, b) = (c, d)`"""
+    left, right = node.this, node.expression
+    if op not in ("=", "!=") or not (isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple)):
+        block.statement.unsupported("this comparison of rows", node, help="compare column by column")
+    if len(left.expressions) != len(right.expressions):
+        block.statement.refuse(
+            "wrong-arity", "the rows have different lengths", node, help="compare rows of one length"
+        )
+    value = value is (op == "=")
+    parts = [
+        compared(block, "=", (value_of(block, a), value_of(block, b)), (a, b), value, certain)
+        for a, b in zip(left.expressions, right.expressions, strict=True)
+    ]
+    return conjunction(parts) if value else disjunction(parts)
+
+
+def _distinct(block: Block, node: exp.Expression, same: bool) -> Formula:
+    """IS [NOT] DISTINCT FROM: NULL is like NULL and unlike all else."""
+    nodes = (node.this, node.expression)
+    values = [value_of(block, each) for each in nodes]
+    type_ = common_type(block.statement, values, nodes)
+    pair = [coerced(block.statement, v, type_, n) for v, n in zip(values, nodes, strict=True)]
+    found = []
+    for when, (a, b) in combinations(pair):
+        equal = FALSE if type_ is None else leaf("=" if same else "!=", a, b, True, (True, True))
+        nulls = [(is_null(a), is_null(b))] if same else [(is_null(a), is_given(b)), (is_given(a), is_null(b))]
+        found.append(conjunction((*when, disjunction((equal, *map(conjunction, nulls))))))
+    return disjunction(found)
+
+
+def _is(block: Block, node: exp.Is, value: bool) -> Formula:
+    """IS [NOT] NULL, TRUE, FALSE: never unknown."""
+    tested = node.expression
+    while isinstance(tested, exp.Not):
+        tested, value = tested.this, not value
+    if isinstance(tested, exp.Boolean):
+        wanted = bool(tested.this)
+        return block.holds(node.this, value=wanted if value else not wanted, certain=value)
+    if not isinstance(tested, exp.Null):
+        block.statement.unsupported(f"`{node.sql()}`", node, help="IS takes NULL, TRUE or FALSE")
+    found = value_of(block, node.this)
+    test = is_null if value else is_given
+    return disjunction(conjunction((*case.when, test(case.term))) for case in found.cases)
+
+
+def _boolean(block: Block, found: Value, node: exp.Expression, value: bool, certain: bool) -> Formula:
+    if found.type is not None and found.kind is not Kind.BOOLEAN:
+        block.statement.refuse(
+            "type-mismatch",
+            f"`{found.type.required()}` is not a condition",
+            node,
+            help="compare it with something",
+        )
+    parts = []
+    for case in found.cases:
+        made = leaf("=", case.term, Constant(value, BOOLEAN), certain, (found.nullable, False))
+        parts.append(conjunction((*case.when, made)))
+    return disjunction(parts)
+
+
+# ---- lists and patterns -----------------------------------------------------------------------
+
+
+def _in(block: Block, node: exp.In, value: bool, certain: bool) -> Formula:
+    query = node.args.get("query")
+    if query is not None:
+        return subqueries.member(block, node, value=value, certain=certain)
+    if node.args.get("unnest") is not None or node.args.get("field") is not None:
+        block.statement.unsupported("IN of this", node, help="IN takes a list or a query")
+    choices = node.expressions
+    if isinstance(node.this, exp.Tuple):
+        each = [holds(block, exp.EQ(this=node.this, expression=c), value=value, certain=certain) for c in choices]
+        return disjunction(each) if value else conjunction(each)
+    subject = value_of(block, node.this)
+    values = [value_of(block, choice) for choice in choices]
+    if len(choices) > _LONG_LIST and all(v.constant is not None and v.type is not None for v in values):
+        return subqueries.listed(block, node, subject, values, value=value, certain=certain)
+    each = [
+        compared(block, "=", (subject, found), (node.this, choice), value, certain)
+        for found, choice in zip(values, choices, strict=True)
+    ]
+    return disjunction(each) if value else conjunction(each)
+
+
+def _like(block: Block, node: exp.Expression, value: bool, certain: bool) -> Formula:
+    if isinstance(node, exp.Escape) and not isinstance(node.this, exp.Like):
+        block.statement.unsupported(f"`{node.sql()}`", node, help="use LIKE")
+    text, pattern = like_test(block, node)
+    parts: list[Formula] = []
+    for case in text.cases:
+        if is_nothing(case.term):
+            parts += [] if certain else [conjunction(case.when)]
+            continue
+        match = Test("match", (pattern, case.term), span=block.statement.place(node))
+        test = match if value else conjunction((Not(match), is_given(case.term) if text.nullable else TRUE))
+        if not certain and text.nullable:
+            test = disjunction((test, is_null(case.term)))
+        parts.append(conjunction((*case.when, test)))
+    return disjunction(parts)

@@ -1,0 +1,178 @@
+"""One SELECT on its way to rules: what is in its FROM, and what must hold for its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from upshot.check.names.variables import occurrences
+from upshot.core.diagnostic import did_you_mean
+from upshot.sql.expressions import conditions
+from upshot.sql.expressions.formulas import conjuncts, is_given
+from upshot.sql.expressions.values import Value, plain
+from upshot.sql.queries import subqueries
+from upshot.sql.queries.sources import Scope, SourceColumn
+from upshot.sql.translation import Translation
+from upshot.sql.trees import AGGREGATES, unwrapped
+from upshot.sql.trouble import Statement
+from upshot.syntax.ast import Aggregate, Comparison, Formula, Not, Test
+
+
+@dataclass(slots=True)
+class Block:
+    """`conditions` hold for every row, beside the atoms of the sources. Of a grouped SELECT, `groups` are the values of
+    its keys and aggregates, by their signatures, and `ungrouped` the scope of the rows that were grouped."""
+
+    translation: Translation
+    scope: Scope
+    conditions: list[Formula] = field(default_factory=list)
+    groups: dict[str, Value] | None = None
+    ungrouped: Scope | None = None
+
+    @property
+    def statement(self) -> Statement:
+        return self.translation.statement
+
+    @property
+    def parts(self) -> tuple[Formula, ...]:
+        """All that must hold for a row."""
+        return (*(source.atom() for source in self.scope.sources), *self.conditions)
+
+    # ---- conditions -----------------------------------------------------------------------------
+
+    def require(self, nodes: Iterable[exp.Expression]) -> None:
+        """Adds conditions. Columns that must be equal become one variable first."""
+        left = [node for node in nodes if not self._unified(node)]
+        for node in left:
+            self.add(self.holds(node, value=True, certain=True))
+
+    def add(self, formula: Formula) -> None:
+        """Adds a formula; a column that it says is not NULL is known not to be."""
+        for part in conjuncts(formula):
+            self.conditions.append(part)
+            given = _given_names(part)
+            for column in self.scope.columns():
+                if column.term.name in given:
+                    column.type = column.type.required()
+
+    def _unified(self, node: exp.Expression) -> bool:
+        """Whether the condition makes two columns one variable, so that nothing of it is left."""
+        if not isinstance(node, exp.EQ):
+            return False
+        sides = (unwrapped(node.this), unwrapped(node.expression))
+        columns = [side for side in sides if isinstance(side, exp.Column) and not isinstance(side.this, exp.Star)]
+        if len(columns) < 2:
+            return False
+        left, right = (self.scope.column(self.statement, side) for side in columns)
+        same = (left.type.kind, left.type.scale, left.type.name) == (right.type.kind, right.type.scale, right.type.name)
+        if left is right or left.term == right.term or not same:
+            return False
+        own = {id(column) for column in self.scope.columns()}
+        keep, drop = (right, left) if self._is_outer(right) else (left, right)
+        if self._is_outer(drop) or id(drop) not in own:
+            return False
+        old = drop.term
+        if self._is_outer(keep) and keep.type.nullable and drop.type.nullable:
+            # Inside, the variable may stand in one atom only, where NULL would be found with NULL.
+            self.conditions.append(is_given(keep.term))
+        for column in self.scope.columns():
+            if column.term in (old, keep.term):
+                column.term = keep.term
+                column.type = column.type.required()
+        return True
+
+    def _is_outer(self, column: SourceColumn) -> bool:
+        home = self.translation.homes.get(column.term.name)
+        return any(home is source for source in self.scope.outer())
+
+    def holds(self, node: exp.Expression, *, value: bool, certain: bool) -> Formula:
+        """When the condition has the value; if not `certain`, also when it is unknown."""
+        return conditions.holds(self, node, value=value, certain=certain)
+
+    def can_be_unknown(self, node: exp.Expression) -> bool:
+        return conditions.can_be_unknown(self, node)
+
+    # ---- values ---------------------------------------------------------------------------------
+
+    def column(self, node: exp.Column) -> Value:
+        if isinstance(node.this, exp.Star):
+            self.statement.unsupported("`*` here", node, help="name the columns")
+        if self.ungrouped is not None and self._is_ungrouped(node, self.ungrouped):
+            self.statement.refuse(
+                "sql-not-grouped",
+                f"`{node.sql()}` has many values in a group",
+                node,
+                help="add it to GROUP BY, or aggregate it: min, max, sum, avg or count",
+            )
+        found = self.scope.column(self.statement, node)
+        return plain(replace(found.term, span=self.statement.place(node)), found.type)
+
+    def _is_ungrouped(self, node: exp.Column, rows: Scope) -> bool:
+        """Whether the column is one of the rows that were grouped, and none of the groups."""
+        return self.scope.own(self.statement, node) is None and rows.own(self.statement, node) is not None
+
+    def parameter(self, node: exp.Expression) -> Value:
+        return subqueries.parameter(self, node)
+
+    def scalar(self, node: exp.Subquery) -> Value:
+        return subqueries.scalar(self, node)
+
+    def grouped_value(self, node: exp.Expression) -> Value | None:
+        """The value of a key or an aggregate of a grouped SELECT."""
+        if isinstance(node, (*AGGREGATES, exp.Filter)) and self.groups is None:
+            self.statement.refuse(
+                "sql-misplaced-aggregate",
+                f"`{node.sql()}` cannot stand here",
+                node,
+                help="aggregates stand in the columns of a SELECT, or in HAVING",
+            )
+        if self.groups is None:
+            return None
+        found = self.groups.get(self.signature(node))
+        if found is None and isinstance(node, (*AGGREGATES, exp.Filter)):
+            self.statement.refuse(
+                "sql-misplaced-aggregate",
+                "an aggregate stands inside another",
+                node,
+                help="use a view for the inner one",
+            )
+        return found
+
+    def signature(self, node: exp.Expression) -> str:
+        """The expression with columns by their variables: the same for the same values, however they are written."""
+        scope = self.ungrouped or self.scope
+
+        def named(each: exp.Expression) -> exp.Expression:
+            if isinstance(each, exp.Column) and not isinstance(each.this, exp.Star):
+                found = (
+                    scope.own(self.statement, each) if each.find_ancestor(exp.Subquery, exp.Exists) is None else None
+                )
+                if found is not None:
+                    return exp.column(exp.to_identifier(f"{id(found):x}", quoted=True))
+            return each
+
+        return unwrapped(node).copy().transform(named).sql(normalize_functions=True)
+
+    def known_parameter(self, name: str, node: exp.Expression) -> Value:
+        constants = self.translation.parameters
+        if name not in constants:
+            hint = did_you_mean(name, constants) or f"pass {name}=…"
+            self.statement.refuse("missing-parameter", f"parameter `:{name}` has no value", node, help=hint)
+        constant = constants[name]
+        return plain(replace(constant, span=self.statement.place(node)), subqueries.type_of_constant(constant))
+
+
+def _given_names(part: Formula) -> set[str]:
+    """The variables that cannot be NULL where the part holds."""
+    match part:
+        case Comparison(_, left, right):
+            sides = [side for side in (left, right) if not isinstance(side, Aggregate)]
+            return {v.name for side in sides for v in occurrences(side)}
+        case Test(name) if name != "is_null":
+            return {v.name for v in occurrences(part)}
+        case Not(Test("is_null")):
+            return {v.name for v in occurrences(part)}
+        case _:
+            return set()

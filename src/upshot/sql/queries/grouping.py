@@ -1,0 +1,431 @@
+"""GROUP BY and aggregates: the rows, their groups, and a value of each aggregate for every group.
+
+Aggregates run over all rows that FROM and WHERE give, also those that look alike in the columns that are used. A key
+that can be NULL is stored with a mark, so that the rows in which it is NULL are one group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from upshot.core.types import NUMBER, Kind, Type
+from upshot.sql.expressions.expressions import value_of
+from upshot.sql.expressions.fillers import filler
+from upshot.sql.expressions.formulas import FALSE, conjunction, disjunction, is_given, is_null
+from upshot.sql.expressions.values import Case, Value, plain
+from upshot.sql.queries.block import Block
+from upshot.sql.queries.presence import MOST_NULLABLE
+from upshot.sql.queries.sources import Scope, Source, SourceColumn
+from upshot.sql.translation import Branch
+from upshot.sql.trees import AGGREGATE_OF, aggregates_in, unwrapped
+from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Formula, Not, Term, Variable
+from upshot.values.aggregates import AGGREGATES
+
+
+@dataclass(frozen=True, slots=True)
+class _Spec:
+    """An aggregate as written; `value` is None for `count(*)`."""
+
+    node: exp.Expression
+    signature: str
+    function: str
+    distinct: bool
+    value: Value | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of one group: `body` over the `shared` variables, which say which group, and those of `arguments`.
+    `keys` are the variables of the keys outside, `groups` the atoms that bind them and the shared ones."""
+
+    body: tuple[Formula, ...]
+    shared: tuple[tuple[Variable, Type], ...]
+    arguments: tuple[Value | None, ...]
+    keys: tuple[tuple[Variable, Type], ...]
+    groups: tuple[Formula, ...]
+
+
+def is_grouped(select: exp.Select) -> bool:
+    return bool(select.args.get("group") or select.args.get("having") or aggregates_in(select))
+
+
+def grouped(block: Block, select: exp.Select) -> Block:
+    """The block of the groups: its values are the keys and the aggregates."""
+    return _Grouping(block, select).block()
+
+
+class _Grouping:
+    def __init__(self, block: Block, select: exp.Select) -> None:
+        self._block, self._select = block, select
+        self._translation, self._statement = block.translation, block.statement
+        self._nodes = _key_nodes(block, select)
+        self._values = [value_of(block, node) for node in self._nodes]
+        self._specs = self._read_aggregates()
+        nodes: list[Formula | Term] = list(block.parts)
+        for value in (*self._values, *(s.value for s in self._specs if s.value is not None)):
+            nodes += [each for case in value.cases for each in (*case.when, case.term)]
+        self._around = self._translation.correlated(block.scope, nodes)
+
+    def block(self) -> Block:
+        self._refuse_untyped()
+        if self._nodes:
+            # What the query uses of those around it is part of what makes a group.
+            for variable in self._around:
+                self._nodes.append(exp.column(exp.to_identifier(f"around {variable.name}", quoted=True)))
+                self._values.append(plain(variable, self._translation.type_of(variable)))
+        rows = self._inline() if self._is_simple() else self._stored()
+        made = Block(self._translation, Scope(self._block.scope.parent), ungrouped=self._block.scope, groups={})
+        assert made.groups is not None
+        if self._nodes:
+            rows = self._with_groups(made, rows)
+        for node, (variable, type) in zip(self._nodes, rows.keys, strict=True):
+            made.groups[self._block.signature(node)] = plain(variable, type)
+        self._tie_to_values_around(made, rows)
+        for spec, argument in zip(self._specs, rows.arguments, strict=True):
+            made.groups[spec.signature] = self._aggregate(made, spec, argument, rows)
+        having = self._select.args.get("having")
+        if having is not None:
+            made.add(made.holds(having.this, value=True, certain=True))
+        return made
+
+    # ---- what is asked --------------------------------------------------------------------------
+
+    def _read_aggregates(self) -> list[_Spec]:
+        found: dict[str, _Spec] = {}
+        for node in aggregates_in(self._select):
+            signature = self._block.signature(node)
+            if signature not in found:
+                found[signature] = self._spec(node, signature)
+        return list(found.values())
+
+    def _spec(self, node: exp.Expression, signature: str) -> _Spec:
+        inner, condition = (node.this, node.expression.this) if isinstance(node, exp.Filter) else (node, None)
+        function = AGGREGATE_OF.get(type(inner))
+        if function is None:
+            self._statement.unsupported(f"`{node.sql()}`", node, help=f"there are {', '.join(_spellings())}")
+        argument = inner.this
+        distinct = isinstance(argument, exp.Distinct)
+        if distinct:
+            if len(argument.expressions) != 1:
+                self._statement.unsupported(
+                    "count of several columns", node, help="count one column, or use a subquery"
+                )
+            argument = argument.expressions[0]
+        if inner.expressions or inner.args.get("order"):
+            self._statement.unsupported(f"`{node.sql()}`", node, help="give the aggregate one value")
+        counts_rows = argument is None or isinstance(argument, exp.Star)
+        if condition is not None:
+            chosen = exp.Literal.number(1) if counts_rows else argument.copy()
+            argument = exp.Case(ifs=[exp.If(this=condition.copy(), true=chosen)])
+            counts_rows = False
+        value = None if counts_rows else value_of(self._block, argument)
+        self._refuse_kind(node, function, value)
+        return _Spec(node, signature, function, distinct and function not in ("min", "max"), value)
+
+    def _refuse_kind(self, node: exp.Expression, function: str, value: Value | None) -> None:
+        if value is None or value.type is None:
+            return
+        if value.kind is not None and not AGGREGATES[function].accepts(value.kind):
+            self._statement.refuse(
+                "type-mismatch", f"`{node.sql()}` works on numbers, not on `{value.type.required()}`", node,
+                help="use count, min or max",
+            )  # fmt: skip
+
+    def _refuse_untyped(self) -> None:
+        for value in (*self._values, *(s.value for s in self._specs if s.value is not None)):
+            if value.type is None:
+                self._statement.unsupported("a group or an aggregate of NULL alone", help="use CAST(NULL AS …)")
+
+    # ---- rows -----------------------------------------------------------------------------------
+
+    def _is_simple(self) -> bool:
+        """Whether the rows need no view of their own: one conjunction, and variables for keys that are never NULL."""
+        terms = [value.term for value in self._values]
+        plain_keys = all(isinstance(term, Variable) for term in terms) and len({str(t) for t in terms}) == len(terms)
+        if not plain_keys or any(value.nullable for value in self._values):
+            return False
+        if any(spec.value is not None and spec.value.term is None for spec in self._specs):
+            return False
+        together = conjunction(self._block.parts)
+        return together != FALSE and len(self._translation.clauses(together)) == 1
+
+    def _inline(self) -> _Rows:
+        keys = []
+        for value in self._values:
+            assert isinstance(value.term, Variable)
+            assert value.type is not None
+            keys.append((Variable(value.term.name), value.type))
+        return _Rows(
+            self._block.parts, tuple(keys), tuple(s.value for s in self._specs), tuple(keys), self._block.parts
+        )
+
+    def _stored(self) -> _Rows:
+        """The rows as a view: what they use of queries around, the keys with their marks, arguments, and the rest."""
+        translation = self._translation
+        around = [] if self._nodes else self._around
+        identity = [each for source in self._block.scope.sources for each in source.identity()]
+        values = [*self._values, *(s.value for s in self._specs if s.value is not None)]
+        values += [plain(variable, type) for variable, type in identity]
+        values += [plain(variable, translation.type_of(variable)) for variable in around]
+        types = [value.type for value in values if value.type is not None]
+        names = [translation.variable(self._wish(place, value)).name for place, value in enumerate(values)]
+        marked = [place < len(self._values) and value.nullable for place, value in enumerate(values)]
+        if sum(marked) > MOST_NULLABLE:
+            self._statement.unsupported(
+                f"groups by more than {MOST_NULLABLE} columns that can be NULL", help="declare columns NOT NULL"
+            )
+        parts = translation.domain([*around, *(self._around if self._nodes else [])], self._block.parts)
+        wide_names, wide_types = _stored_columns(names, types, marked)
+        branches = marked_branches(Branch(parts, tuple(values)), types, marked)
+        relation = translation.view("rows", wide_names, wide_types, branches)
+        self._refuse_null_around(relation, around)
+        return self._stored_rows(relation, names, marked, around)
+
+    @staticmethod
+    def _wish(place: int, value: Value) -> str:
+        return value.term.name if isinstance(value.term, Variable) else f"value_{place + 1}"
+
+    def _refuse_null_around(self, relation: str, around: Sequence[Variable]) -> None:
+        """A value of the query around that is NULL could not be found again in the view."""
+        columns = self._translation.schemas[relation].columns[
+            len(self._translation.schemas[relation].columns) - len(around) :
+        ]
+        for variable, column in zip(around, columns, strict=True):
+            if column.type.nullable and self._translation.type_of(variable).nullable:
+                self._statement.unsupported(
+                    f"an aggregate over rows that depend on `{variable.name}`, which can be NULL, in this way",
+                    help="add IS NOT NULL for that column to the inner query, or join instead",
+                )
+
+    def _stored_rows(
+        self, relation: str, names: Sequence[str], marked: Sequence[bool], around: Sequence[Variable]
+    ) -> _Rows:
+        translation, columns = self._translation, list(self._translation.schemas[relation].columns)
+        inside: list[Term] = []
+        outside: list[Term] = []
+        shared: list[tuple[Variable, Type]] = []
+        keys: list[tuple[Variable, Type]] = []
+        arguments: list[Variable] = []
+        types = iter(column.type for column in columns)
+        used = sum(spec.value is not None for spec in self._specs)
+        for place, (name, has_mark) in enumerate(zip(names, marked, strict=True)):
+            variable = translation.variable(name)
+            if has_mark:
+                mark, filled = translation.variable(f"{name}_is_null"), translation.variable(f"{name}_filled")
+                pair = [(mark, next(types)), (filled, next(types))]
+                type = next(types)
+                shared += pair
+                inside += [mark, filled, translation.variable(name)]
+                outside += [mark, filled, variable]
+                keys.append((variable, type))
+                continue
+            type = next(types)
+            if place < len(self._values):
+                shared.append((variable, type))
+                keys.append((variable, type))
+            elif place < len(self._values) + used:
+                arguments.append(variable)
+            elif place >= len(names) - len(around):
+                variable = around[place - (len(names) - len(around))]
+            inside.append(variable)
+            outside.append(variable)
+        return _Rows(
+            (Atom(relation, tuple(inside)),), tuple(shared), self._arguments(relation, arguments, inside), tuple(keys),
+            (Atom(relation, tuple(outside)),),
+        )  # fmt: skip
+
+    def _arguments(self, relation: str, found: Sequence[Variable], args: Sequence[Term]) -> tuple[Value | None, ...]:
+        columns = self._translation.schemas[relation].columns
+        typed = iter([plain(v, columns[args.index(v)].type) for v in found])
+        return tuple(None if spec.value is None else next(typed) for spec in self._specs)
+
+    # ---- groups ---------------------------------------------------------------------------------
+
+    def _with_groups(self, made: Block, rows: _Rows) -> _Rows:
+        """The rows, with a view that has one row for each group."""
+        translation = self._translation
+        shown: list[SourceColumn] = []
+        for node, (variable, type) in zip(self._nodes, rows.keys, strict=True):
+            column = self._column_of(node)
+            if column is not None and all(each.term != variable for each in shown):
+                shown.append(SourceColumn(column.table, column.name, variable, type))
+        visible = {column.term.name for column in shown}
+        every = dict.fromkeys((*rows.keys, *rows.shared))
+        hidden = [(v, t) for v, t in every if v.name not in visible]
+        columns = [(c.term, c.type) for c in shown] + hidden
+        values = tuple(plain(v, t) for v, t in columns)
+        parts = translation.domain(self._around, rows.groups)
+        names, types = [v.name for v, _ in columns], [t for _, t in columns]
+        relation = translation.view("groups", names, types, [Branch(parts, values)])
+        source = Source(relation, shown, [v for v, _ in hidden], [t for _, t in hidden], self._statement.span)
+        made.scope.sources = [source]
+        around = {variable.name for variable in self._around}
+        translation.homes.update((v.name, source) for v, _ in source.identity() if v.name not in around)
+        return _Rows(rows.body, rows.shared, rows.arguments, rows.keys, (source.atom(),))
+
+    def _column_of(self, node: exp.Expression) -> SourceColumn | None:
+        found = unwrapped(node)
+        return self._block.scope.own(self._statement, found) if isinstance(found, exp.Column) else None
+
+    def _tie_to_values_around(self, made: Block, rows: _Rows) -> None:
+        """The groups are those of the values around, where these have become keys of a view."""
+        for node, value, (key, type) in zip(self._nodes, self._values, rows.keys, strict=True):
+            if not node.name.startswith("around ") or value.term == key:
+                continue
+            assert value.term is not None
+            same: list[Formula] = [Comparison("=", value.term, key)]
+            if type.nullable and value.nullable:
+                same.append(conjunction((is_null(value.term), is_null(key))))
+            made.conditions.append(disjunction(same))
+
+    # ---- aggregates -----------------------------------------------------------------------------
+
+    def _aggregate(self, made: Block, spec: _Spec, argument: Value | None, rows: _Rows) -> Value:
+        """The value of an aggregate in every group, by conditions that are added to the block."""
+        result = self._translation.variable(spec.function)
+        if argument is None:
+            made.conditions.append(Comparison("=", result, Aggregate("count", None, conjunction(rows.body))))
+            return plain(result, NUMBER)
+        assert argument.term is not None
+        assert argument.type is not None
+        body, term = self._values_of(spec, argument, rows)
+        nullable = argument.nullable and not spec.distinct
+        given = conjunction((*body, is_given(term))) if nullable else conjunction(body)
+        if spec.function == "count":
+            made.conditions.append(Comparison("=", result, Aggregate("count", None, given)))
+            return plain(result, NUMBER)
+        type = _result_type(spec.function, argument.type)
+        if isinstance(term, Constant) and term.value is None:
+            # A rule cannot tell the type of a NULL that it aggregates, and need not: the value is NULL.
+            return plain(term, type.optional())
+        aggregate = Aggregate(spec.function, term, conjunction(body))
+        if self._nodes and not argument.nullable:
+            made.conditions.append(Comparison("=", result, aggregate))
+            return plain(result, type)
+        if self._around and not self._nodes:
+            return self._in_cases(spec, result, aggregate, given, type)
+        return self._in_view(made, spec, rows, result, aggregate, given, type)
+
+    def _values_of(self, spec: _Spec, argument: Value, rows: _Rows) -> tuple[tuple[Formula, ...], Term]:
+        """The body to aggregate over and the term; of DISTINCT, a view that has every value once."""
+        assert argument.term is not None
+        assert argument.type is not None
+        if not spec.distinct:
+            return rows.body, argument.term
+        around = [] if self._nodes else self._around
+        shared = [*rows.shared, *((v, self._translation.type_of(v)) for v in around)]
+        value = self._translation.variable("value")
+        parts = self._translation.domain(around, (*rows.body, is_given(argument.term)))
+        names = [value.name, *(v.name for v, _ in shared)]
+        types = [argument.type.required(), *(t for _, t in shared)]
+        values = (plain(argument.term, argument.type), *(plain(v, t) for v, t in shared))
+        relation = self._translation.view("distinct", names, types, [Branch(parts, values)])
+        self._refuse_null_around(relation, around)
+        return (Atom(relation, (value, *(v for v, _ in shared))),), value
+
+    def _in_cases(self, spec: _Spec, result: Variable, aggregate: Aggregate, given: Formula, type: Type) -> Value:
+        """The aggregate for given values of the queries around: NULL if there is nothing to aggregate."""
+        count = self._translation.variable("count")
+        counted = Comparison("=", count, Aggregate("count", None, given))
+        empty = Case((counted, Comparison("=", count, Constant(0))), Constant(None))
+        some: tuple[Formula, ...] = (Comparison("=", result, aggregate),)
+        if spec.function == "sum":
+            some = (counted, Comparison(">", count, Constant(0)), *some)
+        return Value((Case(some, result), empty), type.optional())
+
+    def _in_view(
+        self, made: Block, spec: _Spec, rows: _Rows, result: Variable, aggregate: Aggregate, given: Formula, type: Type
+    ) -> Value:
+        """The aggregate by a view of its own with NULL for groups that have nothing to aggregate."""
+        translation = self._translation
+        groups = rows.groups if self._nodes else ()
+        shared = tuple(plain(v, t) for v, t in rows.shared)
+        names, types = [v.name for v, _ in rows.shared], [t for _, t in rows.shared]
+        some = Atom(
+            translation.view(f"{spec.function}_given", names, types, [Branch((given,), shared)]),
+            tuple(v for v, _ in rows.shared),
+        )
+        found = Branch((*groups, some, Comparison("=", result, aggregate)), (*shared, plain(result, type)))
+        nothing = Branch((*groups, Not(some)), (*shared, plain(Constant(None), type.optional())))
+        relation = translation.view(spec.function, [*names, "value"], [*types, type], [found, nothing])
+        value = translation.variable(spec.function)
+        made.conditions.append(Atom(relation, (*(v for v, _ in rows.shared), value)))
+        return plain(value, type.optional())
+
+
+def _stored_columns(
+    names: Sequence[str], types: Sequence[Type], marked: Sequence[bool]
+) -> tuple[list[str], list[Type]]:
+    wide: list[tuple[str, Type]] = []
+    for name, type, has_mark in zip(names, types, marked, strict=True):
+        if has_mark:
+            wide += [(f"{name}_is_null", NUMBER), (f"{name}_filled", type)]
+        wide.append((name, type))
+    return [name for name, _ in wide], [type for _, type in wide]
+
+
+def marked_branches(branch: Branch, types: Sequence[Type], marked: Sequence[bool]) -> list[Branch]:
+    """The branch with columns that are marked stored as three: whether it is NULL, a value that is not, and itself."""
+    made = [Branch(branch.parts, ())]
+    for value, type, has_mark in zip(branch.values, types, marked, strict=True):
+        longer: list[Branch] = []
+        for each in made:
+            if not has_mark:
+                longer.append(Branch(each.parts, (*each.values, value)))
+                continue
+            for case in value.cases:
+                here = (*each.parts, *case.when, is_given(case.term))
+                values = (plain(Constant(0), NUMBER), plain(case.term, type), plain(case.term, type))
+                longer.append(Branch(here, (*each.values, *values)))
+                there = (*each.parts, *case.when, is_null(case.term))
+                nothing = (plain(Constant(1), NUMBER), plain(filler(type), type), plain(Constant(None), type))
+                longer.append(Branch(there, (*each.values, *nothing)))
+        made = longer
+    return made
+
+
+def _spellings() -> list[str]:
+    return [name for each in AGGREGATES.values() for _, name in each.sql]
+
+
+def _result_type(function: str, type: Type) -> Type:
+    if not AGGREGATES[function].signature.uniform:
+        return AGGREGATES[function].result(type)
+    if function == "sum":
+        return Type(Kind.DECIMAL, precision=18, scale=type.scale) if type.kind is Kind.DECIMAL else Type(type.kind)
+    return type.required()
+
+
+def _key_nodes(block: Block, select: exp.Select) -> list[exp.Expression]:
+    """The expressions of GROUP BY; a number or a name may stand for a column of the SELECT."""
+    group = select.args.get("group")
+    if group is None:
+        return []
+    if any(group.args.get(key) for key in ("grouping_sets", "cube", "rollup", "totals", "all")):
+        block.statement.unsupported("GROUP BY with ROLLUP, CUBE or GROUPING SETS", group, help="write a view for each")
+    found: dict[str, exp.Expression] = {}
+    for node in group.expressions:
+        if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
+            block.statement.unsupported(
+                "GROUP BY with ROLLUP, CUBE or GROUPING SETS", node, help="write a view for each"
+            )
+        key = _meant(block, select, node)
+        found.setdefault(block.signature(key), key)
+    return list(found.values())
+
+
+def _meant(block: Block, select: exp.Select, node: exp.Expression) -> exp.Expression:
+    if isinstance(node, exp.Literal) and not node.is_string:
+        place = int(node.name) if node.name.isdigit() else 0
+        if not 1 <= place <= len(select.expressions):
+            block.statement.refuse("sql-syntax", f"there is no column {node.name}", node, help="count from 1")
+        return unwrapped(select.expressions[place - 1])
+    name = node if isinstance(node, exp.Column) and node.args.get("table") is None else None
+    if name is not None and block.scope.own(block.statement, name) is None:
+        for each in select.expressions:
+            if isinstance(each, exp.Alias) and each.alias.lower() == node.name.lower():
+                return unwrapped(each)
+    return unwrapped(node)

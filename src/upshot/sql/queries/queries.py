@@ -1,0 +1,445 @@
+"""Queries as branches: every SELECT is one, a UNION has those of both sides, and what a branch cannot be is a view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from upshot.check.names.variables import fresh_name
+from upshot.core.types import Type
+from upshot.sql.expressions.expressions import value_of
+from upshot.sql.expressions.values import Value, plain
+from upshot.sql.names import chosen, new_name, refuse_schema, relation_name
+from upshot.sql.queries.block import Block
+from upshot.sql.queries.from_clause import read_from
+from upshot.sql.queries.grouping import grouped, is_grouped
+from upshot.sql.queries.presence import presence
+from upshot.sql.queries.row_sets import RowSet, Stored, aligned, all_of, as_view, typed_like, united
+from upshot.sql.queries.sources import Scope, Source, SourceColumn
+from upshot.sql.translation import Branch, Translation
+from upshot.sql.trees import column_name, conjoined, inner_query
+
+_SELECT_PARTS = {
+    "expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", "hint", "kind",
+    "operation_modifiers",
+}  # fmt: skip
+_SET_PARTS = {"this", "expression", "distinct", "with_", "expressions"}
+
+
+@dataclass(slots=True)
+class CommonTable:
+    """A query of WITH, made a view when it is first used, in two forms: its rows once each, and as many as they are."""
+
+    name: str
+    query: exp.Expression
+    columns: tuple[exp.Identifier, ...]
+    visible: int
+    """How many of the queries of WITH it sees."""
+    stored: dict[bool, Stored] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class QueryReader:
+    """Reads queries; `tables` are those of the WITH clauses around, the innermost last."""
+
+    tables: list[CommonTable] = field(default_factory=list)
+
+    def defined_by_recursion(self, translation: Translation, query: exp.Expression, names: Sequence[str]) -> bool:
+        """Makes the view of the owner, if the query is all of a recursive query of its WITH: then that is the view, and
+        no other is needed. Says whether it was."""
+        table = _whole_common_table(query)
+        if table is None:
+            return False
+        with self._common_tables(translation, query):
+            common = self._common(table)
+            if common is None or common is not self.tables[-1] or not _refers_to(common.query, common.name):
+                return False
+            if common.visible < len(self.tables):
+                return False
+            self._recursive(
+                translation, common, inner_query(common.query), bag=False, view=translation.owner, names=names
+            )
+        return True
+
+    # ---- what others ask for --------------------------------------------------------------------
+
+    def branches(self, translation: Translation, query: exp.Expression, around: Scope) -> list[Branch]:
+        return list(self.rows(translation, query, around).branches)
+
+    def scalar(self, around: Block, query: exp.Select) -> Branch:
+        (branch,) = self.rows(around.translation, query, around.scope).branches
+        return branch
+
+    def rows(
+        self, translation: Translation, query: exp.Expression, around: Scope | None = None, *, bag: bool = False
+    ) -> RowSet:
+        """The rows of a query inside others; with `bag`, they are told apart as far as SQL does."""
+        query = inner_query(query)
+        with self._common_tables(translation, query):
+            match query:
+                case exp.Subquery():
+                    return self.rows(translation, query.this, around, bag=bag)
+                case exp.Select():
+                    return self._select(translation, query, around, bag)
+                case exp.Union():
+                    return self._union(translation, query, around, bag)
+                case exp.Except() | exp.Intersect():
+                    return self._difference(translation, query, around)
+                case exp.Values():
+                    return self._values(translation, query, bag)
+        return translation.statement.unsupported(
+            "what stands here as a query", query, help="write SELECT, VALUES, UNION, INTERSECT or EXCEPT"
+        )
+
+    def stored(
+        self, translation: Translation, query: exp.Expression, around: Scope | None, purpose: str, *, bag: bool = False
+    ) -> Stored:
+        """The query as a view of its own."""
+        rows = self.rows(translation, query, around, bag=bag)
+        nodes = [
+            node
+            for branch in rows.branches
+            for node in (*branch.parts, *(t for v in branch.values for c in v.cases for t in (*c.when, c.term)))
+        ]
+        if translation.correlated(Scope(around), nodes):
+            translation.statement.unsupported(
+                "a query here that uses columns of the query around it",
+                query,
+                help="a correlated query stands in EXISTS, IN or a comparison",
+            )
+        return as_view(translation, rows, purpose)
+
+    def table(self, translation: Translation, node: exp.Expression, around: Scope | None, *, bag: bool) -> Source:
+        """What FROM names: a table, a view, a query of WITH, or a query in parentheses."""
+        alias = node.args.get("alias")
+        name = alias.this if alias is not None else None
+        columns = list(alias.args.get("columns") or []) if alias is not None else []
+        for key in ("sample", "laterals", "pivots", "version", "when", "only", "partition", "ordinality"):
+            if node.args.get(key):
+                translation.statement.unsupported(f"`{node.sql()}` in FROM", node, help="name a table, view or query")
+        if isinstance(node, exp.Table):
+            return self._named(translation, node, name, columns, bag)
+        if not isinstance(node, exp.Subquery | exp.Values):
+            translation.statement.unsupported(
+                f"`{node.sql()}` in FROM", node, help="FROM takes tables, views and queries in parentheses"
+            )
+        query = node if isinstance(node, exp.Values) else node.this
+        found = self.stored(translation, query, around, "query", bag=bag)
+        return _source(translation, found, name, columns, node)
+
+    def _named(
+        self, translation: Translation, node: exp.Table, alias: exp.Identifier | None, columns: list[exp.Identifier],
+        bag: bool,
+    ) -> Source:  # fmt: skip
+        refuse_schema(translation.statement, node)
+        common = self._common(node.this)
+        if common is not None:
+            found = self._common_rows(translation, common, bag)
+            return _source(translation, found, alias or node.this, columns, node)
+        relation = relation_name(translation.statement, node, translation.schemas)
+        schema = translation.schemas[relation]
+        known = Stored(relation, tuple(column.name for column in schema.columns), 0)
+        made = _source(translation, known, alias, columns, node)
+        if alias is None:
+            for column in made.columns:
+                column.table = relation
+        return made
+
+    # ---- SELECT ---------------------------------------------------------------------------------
+
+    def _select(self, translation: Translation, select: exp.Select, around: Scope | None, bag: bool) -> RowSet:
+        _refuse_parts(translation, select, _SELECT_PARTS)
+        distinct = select.args.get("distinct")
+        if distinct is not None:
+            if distinct.args.get("on") is not None:
+                translation.statement.unsupported("DISTINCT ON", select, help="use GROUP BY with min or max")
+            if bag:
+                found = self.stored(translation, select, around, "distinct_rows")
+                return all_of(translation, found)
+        block = Block(translation, Scope(around))
+        joins = read_from(block, select, bag=bag or is_grouped(select))
+        where = select.args.get("where")
+        block.require([*joins, *conjoined(where.this if where is not None else None)])
+        if is_grouped(select):
+            block = grouped(block, select)
+        names, values = _columns(block, select)
+        identity = [plain(v, t) for source in block.scope.sources for v, t in source.identity()] if bag else []
+        place = translation.statement.query_place(select)
+        return RowSet(names, (Branch(block.parts, values, tuple(identity), place),))
+
+    def _values(self, translation: Translation, node: exp.Values, bag: bool) -> RowSet:
+        block = Block(translation, Scope())
+        rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
+        if len({len(row) for row in rows}) != 1:
+            translation.statement.refuse(
+                "wrong-arity", "the rows of VALUES differ in length", node, help="make them equal"
+            )
+        parts = [
+            RowSet(
+                tuple(f"column{place}" for place in range(1, len(row) + 1)),
+                (Branch((), tuple(value_of(block, each) for each in row)),),
+            )
+            for row in rows
+        ]
+        return united(translation, parts, node, bag=bag)
+
+    # ---- UNION, INTERSECT, EXCEPT ---------------------------------------------------------------
+
+    def _union(self, translation: Translation, query: exp.Union, around: Scope | None, bag: bool) -> RowSet:
+        _refuse_parts(translation, query, _SET_PARTS)
+        if bag and query.args.get("distinct"):
+            return all_of(translation, self.stored(translation, query, around, "union"))
+        parts = [self.rows(translation, side, around, bag=bag) for side in (query.this, query.expression)]
+        return united(translation, parts, query, bag=bag)
+
+    def _difference(self, translation: Translation, query: exp.Expression, around: Scope | None) -> RowSet:
+        _refuse_parts(translation, query, _SET_PARTS)
+        word = "EXCEPT" if isinstance(query, exp.Except) else "INTERSECT"
+        if not query.args.get("distinct"):
+            translation.statement.unsupported(f"{word} ALL", query, help=f"write {word}, rows count once")
+        sides = [self.rows(translation, side, around) for side in (query.this, query.expression)]
+        left, right = aligned(translation, sides, query)
+        first = all_of(translation, as_view(translation, self._checked(translation, left, around, query), word.lower()))
+        (branch,) = first.branches
+        self._checked(translation, right, around, query)
+        nullable = [value.nullable for value in branch.values]
+        names = [translation.variable(name).name for name in left.names]
+        other = presence(translation, f"{word.lower()}_right", names, list(right.branches), nullable)
+        found, missing = other.probe([value.term for value in branch.values if value.term is not None])
+        wanted = missing if word == "EXCEPT" else found
+        return RowSet(left.names, (Branch((*branch.parts, wanted), branch.values),))
+
+    def _checked(self, translation: Translation, rows: RowSet, around: Scope | None, node: exp.Expression) -> RowSet:
+        nodes = [each for b in rows.branches for each in (*b.parts, *(c.term for v in b.values for c in v.cases))]
+        if translation.correlated(Scope(around), nodes):
+            translation.statement.unsupported(
+                "INTERSECT or EXCEPT that uses columns of the query around it", node, help="use EXISTS and NOT EXISTS"
+            )
+        return rows
+
+    # ---- WITH -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def _common_tables(self, translation: Translation, query: exp.Expression) -> Iterator[None]:
+        clause = query.args.get("with_")
+        before = len(self.tables)
+        if clause is not None:
+            recursive = bool(clause.args.get("recursive"))
+            for each in clause.expressions:
+                alias = each.args["alias"]
+                name = new_name(translation.statement, alias.this)
+                visible = len(self.tables) + 1 if recursive else len(self.tables)
+                columns = tuple(alias.args.get("columns") or ())
+                self.tables.append(CommonTable(name, each.this, columns, visible))
+        try:
+            yield
+        finally:
+            del self.tables[before:]
+
+    def _common(self, identifier: exp.Identifier) -> CommonTable | None:
+        found = chosen(identifier, [table.name for table in self.tables])
+        return next((table for table in reversed(self.tables) if table.name in found), None)
+
+    def _common_rows(self, translation: Translation, table: CommonTable, bag: bool) -> Stored:
+        if bag not in table.stored:
+            hidden = self.tables[table.visible :]
+            del self.tables[table.visible :]
+            try:
+                table.stored[bag] = self._common_view(translation, table, bag)
+            finally:
+                self.tables += hidden
+        return table.stored[bag]
+
+    def _common_view(self, translation: Translation, table: CommonTable, bag: bool) -> Stored:
+        query = inner_query(table.query)
+        if _refers_to(query, table.name) and table in self.tables:
+            return self._recursive(translation, table, query, bag)
+        found = self.stored(translation, query, None, table.name, bag=bag)
+        return replace(found, names=_renamed(translation, table, found.names))
+
+    def _recursive(
+        self, translation: Translation, table: CommonTable, query: exp.Expression, bag: bool, *, view: str = "",
+        names: Sequence[str] = (),
+    ) -> Stored:  # fmt: skip
+        """A view that is defined through itself. Whether its columns can be NULL, and how many digits they need, is
+        found by trying. It is the `view` with these names of columns, if one is given."""
+        if not isinstance(query, exp.Union):
+            translation.statement.unsupported(
+                f"recursion of `{table.name}` without UNION", query, help="begin with a SELECT that does not use it"
+            )
+        if bag and not query.args.get("distinct"):
+            translation.statement.unsupported(
+                f"an aggregate over `{table.name}`, which is recursive with UNION ALL,",
+                query,
+                help="write UNION: rows count once",
+            )
+        _refuse_parts(translation, query, _SET_PARTS)
+        taken = {*translation.schemas, *translation.reserved}
+        name = view or fresh_name(f"{translation.owner}__{table.name}", taken)
+        start = self.rows(translation, query.this)
+        own = _renamed(translation, table, start.names)
+        stored = _checked_names(translation, names or own, len(own), query)
+        types = start.types(translation)
+        nullable = [any(b.values[i].nullable for b in start.branches) for i in range(len(own))]
+        while True:
+            mark = translation.mark()
+            assumed = [replace(type, nullable=can) for type, can in zip(types, nullable, strict=True)]
+            translation.declare(name, stored, assumed)
+            table.stored[bag] = table.stored[not bag] = Stored(name, own, 0)
+            sides = [start, self.rows(translation, query.expression)]
+            branches = typed_like(translation, sides, types, query)
+            widened = [_widest_of(branches, place, type) for place, type in enumerate(types)]
+            rules = [rule for branch in branches for rule in translation.rules(name, branch)]
+            found = translation.nullable_columns(rules, len(own))
+            if widened == types and all(had or not has for had, has in zip(nullable, found, strict=True)):
+                break
+            types = widened
+            translation.back_to(mark)
+            for other in self.tables:
+                other.stored = {k: v for k, v in other.stored.items() if v.relation in translation.schemas}
+            nullable = [had or has for had, has in zip(nullable, found, strict=True)]
+        owner = "" if view else translation.owner
+        translation.define(name, stored, assumed, branches, part_of=owner, keep_nullable=True)
+        return Stored(name, own, 0)
+
+
+def _widest_of(branches: Sequence[Branch], place: int, type: Type) -> Type:
+    """The type, with the digits of the branch that has most."""
+    others = (branch.values[place].type for branch in branches)
+    return replace(type, precision=max([type.precision, *(other.precision for other in others if other is not None)]))
+
+
+# ---- columns ----------------------------------------------------------------------------------
+
+
+def _columns(block: Block, select: exp.Select) -> tuple[tuple[str, ...], tuple[Value, ...]]:
+    """The names and values of what is selected."""
+    names: list[str] = []
+    values: list[Value] = []
+    for place, node in enumerate(select.expressions, start=1):
+        starred = _starred(block, node)
+        if starred is not None:
+            for column in starred:
+                names.append(column.name)
+                values.append(
+                    block.column(exp.Column(this=exp.to_identifier(column.name, quoted=True), table=_table(column)))
+                )
+            continue
+        if node.find(exp.Window) is not None:
+            block.statement.unsupported("a window function", node, help="use GROUP BY, or a join with a grouped query")
+        identifier = column_name(node)
+        names.append(new_name(block.statement, identifier) if identifier is not None else _default_name(node, place))
+        if identifier is not None and not isinstance(node, exp.Alias):
+            found = block.scope.own(block.statement, node) if isinstance(node, exp.Column) else None
+            names[-1] = found.name if found is not None else names[-1]
+        values.append(value_of(block, node))
+    return tuple(names), tuple(values)
+
+
+def _table(column: SourceColumn) -> exp.Identifier | None:
+    return exp.to_identifier(column.table, quoted=True) if column.table else None
+
+
+def _starred(block: Block, node: exp.Expression) -> list[SourceColumn] | None:
+    """The columns that `*` or `t.*` stands for; None if it is neither."""
+    if not isinstance(node, exp.Star) and not (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
+        return None
+    if block.groups is not None:
+        block.statement.unsupported("`*` in a grouped SELECT", node, help="name the columns")
+    if any(node.args.get(key) for key in ("except_", "replace", "rename")):
+        block.statement.unsupported("`*` with exceptions", node, help="name the columns")
+    if isinstance(node, exp.Star):
+        return block.scope.star()
+    tables = chosen(node.args["table"], block.scope.tables())
+    if not tables:
+        block.statement.refuse(
+            "unknown-relation", f"no table of FROM is called `{node.args['table'].name}`", node, help="check the name"
+        )
+    return [column for column in block.scope.columns() if column.table in tables]
+
+
+def _default_name(node: exp.Expression, place: int) -> str:
+    """The name of a column that has none: that of its function, or its place."""
+    inner = node.this if isinstance(node, exp.Filter) else node
+    if isinstance(inner, exp.AggFunc):
+        return {"logicaland": "bool_and", "logicalor": "bool_or"}.get(inner.key, inner.key)
+    return f"column{place}"
+
+
+def _source(
+    translation: Translation, found: Stored, alias: exp.Identifier | None, columns: Sequence[exp.Identifier],
+    node: exp.Expression,
+) -> Source:  # fmt: skip
+    """The view as a source under its alias, with the columns renamed as the alias says."""
+    names = [new_name(translation.statement, each) for each in columns]
+    if len(names) > len(found.names):
+        translation.statement.refuse(
+            "wrong-arity", f"there are only {len(found.names)} columns to rename", node, help="give fewer names"
+        )
+    table = new_name(translation.statement, alias) if alias is not None else ""
+    made = translation.source(found.relation, table, [*names, *found.names[len(names) :]], found.hidden)
+    made.span = translation.statement.place(node)
+    return made
+
+
+def _renamed(translation: Translation, table: CommonTable, names: tuple[str, ...]) -> tuple[str, ...]:
+    given = tuple(new_name(translation.statement, each) for each in table.columns)
+    if len(given) > len(names):
+        translation.statement.refuse(
+            "wrong-arity",
+            f"`{table.name}` has {len(names)} columns and gets {len(given)} names",
+            table.query,
+            help="give fewer names",
+        )
+    return (*given, *names[len(given) :])
+
+
+def _checked_names(translation: Translation, names: Sequence[str], width: int, node: exp.Expression) -> tuple[str, ...]:
+    """The names, as many as there are columns and each once."""
+    if len(names) != width:
+        translation.statement.refuse(
+            "wrong-arity", f"{len(names)} names for {width} columns", node, help="name every column of the query"
+        )
+    for name in names:
+        if list(names).count(name) > 1:
+            translation.statement.refuse(
+                "duplicate-column", f"two columns are called `{name}`", node, help="give one another name"
+            )
+    return tuple(names)
+
+
+def _whole_common_table(query: exp.Expression) -> exp.Identifier | None:
+    """The name in `WITH … SELECT * FROM name`, if that is all."""
+    if not isinstance(query, exp.Select) or not query.args.get("with_"):
+        return None
+    if any(part and key not in ("with_", "expressions", "from_") for key, part in query.args.items()):
+        return None
+    start = query.args.get("from_")
+    if start is None or len(query.expressions) != 1 or not isinstance(query.expressions[0], exp.Star):
+        return None
+    table = start.this
+    if not isinstance(table, exp.Table) or any(part for key, part in table.args.items() if key != "this"):
+        return None
+    return table.this if isinstance(table.this, exp.Identifier) else None
+
+
+def _refers_to(query: exp.Expression, name: str) -> bool:
+    return any(table.name.lower() == name.lower() for table in query.find_all(exp.Table))
+
+
+def _refuse_parts(translation: Translation, query: exp.Expression, known: set[str]) -> None:
+    """Raises for clauses that have no counterpart."""
+    for key, part in query.args.items():
+        if not part or key in known:
+            continue
+        word = key.rstrip("_").upper()
+        if key in ("order", "limit", "offset", "fetch"):
+            what = "ORDER BY" if key == "order" else word
+            translation.statement.unsupported(
+                f"{what} in a view or subquery", part if isinstance(part, exp.Expression) else query,
+                help="rows of a view have no order: leave it out, and use it in `db.sql`",
+            )  # fmt: skip
+        translation.statement.unsupported(word, query, help="leave it out, or write it with joins and GROUP BY")

@@ -1,0 +1,228 @@
+"""Queries inside conditions and expressions: EXISTS, IN, ANY, ALL and single values, whatever they use of the query
+around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from upshot.core.types import NUMBER, Type
+from upshot.sql.expressions.coercion import coerced, common_type
+from upshot.sql.expressions.comparisons import compared
+from upshot.sql.expressions.expressions import value_of
+from upshot.sql.expressions.formulas import FALSE, OPPOSITE, TRUE, conjunction, disjunction, is_given, is_null
+from upshot.sql.expressions.values import Case, Value, combinations, plain
+from upshot.sql.queries.presence import Presence, presence
+from upshot.sql.queries.sources import Scope
+from upshot.sql.translation import Branch, equality
+from upshot.sql.trees import aggregates_in, inner_query
+from upshot.syntax.ast import Atom, Constant, Formula, Not, Variable
+
+if TYPE_CHECKING:
+    from upshot.sql.queries.block import Block
+
+
+def type_of_constant(constant: Constant) -> Type | None:
+    """The type of a value that Python gives."""
+    if constant.value is None:
+        return None
+    return NUMBER if constant.type is None else constant.type
+
+
+def parameter(block: Block, node: exp.Expression) -> Value:
+    name = node.name
+    if not name or not name.isidentifier():
+        block.statement.refuse("sql-parameter", "this parameter has no name", node, help="write it as `:name`")
+    return block.known_parameter(name, node)
+
+
+def _has_one_row(query: exp.Select) -> bool:
+    """Whether the query has one row, whatever its tables hold: aggregates of all rows."""
+    return not query.args.get("group") and query.args.get("having") is None and bool(aggregates_in(query))
+
+
+def _branches(block: Block, query: exp.Expression) -> list[Branch]:
+    """The rows of a query inside the block, which may use its columns."""
+    return block.translation.reader.branches(block.translation, query, block.scope)
+
+
+# ---- EXISTS -----------------------------------------------------------------------------------
+
+
+def exists(block: Block, node: exp.Exists) -> tuple[Formula, Formula]:
+    """When the query has a row, and when it has none."""
+    query = inner_query(node.this)
+    if isinstance(query, exp.Select) and _has_one_row(query):
+        return TRUE, FALSE
+    branches = _branches(block, query)
+    return present(block, "exists", [Branch(branch.parts, ()) for branch in branches])
+
+
+def present(block: Block, purpose: str, branches: Sequence[Branch]) -> tuple[Formula, Formula]:
+    """Whether one of the branches has a row, for the values of the queries around."""
+    found, keys = _keyed(block, purpose, branches, 0)
+    return found.probe(keys)
+
+
+def _keyed(
+    block: Block, purpose: str, branches: Sequence[Branch], width: int, names: Sequence[str] = ()
+) -> tuple[Presence, list[Variable]]:
+    """What the branches have, by the values that they use of the queries around, and these."""
+    translation, inner = block.translation, Scope(block.scope)
+    nodes = [
+        node
+        for branch in branches
+        for node in (*branch.parts, *(t for v in branch.values for c in v.cases for t in (*c.when, c.term)))
+    ]
+    keys = translation.correlated(inner, nodes)
+    own = [
+        Branch(
+            translation.domain(keys, branch.parts),
+            (*(plain(key, translation.type_of(key)) for key in keys), *branch.values),
+        )
+        for branch in branches
+    ]
+    nullable = [translation.type_of(key).nullable for key in keys] + [False] * width
+    return presence(translation, purpose, [*(key.name for key in keys), *names], own, nullable), keys
+
+
+# ---- IN, ANY, ALL -----------------------------------------------------------------------------
+
+
+def member(block: Block, node: exp.In, *, value: bool, certain: bool) -> Formula:
+    """`x IN (SELECT …)`. It is unknown if it is not true and either x or one of the rows is NULL."""
+    if isinstance(node.this, exp.Tuple):
+        return _any(block, "=", node, list(node.this.expressions), node.args["query"], value=value, certain=certain)
+    subject, branches = _comparable(block, node, _branches(block, inner_query(node.args["query"])))
+    has_null = any(branch.values[0].nullable for branch in branches)
+    true, keys = _keyed(block, "in", branches, 1, ["value"])
+    if value is certain or not (subject.nullable or has_null):
+        return _by_case(subject, true, keys, present=value)
+    nulls = (
+        present(block, "in_null", [Branch((*b.parts, *_null(b.values[0])), ()) for b in branches])
+        if has_null
+        else (FALSE, TRUE)
+    )
+    rows = present(block, "in_any", [Branch(b.parts, ()) for b in branches]) if subject.nullable else (TRUE, FALSE)
+    missing = disjunction(conjunction((*case.when, is_null(case.term))) for case in subject.cases)
+    given = disjunction(conjunction((*case.when, is_given(case.term))) for case in subject.cases)
+    if not subject.nullable:
+        missing, given = FALSE, TRUE
+    if value:
+        found = _by_case(subject, true, keys, present=True)
+        return conjunction((rows[0], disjunction((missing, nulls[0], found))))
+    absent = _by_case(subject, true, keys, present=False)
+    return disjunction((rows[1], conjunction((given, nulls[1], absent))))
+
+
+def _null(value: Value) -> tuple[Formula, ...]:
+    return (disjunction(conjunction((*case.when, is_null(case.term))) for case in value.cases),)
+
+
+def _comparable(block: Block, node: exp.In, branches: Sequence[Branch]) -> tuple[Value, list[Branch]]:
+    """The value that is looked for and the rows, in one type."""
+    for branch in branches:
+        if len(branch.values) != 1:
+            block.statement.refuse(
+                "wrong-arity", f"the query gives {len(branch.values)} columns", node, help="select one column"
+            )
+    values = [value_of(block, node.this), *(branch.values[0] for branch in branches)]
+    nodes = [node.this] * len(values)
+    type_ = common_type(block.statement, values, nodes)
+    subject, *rows = (coerced(block.statement, v, type_, n) for v, n in zip(values, nodes, strict=True))
+    return subject, [Branch(branch.parts, (row,)) for branch, row in zip(branches, rows, strict=True)]
+
+
+def _by_case(subject: Value, rows: Presence, keys: Sequence[Variable], *, present: bool) -> Formula:
+    """That a row equals the value, or that none does."""
+    found = []
+    for case in subject.cases:
+        there, missing = rows.probe([*keys, case.term])
+        if isinstance(case.term, Constant) and case.term.value is None:
+            there, missing = FALSE, TRUE
+        found.append(conjunction((*case.when, there if present else missing)))
+    return disjunction(found)
+
+
+def quantified(block: Block, op: str, node: exp.Expression, *, value: bool, certain: bool) -> Formula:
+    """`x < ANY (SELECT …)` and `x < ALL (SELECT …)`."""
+    wanted = node.expression
+    left = list(node.this.expressions) if isinstance(node.this, exp.Tuple) else [node.this]
+    query = wanted.this
+    if not isinstance(query, exp.Query | exp.Subquery):
+        block.statement.unsupported("ANY and ALL of a list", wanted, help="use IN, or a query")
+    if isinstance(wanted, exp.All):
+        # All of them are so if and only if there is none that is not.
+        from_all = OPPOSITE[op]
+        return _any(block, from_all, node, left, query, value=not value, certain=certain)
+    return _any(block, op, node, left, query, value=value, certain=certain)
+
+
+def _any(
+    block: Block, op: str, node: exp.Expression, left: Sequence[exp.Expression], query: exp.Expr, *,
+    value: bool, certain: bool,
+) -> Formula:  # fmt: skip
+    """That a row of the query compares so: true if one does, false if all certainly do not."""
+    branches = _branches(block, inner_query(query))
+    made = []
+    for branch in branches:
+        if len(branch.values) != len(left):
+            block.statement.refuse(
+                "wrong-arity", f"the query gives {len(branch.values)} columns, not {len(left)}", node,
+                help="select as many columns as are compared",
+            )  # fmt: skip
+        parts = [
+            compared(block, op, (value_of(block, each), row), (each, each), True, value is certain)
+            for each, row in zip(left, branch.values, strict=True)
+        ]
+        if len(parts) > 1 and op != "=":
+            block.statement.unsupported("this comparison of rows", node, help="compare column by column")
+        made.append(Branch((*branch.parts, *parts), ()))
+    there, missing = present(block, "any", made)
+    return there if value else missing
+
+
+def listed(
+    block: Block, node: exp.In, subject: Value, values: Sequence[Value], *, value: bool, certain: bool
+) -> Formula:
+    """`x IN (1, 2, 3, …)` with many constants, which become a relation."""
+    nodes = [node.this, *node.expressions]
+    type_ = common_type(block.statement, [subject, *values], nodes)
+    own, *each = (coerced(block.statement, v, type_, n) for v, n in zip([subject, *values], nodes, strict=True))
+    x = block.translation.variable("value")
+    constants = dict.fromkeys(v.constant for v in each if v.constant is not None)
+    branches = [Branch((equality(x, constant),), (plain(x, type_),)) for constant in constants]
+    assert type_ is not None
+    relation = block.translation.view("list", ["value"], [type_], branches)
+    parts: list[Formula] = []
+    for case in own.cases:
+        atom = Atom(relation, (case.term,))
+        if isinstance(case.term, Constant) and case.term.value is None:
+            parts.append(FALSE if certain else conjunction(case.when))
+        elif value:
+            unknown = is_null(case.term) if not certain and own.nullable else FALSE
+            parts.append(conjunction((*case.when, disjunction((atom, unknown)))))
+        else:
+            given = is_given(case.term) if certain and own.nullable else TRUE
+            parts.append(conjunction((*case.when, given, Not(atom))))
+    return disjunction(parts)
+
+
+# ---- single values ----------------------------------------------------------------------------
+
+
+def scalar(block: Block, node: exp.Subquery) -> Value:
+    """The one value of a query that has exactly one row: an aggregate without groups."""
+    query = inner_query(node)
+    if isinstance(query, exp.Select) and len(query.expressions) == 1 and _has_one_row(query):
+        branch = block.translation.reader.scalar(block, query)
+        (value,) = branch.values
+        cases = [Case((*branch.parts, *when), term) for when, (term,) in combinations([value])]
+        return Value(tuple(cases), value.type)
+    block.statement.unsupported(
+        "a query in place of a value that may have several rows",
+        node,
+        help="aggregate it without GROUP BY, for example max(…), or join with it",
+    )

@@ -1,0 +1,271 @@
+"""CREATE TABLE as a declaration: columns, keys, and constraints as far as declarations have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from upshot.core.schema import Column, Role, Schema
+from upshot.core.types import Type
+from upshot.sql.expressions.column_types import column_type, longest
+from upshot.sql.expressions.formulas import FALSE, TRUE
+from upshot.sql.names import chosen, new_name, refuse_schema, relation_name
+from upshot.sql.queries.block import Block
+from upshot.sql.queries.queries import QueryReader
+from upshot.sql.queries.sources import Scope, Source, SourceColumn
+from upshot.sql.translation import Translation, type_name
+from upshot.sql.trouble import Statement
+from upshot.syntax.ast import (
+    Attribute,
+    Call,
+    Comparison,
+    Constant,
+    Declaration,
+    Determines,
+    ForeignKey,
+    Formula,
+    Not,
+    ShortForm,
+    ValueCheck,
+    Variable,
+)
+
+_PLAIN = (
+    exp.And, exp.Or, exp.Not, exp.Paren, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In,
+    exp.Column, exp.Identifier, exp.Literal, exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Boolean,
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Table:
+    """The parts of a table, in the order of the text."""
+
+    statement: Statement
+    name: str
+    types: dict[str, Type] = field(default_factory=dict)
+    required: set[str] = field(default_factory=set)
+    primary: tuple[str, ...] = ()
+    unique: list[tuple[tuple[str, ...], exp.Expression]] = field(default_factory=list)
+    foreign: list[tuple[str, tuple[str, ...], exp.Reference, exp.Expression]] = field(default_factory=list)
+    checks: list[tuple[str, exp.Expression]] = field(default_factory=list)
+    limits: list[tuple[str, int]] = field(default_factory=list)
+
+    def column(self, identifier: exp.Expression) -> str:
+        """The column that a constraint names."""
+        inner = identifier.this if not isinstance(identifier, exp.Identifier) else identifier
+        inner = inner.this if isinstance(inner, exp.Column) else inner
+        found = chosen(inner, self.types) if isinstance(inner, exp.Identifier) else []
+        if len(found) != 1:
+            self.statement.refuse(
+                "unknown-column", f"`{identifier.sql()}` is not a column of `{self.name}`", identifier,
+                help=f"its columns are {', '.join(self.types)}",
+            )  # fmt: skip
+        return found[0]
+
+
+def table_declaration(
+    statement: Statement, schemas: Mapping[str, Schema], primaries: Mapping[str, tuple[str, ...]]
+) -> tuple[Declaration, Schema]:
+    """The declaration of a table and its schema. `primaries` are the primary keys of the tables of the same text."""
+    tree = statement.tree
+    schema = tree.this
+    if not isinstance(schema, exp.Schema) or tree.args.get("expression") is not None:
+        statement.unsupported("a table without columns of its own", tree, help="list the columns, or create a view")
+    refuse_schema(statement, schema.this)
+    _refuse_properties(statement, tree)
+    table = _Table(statement, new_name(statement, schema.this.this))
+    definitions = schema.expressions
+    for definition in definitions:
+        if isinstance(definition, exp.ColumnDef):
+            _column(table, definition)
+    for definition in definitions:
+        if isinstance(definition, exp.ColumnDef):
+            for constraint in definition.args.get("constraints") or []:
+                _of_column(table, definition, constraint)
+        else:
+            _constraint(table, definition, "")
+    return _declared(table, schemas, primaries)
+
+
+def _refuse_properties(statement: Statement, tree: exp.Expression) -> None:
+    properties = tree.args.get("properties")
+    for each in properties.expressions if properties is not None else []:
+        statement.unsupported(f"`{each.sql(statement.dialect)}` of a table", each, help="leave it out")
+
+
+def _column(table: _Table, definition: exp.ColumnDef) -> None:
+    name = new_name(table.statement, definition.this)
+    kind = definition.args.get("kind")
+    if name in table.types:
+        table.statement.refuse(
+            "duplicate-column", f"`{table.name}` has two columns `{name}`", definition, help="give one another name"
+        )
+    if not isinstance(kind, exp.DataType):
+        table.statement.refuse("sql-type", f"column `{name}` has no type", definition, help="write its type")
+    table.types[name] = column_type(table.statement, kind, definition)
+    if (most := longest(kind)) is not None:
+        table.limits.append((name, most))
+
+
+def _of_column(table: _Table, definition: exp.ColumnDef, constraint: exp.Expression) -> None:
+    """A constraint that stands with a column."""
+    column = table.column(definition.this)
+    kind = constraint.args.get("kind")
+    name = constraint.args.get("this")
+    label = new_name(table.statement, name) if isinstance(name, exp.Identifier) else ""
+    match kind:
+        case exp.NotNullColumnConstraint():
+            if not kind.args.get("allow_null"):
+                table.required.add(column)
+        case exp.PrimaryKeyColumnConstraint():
+            _primary(table, (column,), definition)
+        case exp.UniqueColumnConstraint():
+            table.unique.append(((column,), definition))
+        case exp.Reference():
+            table.foreign.append((label, (column,), kind, definition))
+        case exp.CheckColumnConstraint():
+            table.checks.append((label, kind.this))
+        case _:
+            table.statement.unsupported(
+                f"`{constraint.sql(table.statement.dialect)}`", definition,
+                help="there are NOT NULL, PRIMARY KEY, UNIQUE, REFERENCES and CHECK",
+            )  # fmt: skip
+
+
+def _constraint(table: _Table, definition: exp.Expression, label: str) -> None:
+    """A constraint of the table."""
+    match definition:
+        case exp.Constraint():
+            inner = new_name(table.statement, definition.this)
+            for each in definition.expressions:
+                _constraint(table, each, inner)
+        case exp.PrimaryKey():
+            _primary(table, tuple(map(table.column, definition.expressions)), definition)
+        case exp.UniqueColumnConstraint():
+            named = definition.this
+            unique = named.expressions if isinstance(named, exp.Schema) else [named]
+            table.unique.append((tuple(map(table.column, unique)), definition))
+        case exp.ForeignKey():
+            columns = tuple(map(table.column, definition.expressions))
+            table.foreign.append((label, columns, definition.args["reference"], definition))
+        case exp.CheckColumnConstraint():
+            table.checks.append((label, definition.this))
+        case exp.Check():
+            table.checks.append((label, definition.this))
+        case _:
+            table.statement.unsupported(
+                f"`{definition.sql(table.statement.dialect)}`", definition,
+                help="there are PRIMARY KEY, UNIQUE, FOREIGN KEY and CHECK",
+            )  # fmt: skip
+
+
+def _primary(table: _Table, columns: tuple[str, ...], node: exp.Expression) -> None:
+    if table.primary:
+        table.statement.refuse("duplicate-key", f"`{table.name}` has two primary keys", node, help="keep one of them")
+    table.primary = columns
+    table.required.update(columns)
+
+
+# ---- declarations -----------------------------------------------------------------------------
+
+
+def _declared(
+    table: _Table, schemas: Mapping[str, Schema], primaries: Mapping[str, tuple[str, ...]]
+) -> tuple[Declaration, Schema]:
+    statement = table.statement
+    types = {
+        name: type if name in table.required else type.optional() for name, type in table.types.items()
+    }  # fmt: skip
+    columns = tuple(Column(name, type) for name, type in types.items())
+    keys = [table.primary] if table.primary else []
+    constraints: list[ShortForm] = []
+    for names, node in table.unique:
+        if set(names) in [set(key) for key in keys]:
+            continue
+        if all(not types[name].nullable for name in names):
+            keys.append(names)
+        else:
+            constraints.append(_unique(table, types, names, node))
+    schema = Schema(
+        table.name, columns, Role.BASE, tuple(tuple(list(types).index(n) for n in key) for key in keys),
+        span=statement.span,
+    )  # fmt: skip
+    for label, names, reference, node in table.foreign:
+        constraints.append(_foreign(table, label, names, reference, node, {**schemas, table.name: schema}, primaries))
+    for name, most in table.limits:
+        length = Comparison("<=", Call("strlen", (Variable(name),)), Constant(most))
+        constraints.append(ValueCheck(length, f"length_{name}", span=statement.span))
+    constraints += [_check(table, schema, label, node) for label, node in table.checks]
+    attributes = tuple(Attribute(c.name, type_name(c.type)) for c in columns)
+    made = Declaration(table.name, attributes, tuple(keys), (), tuple(constraints), span=statement.span)
+    return made, schema
+
+
+def _unique(table: _Table, types: Mapping[str, Type], names: tuple[str, ...], node: exp.Expression) -> Determines:
+    """UNIQUE of columns that can be NULL: rows that agree on them agree on all others, so that they are one row."""
+    others = tuple(name for name in types if name not in names)
+    if not others or any(types[name].nullable for name in others):
+        table.statement.unsupported(
+            "UNIQUE of columns that can be NULL, in a table with other columns that can be NULL", node,
+            help="declare the unique columns NOT NULL, or write CREATE ASSERTION",
+        )  # fmt: skip
+    return Determines(names, others, f"unique_{'_'.join(names)}", span=table.statement.place(node))
+
+
+def _foreign(
+    table: _Table, label: str, names: tuple[str, ...], reference: exp.Expression, node: exp.Expression,
+    schemas: Mapping[str, Schema], primaries: Mapping[str, tuple[str, ...]],
+) -> ForeignKey:  # fmt: skip
+    statement = table.statement
+    options = [str(option).upper() for option in reference.args.get("options") or []]
+    if any("NO ACTION" not in option and "RESTRICT" not in option for option in options):
+        statement.unsupported(f"`{' '.join(options)}`", node, help="a violation rejects the transaction; leave it out")
+    target = reference.this
+    other = target.this if isinstance(target, exp.Schema) else target
+    relation = relation_name(statement, other, schemas)
+    if isinstance(target, exp.Schema):
+        known = [column.name for column in schemas[relation].columns]
+        referred = tuple((chosen(each, known) or [each.name])[0] for each in target.expressions)
+    else:
+        referred = table.primary if relation == table.name else primaries.get(relation, ())
+        referred = referred or _only_key(schemas[relation])
+        if not referred:
+            statement.refuse(
+                "sql-syntax", f"`{relation}` has no primary key to refer to", node, help="name the columns it refers to"
+            )
+    return ForeignKey(names, relation, referred, label, span=statement.place(node))
+
+
+def _only_key(schema: Schema) -> tuple[str, ...]:
+    return tuple(schema.columns[place].name for place in schema.keys[0]) if len(schema.keys) == 1 else ()
+
+
+def _check(table: _Table, schema: Schema, label: str, node: exp.Expression) -> ValueCheck:
+    """A condition on one row, which it must not make false."""
+    columns = [SourceColumn(schema.name, c.name, Variable(c.name), c.type) for c in schema.columns]
+    translation = Translation(table.statement, {schema.name: schema}, schema.name, QueryReader())
+    scope = Scope(None, [Source(schema.name, columns)])
+    block = Block(translation, scope)
+    if any(node.find_all(exp.Query)):
+        table.statement.unsupported("a query in CHECK", node, help="write CREATE ASSERTION")
+    condition = _condition(block, node)
+    if translation.items:
+        table.statement.unsupported("a list of that length in CHECK", node, help="compare with bounds")
+    return ValueCheck(condition, label, span=table.statement.place(node))
+
+
+def _condition(block: Block, node: exp.Expression) -> Formula:
+    """What no row may make false. A condition without cases says so as it is: that NULL leaves it open is what a check
+    is. Any other is put as the denial of all that makes it false."""
+    if all(isinstance(each, _PLAIN) or _is_null_test(each) for each in node.walk()):
+        return block.holds(node, value=True, certain=True)
+    false = block.holds(node, value=False, certain=True)
+    return TRUE if false == FALSE else Not(false)
+
+
+def _is_null_test(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Is | exp.Null) and (
+        isinstance(node.parent, exp.Is) if isinstance(node, exp.Null) else isinstance(node.expression, exp.Null)
+    )
