@@ -7,6 +7,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8000
+MINUTES ?= 60
 RUN := $(VENV)/.filled-for-run
 DEV := $(VENV)/.filled-for-development
 PATHWAY := .venv-pathway/.filled
@@ -37,8 +38,8 @@ serve: $(RUN) ## the monitoring service over the example of dependencies; PORT=8
 	@echo "http://127.0.0.1:$(PORT)/ serves examples/dependencies.dl, kept in .serve; Ctrl-C ends it" >&2
 	@$(BIN)/upshot serve examples/dependencies.dl --files examples/facts/dependencies --store .serve --port $(PORT)
 
-soak: $(DEV) ## the same suites with large counts and a random seed, which is printed
-	@$(BIN)/python tests/run_suites.py --soak
+soak: $(DEV) ## random cases for MINUTES=60, a new seed each round; MINUTES=0: every suite once, with large counts
+	@$(BIN)/python tests/run_suites.py --soak --minutes $(MINUTES)
 
 system: ## install the system packages that the suites use, or say which are missing
 	@sh tests/system_packages.sh

@@ -3,6 +3,9 @@
     python tests/run_suites.py                  every suite, the slice that `make test` promises
     python tests/run_suites.py --fast           small slices, without tests marked slow
     python tests/run_suites.py --soak           large slices, random seed
+    python tests/run_suites.py --soak --minutes 60
+                                                the files with random cases, again and again, each round with the next
+                                                seed, until the time is up
     python tests/run_suites.py check docs       only these
 
 How many random cases run and from which seed is in UPSHOT_CASES and UPSHOT_SEED; both are printed, so that any run can
@@ -13,10 +16,12 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import itertools
 import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -24,7 +29,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -129,12 +134,17 @@ SUITES = (
 LANES = 2
 """Suites that run at a time: those with Spark wait for it more than they compute."""
 
+_DRAWS_CASES = "case_count("
+"""In the text of a test file whose number of random cases can be set."""
+
 _PRINTING = threading.Lock()
 _COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)")
 _CLOSING = re.compile(r"(\d+ \w+, )*\d+ \w+ in [\d.]+s|no tests (ran|collected)")
 
 
 def main(argv: list[str]) -> int:
+    # A shell that starts this in the background has it ignore interrupts, and so would every process of a test.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     options = _options(argv)
     slice_ = _slice(options)
     suites = [s for s in SUITES if (s.name in options.suites if options.suites else s.quick or not options.fast)]
@@ -148,7 +158,10 @@ def main(argv: list[str]) -> int:
     if not options.fast and any(suite.unless is _NO_SPARK for suite in suites) and not _NO_SPARK:
         subprocess.run([sys.executable, "-m", "tests.spark_jvm"], cwd=ROOT, check=True)
     began = time.monotonic()
-    outcomes = _run_all(suites, slice_, options.extra)
+    if options.minutes:
+        outcomes = _rounds(suites, slice_, options.extra, began + 60 * options.minutes)
+    else:
+        outcomes = _run_all(suites, slice_, options.extra)
     return _report(outcomes, slice_, time.monotonic() - began)
 
 
@@ -158,17 +171,22 @@ def _options(argv: list[str]) -> argparse.Namespace:
     how_much = parser.add_mutually_exclusive_group()
     how_much.add_argument("--fast", action="store_true", help="small slices, without tests marked slow")
     how_much.add_argument("--soak", action="store_true", help="large slices, random seed")
+    parser.add_argument("--minutes", type=float, default=0, help="with --soak: rounds of random cases for so long")
     parser.add_argument("--extra", action="append", default=[], metavar="ARG", help="handed to pytest")
     options = parser.parse_args(argv)
     unknown = set(options.suites) - {s.name for s in SUITES}
     if unknown:
         parser.error(f"no such suite: {', '.join(sorted(unknown))}")
+    if options.minutes and not options.soak:
+        parser.error("--minutes belongs to --soak")
     return options
 
 
 def _slice(options: argparse.Namespace) -> Slice:
     if options.fast:
         usual = Slice(cases=40, seed=SEED, slow=False, patience=5.0)
+    elif options.minutes:
+        usual = Slice(cases=500, seed=random.SystemRandom().randrange(2**31), slow=True, patience=20.0)
     elif options.soak:
         usual = Slice(cases=50_000, seed=random.SystemRandom().randrange(2**31), slow=True, patience=0.0)
     else:
@@ -204,6 +222,40 @@ def _run_all(suites: list[Suite], slice_: Slice, extra: list[str]) -> list[Outco
     return [running[suite.name].result() for suite in suites]
 
 
+def _rounds(suites: list[Suite], slice_: Slice, extra: list[str], deadline: float) -> list[Outcome]:
+    """Runs the files of these suites that draw random cases, round after round, Spark's beside the others."""
+    files = [
+        replace(suite, name=str(file.relative_to(ROOT / "tests")), path=str(file.relative_to(ROOT)))
+        for suite in suites
+        if not suite.share
+        for file in sorted((ROOT / suite.path).rglob("test_*.py"))
+        if _DRAWS_CASES in file.read_text(encoding="utf-8")
+    ]
+    lanes = [[f for f in files if (f.unless is _NO_SPARK) is on_spark] for on_spark in (False, True)]
+    with ThreadPoolExecutor(LANES) as pool:
+        done = pool.map(lambda lane: _rounds_of(lane, slice_, extra, deadline), lanes)
+        return [outcome for outcomes in done for outcome in outcomes]
+
+
+def _rounds_of(files: list[Suite], slice_: Slice, extra: list[str], deadline: float) -> list[Outcome]:
+    """One lane; the outcomes of all rounds of a file are one outcome."""
+    found: dict[str, Outcome] = {}
+    for number in itertools.count() if files else ():
+        for file in files:
+            if time.monotonic() > deadline:
+                return list(found.values())
+            outcome = _run_quietly(file, replace(slice_, seed=slice_.seed + number), extra)
+            last = found.get(file.name)
+            found[file.name] = outcome if last is None else _together(last, outcome)
+    return []
+
+
+def _together(first: Outcome, second: Outcome) -> Outcome:
+    verdict = second.verdict if first.verdict == "passed" else first.verdict
+    counts, reasons = first.counts + second.counts, dict.fromkeys(first.reasons + second.reasons)
+    return Outcome(first.suite, verdict, first.seconds + second.seconds, counts, tuple(reasons))
+
+
 def _run_quietly(suite: Suite, slice_: Slice, extra: list[str]) -> Outcome:
     """What the suite prints comes as a whole, when it has ended."""
     printed: list[str] = []
@@ -219,7 +271,7 @@ def _print(text: str) -> None:
 
 
 def _run(suite: Suite, slice_: Slice, extra: list[str], show: Callable[[str], None]) -> Outcome:
-    show(f"\n── {suite.name} · {suite.path} · budget {suite.budget} s\n")
+    show(f"\n── {suite.name} · {suite.path} · seed {slice_.seed} · budget {suite.budget} s\n")
     if suite.unless:
         show(f"skipped: {suite.unless}\n")
         return Outcome(suite, "skipped", reasons=(suite.unless,))
@@ -260,14 +312,15 @@ def _verdict(code: int, slice_: Slice) -> str:
 
 def _report(outcomes: list[Outcome], slice_: Slice, seconds: float) -> int:
     total = Counter[str]()
+    width = max(12, *(len(outcome.suite.name) for outcome in outcomes))
     print(f"\nslice: UPSHOT_CASES={slice_.cases} UPSHOT_SEED={slice_.seed}")
-    print(f"{'suite':<12} {'verdict':<8} {'seconds':>8} {'budget':>7}  tests")
+    print(f"{'suite':<{width}} {'verdict':<8} {'seconds':>8} {'budget':>7}  tests")
     for outcome in outcomes:
         total += outcome.counts
         counts = ", ".join(f"{n} {word}" for word, n in outcome.counts.items())
         late = "  over budget" if outcome.seconds > outcome.suite.budget and slice_.patience else ""
         name, budget = outcome.suite.name, outcome.suite.budget
-        print(f"{name:<12} {outcome.verdict:<8} {outcome.seconds:>8.1f} {budget:>7}  {counts}{late}")
+        print(f"{name:<{width}} {outcome.verdict:<8} {outcome.seconds:>8.1f} {budget:>7}  {counts}{late}")
     for outcome in outcomes:
         for reason in outcome.reasons:
             print(f"skipped in {outcome.suite.name}: {reason}")

@@ -143,7 +143,7 @@ def test_rules_are_drawn_after_what_they_read_and_joined_by_what_sets_them_off(d
     assert sum((each.get("class") or "") == "box rule" for each in root.iter(f"{SPACE}path")) == 6
     titles = {title.text for title in root.iter(f"{SPACE}title")}
     assert {"low → reorder", "quantity → placed", "log → placed, negated", "order → gone"} <= titles
-    assert "noted sets off again by deleting from log" in titles
+    assert "noted triggers again by deleting from log" in titles
     labels = [text.text or "" for text in root.iter(f"{SPACE}text") if text.get("class") == "cause"]
     assert set(labels) == {"+log", "-log", "+order"}
     fires = [path.get("class") for path in root.iter(f"{SPACE}path") if (path.get("class") or "").startswith("fires")]
@@ -156,4 +156,4 @@ def test_rules_are_drawn_after_what_they_read_and_joined_by_what_sets_them_off(d
 def test_a_rule_that_sets_itself_off_has_a_bow_of_its_own(db: upshot.Database) -> None:
     db.define(".decl n(x: number) .rule up(X) on insert n(X) do insert n(X + 1).")
     titles = {title.text for title in ET.fromstring(db.explain("up").svg()).iter(f"{SPACE}title")}
-    assert "up sets off up by inserting into n" in titles
+    assert "up triggers up by inserting into n" in titles

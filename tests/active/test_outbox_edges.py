@@ -158,7 +158,7 @@ def test_a_function_of_an_immediate_rule_cannot_change_its_transaction() -> None
         with pytest.raises(upshot.RuleError) as caught, opened[0] as tx:
             tx.insert("a", [(1,)])
         assert caught.value.code == "action-failed"
-        assert "cannot be changed by a function" in caught.value.message
+        assert "a function called by a rule cannot change the transaction" in caught.value.message
         assert [len(db.rows(name)) for name in ("a", "b", "log")] == [0, 0, 0]
 
 
@@ -275,7 +275,7 @@ def test_what_can_never_succeed_is_given_up_by_its_key(tmp_path: Path) -> None:
         with db.transaction() as tx:
             tx.insert("fact", [(1,)])
         (waiting,) = db.pending()
-        with pytest.raises(upshot.UsageError, match="no firing waits"):
+        with pytest.raises(upshot.UsageError, match="no pending firing has the key"):
             db.discard("another")
         db.discard(waiting.key)
         assert db.pending() == ()

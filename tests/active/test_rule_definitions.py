@@ -197,7 +197,7 @@ def test_a_rule_is_dropped_and_with_it_what_it_was_activated_for() -> None:
         db.activate("note", X=1)
         db.drop("note")
         assert fired(change(db, insert={"fact": [(1,)]})) == []
-        with pytest.raises(upshot.UsageError, match="no relation `note`"):
+        with pytest.raises(upshot.UsageError, match="unknown relation `note`"):
             db.drop("note")
         db.define(".rule note(X) when fact(X), X > 0 do insert log(X).")
         assert fired(change(db, insert={"fact": [(2,)]})) == [("note", [(2,)])]

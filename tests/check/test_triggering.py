@@ -137,8 +137,8 @@ def test_a_cycle_is_told_rule_by_rule() -> None:
         ".rule b(X, Y) precedes=a on insert log(X, Y) do delete log(X, Y), insert route(X, Y)."
     )
     assert said(text, "rules-may-not-terminate") == [
-        "rules `a` → `b` may not come to rest: `a` sets off `b` by inserting into `log`, "
-        "`b` sets off `a` by inserting into `route`"
+        "rules `a` → `b` may not terminate: `a` triggers `b` by inserting into `log`, "
+        "`b` triggers `a` by inserting into `route`"
     ]
     assert said(text, "rule-order-matters") == []
 

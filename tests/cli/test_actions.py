@@ -75,7 +75,7 @@ def test_a_veto_ends_the_run_and_applies_nothing(watch: Run) -> None:
     ended = watch('{"insert": {"stock": [["a", 0], ["b", 5]]}}')
     assert (ended.code, ended.out) == (1, "")
     assert "error[vetoed]: " in ended.err
-    assert "rule `judged` refused the transaction: a is sold out" in ended.err
+    assert "rule `judged` rejected the transaction: a is sold out" in ended.err
     assert "changes.ndjson:1" in ended.err
     going_on = watch(
         '{"insert": {"stock": [["a", 0]]}}', '{"insert": {"stock": [["b", 5]]}}', more=("--on-error", "continue")
@@ -148,10 +148,10 @@ def test_a_call_that_fails_after_the_commit_is_reported_and_the_run_goes_on(watc
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("def tell(rows:\n    pass\n", "cannot be imported: SyntaxError"),
-        ("import json\n\nimport no_such_module\n", "cannot be imported: ModuleNotFoundError"),
-        ("def f():\n    return 1 / 0\nf()\n", "cannot be imported: ZeroDivisionError"),
-        ("raise SystemExit(3)\n", "cannot be imported: SystemExit"),
+        ("def tell(rows:\n    pass\n", "bad.py`: SyntaxError"),
+        ("import json\n\nimport no_such_module\n", "bad.py`: ModuleNotFoundError"),
+        ("def f():\n    return 1 / 0\nf()\n", "bad.py`: ZeroDivisionError"),
+        ("raise SystemExit(3)\n", "bad.py`: SystemExit"),
         ("from json import dumps\nx = 1\n", "has no public function"),
     ],
 )
@@ -172,7 +172,7 @@ def test_the_line_that_could_not_be_imported_is_shown(watch: Run, write: Write) 
 def test_a_missing_file_is_wrong_usage(watch: Run, tmp_path: Path) -> None:
     ended = watch("{}", actions=tmp_path / "nothing.py")
     assert ended.code == 2
-    assert "there is no file" in ended.err
+    assert "nothing.py` does not exist" in ended.err
     assert watch("{}", actions=tmp_path).code == 2
 
 
@@ -239,7 +239,7 @@ def test_check_looks_at_the_calls_if_it_is_given_the_functions(
     other = write("other.py", "def tell(): pass\n")
     ended = upshot("check", files[0], "--actions", other)
     assert ended.code == 1
-    assert "rule `ordered` calls `tell` with the list of its rows, which it does not take" in ended.err
+    assert "rule `ordered` calls `tell` with the list of its rows, which does not match its parameters" in ended.err
     assert "rule `judged` calls `judge`, which is not registered" in ended.err
     assert ended.err.endswith("stock.dl: 2 errors, 1 warning\n")
     assert upshot("check", files[0], "--actions", files[0].parent / "none.py").code == 2

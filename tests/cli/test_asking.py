@@ -52,14 +52,14 @@ def test_a_question_makes_no_database_in_an_empty_folder(upshot: Run, tmp_path: 
     folder = tmp_path / "empty"
     folder.mkdir()
     ended = upshot(question[0], folder, *question[1:])
-    assert (ended.code, "is an empty folder: there is no database in it" in ended.err) == (2, True)
+    assert (ended.code, "is empty and holds no database" in ended.err) == (2, True)
     assert list(folder.iterdir()) == []
 
 
 def test_new_values_are_given_where_one_is_applied(upshot: Run, store: Path) -> None:
     frozen = ["--frozen", "-lead"]
     ended = upshot("update", store, '+leads("eve")', *frozen, "--apply")
-    assert (ended.code, "= help: say which new value is meant: `--value '?1=…'`" in ended.err) == (2, True)
+    assert (ended.code, "= help: give the value: `--value '?1=…'`" in ended.err) == (2, True)
     ended = upshot("update", store, '+leads("eve")', *frozen, "--apply", "--value", "?3=x")
     assert (ended.code, "has no placeholder `?3`" in ended.err, "it has `?1`" in ended.err) == (2, True, True)
     ended = upshot("update", store, '+leads("eve")', *frozen, "--apply", "--value", "?1")
@@ -86,7 +86,7 @@ def test_a_value_that_breaks_a_condition_is_refused_by_name_of_the_condition(ups
 def test_new_values_have_the_type_of_their_placeholder_and_a_use(upshot: Run, store: Path) -> None:
     arguments = ["update", store, '+leads("eve")', "--apply", "--value", "?1=ops"]
     ended = upshot(*arguments, "--value", "?2=many")
-    assert (ended.code, "`many` is no value for `?2`" in ended.err) == (2, True)
+    assert (ended.code, "`many` is not a value for `?2`" in ended.err) == (2, True)
     ended = upshot("update", store, '+leads("eve")', "--value", "?1=ops")
     assert (ended.code, "add `--apply`" in ended.err) == (2, True)
     ended = upshot("repairs", store, "--changes", store, "--apply", "--value", "?1=ops")
@@ -103,7 +103,7 @@ def test_the_bounds_of_a_search_are_options_and_the_help_names_the_one_that_was_
         (["--new-values", "0"], "--new-values"),
     ):
         ended = upshot("update", file, '+leads("eve")', *options)
-        assert (ended.code, f"= help: allow more with `{cure}`, or ask for less" in ended.err) == (1, True), ended.err
+        assert (ended.code, f"= help: allow more with `{cure}`, or request less" in ended.err) == (1, True), ended.err
     ended = upshot("update", file, '+leads("eve")', "--new-values", "0", "--constant", "ops", "--constant", "7")
     assert ended.out.splitlines()[1:4] == ['+granted("ops", "lead")', '+lead("eve", "ops")', '+seat("ops", 7)']
 
@@ -113,7 +113,7 @@ def test_nothing_is_applied_where_nothing_is_to_do(upshot: Run, store: Path) -> 
         db.apply(next(db.realize({"seat": [("ops", 1)]})))
     for command in ("update", "repairs"):
         ended = upshot(command, store, '+seat("ops", 1)', "--apply")
-        assert (ended.code, "nothing to apply: it is so already" in ended.err) == (0, True)
+        assert (ended.code, "nothing to apply: the request is already satisfied" in ended.err) == (0, True)
         assert "applied as version" not in ended.err
 
 
@@ -121,7 +121,7 @@ def test_when_a_later_transaction_fails_it_is_said_what_stays_committed(upshot: 
     changes = store.parent / "changes.ndjson"
     changes.write_text('{"insert": {"seat": [["ops", 1]]}}\n{"insert": {"seat": [["ops"]]}}\n')
     ended = upshot("repairs", store, "--changes", changes, "--apply")
-    assert (ended.code, "what came before it stays committed: version 2" in ended.err) == (1, True), ended.err
+    assert (ended.code, "earlier transactions stay committed: version 2" in ended.err) == (1, True), ended.err
     changes.write_text('{"insert": {"seat": [["ops"]]}}\n')
     ended = upshot("repairs", store, "--changes", changes, "--apply")
     assert (ended.code, "nothing was committed" in ended.err) == (1, True)
@@ -166,10 +166,10 @@ def test_the_heading_counts_what_fails_apart_from_what_is_not_looked_at(upshot: 
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ("+", "`+` names no row"),
-        ("", "an empty text names no row"),
+        ("+", "`+` is not a row"),
+        ("", "the row is empty"),
         ("+open(\"2026-01-31\")", 'help: write date("2026-01-31")'),
-        ("+leads(eve)", 'help: text stands in quotes: "eve"'),
+        ("+leads(eve)", 'help: write text in quotes: "eve"'),
         ('+leads("eve", 1)', "has 1 column, this fact has 2"),
     ],
 )  # fmt: skip
@@ -180,7 +180,7 @@ def test_a_row_that_is_none_is_told_how_to_be_one(upshot: Run, file: Path, row: 
 
 def test_an_empty_text_is_no_row_to_ask_about(upshot: Run, file: Path) -> None:
     ended = upshot("why-not", file, "")
-    assert (ended.code, "an empty text names no row" in ended.err) == (2, True)
+    assert (ended.code, "the row is empty" in ended.err) == (2, True)
 
 
 def test_facts_that_violate_a_constraint_point_to_repairs(upshot: Run, file: Path) -> None:
@@ -204,18 +204,18 @@ def test_advice_is_about_commands_and_options_and_not_about_python(upshot: Run, 
         tx.insert("seat", [("ops", 1)])
     sql = tmp_path / "ordered.sql"
     said = {
-        ("why", store, 'seated("ops", 2)'): "`upshot why-not` says what it is missing",
+        ("why", store, 'seated("ops", 2)'): "`upshot why-not` shows what is missing",
         ("why-not", store, 'seated("ops", 1)'): "`upshot why` shows how it is derived",
-        ("why-changed", store, 'leads("eve")'): "`upshot why` and `upshot why-not` tell how it stands",
+        ("why-changed", store, 'leads("eve")'): "`upshot why` and `upshot why-not` explain its current state",
         ("update", store, '+leads("eve")', "--cost", "lead=-1"): "as in `--cost -granted=5`",
         ("repairs", store, '+leads("eve")'): "`upshot update` finds the base changes for rows of views",
-        ("check", sql, "CREATE TABLE t (a INT); CREATE VIEW v AS SELECT a FROM t ORDER BY a;"): "leave it out",
+        ("check", sql, "CREATE TABLE t (a INT); CREATE VIEW v AS SELECT a FROM t ORDER BY a;"): "remove it",
         ("check", sql, "CREATE TABLE t (a INT); SELECT a FROM t;"): "write CREATE VIEW name AS …",
         (
             "check",
             sql,
             "CREATE TABLE t (a INT); INSERT INTO t VALUES (1);",
-        ): "rows come by transactions: a change file, with `--changes`",
+        ): "rows come from transactions: a change file, with `--changes`",
     }
     for (command, file, row, *options), cure in said.items():
         if command == "check":

@@ -58,18 +58,18 @@ def test_an_empty_transaction_is_one() -> None:
 @pytest.mark.parametrize(
     ("line", "slug", "words"),
     [
-        ("{", "not-json", "this is not JSON"),
+        ("{", "not-json", "invalid JSON"),
         ('{"insert": {"weight": [[NaN]]}}', "not-json", "`NaN` is not JSON"),
         ('{"insert": {"edge": [[1' + "0" * 5000 + ",2]]}}", "wrong-type", "too many digits"),
         ('{"insert": {"weight": [[1e99999999999999999999]]}}', "wrong-type", "too many digits"),
         ("[" * 100_000, "not-json", "nested too deeply"),
-        ("[1, 2]", "not-a-transaction", "a transaction is a JSON object"),
+        ("[1, 2]", "not-a-transaction", "a transaction must be a JSON object"),
         ('{"inserts": {}}', "not-a-transaction", "unknown key `inserts`"),
-        ('{"insert": [[1, 2]]}', "not-a-transaction", "`insert` must hold an object of relations"),
-        ('{"insert": {"edge": [[1,2]], "edge": [[2,3]]}}', "not-a-transaction", "the key `edge` occurs twice"),
-        ('{"insert": {"edge": 7}}', "not-a-transaction", "`insert` of `edge` must hold a list of rows"),
+        ('{"insert": [[1, 2]]}', "not-a-transaction", "`insert` must be an object that maps relations to rows"),
+        ('{"insert": {"edge": [[1,2]], "edge": [[2,3]]}}', "not-a-transaction", "duplicate key `edge`"),
+        ('{"insert": {"edge": 7}}', "not-a-transaction", "`insert` of `edge` must be a list of rows"),
         ('{"insert": {"edge": [1, 2]}}', "wrong-row", "insert row 1 of `edge` is not a list"),
-        ('{"insert": {"egde": [[1, 2]]}}', "unknown-relation", "there is no relation `egde`"),
+        ('{"insert": {"egde": [[1, 2]]}}', "unknown-relation", "unknown relation `egde`"),
         (
             '{"delete": {"edge": [[1, 2], [1]]}}',
             "wrong-arity",
@@ -77,9 +77,9 @@ def test_an_empty_transaction_is_one() -> None:
         ),
         ('{"insert": {"edge": [[1, "2"]]}}', "wrong-type", 'insert row 1 of `edge`, column `y`: "2" is not a number'),
         ('{"insert": {"edge": [[1, null]]}}', "null-in-required-column", "column `y`: NULL in a column"),
-        ('{"insert": {"edge": [{"x": 1, "z": 2}]}}', "unknown-column", "there is no column `z`"),
+        ('{"insert": {"edge": [{"x": 1, "z": 2}]}}', "unknown-column", "unknown column `z`"),
         ('{"insert": {"edge": [{"x": 1}]}}', "wrong-arity", "column `y` is missing"),
-        (b"\xff{}".decode("latin-1"), "not-json", "this is not JSON"),
+        (b"\xff{}".decode("latin-1"), "not-json", "invalid JSON"),
     ],
 )
 def test_a_bad_line_names_file_line_and_cause(line: str, slug: str, words: str) -> None:

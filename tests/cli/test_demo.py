@@ -75,7 +75,7 @@ def test_where_spark_cannot_run_the_demo_says_so_and_runs_here(upshot: Run, monk
     monkeypatch.setenv("COLUMNS", "200")
     ended = upshot("demo", "inventory")
     assert ended.code == 0, ended.err
-    assert "Running on the local engine, in this process. Spark is left out: " in ended.out
+    assert "Running on the local engine, in this process. Spark is not used: " in ended.out
     assert "`pyspark` is not installed" in ended.out
 
 

@@ -116,7 +116,7 @@ def test_changes_print_what_follows_from_them(repl: Run) -> None:
         0,
         "    view   row\n───────────────\n+   path   1, 2\n+   path   1, 3\n+   path   2, 3\n"
         "    view   row\n───────────────\n-   path   1, 2\n-   path   1, 3\n"
-        "no view changes\n",
+        "no view changed\n",
         "",
     )
 
@@ -189,7 +189,7 @@ def test_newcomers_get_help_and_get_out(repl: Run) -> None:
 def test_a_command_drops_the_statement_before_it_and_says_so(repl: Run) -> None:
     ended = repl("path(X, Y) :- edge(X,\n:list\n+edge(1, 2).\n? path(1, 2)\n")
     assert ended.code == 1
-    assert ended.err.startswith("error[unfinished-statement]: this statement has no end, so it is dropped\n")
+    assert ended.err.startswith("error[unfinished-statement]: this statement is not finished, so it is dropped\n")
     assert "path(a: number, b: number)  view, 0 rows\n" in ended.out
     assert ended.out.endswith("yes\n")
     ended = repl("edge(1,\n:quit\n:list\n")
@@ -295,7 +295,7 @@ def test_at_a_terminal_there_are_prompts_and_ctrl_c_drops_what_was_typed(tmp_pat
     terminal.expect("   ...> ")
     terminal.interrupt_until("upshot> ")
     terminal.type("edge(1, 2).\n")
-    terminal.expect("no view changes")
+    terminal.expect("no view changed")
     terminal.expect("upshot> ")
     terminal.type("? edge(X, 2)\n")
     terminal.expect("1 row")

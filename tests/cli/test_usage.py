@@ -66,7 +66,7 @@ def test_every_option_of_a_command_is_in_the_reference(upshot: Run, name: str) -
     ended = upshot(*SUBCOMMANDS.get(name, (name,)), "--help")
     assert ended.code == 0
     options = set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", ended.out.split("Options:")[1]))
-    everywhere = section("What holds for every command")
+    everywhere = section("All commands")
     missing = [option for option in sorted(options) if f"`{option}" not in section(name) + everywhere]
     assert missing == []
 
@@ -299,7 +299,7 @@ def test_check_imports_no_engine(closure: Path) -> None:
 def progress(patience: float) -> str:
     """What a terminal sees of a piece of work that takes half a second."""
     program = (
-        "import time; from upshot.cli import terminal; "
+        "import time; from upshot.cli.output import terminal; "
         f"terminal.PATIENCE = {patience}\n"
         "with terminal.Terminal().progress('counting sheep', 4) as bar:\n"
         "    for _ in range(4): time.sleep(0.12); bar.advance(); bar.label('counting goats')\n"

@@ -74,9 +74,9 @@ def test_a_json_value_becomes_the_value_of_its_column(given: Any, type: Type, va
         ("1.505", MONEY, '"1.505" is not a decimal(6,2)'),
         ("12345.00", MONEY, '"12345.00" is not a decimal(6,2)'),
         ("1e999", MONEY, '"1e999" is not a decimal(6,2)'),
-        (None, NUMBER, "NULL in a column that takes none"),
-        (-(2**63), NUMBER.optional(), "is the one value a nullable number cannot hold"),
-        ("2026-01-31T10:00:00.1234567Z", TIMESTAMP, "is finer than a microsecond"),
+        (None, NUMBER, "NULL in a column that is not nullable"),
+        (-(2**63), NUMBER.optional(), "is the one value that a nullable number cannot store"),
+        ("2026-01-31T10:00:00.1234567Z", TIMESTAMP, "has more than microsecond precision"),
         (-1.5, UNSIGNED, "-1.5 is not an unsigned"),
         ([1], NUMBER, "a list is not a number"),
         ({}, SYMBOL, "an object is not a symbol"),
@@ -124,6 +124,6 @@ def test_a_row_is_read_by_its_schema_and_refused_by_the_name_of_the_column() -> 
     read = row_reader(Schema("r", (Column("x", NUMBER), Column("d", DATE.optional()))))
     assert read([1, "2026-01-31"]) == (1, date(2026, 1, 31))
     assert read([1, None]) == (1, None)
-    for row, words in (([1], "2 values, not 1"), ({}, "is a list, not an object"), (["a", None], "column `x`")):
+    for row, words in (([1], "2 values, not 1"), ({}, "must be a list, not an object"), (["a", None], "column `x`")):
         with pytest.raises(Misfit, match=words):
             read(row)

@@ -65,7 +65,7 @@ def test_a_repaired_violation_is_noted_on_stderr(watch: Run) -> None:
         {"insert": [], "delete": [[9]]},
     ]
     assert ended.err.count("constraint-violated") == 1
-    assert "note[violation-repaired]: constraint `loop` is violated no more by loop(9)" in ended.err
+    assert "note[violation-repaired]: constraint `loop` is no longer violated by loop(9)" in ended.err
 
 
 def test_base_relations_are_not_repeated_and_constraints_that_warn_are_views(watch: Run) -> None:

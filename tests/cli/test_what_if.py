@@ -50,9 +50,9 @@ def test_rows_are_one_transaction_with_deltas_firings_and_violations(upshot: Run
 
 def test_a_row_that_comes_and_goes_counts_in_neither_and_null_is_a_value(upshot: Run, file: Path) -> None:
     both = upshot("what-if", file, '+stock("nail", 1)', '-stock("nail", 1)')
-    assert (both.code, both.out) == (0, "// no view changes\n")
+    assert (both.code, both.out) == (0, "// no view changed\n")
     null = upshot("what-if", file, '+stock("nail", null)')
-    assert (null.code, null.out) == (0, "// no view changes\n"), null.err
+    assert (null.code, null.out) == (0, "// no view changed\n"), null.err
 
 
 def test_a_database_in_a_folder_is_asked_and_stays_as_it_is(upshot: Run, tmp_path: Path) -> None:

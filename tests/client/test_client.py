@@ -106,7 +106,7 @@ def test_a_transaction_is_known_to_be_committed_even_if_its_columns_cannot_be_as
     with ScriptedService(lambda request: answer(COMMITTED) if request.method == "POST" else iter(())) as service:
         done = Client(service.url, retry_for=0.1).transaction(insert={"edge": [(1, 2)]})
         assert done.version == 8
-        with pytest.raises(EngineError, match="no answer"):
+        with pytest.raises(EngineError, match="no response"):
             _ = done.changes
 
 

@@ -171,8 +171,8 @@ def test_a_transaction_expects(server: Running, client: Client) -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"insert": [1]}, "`insert` is a dict of rows by relation"),
-        ({"delete": "staffed(1)"}, "`delete` is a dict of rows by relation"),
+        ({"insert": [1]}, "`insert` must be a dict of rows by relation"),
+        ({"delete": "staffed(1)"}, "`delete` must be a dict of rows by relation"),
         ({"insert": {"team": [("cid",)]}, "frozen": 3}, "`frozen` is a list of base relations"),
         ({"insert": {"team": [("cid",)]}, "cost": [1]}, "`cost` is a dict of prices"),
         ({"insert": {"team": [("cid",)]}, "bounds": 3}, "`bounds` are given as `upshot.Bounds`"),
@@ -197,7 +197,7 @@ def test_the_client_takes_the_bounds_that_a_database_takes(client: Client) -> No
 
 
 def test_asking_for_nothing_is_refused_and_repairing_nothing_is_not(client: Client) -> None:
-    with pytest.raises(upshot.Error, match="nothing is asked for") as refused:
+    with pytest.raises(upshot.Error, match="the request is empty") as refused:
         client.realize({})
     assert refused.value.code == "empty-request"
     assert [dict(way.insert) for way in client.realize(repair="*")] == [{}]

@@ -1,4 +1,6 @@
-"""Executors and workers that die while a commit runs: the commit is tried again and means what it would have meant."""
+"""Executors and workers that die while a commit runs: the commit is tried again and means what it would have meant.
+
+The machines share nothing but HDFS, so nothing of a lost one can be read any more."""
 
 from __future__ import annotations
 
@@ -12,8 +14,10 @@ from typing import Any
 import pytest
 
 import upshot
-from tests.cluster.cluster import Cluster
+from tests.cluster.cluster import Cluster, missing_for_apart, session
+from tests.cluster.hdfs import Hdfs
 from tests.cluster.strikes import busy_jobs, newest_job
+from tests.run_suites import missing_for_spark
 
 pytestmark = pytest.mark.slow
 """A cluster is started, and parts of it are killed."""
@@ -91,6 +95,29 @@ def killing(spark: Any, cluster: Cluster, kill: Callable[[], None], *, after: in
         watcher.join()
         logger.removeHandler(retried)
     assert retried.heard.is_set(), "no attempt failed: nothing was tested"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster of its own: other tests count on the workers of theirs."""
+    if missing := missing_for_spark() or missing_for_apart():
+        pytest.skip(missing)
+    made = Cluster(tmp_path_factory.mktemp("fragile"), apart=True)
+    try:
+        made.add_worker()
+        made.add_worker()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(scope="module")
+def spark(cluster: Cluster, hdfs: Hdfs) -> Iterator[Any]:
+    """No task is tried twice, so the loss of an executor fails the job it worked for, and what happens then is up to
+    Upshot."""
+    made = session(cluster, **{"spark.task.maxFailures": "1", "upshot.location": f"{hdfs.uri}/faults"})
+    yield made
+    made.stop()
 
 
 @pytest.fixture

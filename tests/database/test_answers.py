@@ -187,8 +187,8 @@ def test_verify_finds_a_view_that_drifted(loaded: upshot.Database) -> None:
     with pytest.raises(upshot.VerifyError) as error:
         loaded.verify()
     assert error.value.code == "view-differs"
-    assert "path(99, 99) is stored and does not follow" in error.value.message
-    assert "path(1, 2) follows and is not stored" in error.value.message
+    assert "path(99, 99) is stored but not derived" in error.value.message
+    assert "path(1, 2) is derived but not stored" in error.value.message
 
 
 # ---- connect ------------------------------------------------------------------------------------

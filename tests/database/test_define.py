@@ -262,7 +262,7 @@ def test_a_string_that_names_no_file_is_called_a_missing_file(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for given in (name, Path(name)):
-        with pytest.raises(upshot.UsageError, match=r"there is no file `.*missing") as error:
+        with pytest.raises(upshot.UsageError, match=r"file `.*missing.*` does not exist") as error:
             db.define(given)
         assert error.value.code == "no-such-file"
 

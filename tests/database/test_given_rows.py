@@ -152,7 +152,7 @@ def test_columns_of_a_table_must_be_those_of_the_relation(stock: upshot.Database
     wide = pl.DataFrame({"item": ["a"], "n": [1], "extra": [2]})
     error = refused(stock, "quantity", wide)
     assert error.code == "unknown-column"
-    assert "leave `extra` out" in error.help
+    assert "omit `extra`" in error.help
 
 
 def test_columns_of_the_wrong_type_are_refused_without_loss(stock: upshot.Database) -> None:

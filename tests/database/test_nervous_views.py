@@ -69,7 +69,7 @@ def test_nothing_is_proven_in_the_other_state() -> None:
 @pytest.mark.slow
 def test_nervous_changes_of_random_programs_hold_the_strict_ones_and_rows_of_their_states_only() -> None:
     found = 0
-    for number in range(case_count(200, least=6)):
+    for number in range(case_count(200, least=20)):
         case = random_case(seed_of("nervous views", number), Features(recursion=0.1))
         program = check(parse(case.text()))
         read = {atom.relation for clause in program.clauses for each in clause.body for atom in atoms(each)}

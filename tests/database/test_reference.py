@@ -25,13 +25,13 @@ def test_every_slug_of_the_database_is_documented() -> None:
     pages = [page.read_text() for page in (REFERENCE / "diagnostics").glob("*.md")]
     documented = {slug for page in pages for slug in re.findall(r"^\| `([a-z0-9-]+)` \|", page, re.M)}
     used: set[str] = set()
-    for file in (ROOT / "src/upshot/database").glob("*.py"):
+    for file in (ROOT / "src/upshot/database").rglob("*.py"):
         used |= set(CODE.findall(file.read_text()))
     assert len(used) > 25
     assert used - documented == set()
 
 
-@pytest.mark.parametrize("module", ["souffle_writer", "database", "connect"])
+@pytest.mark.parametrize("module", ["files.souffle_writer", "database", "connect"])
 def test_the_examples_in_the_code_run(module: str) -> None:
     imported = __import__(f"upshot.database.{module}", fromlist=["_"])
     results = doctest.testmod(imported)

@@ -249,7 +249,7 @@ def writer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         ("a\r", "", r"`a\r`; it holds a carriage return, which ends a row", "rfc4180=true"),
         ("a,b", '(delimiter=",")', "it holds the delimiter `,`", "rfc4180=true"),
         ("a|", '(delimiter="||")', "it holds the delimiter `||`", "rfc4180=true"),
-        ("\\N", "", r"`\N`; in a nullable column it would be read back as NULL", "make the column required"),
+        ("\\N", "", r"`\N`; in a nullable column it would be read back as NULL", "make the column not nullable"),
         ("\\N", "(rfc4180=true)", r"`\N`; in a nullable column", "`s: symbol`"),
         ("long " * 1000 + "\t", "", "long long", "rfc4180=true"),
     ],

@@ -61,10 +61,10 @@ def test_states_that_are_followed_together_agree_with_backtracking() -> None:
 
 
 def test_what_only_backtracking_can_answer_is_refused_where_it_may_take_for_ever() -> None:
-    with pytest.raises(DataError, match="could take very long"):
+    with pytest.raises(DataError, match="may take very long"):
         pattern(r"(a+)+\1b").matches("a" * 100)
     assert pattern(r"(a+)b\1").matches("aabaa")
-    with pytest.raises(DataError, match=r"`\(\?i` is no group"):
+    with pytest.raises(DataError, match=r"`\(\?i` is not a group"):
         pattern(r"(?i)hello")
 
 
@@ -74,7 +74,7 @@ def test_a_pattern_has_a_longest_length() -> None:
 
 
 def test_of_two_time_limits_the_closer_one_holds() -> None:
-    with time_limit(0), time_limit(100), pytest.raises(LimitError, match="longer than 0 seconds"):
+    with time_limit(0), time_limit(100), pytest.raises(LimitError, match="time limit of 0 seconds exceeded"):
         check_time()
     with time_limit(100), time_limit(0), pytest.raises(LimitError):
         check_time()

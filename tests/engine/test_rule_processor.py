@@ -155,7 +155,7 @@ def test_an_order_that_contradicts_itself_is_rejected_and_named() -> None:
     with pytest.raises(ProgramError) as error:
         RuleProcessor(rules, PythonSets())
     assert error.value.code == "rule-order-cycle"
-    assert error.value.message == "rules are to precede each other: `a` before `b` before `c` before `a`"
+    assert error.value.message == "cyclic order of rules: `a` before `b` before `c` before `a`"
 
 
 def test_a_rule_ordered_by_an_unknown_one_is_rejected() -> None:

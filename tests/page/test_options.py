@@ -286,7 +286,7 @@ def test_a_token_that_may_not_write_sees_options_and_cannot_commit_them(browser:
         assert able == [False, False, True]
         browser.click("sign out")
         browser.one("#token").send_keys("low" + Keys.ENTER)
-        browser.shows("#options .problem", "would show what this token may not read")
+        browser.shows("#options .problem", "would disclose data that this token may not read")
         browser.go("about:blank")
     assert all("status of 40" in each for each in browser.complaints())
 

@@ -48,7 +48,7 @@ def test_stdout_carries_data_and_stderr_a_line_a_batch(upshot: Run, tmp_path: Pa
     assert changes == {"version": 3, "changes": {"path": {"insert": [], "delete": [[1, 2], [1, 3]]}}}
     assert metrics["views"]["path"] == {"inserted": 0, "deleted": 2}
     code, out, err = upshot(lake.file, "--once")
-    assert (code, out, err) == (0, "", "nothing new; version 3\n")
+    assert (code, out, err) == (0, "", "no new data; version 3\n")
 
 
 def test_a_dry_run_prints_the_plan(upshot: Run, tmp_path: Path) -> None:

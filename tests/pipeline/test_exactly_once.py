@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -53,17 +54,22 @@ def uninterrupted(lake: Lake, changes: list[Change]) -> dict[str, Any]:
 FIRST_FAULT = "create:1"
 """Kills the process before there is a batch, while the first Delta sink is made."""
 
+CALM = ""
+
 FAULTS = (
     "read:1",
     "quarantine:2",
     "stage:2",
     "record:2",
-    "recorded:2",
+    # Passed by the batch that the kill before left unrecorded, then by the next one.
+    "pointer:2",
+    "recorded:1",
     # Passed by the four sinks that the kill before left behind, twice by the step itself, and by the first sink.
     "publish:8",
-    # Passed by two sinks left behind and by the quarantine.
-    "rename:4",
-    "pointer:2",
+    # Sinks are written side by side, so which of them were left behind is chance: a run without a fault brings them up.
+    CALM,
+    # Passed by two sinks at least, and by the quarantine.
+    "rename:2",
     "finish:2",
 )
 """Each ends the process in the batch after the one that was left behind by the end before."""
@@ -81,8 +87,10 @@ def start(lake: Lake, **environment: str) -> int:
 
 
 def half_written(lake: Lake) -> None:
-    """Nothing can be ended inside the writer: these are the files that it puts down before a table's first version."""
-    (lake.root / "out" / "path" / "_delta_log").mkdir(parents=True)
+    """Nothing can be ended inside the writer: these are the files that it puts down before a table's first version.
+
+    Another sink may have been the first to die, beside this one, whose table is there then."""
+    (lake.root / "out" / "path" / "_delta_log").mkdir(parents=True, exist_ok=True)
     (lake.root / "out" / "path" / "part-00000-5f-c000.snappy.parquet").write_bytes(b"half")
 
 
@@ -99,7 +107,7 @@ def test_a_killed_driver_leaves_nothing_undone_or_done_twice(
         half_written(killed)
     for change, fault in zip(changes, faults, strict=False):
         killed.change(*change)
-        assert start(killed, UPSHOT_TESTING="1", UPSHOT_FAULT_AT=fault) == -9, fault
+        assert start(killed, UPSHOT_TESTING="1", UPSHOT_FAULT_AT=fault) == (0 if fault == CALM else -9), fault
     killed.change(*changes[-1])
     killed.spark = spark
     # Without UPSHOT_TESTING: faults are for tests only.
@@ -130,7 +138,7 @@ def strike_down(lake: Lake, mortal: pytest.MonkeyPatch, fault: str) -> None:
     """A run that must end at this place."""
     mortal.setenv("UPSHOT_FAULT_AT", fault)
     steps._passed.clear()
-    with pytest.raises(Died):
+    with nullcontext() if fault == CALM else pytest.raises(Died):
         lake.run()
 
 
@@ -139,7 +147,7 @@ def test_a_run_struck_down_at_every_step_ends_as_one_that_was_not(
     spark: Any, tmp_path: Path, mortal: pytest.MonkeyPatch
 ) -> None:
     """Run after run makes good what the one before left behind, and is struck down at the next place."""
-    assert {fault.partition(":")[0] for fault in (FIRST_FAULT, *FAULTS)} == set(POINTS)
+    assert {fault.partition(":")[0] for fault in (FIRST_FAULT, *FAULTS)} - {CALM} == set(POINTS)
     changes = random_changes(1, len(FAULTS) + 1)
     struck = Lake(tmp_path / "struck", spark=spark)
     strike_down(struck, mortal, FIRST_FAULT)

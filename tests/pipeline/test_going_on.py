@@ -71,7 +71,7 @@ def test_a_stream_that_spark_ends_is_started_again(make: Make) -> None:
         lake.change(insert=[(1, 2)])
         lake.run(batch=end_stream, note=notes.append)
     assert lake.view() == [(1, 2), (1, 3), (2, 3)]
-    assert any("starting it again" in note for note in notes)
+    assert any("restarting it" in note for note in notes)
 
 
 @pytest.mark.parametrize("once", [False, True])
@@ -99,7 +99,7 @@ def test_a_source_that_does_not_answer_for_a_while_does_not_end_a_run_without_en
     else:
         assert pipeline.run(watchers=watchers).batches == 1
         assert lake.view() == [(1, 2)]
-        assert notes == [f"the database does not answer; asking again in {pause} seconds" for pause in ("0", "0.5")]
+        assert notes == [f"the database does not answer; retrying in {pause} seconds" for pause in ("0", "0.5")]
 
 
 def test_a_source_that_never_answers_ends_the_run(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,7 +184,7 @@ def test_a_uri_without_a_session_is_refused() -> None:
     from upshot.database.durable.durable import _opened  # noqa: PLC0415 - another test may have started a session
     from upshot.store import Retention  # noqa: PLC0415
 
-    with pytest.raises(upshot.UsageError, match="reached by Spark only"):
+    with pytest.raises(upshot.UsageError, match="needs a Spark session"):
         _opened("s3a://lake/db", Retention(), None)
 
 

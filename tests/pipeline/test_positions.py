@@ -34,7 +34,7 @@ def test_positions_come_back_from_text_and_the_text_is_always_the_same() -> None
 
 @pytest.mark.parametrize("text", ["", "[]", '{"a": 1}', '{"a": {"kind": "moon"}}', '{"a": {"kind": "table"}}'])
 def test_what_is_no_position_is_refused(text: str) -> None:
-    with pytest.raises(DataError, match="is no position"):
+    with pytest.raises(DataError, match="is not a source offset"):
         read_positions(text)
 
 

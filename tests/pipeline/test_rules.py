@@ -100,7 +100,7 @@ def test_a_call_that_fails_is_made_again_with_the_same_key(lake: Lake) -> None:
     lake.run(batch=told.append, note=notes.append)
     assert told[0].pending == 1
     assert "`tell`, called by rule `told`, failed: ConnectionError: nobody there" in notes[-1]
-    assert "tried again with the next batch" in notes[-1]
+    assert "retried with the next batch" in notes[-1]
     lake.run()
     assert len(calls(lake)) == 2, "when the next run starts"
     (lake.root / "fail").unlink()

@@ -200,7 +200,7 @@ def test_a_torn_state_is_told_apart_from_a_new_one(make: Make) -> None:
     shutil.rmtree(lake.state)
     error = refused(lake)
     assert error.code == "state-mismatch"
-    assert "remove the sink as well" in error.help
+    assert "remove the sink too" in error.help
 
 
 @pytest.mark.parametrize("place", ["state", "state/deeper"])
@@ -248,7 +248,7 @@ from_one(Y) :- path(1, Y).
     lake.write()
     notes: list[str] = []
     assert lake.run(note=notes.append).batches == 0
-    assert notes == ["`from_one` is defined anew: +1 -0, version 3", "`path` is defined anew: +0 -2, version 3"]
+    assert notes == ["`from_one` is redefined: +1 -0, version 3", "`path` is redefined: +0 -2, version 3"]
     assert lake.view() == [(1, 3)]
     assert summed(lake.log()) == lake.view()
     assert lake.snapshot("from_one") == [(3,)]

@@ -40,7 +40,7 @@ def test_a_transaction_of_watch_is_read_as_watch_reads_it() -> None:
         ("insert", (3, 4)),
         ("delete", (5, 6)),
     ]
-    assert said(EDGE, line)[2] == ("", "rows of `node`, which has no source here")
+    assert said(EDGE, line)[2] == ("", "rows of `node`, which does not have this source")
     assert said(EDGE, {}) == []
 
 
@@ -82,12 +82,12 @@ def test_an_envelope_of_debezium_is_read_with_and_without_a_key() -> None:
 
 
 MISFITS = [
-    ("nonsense", "this is not JSON: expecting value at column 1"),
-    ('{"x": 1} {"x": 2}', "this is not JSON: extra data at column 10"),
+    ("nonsense", "invalid JSON: expecting value at column 1"),
+    ('{"x": 1} {"x": 2}', "invalid JSON: extra data at column 10"),
     ('{"x": NaN, "y": 1, "_change": 1}', '`NaN` is not JSON: write it as text, "NaN"'),
-    ("[1, 2]", "this is not a JSON object"),
-    ('{"x": 1, "x": 2, "_change": 1}', "the key `x` occurs twice"),
-    ('{"x": 1, "y": 2}', "neither `_change` nor `op` says what happened to the row"),
+    ("[1, 2]", "not a JSON object"),
+    ('{"x": 1, "x": 2, "_change": 1}', "duplicate key `x`"),
+    ('{"x": 1, "y": 2}', "the row has neither `_change` nor `op`"),
     ('{"x": 1, "y": 2, "_change": 2}', "`_change` must be 1 or -1"),
     ('{"x": 1, "y": 2, "op": "put"}', "`op` must be one of insert, delete, update, upsert"),
     (
@@ -95,8 +95,8 @@ MISFITS = [
         "`edge` has no key to update by: delete the old row and insert the new one",
     ),
     ('{"x": 1, "_change": 1}', "column `y` is missing"),
-    ('{"x": 1, "y": 2, "z": 3, "_change": 1}', "there is no column `z` in `edge(x: number, y: number)`"),
-    ('{"x": null, "y": 2, "_change": 1}', "column `x`: NULL in a column that takes none"),
+    ('{"x": 1, "y": 2, "z": 3, "_change": 1}', "unknown column `z` in `edge(x: number, y: number)`"),
+    ('{"x": null, "y": 2, "_change": 1}', "column `x`: NULL in a column that is not nullable"),
     ('{"x": "1", "y": 2, "_change": 1}', 'column `x`: "1" is not a number'),
     ('{"x": 1.0, "y": 2, "_change": 1}', "column `x`: 1.0 is not a number"),
     ('{"x": true, "y": 2, "_change": 1}', "column `x`: true is not a number"),
@@ -104,8 +104,8 @@ MISFITS = [
         '{"x": 9223372036854775808, "y": 2, "_change": 1}',
         "column `x`: 9223372036854775808 is outside the range of number",
     ),
-    ('{"insert": {"edge": {"x": 1}}}', "`insert` of `edge` must hold a list of rows"),
-    ('{"insert": [[1, 2]]}', "`insert` must hold an object of relations"),
+    ('{"insert": {"edge": {"x": 1}}}', "`insert` of `edge` must be a list of rows"),
+    ('{"insert": [[1, 2]]}', "`insert` must be an object that maps relations to rows"),
     ('{"delete": {"edge": [[1]]}}', "the row has 1 values, `edge(x: number, y: number)` has 2"),
     (
         '{"op": "u", "before": null, "after": {"x": 1, "y": 2}}',
@@ -125,14 +125,16 @@ def test_values_that_would_lose_something_do_not_fit() -> None:
         ((op, found),) = said(EVERY, {"s": "", **values, "_change": 1})
         return str(found) if not op else ""
 
-    assert reason(i=-(2**63)) == "column `i`: -9223372036854775808 is the one value a nullable number cannot hold"
-    assert reason(u=2**64 - 1) == "column `u`: 18446744073709551615 is the one value a nullable unsigned cannot hold"
+    assert reason(i=-(2**63)) == "column `i`: -9223372036854775808 is the one value that a nullable number cannot store"
+    assert (
+        reason(u=2**64 - 1) == "column `u`: 18446744073709551615 is the one value that a nullable unsigned cannot store"
+    )
     assert reason(u=2**64 - 2) == reason(f="-Infinity") == reason(p="12345678.90") == ""
     assert reason(u=-1) == "column `u`: -1 is outside the range of unsigned"
     assert reason(p="1.005") == 'column `p`: "1.005" is not a decimal(10,2)'
     assert reason(p=123456789) == 'column `p`: "123456789" is not a decimal(10,2)'
     assert reason(d="2026-02-30") == 'column `d`: "2026-02-30" is not a date such as 2026-01-31'
-    assert reason(t="2026-01-31T10:00:00.1234567Z").endswith("is finer than a microsecond")
+    assert reason(t="2026-01-31T10:00:00.1234567Z").endswith("has more than microsecond precision")
     assert reason(t=17) == "column `t`: 17 is not a timestamp"
     assert reason(s="\ud800") == "column `s`: text with half of a surrogate pair"
 
@@ -193,7 +195,7 @@ def test_types_arrive_exactly_and_bad_rows_keep_their_text_and_place(spark: Any,
     assert str(next(row for row in step.inserted if row != other)[2]) == "0.0"
     assert other[2] != other[2]
     assert step.reasons == {
-        "a.ndjson:3": "this is not JSON: unterminated string starting at at column 7",
+        "a.ndjson:3": "invalid JSON: unterminated string starting at at column 7",
         "a.ndjson:4": 'column `i`: "x" is not a number',
         "a.ndjson:5": "byte 8 of the line is not UTF-8",
     }
@@ -259,7 +261,7 @@ def test_a_batch_is_replayed_exactly_after_a_restart(spark: Any, tmp_path: Path)
     late = follower.step()
     assert late is not None
     assert late.deleted == {(1, 1)}
-    assert late.notes == ("`1.ndjson` came late: `2.ndjson` had been read for `edge`",)
+    assert late.notes == ("`1.ndjson` is late: `2.ndjson` was already read for `edge`",)
 
 
 def test_a_consumed_file_that_is_gone_or_rewritten_is_an_error(spark: Any, tmp_path: Path) -> None:
@@ -292,7 +294,7 @@ def test_a_planned_file_that_goes_is_never_an_empty_batch(spark: Any, tmp_path: 
     (inputs / "1.ndjson").write_text(lines({"x": 1, "y": 1, "_change": 1}))
     planned = follower.look()
     (inputs / "1.ndjson").unlink()
-    with pytest.raises(DataError, match="went before it was read"):
+    with pytest.raises(DataError, match="removed before it was read"):
         follower.read(planned)
 
 
@@ -301,7 +303,7 @@ def test_what_is_no_change_file_or_lacks_its_columns_is_refused(spark: Any, tmp_
     inputs.mkdir()
     follower = Follower(spark, tmp_path / "staging", EDGE, "changes", inputs)
     (inputs / "notes.txt").write_text("")
-    with pytest.raises(DataError, match="is no change file"):
+    with pytest.raises(DataError, match="is not a change file"):
         follower.look()
     (inputs / "notes.txt").unlink()
     pq.write_table(pa.table({"x": [1], "y": ["a"], "_change": [1]}), inputs / "1.parquet")
@@ -325,7 +327,7 @@ def test_a_state_that_was_tampered_with_is_refused(spark: Any, tmp_path: Path) -
         follower.reopen()
     journal.write_text("")
     follower.reopen()
-    with pytest.raises(DataError, match="does not go with the checkpoint"):
+    with pytest.raises(DataError, match="does not match the checkpoint"):
         follower.look()
 
 

@@ -153,7 +153,7 @@ def test_a_row_that_a_later_version_corrects_is_no_bad_row(spark: Any, support: 
 def test_tables_that_are_gone_replaced_or_vacuumed_are_errors(spark: Any, support: str, tmp_path: Path) -> None:
     path = tmp_path / "table"
     follower = Follower(spark, tmp_path / "staging", EDGE, "delta", path, support=support)
-    with pytest.raises(DataError, match="there is no Delta table"):
+    with pytest.raises(DataError, match="no Delta table at"):
         follower.look()
     write_deltalake(path, edges((1, 1)), configuration=FEED)
     write_deltalake(path, edges((2, 2)), mode="overwrite")
@@ -169,7 +169,7 @@ def test_tables_that_are_gone_replaced_or_vacuumed_are_errors(spark: Any, suppor
     assert found.value.code == "source-expired"
     shutil.rmtree(path)
     write_deltalake(path, edges((1, 1)), configuration=FEED)
-    with pytest.raises(DataError, match="is another one than was read so far"):
+    with pytest.raises(DataError, match="was replaced by another table"):
         follower.look()
 
 

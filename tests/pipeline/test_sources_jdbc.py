@@ -37,7 +37,7 @@ def test_a_table_is_followed_from_snapshot_to_snapshot(database: Cluster, follow
     follower.reopen()
     step = follower.read(planned)
     assert step.replaced == {(1, 2), (2, 3)}
-    assert step.bad == [('{"x":null,"y":4}', "NULL in column `x`, which takes none", "edge")]
+    assert step.bad == [('{"x":null,"y":4}', "NULL in column `x`, which is not nullable", "edge")]
     follower.take(planned, step)
     follower.step()
     assert follower.rows == {(1, 9), (2, 3)}

@@ -44,7 +44,7 @@ def test_a_parquet_table_is_followed_from_snapshot_to_snapshot(spark: Any, tmp_p
     (table / "a.parquet").unlink()
     assert follower.step() is None  # a job is at work
     (table / "_temporary").rmdir()
-    with pytest.raises(DataError, match="had files and is empty now"):
+    with pytest.raises(DataError, match="is now empty"):
         follower.look()
     follower.config.options["on_missing"] = "ignore"
     follower.reopen()
@@ -131,7 +131,7 @@ def test_csv_files_are_read_by_their_headers(spark: Any, tmp_path: Path) -> None
         (None, None, -math.inf, "y", False, dt.date(1, 1, 1), ten + dt.timedelta(seconds=0.5), Decimal("7.00")),
     }
     malformed, wrong = sorted(step.bad)
-    assert malformed[:2] == ("too,few", "the row has not 8 fields")
+    assert malformed[:2] == ("too,few", "the row does not have 8 fields")
     assert [part.partition("`: ")[0][-1:] for part in wrong[1].split("; ")] == ["i", "u", "f", "b", "d", "t", "p"]
     assert wrong[2] == str(table / "a.csv")
     (table / "c.csv").write_text("i,u\n1,2\n")

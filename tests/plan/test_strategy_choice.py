@@ -170,6 +170,58 @@ def test_derivations_of_a_recursive_view_cannot_be_counted(view: str) -> None:
     assert help == "use `maintenance`"
 
 
+@pytest.mark.parametrize("order", [("odd", "even"), ("even", "odd")])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("strategy=maintenance", "strategy=epf"),
+        ("strategy=maintenance", "strategy=bf"),
+        ("strategy=rod", "strategy=epf"),
+        ("strategy=production", "strategy=maintenance"),
+        ("strategy=recompute", "strategy=maintenance"),
+        ("strategy=maintenance", "materialized=false"),
+        ("strategy=production", "materialized=false"),
+        ("strategy=production materialized=false", "strategy=production"),
+        ("strategy=production materialized=false", "strategy=rod"),
+        ("policy=full", "strategy=maintenance"),
+        ("policy=full", "materialized=false"),
+        ("policy=full", "policy=strict"),
+        ("strategy=recompute", "policy=incremental"),
+    ],
+)
+def test_views_of_one_component_cannot_ask_for_strategies_that_exclude_each_other(
+    one: str, other: str, order: tuple[str, str]
+) -> None:
+    ((slug, message, help),) = refusals(PROGRAM + f".view {order[0]} {one}\n.view {order[1]} {other}")
+    assert slug == "conflicting-strategies"
+    assert f"`.view {order[0]} {one}`" in message
+    assert f"`.view {order[1]} {other}`" in message
+    assert "same strategy" in help
+
+
+@pytest.mark.parametrize("order", [("odd", "even"), ("even", "odd")])
+@pytest.mark.parametrize(
+    ("one", "other", "strategy"),
+    [
+        ("strategy=rod", "materialized=false", "rod"),
+        ("strategy=bf", "strategy=bf policy=strict", "bf"),
+        ("strategy=maintenance", "strategy=auto", "maintenance"),
+        ("strategy=rod", "strategy=rod materialized=true", "rod"),
+        ("strategy=recompute", "policy=full", "recompute"),
+    ],
+)
+def test_views_of_one_component_that_admit_one_strategy_get_it_in_any_order(
+    one: str, other: str, strategy: str, order: tuple[str, str]
+) -> None:
+    plan = compiled(PROGRAM + f".view {order[0]} {one}\n.view {order[1]} {other}")
+    assert plan.strategies["odd"].strategy == plan.strategies["even"].strategy == strategy
+
+
+def test_views_that_do_not_depend_on_each_other_may_have_different_strategies() -> None:
+    plan = compiled(PROGRAM + ".view rec strategy=bf .view odd strategy=epf .view flat strategy=recompute")
+    assert [plan.strategies[view].strategy for view in ("rec", "even", "flat")] == ["bf", "epf", "recompute"]
+
+
 def test_all_refusals_come_at_once_and_point_into_the_text() -> None:
     text = PROGRAM + ".view rec strategy=counting\n.view odd strategy=counting"
     with pytest.raises(ProgramError) as caught:

@@ -196,7 +196,7 @@ def check_late_views(case: Case, strategy: str) -> None:
 
 # ---- programs that change ---------------------------------------------------------------------------------------
 
-REFUSALS = frozenset({"would-recompute", "strategy-not-applicable"})
+REFUSALS = frozenset({"would-recompute", "strategy-not-applicable", "conflicting-strategies"})
 """Codes of definitions that say how views are to be kept and cannot be followed; nothing happens then."""
 
 _HEARD = {"all": (True, True), "insert": (True, False), "delete": (False, True), "none": (False, False)}

@@ -59,7 +59,7 @@ def test_fixes_are_realizations_with_preferences_and_one_can_be_applied(db: upsh
     with pytest.raises(upshot.UsageError) as caught:
         answer.fixes()
     assert caught.value.code == "state-changed"
-    assert "the database has changed since this was asked" in str(answer)
+    assert "the database has changed since the query" in str(answer)
 
 
 def test_what_was_looked_for_once_stays_with_the_answer(db: upshot.Database) -> None:
@@ -75,7 +75,7 @@ def test_inside_a_transaction_or_a_reading_the_answer_says_that_it_did_not_look(
     with db.transaction():
         assert "not looked for: cannot look for realisations while a transaction is open" in str(answer)
     with db.reading():
-        assert "not looked for: cannot look for realisations inside" in str(answer)
+        assert "not looked for: cannot search for realizations inside" in str(answer)
     assert "the only way" in str(answer)
 
 

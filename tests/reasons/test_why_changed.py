@@ -183,7 +183,7 @@ def test_versions_that_cannot_be_made_again_are_refused(tmp_path: Path) -> None:
         with pytest.raises(upshot.UsageError) as caught:
             db.why_changed("closure", (1, 1))
         assert caught.value.code == "program-changed"
-        assert caught.value.help.endswith("; there has been no commit since that one can ask about")
+        assert caught.value.help.endswith("; there is no later commit")
     with upshot.connect(tmp_path / "store") as db:
         db.define(CLOSURE)
         with db.transaction() as tx:

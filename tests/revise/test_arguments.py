@@ -36,15 +36,15 @@ def realizing(*args: Any, **options: Any) -> Callable[[upshot.Database], object]
         (realizing({"w": [("a",)]}, frozen=[3]), "`frozen` names base relations, and `3` is no name"),
         (realizing({"w": [("a",)]}, cost=[1]), "`cost` is a dict of prices"),
         (realizing({"w": [("a",)]}, cost={3: 1}), "`cost` names base relations"),
-        (realizing({"w": [("a",)]}, cost={"base": "x"}), "the cost of `base` is not a number"),
+        (realizing({"w": [("a",)]}, cost={"base": "x"}), "the cost of `base` is not a non-negative number"),
         (realizing({"w": [("a",)]}, bounds=3), "`bounds` are given as `upshot.Bounds`"),
         (realizing({"w": [("a",)]}, limit="x"), "`limit` is a positive number"),
         (lambda db: db.repairs({"base": [("a", 2)]}), "`constraint` is the name of a constraint"),
         (lambda db: db.apply(next(db.realize({"other": [("a",)]})), 3), "`values` is a dict of values by placeholder"),
         (lambda db: db.apply(next(db.realize({"other": [("a",)]})), {1: 2}), "`values` is a dict"),
-        (lambda db: db.why_not("w", ("a",)).text(fixes="x"), "`fixes` is how many"),
-        (lambda db: db.why_not("w", ("a",)).text(fixes=-1), "`fixes` is how many"),
-        (lambda db: db.why_not("w", ("a",)).json(seconds="x"), "`seconds` is how long"),
+        (lambda db: db.why_not("w", ("a",)).text(fixes="x"), "`fixes` must be a non-negative integer"),
+        (lambda db: db.why_not("w", ("a",)).text(fixes=-1), "`fixes` must be a non-negative integer"),
+        (lambda db: db.why_not("w", ("a",)).json(seconds="x"), "`seconds` must be a non-negative number"),
         (lambda db: db.why_not("w", ("a",)).fixes(frozen=3), "`frozen` is a list"),
         (lambda db: db.why_not("w", ("a",)).fixes(bounds=3), "`bounds` are given as"),
         (lambda db: db.why_not("w", ("a",)).fixes("x"), "`limit` is a positive number"),
@@ -81,7 +81,7 @@ def test_a_wrong_argument_is_refused_with_its_cure(wrong: Callable[[upshot.Datab
 )
 def test_bounds_are_looked_at_when_they_are_made(wrong: dict[str, Any]) -> None:
     (name,) = wrong
-    with pytest.raises(upshot.UsageError, match=f"`{name}` of the bounds is a") as refused:
+    with pytest.raises(upshot.UsageError, match=f"`{name}` of the bounds must be a") as refused:
         upshot.Bounds(**wrong)
     assert (refused.value.code, "upshot.Bounds(" in refused.value.help) == ("wrong-argument", True)
 

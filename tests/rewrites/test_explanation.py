@@ -21,6 +21,6 @@ def test_the_page_shows_the_program_and_its_rules() -> None:
 
 
 def test_every_slug_of_the_package_is_in_the_reference_and_no_other() -> None:
-    sources = "".join(path.read_text() for path in (ROOT / "src/upshot/rewrite").glob("*.py"))
+    sources = "".join(path.read_text() for path in (ROOT / "src/upshot/rewrite").rglob("*.py"))
     used = set(re.findall(r'"([a-z]+(?:-[a-z]+)+)"', sources))
     assert used == set(re.findall(r"^\| `([a-z-]+)`", DIAGNOSTICS, flags=re.MULTILINE))

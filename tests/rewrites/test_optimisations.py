@@ -171,7 +171,7 @@ def test_a_null_that_a_join_would_refuse_is_screened_out() -> None:
 @pytest.mark.parametrize("features", [Features(constants=0.4, comparisons=0.8), Features(nullable=0.5, constants=0.3)])
 def test_irrelevant_changes_change_nothing(features: Features) -> None:
     screened = 0
-    for number in range(case_count(200, least=5)):
+    for number in range(case_count(200, least=20)):
         seed = seed_of("screening", number)
         case = random_case(seed, features)
         program = normal(case.text())

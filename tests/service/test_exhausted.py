@@ -115,5 +115,5 @@ def test_a_server_that_could_not_even_start_says_how_many_descriptors_it_needs(t
     command = f"ulimit -n 20; exec {sys.executable} -m upshot serve {tmp_path / 'p.dl'} --port 0"
     ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert ended.returncode == 2, ended.stderr
-    assert f"needs {descriptors.LEAST} file descriptors, and this process may have 20" in ended.stderr
+    assert f"needs {descriptors.LEAST} file descriptors; the limit of this process is 20" in ended.stderr
     assert "Traceback" not in ended.stderr

@@ -187,17 +187,23 @@ def test_notes_of_commits_are_shown_to_nobody_but_an_admin_in_any_form(running: 
 @pytest.mark.parametrize(
     ("view", "asked", "status", "said", "cure"),
     [
-        ("rech", {"row": "[1,2]"}, 404, "there is no relation `rech`", "did you mean `reach`?"),
-        ("reach", {"row": "[1]"}, 400, "`row`: a row of `reach` has 2 values, not 1", "columns: reach(x: number"),
+        ("rech", {"row": "[1,2]"}, 404, "unknown relation `rech`", "did you mean `reach`?"),
+        ("reach", {"row": "[1]"}, 400, "`row`: a row of `reach` must have 2 values, not 1", "columns: reach(x: number"),
         ("reach", {"row": '[1,"a"]'}, 400, "`row`: column `y`", "columns: reach(x: number"),
-        ("reach", {"row": '{"x":1,"z":2}'}, 400, "`row`: there is no column `z`", "columns: reach(x: number"),
-        ("reach", {"row": "[1,2"}, 400, "this is not JSON", "as in `?row=[1,3]`"),
+        ("reach", {"row": '{"x":1,"z":2}'}, 400, "`row`: unknown column `z`", "columns: reach(x: number"),
+        ("reach", {"row": "[1,2"}, 400, "invalid JSON", "as in `?row=[1,3]`"),
         ("reach", {"row": "[1,2]", "changed_in": 99}, 410, "there is no version 99 yet", "give a version from 2 to 4"),
         ("reach", {"row": "[1,2]", "changed_in": 1}, 400, "the program was changed", "give a version from 2 to 4"),
-        ("reach", {"row": "[2,3]", "changed_in": 4}, 400, "neither came nor went with version 4", "with version 2"),
-        ("reach", {"row": "[8,9]", "changed_in": 4}, 400, "neither came nor went", "leave out `changed_in`"),
-        ("edge", {}, 400, "this is a base relation", "ask about a view"),
-        ("reach", {"fixes": 2}, 400, "`fixes` is about a row, and none is given", "as in `?row=[1,3]`"),
+        (
+            "reach",
+            {"row": "[2,3]", "changed_in": 4},
+            400,
+            "was neither inserted nor deleted in version 4",
+            "with version 2",
+        ),
+        ("reach", {"row": "[8,9]", "changed_in": 4}, 400, "neither inserted nor deleted", "omit `changed_in`"),
+        ("edge", {}, 400, "this is a base relation", "explain a view instead"),
+        ("reach", {"fixes": 2}, 400, "`fixes` needs `row`", "as in `?row=[1,3]`"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place_and_a_cure(

@@ -74,7 +74,7 @@ def test_what_nobody_can_ask_for_says_so(access: Running) -> None:
     part = fixes(told(access, "unknown", row='["x"]'))
     assert (part["statement"], "parts" in part) == ("would be rejected", False)
     access.database.define('.decl low(p: symbol) .rule r(P) when low(P), !team(P) do insert suspended(P, "x").')
-    assert "this is the condition of a rule" in fixes(told(access, "r", row='["x"]'))["note"]
+    assert "the condition of a rule has no rows to insert" in fixes(told(access, "r", row='["x"]'))["note"]
     access.database.define(".rule e(P) on insert low(P) do insert suspended(P, P).")
     status, _, text = get(access, "e", row='["x"]')
     assert (status, json.loads(text)["error"]["code"]) == (400, "no-condition")
@@ -132,12 +132,12 @@ def test_who_may_not_ask_for_realisations_is_told_that_none_were_looked_for(scop
     status, _, text = get(scoped, "reached", bearer(token), row=ROW)
     assert status == 200, text
     part = json.loads(text)["why_not"]["parts"][-1]
-    assert part["note"] == "not looked for: they would show what this token may not read"
+    assert part["note"] == "not looked for: they would disclose data that this token may not read"
     assert part.keys() == {"kind", "statement", "note"}
     for asked in (ROW, '["alice-secret","bob-secret"]', '["nobody","nobody"]'):
         status, _, text = get(scoped, "reached", bearer(token), row=asked, fixes=1)
         assert (status, json.loads(text)["error"]["message"]) == (
-            403, "the realisations would show what this token may not read",
+            403, "the realizations would disclose data that this token may not read",
         )  # fmt: skip
     assert get(scoped, "reached", bearer(token), row=ROW, fixes=0)[0] == 200
 
@@ -171,4 +171,4 @@ def test_an_explanation_beyond_its_bounds_says_what_to_do_here(monkeypatch: pyte
         status, _, text = get(running, "r", row="[30]")
         error = json.loads(text)["error"]
         assert (status, error["code"]) == (422, "explanation-bounds")
-        assert error["help"] == "ask about a row that rests on fewer others"
+        assert error["help"] == "choose a row that depends on fewer rows"

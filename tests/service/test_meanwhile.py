@@ -22,7 +22,7 @@ from upshot.service.writing.searches import VAIN, Hunt, Searches
 PROGRAM = ".decl b(x: number) .decl v(x: number) v(X) :- b(X). .decl secret(x: number)"
 HIDDEN_CONSTRAINT = ".deny hidden(X) :- b(X), secret(X)."
 HIDDEN_RULE = "v(X) :- secret(X), X > 100."
-FORBIDDEN = "the realisations would show what this token may not read"
+FORBIDDEN = "the realizations would disclose data that this token may not read"
 
 
 @pytest.fixture

@@ -163,7 +163,7 @@ def test_a_transaction_that_would_be_rejected_is_completed(access: Running) -> N
     row = {"member": [["cid", "new"]]}
     assert refused(access, "/transactions", {"insert": row}) == (409, "constraint-violated")
     _, answer, _ = access.request("POST", "/transactions", {"insert": row})
-    assert "`POST /realizations` with the same rows finds what else to change" in answer["error"]["help"]
+    assert "`POST /realizations` with the same rows finds a repair" in answer["error"]["help"]
     found = asked(access, insert=row)
     assert base_changes(found) == [({"member": [["cid", "new"]], "team": [["new"]]}, {})]
 
@@ -298,7 +298,7 @@ def test_the_token_reads_all_that_the_answer_can_hang_on(scoped: Running, token:
             assert "suspicious" not in json.dumps(answer)
         else:
             assert (status, answer["error"]["code"]) == (403, "forbidden")
-            assert answer["error"]["message"] == "the realisations would show what this token may not read"
+            assert answer["error"]["message"] == "the realizations would disclose data that this token may not read"
 
 
 def test_whether_the_answer_is_refused_does_not_hang_on_the_data(scoped: Running) -> None:
@@ -368,15 +368,15 @@ def test_why_an_absent_row_is_not_there_is_explained(access: Running) -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ({}, "nothing is asked for"),
-        ({**TAKE_AWAY, "bounds": {"minutes": 3}}, "`bounds` has no key `minutes`"),
-        ({**TAKE_AWAY, "bounds": {"new_constants": 999}}, "`new_constants` is a whole number from 0 to "),
-        ({**TAKE_AWAY, "bounds": {"size": 0}}, "`size` is a whole number from 1 to 1,000,000,000"),
-        ({**TAKE_AWAY, "bounds": {"seconds": -1}}, "`seconds` is a positive number"),
-        ({**TAKE_AWAY, "bounds": {"constants": "x"}}, "`constants` is a list of at most 1,000 values"),
-        ({**TAKE_AWAY, "bounds": {"constants": [[1]]}}, "`constants` are texts, numbers"),
-        ({**TAKE_AWAY, "cost": {"member": -1}}, "the `cost` of `member` is no number"),
-        ({**TAKE_AWAY, "limit": 0}, "`limit` is a whole number from 1 to 1,000"),
+        ({}, "the request is empty"),
+        ({**TAKE_AWAY, "bounds": {"minutes": 3}}, "unknown key `minutes` in `bounds`"),
+        ({**TAKE_AWAY, "bounds": {"new_constants": 999}}, "`new_constants` must be an integer from 0 to "),
+        ({**TAKE_AWAY, "bounds": {"size": 0}}, "`size` must be an integer from 1 to 1,000,000,000"),
+        ({**TAKE_AWAY, "bounds": {"seconds": -1}}, "`seconds` must be a positive number"),
+        ({**TAKE_AWAY, "bounds": {"constants": "x"}}, "`constants` must be a list of at most 1,000 values"),
+        ({**TAKE_AWAY, "bounds": {"constants": [[1]]}}, "`constants` must be texts, numbers"),
+        ({**TAKE_AWAY, "cost": {"member": -1}}, "the `cost` of `member` must be a number"),
+        ({**TAKE_AWAY, "limit": 0}, "`limit` must be an integer from 1 to 1,000"),
     ],
 )
 def test_what_is_wrong_with_a_request_is_named_with_a_cure(access: Running, body: dict[str, Any], said: str) -> None:
@@ -393,5 +393,5 @@ def test_a_row_that_is_no_json_is_told_how_a_row_looks(access: Running) -> None:
     status, answer, _ = access.request("GET", "/explanations/access?row=ann")
     assert (status, answer["error"]["help"]) == (
         400,
-        "`row` is a JSON list of the row's values, as in `?row=[1,3]`",
+        "`row` must be a JSON list of values, as in `?row=[1,3]`",
     )

@@ -50,13 +50,13 @@ def test_a_token_is_shown_once_and_kept_as_a_hash(tmp_path: Path, capsys: pytest
     ("text", "words"),
     [
         ("[", "is not TOML"),
-        ("x = 1", "nothing but tables"),
+        ("x = 1", "may have only tables"),
         ("[token.a]\n", "has no `hash"),
         ('[token.a]\nhash = "md5:1"', "has no `hash"),
-        (f'[token.a]\nhash = "{hash_of("x")}"\nread = "all"', "no list of names"),
-        (f'[token.a]\nhash = "{hash_of("x")}"\nadmin = 1', "neither true nor false"),
+        (f'[token.a]\nhash = "{hash_of("x")}"\nread = "all"', "needs a list of names"),
+        (f'[token.a]\nhash = "{hash_of("x")}"\nadmin = 1', "needs true or false"),
         (f'[token.a]\nhash = "{hash_of("x")}"\nsudo = true', "unknown key `sudo`"),
-        (f'[token."a b"]\nhash = "{hash_of("x")}"', "no good name"),
+        (f'[token."a b"]\nhash = "{hash_of("x")}"', "an invalid name"),
         (f'[token.a]\nhash = "{hash_of("x")}"\n[token.b]\nhash = "{hash_of("x")}"', "one token under two names"),
     ],
 )
@@ -134,7 +134,7 @@ def test_a_file_that_is_being_written_takes_nobody_out(tmp_path: Path, caplog: p
 )
 def test_all_who_are_not_known_get_one_answer(bank: Running, header: str) -> None:
     status, answer, head = bank.request("GET", "/views/public_note", headers={"authorization": header})
-    assert (status, answer["error"]["code"], answer["error"]["message"]) == (401, "unauthorized", "this needs a token")
+    assert (status, answer["error"]["code"], answer["error"]["message"]) == (401, "unauthorized", "a token is required")
     assert head["www-authenticate"] == "Bearer"
 
 

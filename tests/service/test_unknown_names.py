@@ -35,21 +35,21 @@ ROW = [["a", "b"]]
 @pytest.mark.parametrize(
     ("path", "body", "said", "cure"),
     [
-        ("/transactions", {"inser": {}}, "the body has no key `inser`", "did you mean `insert`?"),
-        ("/transactions", {"expect": {"inset": {}}}, "`expect` has no key `inset`", "did you mean `insert`?"),
-        ("/transactions", {"insert": {"edg": ROW}}, "`insert`: there is no relation `edg`", "did you mean `edge`?"),
-        ("/transactions", {"insert": {"edge": [{"x": "a", "z": "b"}]}}, "there is no column `z`", "columns: edge(x"),
-        ("/what-if", {"meta": {}}, "the body has no key `meta`", "the keys are insert, delete, upsert, replace"),
-        ("/what-if", {"delete": {"edg": ROW}}, "`delete`: there is no relation `edg`", "did you mean `edge`?"),
-        ("/realizations", {"frozn": []}, "the body has no key `frozn`", "did you mean `frozen`?"),
-        ("/realizations", {"insert": {"clsure": ROW}}, "there is no relation `clsure`", "did you mean `closure`?"),
-        ("/realizations", {"insert": {"closure": ROW}, "frozen": ["-edg"]}, "no relation `edg`", "mean `edge`?"),
-        ("/realizations", {"insert": {"closure": ROW}, "bounds": {"second": 1}}, "`bounds` has no key `second`",
+        ("/transactions", {"inser": {}}, "unknown key `inser` in the body", "did you mean `insert`?"),
+        ("/transactions", {"expect": {"inset": {}}}, "unknown key `inset` in `expect`", "did you mean `insert`?"),
+        ("/transactions", {"insert": {"edg": ROW}}, "`insert`: unknown relation `edg`", "did you mean `edge`?"),
+        ("/transactions", {"insert": {"edge": [{"x": "a", "z": "b"}]}}, "unknown column `z`", "columns: edge(x"),
+        ("/what-if", {"meta": {}}, "unknown key `meta` in the body", "the keys are insert, delete, upsert, replace"),
+        ("/what-if", {"delete": {"edg": ROW}}, "`delete`: unknown relation `edg`", "did you mean `edge`?"),
+        ("/realizations", {"frozn": []}, "unknown key `frozn` in the body", "did you mean `frozen`?"),
+        ("/realizations", {"insert": {"clsure": ROW}}, "unknown relation `clsure`", "did you mean `closure`?"),
+        ("/realizations", {"insert": {"closure": ROW}, "frozen": ["-edg"]}, "unknown relation `edg`", "mean `edge`?"),
+        ("/realizations", {"insert": {"closure": ROW}, "bounds": {"second": 1}}, "unknown key `second` in `bounds`",
          "did you mean `seconds`?"),
-        ("/query", {"quer": "x"}, "the body has no key `quer`", "did you mean `query`?"),
-        ("/session", {"tokn": "x"}, "the body has no key `tokn`", "did you mean `token`?"),
-        ("/subscriptions", {"view": "closure", "uurl": "x"}, "the body has no key `uurl`", "did you mean `url`?"),
-        ("/subscriptions/1/resume", {"skp": True}, "the body has no key `skp`", "did you mean `skip`?"),
+        ("/query", {"quer": "x"}, "unknown key `quer` in the body", "did you mean `query`?"),
+        ("/session", {"tokn": "x"}, "unknown key `tokn` in the body", "did you mean `token`?"),
+        ("/subscriptions", {"view": "closure", "uurl": "x"}, "unknown key `uurl` in the body", "did you mean `url`?"),
+        ("/subscriptions/1/resume", {"skp": True}, "unknown key `skp` in the body", "did you mean `skip`?"),
     ],
 )  # fmt: skip
 def test_a_key_of_a_body_is_named_with_its_place(
@@ -64,13 +64,13 @@ def test_a_key_of_a_body_is_named_with_its_place(
 @pytest.mark.parametrize(
     ("path", "said", "cure"),
     [
-        ("/explanations/closure?rwo=[1]", "there is no parameter `rwo` at this address", "did you mean `row`?"),
-        ("/explanations/clsure", "there is no relation `clsure`", "did you mean `closure`?"),
-        ("/views/edge?limt=3", "there is no parameter `limt` at this address", "did you mean `limit`?"),
-        ("/views/edge/changes?sinc=3", "there is no parameter `sinc` at this address", "did you mean `since`?"),
-        ("/commits?most=3", "there is no parameter `most` at this address", "the parameters are limit"),
-        ("/program?x=3", "there is no parameter `x` at this address", "it takes no parameters"),
-        ("/rules?x=3", "there is no parameter `x` at this address", "it takes no parameters"),
+        ("/explanations/closure?rwo=[1]", "unknown parameter `rwo`", "did you mean `row`?"),
+        ("/explanations/clsure", "unknown relation `clsure`", "did you mean `closure`?"),
+        ("/views/edge?limt=3", "unknown parameter `limt`", "did you mean `limit`?"),
+        ("/views/edge/changes?sinc=3", "unknown parameter `sinc`", "did you mean `since`?"),
+        ("/commits?most=3", "unknown parameter `most`", "the parameters are limit"),
+        ("/program?x=3", "unknown parameter `x`", "it takes no parameters"),
+        ("/rules?x=3", "unknown parameter `x`", "it takes no parameters"),
     ],
 )
 def test_a_parameter_is_not_passed_over_in_silence(service: Running, path: str, said: str, cure: str) -> None:
@@ -91,7 +91,7 @@ def test_a_key_that_comes_twice_is_named(service: Running) -> None:
     connection.request("POST", "/what-if", '{"insert": {}, "insert": {}}', {"content-type": "application/json"})
     text = connection.getresponse().read().decode()
     connection.close()
-    assert "the key `insert` occurs twice in an object" in text
+    assert "duplicate key `insert` in an object" in text
 
 
 class Key(str):
@@ -108,7 +108,7 @@ class Key(str):
 @pytest.mark.parametrize("reader", [bodies, changes, envelopes], ids=lambda each: each.__name__)
 def test_a_key_that_comes_twice_is_found_in_one_pass(reader: Any) -> None:
     keys, Key.compared = [Key(number) for number in (*range(5_000), 4_999)], 0
-    with pytest.raises(Exception, match="the key `4999` occurs twice"):
+    with pytest.raises(Exception, match="duplicate key `4999`"):
         reader._without_repetition([(key, 1) for key in keys])
     assert Key.compared < 5_000
 

@@ -129,7 +129,7 @@ def test_a_veto_is_told_as_the_transaction_would_raise_it(coupling: str) -> None
     with Running(database) as running:
         status, found, _ = running.request("POST", "/what-if", {"insert": {"a": [[13]]}})
         assert (status, found["error"]["code"]) == (409, "vetoed")
-        assert "rule `guard` refused the transaction: not that one" in found["error"]["message"]
+        assert "rule `guard` rejected the transaction: not that one" in found["error"]["message"]
         with pytest.raises(upshot.RuleError, match="not that one"):
             database.what_if(insert={"a": [(13,)]})
         assert running.request("POST", "/what-if", {"insert": {"a": [[12]]}})[0] == 200

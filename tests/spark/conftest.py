@@ -6,7 +6,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -16,6 +19,7 @@ from tests.properties.engines import Make
 from tests.run_suites import missing_for_spark
 from upshot.database.database import Database
 from upshot.engine.spark.engine import SparkEngine
+from upshot.spark.location import child, files_of, location_of, uri_of
 
 # Every setting with its reason; what is not here is as a user's session would have it.
 SETTINGS = {
@@ -70,6 +74,30 @@ def _on_a_cluster(request: pytest.FixtureRequest, storage: str) -> Any:
         **part.settings,
         **{"upshot.location": f"{part.uri}/upshot", "spark.sql.warehouse.dir": f"{part.uri}/warehouse"},
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A location of a test's own, on this machine or on the cluster's storage."""
+
+    uri: str
+    session: Any
+
+    def files(self) -> set[str]:
+        """The URIs of everything below it."""
+        files, found, left = files_of(self.session, self.uri), set[str](), [self.uri]
+        while left:
+            entries = list(files.entries(left.pop()))
+            found |= {entry.uri for entry in entries}
+            left += [entry.uri for entry in entries if entry.is_folder]
+        return found
+
+
+@pytest.fixture
+def place(spark: Any, request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    if request.config.getoption("--storage"):
+        return Place(child(location_of(spark), f"place-{uuid4()}"), spark)
+    return Place(uri_of(tmp_path), spark)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +23,7 @@ class SparkDriver(Driver):
     engine: SparkEngine  # type: ignore[assignment]
 
     def __init__(
-        self, session: Any, text: str, *, small: int = SMALL, max_rounds: int = 1_000_000, location: Path | None = None,
+        self, session: Any, text: str, *, small: int = SMALL, max_rounds: int = 1_000_000, location: str | None = None,
         most_shared: int = MOST_SHARED, driver: int | None = None,
     ) -> None:  # fmt: skip
         """With `driver=0` the driver holds no relation, with `most_shared=0` no worker does either."""

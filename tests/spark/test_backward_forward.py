@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from tests.properties.engines import Make
 from tests.properties.exactness import check_transactions
 from tests.properties.random_programs import Features, random_case
 from tests.properties.settings import case_count, is_soak, seed_of
+from tests.spark.conftest import Place
 from tests.spark.engine_driver import IN_FILES, SparkDriver
 from tests.spark.test_conformance_random import agree
 from tests.spark.test_engine_failures import Unreliable
@@ -196,22 +196,22 @@ def test_a_search_that_loses_a_worker_is_made_again(spark: Any, monkeypatch: pyt
 
 
 @sizes
-def test_a_change_that_fails_after_the_search_leaves_nothing_behind(small: int, spark: Any, tmp_path: Path) -> None:
+def test_a_change_that_fails_after_the_search_leaves_nothing_behind(small: int, spark: Any, place: Place) -> None:
     text = """
     .decl start(x: number) .decl factor(x: number, f: number) .decl p(x: number) .view p strategy=bf policy=strict
     p(X) :- start(X). p(Y) :- p(X), factor(X, F), Y = X * F.
     """
     big = 2**40
-    with SparkDriver(spark, text, small=small, location=tmp_path) as it:
+    with SparkDriver(spark, text, small=small, location=place.uri) as it:
         it.change(insert={"start": [(1,), (2,)], "factor": [(1, 3), (2, big), (3, 5)]})
-        before, files = it.state(), set(tmp_path.rglob("*"))
+        before, files = it.state(), place.files()
         it.engine.delete("start", [(1,)])
         it.engine.insert("factor", [(2 * big, 2**30)])
         with pytest.raises(OverflowError_):
             it.engine.propagate()
         it.engine.rollback()
         assert it.state() == before
-        assert set(tmp_path.rglob("*")) <= files, "a failed change leaves a file behind"
+        assert place.files() <= files, "a failed change leaves a file behind"
         assert it.delete("start", (1,))["p"] == (set(), {(1,), (3,), (15,)})
         it.assert_exact()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,9 +52,9 @@ IN_DRIVER = 64 << 20
 class Lab:
     """A private session with a workspace and the jobs that run there."""
 
-    def __init__(self, spark: Any, folder: Path) -> None:
+    def __init__(self, spark: Any) -> None:
         self.session = private_session(spark)
-        self.workspace = Workspace(folder)
+        self.workspace = Workspace(session=spark)
         self.answers = Jobs(self.session, self.workspace)
         # For a few rows Spark's own compiler takes longer than it saves.
         self.answers.compile(False)
@@ -92,8 +91,8 @@ class Lab:
 
 
 @pytest.fixture(scope="module")
-def lab(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    lab = Lab(spark, tmp_path_factory.mktemp("location"))
+def lab(spark: Any) -> Iterator[Lab]:
+    lab = Lab(spark)
     yield lab
     lab.workspace.remove()
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.engine.test_errors import ENDLESS
 from tests.properties.settings import case_count
+from tests.spark.conftest import Place
 from tests.spark.engine_driver import IN_FILES, SparkDriver
 from upshot.core.errors import DataError, EngineError, LimitError
 
@@ -73,9 +73,9 @@ class Unreliable:
 
 @pytest.mark.parametrize("small", [IN_FILES, 1000])
 def test_an_attempt_that_loses_a_worker_is_made_again_from_the_committed_rows(
-    spark: Any, small: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+    spark: Any, small: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, place: Place
 ) -> None:
-    with SparkDriver(spark, CLOSURE, small=small, location=tmp_path, driver=0) as it:
+    with SparkDriver(spark, CLOSURE, small=small, location=place.uri, driver=0) as it:
         it.insert("edge", *[(i, i + 1) for i in range(4)])
         with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, "upshot.spark"):
             unreliable = Unreliable(patch, 3, 5)
@@ -83,7 +83,7 @@ def test_an_attempt_that_loses_a_worker_is_made_again_from_the_committed_rows(
             assert unreliable.jobs > 5
         assert sum("is made again" in record.message for record in caplog.records) == 2
         it.assert_exact()
-        before, files = it.state(), set(tmp_path.rglob("*"))
+        before, files = it.state(), place.files()
         it.engine.insert("edge", [(7, 8)])
         with monkeypatch.context() as patch:
             Unreliable(patch, 0)
@@ -91,7 +91,7 @@ def test_an_attempt_that_loses_a_worker_is_made_again_from_the_committed_rows(
                 it.engine.propagate()
             assert (caught.value.code, caught.value.retryable) == ("lost-worker", True)
         it.engine.rollback()
-        assert set(tmp_path.rglob("*")) <= files, "a failed change leaves a file behind"
+        assert place.files() <= files, "a failed change leaves a file behind"
         assert it.state() == before
 
 
@@ -105,10 +105,10 @@ def test_views_that_do_not_depend_on_each_other_share_their_jobs(spark: Any) -> 
         it.assert_exact()
 
 
-def test_the_location_is_after_many_commits_what_it_was_before(spark: Any, tmp_path: Path) -> None:
+def test_the_location_is_after_many_commits_what_it_was_before(spark: Any, place: Place) -> None:
     """Also when large changes are handed out and thrown away, undone, or written anew."""
     commits = case_count(100, least=12)
-    with SparkDriver(spark, CLOSURE, small=30, location=tmp_path, driver=0) as it:
+    with SparkDriver(spark, CLOSURE, small=30, location=place.uri, driver=0) as it:
         it.insert("edge", *[(i, i + 1) for i in range(12)])
         sizes = []
         for number in range(commits):
@@ -123,7 +123,7 @@ def test_the_location_is_after_many_commits_what_it_was_before(spark: Any, tmp_p
         first, last = sizes[1], sizes[-1]
         assert abs(last - first) <= 0.1 * first, sizes
         it.assert_exact()
-    assert list(tmp_path.iterdir()) == []
+    assert place.files() == set()
 
 
 def test_what_is_too_much_to_send_to_all_workers_is_shuffled(spark: Any, caplog: pytest.LogCaptureFixture) -> None:

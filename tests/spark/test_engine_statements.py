@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import random
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -99,11 +98,9 @@ ROWS = [
 
 
 @sizes
-def test_rows_of_every_type_come_as_tuples_arrow_and_frames_and_go_the_same_ways(
-    spark: Any, small: int, tmp_path: Path
-) -> None:
+def test_rows_of_every_type_come_as_tuples_arrow_and_frames_and_go_the_same_ways(spark: Any, small: int) -> None:
     names = ["n", "u", "f", "s", "b", "d", "m", "c"]
-    with SparkDriver(spark, TYPES, small=small, location=tmp_path) as it:
+    with SparkDriver(spark, TYPES, small=small) as it:
         assert it.insert("t", *ROWS)["t"] == (plain(ROWS), set())
         arrow = it.engine.rows("t").to_arrow()
         frame = it.engine.rows("t").to_spark(spark)

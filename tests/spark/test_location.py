@@ -98,7 +98,7 @@ def test_a_location_that_is_not_shared_is_refused_by_name_and_asked_about_once(
         return StoredRows(stored.folder, (), 0) if len(asked) == 1 else stored
 
     monkeypatch.setattr(Workspace, "write", lost)
-    with pytest.raises(EngineError, match="the driver does not find what executors have written") as caught:
+    with pytest.raises(EngineError, match="the driver does not see files written by executors") as caught:
         SparkEngine(spark, location=tmp_path)
     assert caught.value.code == "location-not-shared"
     assert not list(tmp_path.iterdir())

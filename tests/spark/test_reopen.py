@@ -7,7 +7,6 @@ propagation takes a second whatever its size.
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,7 +65,7 @@ class Member:
     ("small", "ways", "last"), [(SMALL, WAYS, 3), (IN_FILES, ("maintenance", "rod materialized=true"), 1)]
 )
 def test_changes_since_the_beginning_equal_the_oracles(
-    spark: Any, tmp_path: Path, small: int, ways: tuple[str, ...], last: int
+    spark: Any, small: int, ways: tuple[str, ...], last: int
 ) -> None:
     features = Features(views=3, rows=6, transactions=3)
     for number in range(case_count(4000)):
@@ -74,7 +73,7 @@ def test_changes_since_the_beginning_equal_the_oracles(
             Member(i, way, random_case(seed_of(f"reopen on spark {small} {way}", number), features))
             for i, way in enumerate(ways)
         ]
-        with SparkDriver(spark, "".join(each.text for each in members), small=small, location=tmp_path) as it:
+        with SparkDriver(spark, "".join(each.text for each in members), small=small) as it:
             for each in members:
                 rows = tuple(Change("+", name, row) for name, rows in each.case.base.items() for row in rows)
                 each.stage(it, rows)
@@ -108,9 +107,9 @@ BY_ROUNDS = pytest.param(
 
 
 @pytest.mark.parametrize(("kept", "driver"), [("stored", 0), ("all on demand", None), BY_ROUNDS])
-def test_open_queries_are_answered_as_by_the_oracle(spark: Any, tmp_path: Path, kept: str, driver: int | None) -> None:
+def test_open_queries_are_answered_as_by_the_oracle(spark: Any, kept: str, driver: int | None) -> None:
     text = GRAPH + KEPT[kept]
-    with SparkDriver(spark, text, location=tmp_path, driver=driver) as it:
+    with SparkDriver(spark, text, driver=driver) as it:
         edges, names = {(1, 2), (2, 3), (5, 5)}, {(1, "one"), (2, None), (4, "four")}
         it.change(insert={"edge": list(edges), "name": list(names)})
         it.engine.insert("edge", [(3, 1)])

@@ -39,8 +39,8 @@ ROWS = [
 
 
 @pytest.fixture(scope="module")
-def answers(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
-    workspace = Workspace(tmp_path_factory.mktemp("location"))
+def answers(spark: Any) -> Iterator[Jobs]:
+    workspace = Workspace(session=spark)
     yield Jobs(private_session(spark), workspace, small=100)
     workspace.remove()
 

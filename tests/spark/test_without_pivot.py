@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,12 +107,12 @@ def test_text_and_null_in_rules_that_use_the_recursion_thrice_find_each_other(sp
 
 
 @pytest.mark.slow
-def test_what_fails_in_the_driver_is_the_error_of_the_local_engine(spark: Any, tmp_path: Path) -> None:
+def test_what_fails_in_the_driver_is_the_error_of_the_local_engine(spark: Any) -> None:
     text = """
     .decl e(x: number, f: number) .decl p(x: number) .decl q(x: number) .view p policy=strict
     p(X) :- e(X, 0). q(X) :- p(X). p(Y) :- q(X), e(X, F), F > 0, Y = X * F.
     """
-    with SparkDriver(spark, text, location=tmp_path) as it:
+    with SparkDriver(spark, text) as it:
         it.insert("e", (3, 0), (3, 5), (15, 2))
         before = it.state()
         it.engine.insert("e", [(30, 2**62)])

@@ -148,3 +148,14 @@ def test_an_aggregate_of_nothing_but_null_is_null(db: upshot.Database, value: st
     }
     assert db.sql(f"SELECT name FROM emp WHERE (SELECT {value} FROM dept WHERE id = emp.dept) IS NULL").sorted()  # noqa: S608
     assert list(db.sql(f"SELECT avg(y) AS y FROM (SELECT {value} AS y FROM emp GROUP BY id) q")) == [(None,)]  # noqa: S608
+
+
+def test_null_is_in_no_query_also_where_a_subquery_is_the_only_one_to_read_it() -> None:
+    with upshot.connect() as db:
+        db.define("CREATE TABLE s (k BIGINT NOT NULL, x BIGINT)")
+        with db.transaction() as tx:
+            tx.insert("s", [(1, None), (2, 2), (3, 3)])
+        outer = "SELECT k FROM s AS u WHERE "
+        inner = "EXISTS (SELECT 1 FROM s AS t WHERE u.x IN (SELECT x FROM s WHERE x IS NULL OR x = 2))"
+        assert db.sql(outer + inner) == {(2,)}
+        assert db.sql(outer + "NOT " + inner) == {(1,), (3,)}

@@ -107,7 +107,7 @@ def test_a_mistake_is_shown_as_compilers_do() -> None:
     with pytest.raises(upshot.ProgramError) as error, upshot.connect() as db:
         db.define("CREATE TABLE emp (name TEXT, dept BIGINT);\nCREATE VIEW v AS\n  SELECT nane FROM emp")
     assert str(error.value) == (
-        "error[unknown-column]: there is no column `nane`\n --> <text>:3:10\n  |\n3 |   SELECT nane FROM emp\n"
+        "error[unknown-column]: unknown column `nane`\n --> <text>:3:10\n  |\n3 |   SELECT nane FROM emp\n"
         "  |          ^^^^\n  = help: did you mean `name`?"
     )
 

@@ -188,7 +188,7 @@ def test_a_group_has_one_transaction_open_at_a_time_and_only_on_its_thread(db: u
         assert errors == ["transaction-ended"]
     with pytest.raises(upshot.UsageError, match="has ended"):
         group.transaction()
-    with pytest.raises(upshot.UsageError, match="used already"), group:
+    with pytest.raises(upshot.UsageError, match="already used"), group:
         pass
 
 

@@ -14,6 +14,7 @@ import pytest
 
 import upshot
 from tests.store.stores import PATHS, files, small_is_large, state
+from upshot.plan import program_plan
 
 HOLD = "import sys, upshot; db = upshot.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
 
@@ -216,3 +217,27 @@ def test_what_a_killed_process_left_half_written_is_removed(whole: Path, root: P
     with upshot.connect(root) as db:
         assert state(db) == good
     assert {path.relative_to(root) for path in root.rglob("*")} == before
+
+
+def test_a_store_whose_views_ask_for_conflicting_strategies_opens_and_names_them(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier versions took one of the two; a new definition has to choose."""
+    text = ".decl e(x: number) .decl p(x: number) .decl q(x: number) p(X) :- e(X). p(X) :- q(X). q(X) :- p(X)."
+    asked = ".view p strategy=maintenance .view q strategy=bf"
+    with monkeypatch.context() as earlier, upshot.connect(root) as db:
+        earlier.setattr(program_plan, "strategy_conflicts", lambda *_: [])
+        db.define(text + asked)
+        with db.transaction() as tx:
+            tx.insert("e", [(1,)])
+    with upshot.connect(root) as db:
+        assert [(each.slug, each.severity.value) for each in db.warnings] == [("conflicting-strategies", "warning")]
+        with db.transaction() as tx:
+            tx.insert("e", [(2,)])
+        assert set(db.rows("q")) == {(1,), (2,)}
+        with pytest.raises(upshot.ProgramError, match="conflicting-strategies"):
+            db.define(".decl other(x: number)")
+        db.define(f"{text} .view p strategy=bf .view q strategy=bf")
+        db.verify()
+    with upshot.connect(root) as db:
+        assert (db.warnings, set(db.rows("q"))) == ((), {(1,), (2,)})

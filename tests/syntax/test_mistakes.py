@@ -95,7 +95,7 @@ def test_after_a_hundred_errors_a_note_ends_the_list() -> None:
     with pytest.raises(ProgramError) as caught:
         parse("a(.\n" * 1000)
     assert len(caught.value.diagnostics) == 101
-    assert str(caught.value).endswith("note[too-many-errors]: stopped after 100 errors; correct these first")
+    assert str(caught.value).endswith("note[too-many-errors]: stopped after 100 errors; fix these first")
 
 
 def test_diagnostics_come_in_the_order_of_the_text() -> None:

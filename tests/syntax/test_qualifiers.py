@@ -77,15 +77,15 @@ def test_long_declarations_have_a_constraint_a_line() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("foreign(a)", "the text ends where the relation that is referred to is expected"),
-        ("foreign(a) q", "the text ends where `(` and the columns that are referred to is expected"),
+        ("foreign(a)", "expected the referenced relation, found the end of the text"),
+        ("foreign(a) q", "expected `(` and the referenced columns, found the end of the text"),
         ("foreign() q(a)", "expected the name of a column, found `)`"),
-        ("determines(a, b)", "expected `,`, or `:` and the columns that follow from these, found `)`"),
+        ("determines(a, b)", "expected `,`, or `:` and the dependent columns, found `)`"),
         ("notnull small(a)", "expected `(`, found `small`"),
-        ("check(a > 0", "the text ends where `,`, `;` or `)` is expected"),
-        ("check(1 + a)", "`1 + a` is a value, and a body holds conditions"),
+        ("check(a > 0", "expected `,`, `;` or `)`, found the end of the text"),
+        ("check(1 + a)", "`1 + a` is a value, but a body needs conditions"),
         ("chek(a > 0) btree", "expected `,` or `)`, found `>`"),
-        ("chekc small (a > 0)", "`chekc` says nothing about a relation"),
+        ("chekc small (a > 0)", "`chekc` is not a qualifier of a relation"),
     ],
 )
 def test_what_is_wrong_with_a_short_form_is_said(text: str, message: str) -> None:

@@ -38,7 +38,7 @@ class Cascade:
         names = self._trace[-period:]
         cycle = " → ".join(f"`{name}`" for name in [*names[:_LONGEST], *([names[0]] if period <= _LONGEST else ["…"])])
         return RuleError(
-            f"the rules did not come to rest within {self._most:,} firings: {cycle}{more}. One round: {shown}",
+            f"the rules did not terminate within {self._most:,} firings: {cycle}{more}. One round: {shown}",
             code="runaway-rules",
             span=rule.span,
             trace=tuple(names),
@@ -51,10 +51,10 @@ def endless(trace: Sequence[str], most: int) -> RuleError:
     names = trace[-min(repeats(trace), _LONGEST) :]
     cycle = " → ".join(f"`{name}`" for name in [*names, names[0]])
     return RuleError(
-        f"rules that run after the commit did not come to rest within {most:,} transactions: {cycle}",
+        f"rules after the commit did not terminate within {most:,} transactions: {cycle}",
         code="runaway-rules",
         trace=names,
-        help="what was committed stands, the rest was dropped; make a condition false by its own action",
+        help="committed transactions stay, the rest was dropped; make a condition false by its own action",
     )
 
 

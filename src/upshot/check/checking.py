@@ -136,10 +136,10 @@ def _note_ignored(ignored: Iterable[Ignored], findings: Findings) -> None:
         word = item.text.split(maxsplit=1)[0] if item.text.split() else item.text
         findings.note(
             "ignored-directive",
-            f"`{word}` has no effect in Upshot",
+            f"`{word}` has no effect",
             item.span,
-            label="kept, not used",
-            help="it tunes Soufflé; the line may stay",
+            label="ignored",
+            help="it only tunes Soufflé; you can keep the line",
         )
 
 

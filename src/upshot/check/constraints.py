@@ -115,7 +115,7 @@ def _clash(deny: Deny, declared: Span | None, findings: Findings) -> None:
         f"constraint `{deny.head.relation}` has the name of a relation",
         deny.head.span or deny.span,
         label="already a relation",
-        help="give the constraint a name of its own; its columns need no declaration",
+        help="give the constraint another name; its columns need no declaration",
         notes=((declared, "the relation is declared here"),) if declared is not None else (),
     )
 
@@ -126,7 +126,7 @@ def _arities(deny: Deny, earlier: Deny, findings: Findings) -> None:
         f"constraint `{deny.head.relation}` is written with {len(earlier.head.args)} "
         f"and with {len(deny.head.args)} columns",
         deny.head.span or deny.span,
-        label="another number of columns",
-        help="give the constraint a name of its own",
+        label="a different number of columns",
+        help="give the constraint another name",
         notes=((earlier.head.span, "first written here"),) if earlier.head.span is not None else (),
     )

@@ -45,7 +45,7 @@ def check_directives(directives: Iterable[Directive], schemas: Mapping[str, Sche
                 "input-of-constraint",
                 f"constraint `{directive.relation}` cannot be read from a file",
                 directive.span,
-                label="holds only what its rule derives",
+                label="contains only derived rows",
                 help="remove the directive",
             )
 
@@ -108,10 +108,10 @@ def constraint_policies(
         if policy.name not in result:
             findings.error(
                 "unknown-constraint",
-                f"there is no constraint `{policy.name}`",
+                f"unknown constraint `{policy.name}`",
                 policy.span,
                 label="unknown",
-                help=findings.suggest(policy.name, result, "constraints are defined by `.deny name(…) :- …`"),
+                help=findings.suggest(policy.name, result, "define a constraint with `.deny name(…) :- …`"),
             )
         for option, value in policy.options:
             valid = _valid(policy.name, option, value, DENY_VALUES, given, policy.span, findings)
@@ -137,7 +137,7 @@ def _valid(
         known = ", ".join(f"`{o}`" for o in possible)
         findings.error(
             "unknown-option",
-            f"`{name}`: option `{option}` does not exist",
+            f"`{name}`: unknown option `{option}`",
             span,
             label="unknown option",
             help=findings.suggest(option, possible, f"options are {known}"),
@@ -155,9 +155,9 @@ def _valid(
     if (name, option) in given:
         findings.error(
             "duplicate-option",
-            f"`{name}`: option `{option}` is given twice",
+            f"`{name}`: option `{option}` is repeated",
             span,
-            label="given again here",
+            label="repeated here",
             help="keep one of the two",
         )
         return False

@@ -132,9 +132,9 @@ class _Maker:
             return False
         self._findings.warn(
             "idle-notnull",
-            f"column `{column}` of `{self._schema.name}` takes no NULL anyway",
+            f"column `{column}` of `{self._schema.name}` is not nullable anyway",
             form.span,
-            label="says nothing new",
+            label="redundant",
             help=f"remove it, or declare `{column}` with a type that ends in `?`",
         )
         return True
@@ -291,9 +291,9 @@ class _Maker:
     def _wrong_number(self, form: ForeignKey) -> None:
         self._findings.error(
             "wrong-arity",
-            f"foreign key of `{self._schema.name}` has {len(form.columns)} columns and refers to {len(form.referred)}",
+            f"foreign key of `{self._schema.name}` has {len(form.columns)} columns but refers to {len(form.referred)}",
             form.span,
-            label="as many columns here as there",
+            label="column counts must match",
             help=f"write `foreign({', '.join(form.columns)}) {form.relation}(…)` with {len(form.columns)} columns",
         )
 
@@ -309,7 +309,7 @@ class _Maker:
                     f"column `{column}` of `{self._schema.name}` is `{own}`, but it refers to `{referred}` of "
                     f"`{other.name}`, which is `{their}`",
                     form.span,
-                    label="no value is in both",
+                    label="no common value",
                     help="declare both columns with one type",
                 )
 
@@ -320,11 +320,11 @@ class _Maker:
                 case Variable(name=name) if name not in self._columns:
                     self._unknown_column(name, self._schema, node.span)
                 case Atom(relation=name) if name in self._columns and not node.args:
-                    self._reads_relation(f"`{name}` is a column, and not a condition", node, f"write `{name} = true`")
+                    self._reads_relation(f"`{name}` is a column, not a condition", node, f"write `{name} = true`")
                 case Atom(relation=name):
-                    self._reads_relation(f"a check looks at one row and cannot read `{name}`", node)
+                    self._reads_relation(f"a check sees one row and cannot read `{name}`", node)
                 case Aggregate(function=name):
-                    self._reads_relation(f"a check looks at one row and cannot aggregate (`{name}`)", node)
+                    self._reads_relation(f"a check sees one row and cannot aggregate (`{name}`)", node)
                 case _:
                     pass
 

@@ -200,11 +200,11 @@ def _explain(circle: Sequence[Need]) -> Diagnostic:
         "unstratified",
         f"`{first.head}` depends on itself through {through}",
         first.span,
-        label=f"to know this, all of `{first.relation}` must be known, which needs `{first.head}`"
+        label=f"`{first.relation}` must be complete first, but it depends on `{first.head}`"
         if first.relation != first.head
-        else f"to know this, all of `{first.head}` must be known first",
+        else f"`{first.head}` must be complete first",
         notes=notes,
-        help="break the circle: define one of its relations without the others",
+        help="break the cycle: define one of its relations without the others",
     )
 
 

@@ -19,8 +19,8 @@ from upshot.cli.serving import serve, token
 from upshot.cli.settings import Engine, Format, OnError
 
 app = typer.Typer(
-    help="What a change to your tables means, exactly, for every view derived from them.",
-    epilog="Exit codes: 0 fine, 1 the program or the data is wrong, 2 wrong usage, 3 the engine failed.",
+    help="Keep recursive views exact: every change of your tables returns the exact changes of the views.",
+    epilog="Exit codes: 0 success, 1 invalid program or data, 2 wrong usage, 3 engine failure.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -72,12 +72,12 @@ def upshot(
 
 @app.command()
 def demo(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Which story to tell.")] = "dependencies",
-    list_: Annotated[bool, typer.Option("--list", help="List the stories and exit.")] = False,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The demo to run.")] = "dependencies",
+    list_: Annotated[bool, typer.Option("--list", help="List the demos and exit.")] = False,
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """See a recursive view follow its base data, change by change."""
+    """Run a demo: transactions on generated data and the changes of recursive views."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.demo import demo
@@ -94,7 +94,7 @@ def check(
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Find everything that is wrong with a program."""
+    """Report all errors and warnings of a program."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.check import check
@@ -109,13 +109,14 @@ def run(
     file: ProgramFile,
     fact_dir: FactDir = None,
     output_dir: Annotated[
-        Path, typer.Option("--output-dir", "-D", metavar="DIR", help="Where .output relations go; - prints them.")
+        Path,
+        typer.Option("--output-dir", "-D", metavar="DIR", help="Directory for .output relations; - prints them."),
     ] = Path("."),
     actions: ActionFile = None,
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Evaluate a program once: read facts, write results."""
+    """Evaluate a program once: read the fact files, write the output relations."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.run import run
@@ -130,12 +131,14 @@ def watch(
     file: ProgramFile,
     changes: ChangeFile,
     fact_dir: FactDir = None,
-    on_error: Annotated[OnError, typer.Option("--on-error", help="What to do at a bad transaction.")] = OnError.STOP,
+    on_error: Annotated[
+        OnError, typer.Option("--on-error", help="Stop at an invalid transaction, or continue.")
+    ] = OnError.STOP,
     actions: ActionFile = None,
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Commit transactions one by one and print what each changes in the views."""
+    """Commit transactions one by one and print the view changes of each."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.watch import watch
@@ -158,7 +161,9 @@ def rewrite(
         ),
     ],
     view: ViewName = None,
-    query: Annotated[str | None, typer.Option("--query", "-q", metavar="QUERY", help="What magic answers.")] = None,
+    query: Annotated[
+        str | None, typer.Option("--query", "-q", metavar="QUERY", help="The query for magic, as in 'closure(1, Y)'.")
+    ] = None,
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
@@ -176,17 +181,17 @@ def rewrite(
 def explain(
     file: ProgramFile,
     view: Annotated[
-        str | None, typer.Option("--view", "-v", metavar="VIEW", help="Only this view, or this active rule.")
+        str | None, typer.Option("--view", "-v", metavar="VIEW", help="Explain only this view or active rule.")
     ] = None,
     svg: Annotated[
-        Path | None, typer.Option("--svg", metavar="FILE", help="Draw the dependency network; - prints it.")
+        Path | None, typer.Option("--svg", metavar="FILE", help="Draw the dependency graph as SVG; - prints it.")
     ] = None,
     fact_dir: FactDir = None,
     actions: ActionFile = None,
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Say how each view is kept up to date and why so, and when each rule fires."""
+    """Explain how each view is maintained and why, and when each active rule fires."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.explain import explain
@@ -218,7 +223,7 @@ def verify(
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Recompute every view and compare it with what is stored. FILE may be the folder of a database."""
+    """Recompute every view and compare it with the stored rows. FILE is a program or a database directory."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.verify import verify
@@ -230,12 +235,12 @@ def verify(
 
 @app.command()
 def backup(
-    store: Annotated[Path, typer.Argument(metavar="STORE", show_default=False, help="The folder of a database.")],
-    target: Annotated[Path, typer.Argument(metavar="TARGET", show_default=False, help="A new or empty folder.")],
+    store: Annotated[Path, typer.Argument(metavar="STORE", show_default=False, help="The database directory.")],
+    target: Annotated[Path, typer.Argument(metavar="TARGET", show_default=False, help="A new or empty directory.")],
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Copy a database in a folder, as it is after one commit; it may be in use meanwhile."""
+    """Copy a database directory as of one commit. The database may be in use."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.backup import backup
@@ -247,11 +252,11 @@ def backup(
 
 @app.command("accept-loss")
 def accept_loss(
-    store: Annotated[Path, typer.Argument(metavar="STORE", show_default=False, help="The folder of a database.")],
+    store: Annotated[Path, typer.Argument(metavar="STORE", show_default=False, help="The database directory.")],
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Go on from the last version that can be read, after a log that lost later ones was refused (`store-damaged`)."""
+    """Continue from the last readable version of a damaged database (error `store-damaged`). Later commits are lost."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.accept_loss import accept_loss
@@ -263,13 +268,15 @@ def accept_loss(
 
 @app.command()
 def repl(
-    file: Annotated[Path | None, typer.Argument(metavar="FILE", show_default=False, help="A program to load.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", show_default=False, help="A program to load first.")
+    ] = None,
     fact_dir: FactDir = None,
     actions: ActionFile = None,
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Type rules, changes and queries, and see what follows."""
+    """Start an interactive session: type rules, changes and queries."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.repl import repl
@@ -281,27 +288,30 @@ def repl(
 
 @app.command()
 def follow(
-    url: Annotated[str, typer.Argument(metavar="URL", show_default=False, help="Where `upshot serve` answers.")],
-    view: Annotated[str, typer.Argument(metavar="VIEW", show_default=False, help="The relation or view.")],
+    url: Annotated[
+        str, typer.Argument(metavar="URL", show_default=False, help="The URL of a service started by `upshot serve`.")
+    ],
+    view: Annotated[str, typer.Argument(metavar="VIEW", show_default=False, help="The relation or view to follow.")],
     where: Annotated[
-        str | None, typer.Option("--where", metavar="LITERAL", help="Only these rows, as in 'closure(1, Y)'.")
+        str | None, typer.Option("--where", metavar="LITERAL", help="Only rows that match, as in 'closure(1, Y)'.")
     ] = None,
     since: Annotated[
-        int | None, typer.Option("--since", min=0, metavar="VERSION", help="Changes after this version, no snapshot.")
+        int | None,
+        typer.Option("--since", min=0, metavar="VERSION", help="Start after this version, without a snapshot."),
     ] = None,
     every: Annotated[
-        float | None, typer.Option("--every", metavar="SECONDS", help="At most one line in so many seconds, net.")
+        float | None, typer.Option("--every", metavar="SECONDS", help="Print at most one net change per interval.")
     ] = None,
     state: Annotated[
-        Path | None, typer.Option("--state", metavar="FILE", help="Keep the copy here, and go on from it.")
+        Path | None, typer.Option("--state", metavar="FILE", help="Save the copy to this file and resume from it.")
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Print what there is now and end.")] = False,
-    ca: Annotated[Path | None, typer.Option("--ca", metavar="FILE", help="Certificates to trust, PEM.")] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Let the token cross a network unencrypted.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the current rows and exit.")] = False,
+    ca: Annotated[Path | None, typer.Option("--ca", metavar="FILE", help="Trusted CA certificates, PEM.")] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Allow the token to be sent without TLS.")] = False,
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Print a served view, then what each commit changes in it. UPSHOT_TOKEN holds the token, if one is needed."""
+    """Print a served view, then the changes of each commit. Set UPSHOT_TOKEN if the service needs a token."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.follow import follow
@@ -324,7 +334,7 @@ def bench(
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Run the project's benchmarks (from a checkout); other arguments are passed on."""
+    """Run the benchmarks of a source checkout. Other arguments are passed to them."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.bench import bench
@@ -337,7 +347,7 @@ def bench(
 # ---- pipelines ------------------------------------------------------------------------------------------
 
 pipeline = typer.Typer(
-    help="Keep views current from tables in a lake, on Spark.",
+    help="Maintain views over tables of a data lake, on Spark.",
     no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -347,17 +357,17 @@ app.add_typer(pipeline, name="pipeline")
 
 @pipeline.command("run")
 def pipeline_run(
-    file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False, help="The pipeline, a TOML file.")],
-    once: Annotated[bool, typer.Option("--once", help="Stop when the sources have nothing new.")] = False,
+    file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False, help="The pipeline file (TOML).")],
+    once: Annotated[bool, typer.Option("--once", help="Exit when the sources have no new data.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check program, sources and sinks, print the plan, run nothing.")
+        bool, typer.Option("--dry-run", help="Check the program, sources and sinks, and print the plan. Run nothing.")
     ] = False,
     engine: Annotated[
-        Engine | None, typer.Option("--engine", help="Where views are computed [default: as the file says].")
+        Engine | None, typer.Option("--engine", help="The engine for views [default: from the file].")
     ] = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Run a pipeline until it is stopped, one transaction a batch, each exactly once."""
+    """Run a pipeline until stopped. Each batch is one transaction, applied exactly once."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.pipeline import run

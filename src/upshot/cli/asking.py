@@ -12,36 +12,56 @@ from upshot.cli.output.outcome import finish
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import Engine, Format
 
-MostShown = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="At most so many.")]
+MostShown = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Show at most N [default: all].")]
 Frozen = Annotated[
-    list[str] | None, typer.Option("--frozen", metavar="RELATION", help="Not to be touched; +R or -R: not so.")
+    list[str] | None,
+    typer.Option(
+        "--frozen",
+        metavar="RELATION",
+        help="Do not change this relation. +R forbids inserts only, -R deletes only. Repeatable.",
+    ),
 ]
 Cost = Annotated[
-    list[str] | None, typer.Option("--cost", metavar="RELATION=N", help="The price of one change, as in -R=5.")
+    list[str] | None,
+    typer.Option(
+        "--cost",
+        metavar="RELATION=N",
+        help="Cost of one change [default: 1]. +R=N for inserts only, -R=N for deletes only. Repeatable.",
+    ),
 ]
-NewValues = Annotated[int, typer.Option("--new-values", metavar="N", min=0, help="How many new values one may need.")]
-Seconds = Annotated[float, typer.Option("--seconds", metavar="S", min=0, help="How long to look.")]
-Rounds = Annotated[
-    int, typer.Option("--rounds", metavar="N", min=0, help="How many rules or repairs may rest on each other.")
+NewValues = Annotated[
+    int, typer.Option("--new-values", metavar="N", min=0, help="At most N fresh values per realization.")
 ]
-Size = Annotated[int | None, typer.Option("--size", metavar="N", min=0, help="How many base changes one may have.")]
+Seconds = Annotated[float, typer.Option("--seconds", metavar="S", min=0, help="Time limit of the search, in seconds.")]
+Rounds = Annotated[int, typer.Option("--rounds", metavar="N", min=0, help="At most N nested rules or repairs.")]
+Size = Annotated[
+    int | None,
+    typer.Option("--size", metavar="N", min=0, help="At most N base changes per realization [default: no limit]."),
+]
 Constants = Annotated[
-    list[str] | None, typer.Option("--constant", metavar="VALUE", help="To be tried where any value would do.")
+    list[str] | None,
+    typer.Option("--constant", metavar="VALUE", help="Also try this value where any value is allowed. Repeatable."),
 ]
 LeastSideEffects = Annotated[
-    bool, typer.Option("--least-side-effects", help="Look for all, and show those first that change least else.")
+    bool,
+    typer.Option(
+        "--least-side-effects", help="Find all realizations, then print those with the fewest side effects first."
+    ),
 ]
 Values = Annotated[
-    list[str] | None, typer.Option("--value", metavar="?N=VALUE", help="With --apply: the value of a placeholder.")
+    list[str] | None,
+    typer.Option("--value", metavar="?N=VALUE", help="With --apply: the value of placeholder ?N. Repeatable."),
 ]
-Apply = Annotated[bool, typer.Option("--apply", help="Commit the first one. FILE is the folder of a database.")]
-Picture = Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw it; - prints the picture.")]
+Apply = Annotated[
+    bool, typer.Option("--apply", help="Commit the first realization. FILE must be a database directory.")
+]
+Picture = Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw it as SVG; - prints it.")]
 Instances = Annotated[
     int | None,
-    typer.Option("--bounds", metavar="N", min=1, help="How many rule instances to look at [default: 250,000]."),
+    typer.Option("--bounds", metavar="N", min=1, help="Search at most N rule instances [default: 250,000]."),
 ]
 FactText = Annotated[
-    str, typer.Argument(metavar="ROW", show_default=False, help="The row, as a fact is written: 'closure(1, 3)'.")
+    str, typer.Argument(metavar="ROW", show_default=False, help="The row, written as a fact: 'closure(1, 3)'.")
 ]
 
 
@@ -49,15 +69,15 @@ def why(
     file: DatabaseFile,
     row: FactText,
     fact_dir: FactDir = None,
-    every: Annotated[bool, typer.Option("--all", help="All derivations, the smallest first.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="So many derivations.")] = 1,
+    every: Annotated[bool, typer.Option("--all", help="Print all derivations, smallest first.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="At most N derivations.")] = 1,
     bounds: Instances = None,
     svg: Picture = None,
     actions: ActionFile = None,
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Show how a row is derived, down to base facts."""
+    """Print the derivation of a row, down to base facts."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.why import Asked, why
@@ -73,19 +93,22 @@ def why_not(
     row: FactText,
     fact_dir: FactDir = None,
     depth: Annotated[
-        int, typer.Option("--depth", metavar="N", min=1, help="How deep to look into missing rows of views.")
+        int, typer.Option("--depth", metavar="N", min=1, help="Explain missing rows of views up to this depth.")
     ] = 1,
     fixes: Annotated[
-        int, typer.Option("--fixes", metavar="N", min=0, help="How many base changes to look for that would help.")
+        int, typer.Option("--fixes", metavar="N", min=0, help="Find at most N realizations that insert the row.")
     ] = 3,
-    seconds: Annotated[float | None, typer.Option("--seconds", metavar="S", min=0, help="How long to look.")] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option("--seconds", metavar="S", min=0, help="Time limit for --fixes [default: 2, 30 on Spark]."),
+    ] = None,
     bounds: Instances = None,
     svg: Picture = None,
     actions: ActionFile = None,
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Show how near each rule comes to a row that is not there, and what would bring it about."""
+    """Print why a row is missing: the literals that fail in each rule, and base changes that would insert it."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.why import Showing, why_not
@@ -97,17 +120,17 @@ def why_not(
 
 
 def why_changed(
-    store: Annotated[Path, typer.Argument(metavar="STORE", show_default=False, help="The folder of a database.")],
+    store: Annotated[Path, typer.Argument(metavar="STORE", show_default=False, help="The database directory.")],
     row: FactText,
     version: Annotated[
-        int | None, typer.Option("--version", metavar="N", min=1, help="Of which commit [default: the last].")
+        int | None, typer.Option("--version", metavar="N", min=1, help="The version of the commit [default: the last].")
     ] = None,
     bounds: Instances = None,
     svg: Picture = None,
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Show the derivation that a row gained or lost with a commit, down to the base changes."""
+    """Print the derivation that a row gained or lost in a commit, down to the base changes."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.why import why_changed
@@ -122,13 +145,13 @@ def what_if(
     rows: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="+ROW|-ROW...", show_default=False, help="One transaction: '+p(2)' comes, '-q(3)' goes."
+            metavar="+ROW|-ROW...", show_default=False, help="One transaction: '+p(2)' inserts, '-q(3)' deletes."
         ),
     ] = None,
     changes: Annotated[
         Path | None,
         typer.Option(
-            "--changes", "-c", metavar="FILE", help="Transactions, one JSON object a line; - reads standard input."
+            "--changes", "-c", metavar="FILE", help="Transactions, one JSON object per line; - reads standard input."
         ),
     ] = None,
     fact_dir: FactDir = None,
@@ -136,7 +159,7 @@ def what_if(
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Print what a transaction would change, violate and set off, and commit nothing."""
+    """Print the changes, violations and rule firings of a transaction without committing it."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.what_if import what_if
@@ -150,7 +173,7 @@ def update(
     file: DatabaseFile,
     request: Annotated[
         list[str],
-        typer.Argument(metavar="+ROW|-ROW...", show_default=False, help="'+p(2)' is to be there, '-q(3)' is not."),
+        typer.Argument(metavar="+ROW|-ROW...", show_default=False, help="'+p(2)' must be true, '-q(3)' must be false."),
     ],
     fact_dir: FactDir = None,
     limit: MostShown = None,
@@ -168,7 +191,7 @@ def update(
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Find the base changes that make rows of views come or go."""
+    """Find base changes that insert or delete rows of views."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.update import update
@@ -185,13 +208,14 @@ def repairs(
     file: DatabaseFile,
     attempted: Annotated[
         list[str] | None,
-        typer.Argument(metavar="+ROW|-ROW...", show_default=False, help="Base changes that would be rejected."),
+        typer.Argument(metavar="+ROW|-ROW...", show_default=False, help="Base changes of one rejected transaction."),
     ] = None,
     changes: Annotated[
-        Path | None, typer.Option("--changes", "-c", metavar="FILE", help="Transactions that would be rejected.")
+        Path | None,
+        typer.Option("--changes", "-c", metavar="FILE", help="Rejected transactions, one JSON object per line."),
     ] = None,
     constraint: Annotated[
-        str | None, typer.Option("--constraint", metavar="NAME", help="Only the violations of this one.")
+        str | None, typer.Option("--constraint", metavar="NAME", help="Repair only violations of this constraint.")
     ] = None,
     fact_dir: FactDir = None,
     limit: MostShown = None,
@@ -209,7 +233,7 @@ def repairs(
     engine: EngineOption = Engine.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Find ways out of the violations of constraints that are there, or that base changes would make."""
+    """Find base changes that repair constraint violations, present ones or those of a rejected transaction."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.repairs import repairs

@@ -45,7 +45,7 @@ def missing_for_spark() -> str:
     printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     version = re.search(r'version "(\d+)', printed.stderr + printed.stdout)
     if version is None or int(version[1]) < _JAVA:
-        return f"it needs Java {_JAVA} or newer, and this one is {version[1] if version else 'not one'}"
+        return f"Spark needs Java {_JAVA} or newer, found {version[1] if version else 'an unknown version'}"
     return ""
 
 
@@ -109,5 +109,5 @@ def _with_words(error: EngineError, said: IO[bytes] | None) -> EngineError:
     return EngineError(
         "\n  ".join(lines),
         code=error.code,
-        help="`--engine local` needs no Spark; `UPSHOT_TRACEBACK=1` shows all that Spark says",
+        help="`--engine local` needs no Spark; `UPSHOT_TRACEBACK=1` shows the output of Spark",
     )

@@ -14,24 +14,26 @@ ProgramFile = Annotated[
 ]
 FactDir = Annotated[
     Path | None,
-    typer.Option("--fact-dir", "-F", metavar="DIR", help="Where the files of .input relations are [default: .]."),
+    typer.Option("--fact-dir", "-F", metavar="DIR", help="Directory of the .input fact files [default: .]."),
 ]
 ChangeFile = Annotated[
     Path,
     typer.Option(
-        "--changes", "-c", metavar="FILE", help="Transactions, one JSON object a line; - reads standard input."
+        "--changes", "-c", metavar="FILE", help="Transactions, one JSON object per line; - reads standard input."
     ),
 ]
-ViewName = Annotated[str | None, typer.Option("--view", "-v", metavar="VIEW", help="Only this view.")]
+ViewName = Annotated[
+    str | None, typer.Option("--view", "-v", metavar="VIEW", help="Print only the rules of this view.")
+]
 ActionFile = Annotated[
     Path | None,
-    typer.Option("--actions", metavar="FILE", help="A Python file; rules call its public functions by name."),
+    typer.Option("--actions", metavar="FILE", help="Python file with the functions that active rules call."),
 ]
-EngineOption = Annotated[Engine, typer.Option("--engine", help="Where the work is done; auto is local but for demo.")]
-FormatOption = Annotated[Format, typer.Option("--format", help="How results and errors are printed.")]
+EngineOption = Annotated[Engine, typer.Option("--engine", help="The engine; auto is local, except for demo.")]
+FormatOption = Annotated[Format, typer.Option("--format", help="Output format of results and errors.")]
 DatabaseFile = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", show_default=False, help="The program, - for standard input; or the folder of a database."
+        metavar="FILE", show_default=False, help="The program (- for standard input) or a database directory."
     ),
 ]

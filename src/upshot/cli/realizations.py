@@ -61,13 +61,13 @@ class Wishes:
     def refuse_to_apply(self, file: Path) -> None:
         """`UsageError` if something is to be committed and `file` is no database, or values are given for nothing."""
         if self.values and not self.apply:
-            message = "`--value` fills in what is applied, and nothing is"
-            raise UsageError(message, code="options-conflict", help="add `--apply`, or leave out `--value`")
+            message = "`--value` needs `--apply`"
+            raise UsageError(message, code="options-conflict", help="add `--apply`, or omit `--value`")
         if self.apply and not file.is_dir():
             raise UsageError(
-                f"`{file}` is no database: nothing would be left of what is applied",
+                f"`--apply` needs a database directory, and `{file}` is not one",
                 code="nothing-to-apply-to",
-                help="name the folder of a database, or leave out `--apply`",
+                help="name a database directory, or omit `--apply`",
             )
 
 
@@ -87,8 +87,8 @@ def database_of(
             yield database
         return
     if fact_dir is not None:
-        message = f"`{file}` is the folder of a database, which has its facts"
-        raise UsageError(message, code="wrong-argument", help="leave out `-F`")
+        message = f"`{file}` is a database directory, which has its own facts"
+        raise UsageError(message, code="wrong-argument", help="omit `-F`")
     with connected(terminal, engine, existing_store(file, "FILE")) as database:
         register_actions(database, actions)
         yield database
@@ -99,13 +99,13 @@ def signed_rows(request: Sequence[str], sign: str, database: Database) -> dict[s
     found: dict[str, list[tuple[Any, ...]]] = {}
     for text in request:
         if not text.lstrip("+-").strip():
-            message = f"`{text}` names no row" if text.strip() else "an empty text names no row"
+            message = f"`{text}` is not a row" if text.strip() else "the row is empty"
             raise UsageError(message, code="not-a-fact", help="as in '+closure(1, 3)'")
         if text[:1] not in ("+", "-"):
             raise UsageError(
-                f"`{text}` does not say what is to become of the row",
+                f"`{text}` has no sign",
                 code="sign-needed",
-                help=f"write '+{text}' to have it there, '-{text}' to have it not",
+                help=f"write '+{text}' to insert the row, '-{text}' to delete it",
             )
         if text[0] == sign:
             name, row = asked_row(text[1:], database)
@@ -120,7 +120,7 @@ def _prices(given: Sequence[str]) -> dict[str, float]:
         try:
             prices[name] = float(number)
         except ValueError:
-            message = f"`{text}` is no price"
+            message = f"`{text}` is not a cost"
             raise UsageError(
                 message, code="wrong-argument", help="as in `--cost granted=5` or `--cost -granted=5`"
             ) from None
@@ -143,7 +143,7 @@ def tell(
         if wishes.apply:
             values = new_values(wishes.values, each)
             if not each.size:
-                terminal.message("nothing to apply: it is so already")
+                terminal.message("nothing to apply: the request is already satisfied")
                 continue
             version = database.apply(each, values).version
             terminal.message(f"applied as version {version}")
@@ -162,12 +162,12 @@ def tell(
 def _help(found: Realizations) -> str:
     """What to do where none was found."""
     if found.status == NONE:
-        return "ask for less, or change a rule or a constraint"
+        return "request less, or change a rule or a constraint"
     if found.status == FROZEN:
-        return "leave out one of `--frozen`"
+        return "omit one of the `--frozen` options"
     options = [option for words, option in _RAISED.items() if re.search(words, found.reason)]
     allow = f"allow more with {' or '.join(f'`{each}`' for each in options)}, or " * bool(options)
-    return f"{allow}ask for less"
+    return f"{allow}request less"
 
 
 _RAISED = {

@@ -32,12 +32,12 @@ def kept(text: str | None) -> Any:
 
 def _commits(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise UsageError(f"`--keep` cannot be `{text}`", code="wrong-argument", help=_HINT)
+        raise UsageError(f"invalid `--keep` value `{text}`", code="wrong-argument", help=_HINT)
     return int(text)
 
 
 def _age(text: str) -> dt.timedelta:
     found = time_span(text)
     if found is None:
-        raise UsageError(f"the age in `--keep` cannot be `{text}`", code="wrong-argument", help=_HINT)
+        raise UsageError(f"invalid age `{text}` in `--keep`", code="wrong-argument", help=_HINT)
     return found

@@ -16,41 +16,46 @@ def _option(*names: str, **facts: Any) -> Any:
     return typer.Option(*names, **facts)
 
 
-_Engine = Annotated[Engine, _option("--engine", help="Where the work is done.")]
-_Format = Annotated[Format, _option("--format", help="How results and errors are printed.")]
+_Engine = Annotated[Engine, _option("--engine", help="The engine; auto is local.")]
+_Format = Annotated[Format, _option("--format", help="Output format of results and errors.")]
 _Program = Annotated[
     Path, typer.Argument(metavar="FILE", show_default=False, help="The program; - reads standard input.")
 ]
-_Store = Annotated[Path | None, _option("--store", metavar="DIR", help="Where commits are kept [default: memory].")]
-_Host = Annotated[str, _option("--host", metavar="ADDRESS", help="The address to listen on.")]
-_Port = Annotated[int, _option("--port", "-p", min=0, max=65535, help="0 takes any that is free.")]
-_Tokens = Annotated[Path | None, _option("--tokens", metavar="FILE", help="Who may read and change what.")]
-_Certificate = Annotated[Path | None, _option("--tls-cert", metavar="FILE", help="Certificates, PEM.")]
-_Key = Annotated[Path | None, _option("--tls-key", metavar="FILE", help="The key, PEM.")]
-_Insecure = Annotated[bool, _option("--insecure", help="Listen beyond this machine without tokens or TLS.")]
-_Files = Annotated[Path | None, _option("--files", metavar="DIR", help="The only folder that .input may read.")]
+_Store = Annotated[Path | None, _option("--store", metavar="DIR", help="Database directory [default: memory only].")]
+_Host = Annotated[str, _option("--host", metavar="ADDRESS", help="Address to listen on.")]
+_Port = Annotated[int, _option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 takes a free port.")]
+_Tokens = Annotated[Path | None, _option("--tokens", metavar="FILE", help="Token file, written by `upshot token`.")]
+_Certificate = Annotated[Path | None, _option("--tls-cert", metavar="FILE", help="TLS certificate chain, PEM.")]
+_Key = Annotated[Path | None, _option("--tls-key", metavar="FILE", help="TLS private key, PEM.")]
+_Insecure = Annotated[bool, _option("--insecure", help="Allow a public address without tokens or TLS.")]
+_Files = Annotated[Path | None, _option("--files", metavar="DIR", help="The only directory .input may read.")]
 _Actions = Annotated[
-    Path | None, _option("--actions", metavar="FILE", help="A Python file; rules call its public functions by name.")
+    Path | None, _option("--actions", metavar="FILE", help="Python file with the functions that active rules call.")
 ]
-_Hosts = Annotated[
-    list[str] | None, _option("--allow-host", metavar="NAME", help="A name the server is called by; repeatable.")
-]
+_Hosts = Annotated[list[str] | None, _option("--allow-host", metavar="NAME", help="Accept this Host name. Repeatable.")]
 _Origins = Annotated[
     list[str] | None,
-    _option("--allow-origin", metavar="ORIGIN", help="Another origin whose pages may use a session; repeatable."),
+    _option("--allow-origin", metavar="ORIGIN", help="Accept browser sessions from this origin. Repeatable."),
 ]
 _Webhooks = Annotated[
-    list[str] | None, _option("--webhook-allow", metavar="HOST", help="A host webhooks may go to; repeatable.")
+    list[str] | None, _option("--webhook-allow", metavar="HOST", help="Allow webhooks to this host. Repeatable.")
 ]
-_InsecureWebhooks = Annotated[bool, _option("--webhook-insecure", help="Webhooks may use http and private addresses.")]
+_InsecureWebhooks = Annotated[
+    bool, _option("--webhook-insecure", help="Allow webhooks over http and to private addresses.")
+]
 _Keep = Annotated[
-    str | None, _option("--keep", metavar="AMOUNT", help="How much of the past is kept: commits, or all.")
+    str | None,
+    _option(
+        "--keep",
+        metavar="AMOUNT",
+        help="History to keep: N commits, all, or commits=N,bytes=N,age=7d [default: 1,000,000 commits, 4 GiB].",
+    ),
 ]
-_MaxBody = Annotated[int, _option("--max-body", min=1, help="Bytes of a request.")]
-_MaxRows = Annotated[int, _option("--max-rows", min=1, help="Rows of an answer or page.")]
-_MaxSeconds = Annotated[float, _option("--max-seconds", min=0.01, help="Time for an answer.")]
-_MaxQueue = Annotated[int, _option("--max-queue", min=1, help="Transactions that may wait.")]
-_MaxSubscribers = Annotated[int, _option("--max-subscribers", min=1, help="Clients that may follow.")]
+_MaxBody = Annotated[int, _option("--max-body", min=1, help="Maximum request size, in bytes.")]
+_MaxRows = Annotated[int, _option("--max-rows", min=1, help="Maximum rows per response.")]
+_MaxSeconds = Annotated[float, _option("--max-seconds", min=0.01, help="Time limit per request, in seconds.")]
+_MaxQueue = Annotated[int, _option("--max-queue", min=1, help="Maximum length of the write queue.")]
+_MaxSubscribers = Annotated[int, _option("--max-subscribers", min=1, help="Maximum number of subscribers.")]
 
 
 def serve(
@@ -77,7 +82,7 @@ def serve(
     engine: _Engine = Engine.AUTO,
     format: _Format = Format.TEXT,
 ) -> None:
-    """Serve a program's views over HTTP: transactions in, exact changes out to whoever follows."""
+    """Serve views over HTTP: accept transactions and send exact changes to subscribers."""
     bounds = {"body": max_body, "rows": max_rows, "seconds": max_seconds}
     bounds |= {"queue": max_queue, "subscribers": max_subscribers}
 
@@ -93,17 +98,17 @@ def serve(
     finish(body, format)
 
 
-_Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="What logs call its holder.")]
-_File = Annotated[Path, _option("--tokens", metavar="FILE", show_default=False, help="The file that gets its hash.")]
+_Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="Name of the token, used in logs.")]
+_File = Annotated[Path, _option("--tokens", metavar="FILE", show_default=False, help="Token file to add the hash to.")]
 _Read = Annotated[
     list[str] | None,
-    _option("--read", metavar="NAMES", help="Relations, views, constraints and rules it may read, or *; repeatable."),
+    _option("--read", metavar="NAMES", help="Relations, views, constraints and rules it may read, or *. Repeatable."),
 ]
 _Write = Annotated[
-    list[str] | None, _option("--write", metavar="NAMES", help="Relations it may change, or *; repeatable.")
+    list[str] | None, _option("--write", metavar="NAMES", help="Relations it may change, or *. Repeatable.")
 ]
-_Subscribe = Annotated[bool, _option("--subscribe/--no-subscribe", help="Whether it may follow what it may read.")]
-_Admin = Annotated[bool, _option("--admin", help="Whether it sees notes of commits and others' webhooks.")]
+_Subscribe = Annotated[bool, _option("--subscribe/--no-subscribe", help="Allow subscriptions to what it may read.")]
+_Admin = Annotated[bool, _option("--admin", help="Allow commit metadata and webhooks of other tokens.")]
 
 
 def token(
@@ -116,7 +121,7 @@ def token(
     engine: _Engine = Engine.AUTO,
     format: _Format = Format.TEXT,
 ) -> None:
-    """Make a token for `upshot serve`: printed once, kept as a hash only."""
+    """Create a token for `upshot serve`. It is printed once; the file stores only its hash."""
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.token import token

@@ -128,8 +128,12 @@ def _missing(relations: Sequence[str]) -> list[Diagnostic]:
     if not relations:
         return []
     names = ", ".join(f"`{name}`" for name in relations)
-    message = f"there are no fact files for `.input` of {names}: without facts they are empty"
-    return [Diagnostic("missing-facts", message, help="name their folder with `-F`", severity=Severity.WARNING)]
+    message = f"no fact files for {names}: the relations are empty"
+    return [
+        Diagnostic(
+            "missing-facts", message, help="name the directory of the fact files with `-F`", severity=Severity.WARNING
+        )
+    ]
 
 
 def _unread(database: Database, folder: Path) -> list[Diagnostic]:

@@ -52,15 +52,15 @@ def parse_address(url: str) -> Address:
     if parts.scheme not in _PORTS or not parts.hostname:
         raise _wrong("must begin with `http://` or `https://` and name a host")
     if parts.username is not None or parts.password is not None:
-        raise _wrong("must not contain a user or a password", "put the token into `UPSHOT_TOKEN`")
+        raise _wrong("must not contain a user or a password", "set the token in `UPSHOT_TOKEN`")
     if parts.query or parts.fragment:
-        raise _wrong("must not have a query or a fragment", "views and selections are arguments of their own")
+        raise _wrong("must not have a query or a fragment", "pass views and selections as arguments")
     if any(character.isspace() or not character.isprintable() for character in url):
         raise _wrong("must not contain blanks")
     try:
         host = parts.hostname.encode("idna").decode() if ":" not in parts.hostname else parts.hostname
     except UnicodeError:
-        raise _wrong("names no possible host") from None
+        raise _wrong("has an invalid host") from None
     path = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~")
     return Address(parts.scheme == "https", host, port or _PORTS[parts.scheme], path)
 
@@ -74,7 +74,7 @@ def tls_context(address: Address, ca: str | os.PathLike[str] | None) -> ssl.SSLC
     """How the service's certificate is checked: against the system's authorities, or those in the file `ca`."""
     if not address.secure:
         if ca is not None:
-            raise UsageError("`ca` is of no use without `https://`", code="wrong-argument", help="correct the URL")
+            raise UsageError("`ca` needs `https://`", code="wrong-argument", help="correct the URL")
         return None
     if ca is None:
         return ssl.create_default_context()
@@ -82,8 +82,8 @@ def tls_context(address: Address, ca: str | os.PathLike[str] | None) -> ssl.SSLC
     try:
         return ssl.create_default_context(cafile=str(path))
     except OSError as error:
-        words = "holds no certificate" if isinstance(error, ssl.SSLError) else (error.strerror or "unreadable").lower()
-        raise UsageError(f"`{path}`: {words}", code="wrong-certificates", help="`ca` is a file in PEM form") from None
+        words = "has no certificate" if isinstance(error, ssl.SSLError) else (error.strerror or "unreadable").lower()
+        raise UsageError(f"`{path}`: {words}", code="wrong-certificates", help="`ca` must be a PEM file") from None
 
 
 def checked_token(token: str | None, address: Address, *, insecure: bool) -> str | None:
@@ -92,13 +92,13 @@ def checked_token(token: str | None, address: Address, *, insecure: bool) -> str
         return None
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise UsageError(
-            "the token is empty or has characters that no token has",
+            "the token is empty or has invalid characters",
             code="wrong-token",
-            help="`upshot token` prints tokens; mind line ends at the end of files",
+            help="`upshot token` prints tokens; check for a line break at the end",
         )
     if not address.secure and not address.is_loopback and not insecure:
         raise UsageError(
-            f"the token would cross the network to `{address.host}` unencrypted",
+            f"the token would be sent to `{address.host}` unencrypted",
             code="token-in-the-clear",
             help="use `https://`, or allow it with `insecure=True` (`--insecure`)",
         )

@@ -193,7 +193,7 @@ class Client:
         for _ in range(_ATTEMPTS):
             with suppress(_Expired):
                 return self._pages(view, where)
-        raise unexpected(f"pages of `{view}` are gone before they can be asked for")
+        raise unexpected(f"pages of `{view}` expire before they are read")
 
     def _pages(self, view: str, where: str | None) -> Answer:
         path, found = f"/views/{segment(view)}", list[Any]()
@@ -290,8 +290,8 @@ class Client:
         content = self._requests.get(f"/views/{segment(view)}/changes", {"since": since, "where": where})
         version = read_version(content)
         if "rows" in content:
-            hint = "read the rows as they are now with `rows`"
-            words = f"what has changed in `{view}` since version {since} is not kept"
+            hint = "read the current rows with `rows`"
+            words = f"the changes of `{view}` since version {since} are not kept"
             raise UsageError(words, code="history-not-kept", help=hint)
         schema = self._schema(view)
         try:
@@ -318,7 +318,7 @@ class Client:
         file that keeps the copy, to go on from when the client starts again, whatever `since` says then; `on_trouble`
         is told of each connection that ended. A connection without a sign for `silence` seconds is given up."""
         if since is not None and (isinstance(since, bool) or since < 0):
-            raise UsageError("`since` is a version", code="wrong-argument", help="0 is the empty database")
+            raise UsageError("`since` must be a version", code="wrong-argument", help="0 is the empty database")
         following = Following(self._requests, self._schema, view, where, every, silence, self._largest, on_trouble)
         return following.copy(since, on_change, state, self._retry_for)
 
@@ -329,9 +329,7 @@ class Client:
         relations = self.program().relations
         if view not in relations:
             hint = "`client.program().relations` lists what this token may read"
-            raise UsageError(
-                f"there is no relation `{view}`, or this token may not read it", code="not-found", help=hint
-            )
+            raise UsageError(f"unknown relation `{view}`, or this token may not read it", code="not-found", help=hint)
         return relations[view]
 
     def _understood(self, read: Callable[[Mapping[str, Schema]], T]) -> T:
@@ -343,7 +341,7 @@ class Client:
         try:
             return read(relations)
         except (KeyError, Misfit) as error:
-            raise unexpected(f"rows do not fit the program: {error}") from None
+            raise unexpected(f"rows do not match the program: {error}") from None
 
 
 def _answer(name: str, columns: Any, rows: Any, version: int) -> Answer:

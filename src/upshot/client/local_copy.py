@@ -151,7 +151,7 @@ class Copy:
             failure = error
             log.error("following `%s` has ended: %s", self.view, error.message)
         except BaseException as error:
-            failure = UsageError(f"following `{self.view}` failed: {error!r}", code="internal-error")
+            failure = UsageError(f"subscription to `{self.view}` failed: {error!r}", code="internal-error")
             raise
         finally:
             if self._saved is not None:
@@ -173,7 +173,7 @@ class Copy:
             return
         change = self._renewed(step) if isinstance(step, Snapshot) else step
         if not isinstance(step, Snapshot) and self._contradicts(step):
-            self._stream.start_over(f"version {step.version} does not follow from what was told before it")
+            self._stream.start_over(f"version {step.version} does not match the earlier changes")
             return
         with self._changed:
             self._rows -= change.deleted
@@ -238,7 +238,7 @@ class Copy:
     def _known(self) -> int:
         if self._version is None:
             self._raise_failure()
-            raise UsageError(f"the copy of `{self.view}` has no answer yet", code="no-answer-yet", help="call `wait()`")
+            raise UsageError(f"the copy of `{self.view}` has no data yet", code="no-answer-yet", help="call `wait()`")
         return self._version
 
     def _raise_failure(self) -> None:
@@ -259,5 +259,5 @@ def wait_for_answer(copy: Copy, patience: float, trouble: Callable[[], Error | N
         copy.close()
         raise
     copy.close()
-    words = f"no answer for `{copy.view}` after {patience:g} seconds"
-    raise trouble() or EngineError(words, code="no-answer-yet", help="is the service up?")
+    words = f"no response for `{copy.view}` after {patience:g} seconds"
+    raise trouble() or EngineError(words, code="no-answer-yet", help="check that the service is running")

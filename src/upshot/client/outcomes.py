@@ -128,11 +128,11 @@ def _require_facts(part: str, facts: Any) -> None:
     if facts is None:
         return
     if not isinstance(facts, Mapping):
-        words = f"`{part}` is a dict of rows by relation, not a {type(facts).__name__}"
+        words = f"`{part}` must be a dict of rows by relation, not a {type(facts).__name__}"
         raise UsageError(words, code="wrong-argument", help=f'as in {part}={{"closure": [(1, 3)]}}')
     for name, rows in facts.items():
         if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
-            words = f"`{name}` takes rows, not one {type(rows).__name__}"
+            words = f"`{name}` needs rows, not one {type(rows).__name__}"
             raise DataError(words, code="not-rows", help="give a list of rows: [(1, 2)]")
 
 
@@ -150,14 +150,16 @@ def _sent(row: Any, name: str) -> Any:
     if isinstance(row, (tuple, list)):
         return [json_value(value, f"value {place} of a row of `{name}`") for place, value in enumerate(row, 1)]
     raise DataError(
-        f"a row of `{name}` is a tuple, a list or a dict, not {type(row).__name__}", code="wrong-row", help="[(1, 2)]"
+        f"a row of `{name}` must be a tuple, a list or a dict, not {type(row).__name__}",
+        code="wrong-row",
+        help="[(1, 2)]",
     )
 
 
 def json_value(value: Any, place: str) -> Any:
     """A Python value as it is sent, or a `DataError` that names its place."""
     if isinstance(value, dt.datetime) and value.tzinfo is None:
-        words = f"{place}: timestamp {value.isoformat()} has no time zone; timestamps are points in time, give one"
+        words = f"{place}: timestamp {value.isoformat()} has no time zone; add one"
         raise DataError(words, code="wrong-type")
     try:
         if isinstance(value, str) and not value.isascii():
@@ -166,4 +168,6 @@ def json_value(value: Any, place: str) -> Any:
     except UnicodeEncodeError:
         raise DataError(f"{place}: text with half of a surrogate pair", code="wrong-type") from None
     except TypeError:
-        raise DataError(f"{place}: no column holds a value of type {type(value).__name__}", code="wrong-type") from None
+        raise DataError(
+            f"{place}: no column can store a value of type {type(value).__name__}", code="wrong-type"
+        ) from None

@@ -128,9 +128,9 @@ def _retry_after(reply: Reply) -> float:
 def in_doubt(error: Error, key: str) -> EngineError:
     """A transaction of which nobody knows whether it was committed."""
     unknown = EngineError(
-        f"whether the transaction was committed is not known: {error.message}",
+        f"it is unknown whether the transaction was committed: {error.message}",
         code="outcome-unknown",
-        help=f"send it again with `key={key!r}`: it is committed once, and answers with its first outcome",
+        help=f"send it again with `key={key!r}`: it is committed at most once",
     )
     unknown.retryable = True
     return unknown

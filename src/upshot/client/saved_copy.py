@@ -51,7 +51,7 @@ class SavedCopy:
             facts = {"format": _FORMAT, "view": self._view, "where": self._where}
             self._database.executemany("INSERT INTO copy VALUES (?, ?)", facts.items())
         elif "copy" not in tables or self._facts().get("format") != _FORMAT:
-            raise self._refused("is not a copy that Upshot has saved", "wrong-state")
+            raise self._refused("is not a saved copy", "wrong-state")
         elif (self._facts()["view"], self._facts()["where"]) != (self._view, self._where):
             raise self._refused(f"is a copy of `{self._facts()['where'] or self._facts()['view']}`", "wrong-state")
         execute("COMMIT")
@@ -110,11 +110,17 @@ class SavedCopy:
     def _trouble(self, error: sqlite3.Error) -> Error:
         if "locked" in str(error):
             return UsageError(
-                f"`{self.path}` is in use by another client", code="state-in-use", help="give each client its own"
+                f"`{self.path}` is in use by another client",
+                code="state-in-use",
+                help="use a separate file for each client",
             )
         if isinstance(error, sqlite3.DatabaseError) and "not a database" in str(error):
             return self._refused("is not a copy that Upshot has saved", "wrong-state")
-        return EngineError(f"`{self.path}`: {str(error).lower()}", code="state-failed", help="the copy is not saved")
+        return EngineError(
+            f"the copy cannot be saved in `{self.path}`: {str(error).lower()}",
+            code="state-failed",
+            help="see that the file and its folder have room and may be written, then follow again from what is saved",
+        )
 
 
 def _text(row: Row) -> str:

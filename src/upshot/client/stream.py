@@ -107,7 +107,7 @@ class ViewStream:
             for event in parser.feed(piece):
                 step = self._step(event, first=first)
                 if isinstance(step, End):
-                    raise _interrupted(f"the service ended the stream: {step.reason or 'it did not say why'}")
+                    raise _interrupted(f"the service ended the stream: {step.reason or 'no reason given'}")
                 if step is not None:
                     first = False
                     self.cursor = step.version
@@ -148,7 +148,7 @@ class ViewStream:
             return None  # told already
         since = content.get("since")
         if isinstance(step, Change) and isinstance(since, int) and since > self.cursor:
-            raise BrokenStream(f"what happened between {self.cursor} and {since} is missing")
+            raise BrokenStream(f"the changes between {self.cursor} and {since} are missing")
         return step
 
     def _hang_up(self) -> None:
@@ -159,7 +159,7 @@ class ViewStream:
 
 
 def _interrupted(words: str) -> EngineError:
-    error = EngineError(words, code="stream-interrupted", help="it goes on by itself from where it was")
+    error = EngineError(words, code="stream-interrupted", help="the client resumes automatically")
     error.retryable = True
     return error
 

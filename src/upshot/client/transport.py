@@ -28,9 +28,9 @@ class Unreachable(EngineError):
 
     def __init__(self, address: Address, words: str, *, sent: bool) -> None:
         super().__init__(
-            f"no answer from {address}: {words}",
+            f"no response from {address}: {words}",
             code="unreachable",
-            help="is the service running (`upshot serve`), and is this its address?",
+            help="check that the service (`upshot serve`) is running at this address",
         )
         self.sent = sent
 
@@ -111,11 +111,11 @@ class OpenReply:
         while piece := self.read():
             size += len(piece)
             if size > most:
-                words = f"the answer of {self._address} has more than {most:,} bytes"
+                words = f"the response of {self._address} has more than {most:,} bytes"
                 raise LimitError(words, code="answer-too-large", help="select fewer rows, or raise `largest`")
             pieces.append(piece)
         if self._response is not None and self._response.length:
-            raise Unreachable(self._address, "the answer was cut off", sent=True)
+            raise Unreachable(self._address, "the response was cut off", sent=True)
         return b"".join(pieces)
 
     def close(self) -> None:
@@ -195,7 +195,7 @@ class Transport:
             raise EngineError(
                 f"the certificate of {self.address} is not trusted: {error.verify_message.lower()}",
                 code="untrusted-certificate",
-                help="name the file of the authority that signed it with `ca=` (`--ca`)",
+                help="name the CA certificate file with `ca=` (`--ca`)",
             ) from None
         except (OSError, UnicodeError) as error:
             raise Unreachable(self.address, words_of(error), sent=False) from None
@@ -235,7 +235,7 @@ def words_of(error: Exception) -> str:
         case http.client.IncompleteRead() | http.client.RemoteDisconnected() | ConnectionError():
             return "the connection ended early"
         case http.client.HTTPException():
-            return "this is not an answer of HTTP"
+            return "not an HTTP response"
         case OSError() if error.strerror:
             return error.strerror.lower()
         case _:

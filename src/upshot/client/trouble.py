@@ -52,9 +52,9 @@ def error_of(reply: Reply) -> Error:
 def unexpected(words: str) -> EngineError:
     """An answer that no service of this kind gives."""
     return EngineError(
-        f"the answer is not one of Upshot's: {words}",
+        f"not a response of Upshot: {words}",
         code="unexpected-answer",
-        help="does the address lead to `upshot serve`, of a version that fits?",
+        help="check that `upshot serve` of a matching version runs at the address",
     )
 
 

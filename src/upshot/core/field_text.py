@@ -40,11 +40,11 @@ def reader_of(type: Type) -> Callable[[str], Any]:
 def _integer(text: str, type: Type) -> int:
     digits = text.strip()
     if not _INTEGER.fullmatch(digits) or len(digits) > _LONGEST_INTEGER:
-        raise Unreadable("a whole number")
+        raise Unreadable("an integer")
     base = {"x": 16, "b": 2}.get(digits.lstrip("+-")[1:2].lower(), 10)
     value = int(digits, base)
     if value not in (UNSIGNED_RANGE if type.kind is Kind.UNSIGNED else NUMBER_RANGE):
-        raise Unreadable(f"a whole number in the range of {type.kind.value}")
+        raise Unreadable(f"an integer in the range of {type.kind.value}")
     return value
 
 

@@ -70,7 +70,7 @@ def _exact_reader(type: Type) -> Callable[[Any], Any]:
         def nullable(value: Any) -> Any:
             found = None if value is None else read(value, type)
             if found is not None and found == reserved:
-                words = f"{found} is the one value a nullable {type.kind.value} cannot hold"
+                words = f"{found} is the one value that a nullable {type.kind.value} cannot store"
                 raise Misfit(words, "reserved-value")
             return found
 
@@ -78,7 +78,7 @@ def _exact_reader(type: Type) -> Callable[[Any], Any]:
 
     def required(value: Any) -> Any:
         if value is None:
-            raise Misfit("NULL in a column that takes none", "null-in-required-column")
+            raise Misfit("NULL in a column that is not nullable", "null-in-required-column")
         return read(value, type)
 
     return required
@@ -96,9 +96,9 @@ def row_reader(schema: Schema) -> Callable[[Any], tuple[Any, ...]]:
 
     def read(row: Any) -> tuple[Any, ...]:
         if row.__class__ is not list:
-            raise Misfit(f"a row of `{schema.name}` is a list, not {_shown(row)}", "wrong-row")
+            raise Misfit(f"a row of `{schema.name}` must be a list, not {_shown(row)}", "wrong-row")
         if len(row) != len(readers):
-            raise Misfit(f"a row of `{schema.name}` has {len(readers)} values, not {len(row)}", "wrong-arity")
+            raise Misfit(f"a row of `{schema.name}` must have {len(readers)} values, not {len(row)}", "wrong-arity")
         try:
             return tuple([reader(value) for reader, value in zip(readers, row, strict=True)])
         except Misfit:
@@ -179,7 +179,7 @@ def _moment(value: Any, type: Type) -> Any:
     if value.__class__ is not str:
         raise _is_not(value, type)
     if type.kind is Kind.TIMESTAMP and finer_than_stored(value):
-        raise Misfit(f"{_quoted(value)} is finer than a microsecond")
+        raise Misfit(f"{_quoted(value)} has more than microsecond precision")
     return _written(value, type)
 
 

@@ -117,7 +117,11 @@ class Rows:
     def gradually(self, few: int = 10_000) -> Iterator[Row]:
         """All rows, in order if they are few. Of more than that, some come first, and the others are only fetched, from
         wherever they are, once those have been taken."""
-        if len(self) > few and isinstance(self._source, PortionedSource):
+        if (
+            len(self) > few
+            and isinstance(self._source, PortionedSource)
+            and not isinstance(self._source, PartialSource)
+        ):
             for start in range(0, len(self), few):
                 yield from self.part(start, start + few).sorted()
             return
@@ -192,7 +196,7 @@ class Rows:
             raise UsageError(
                 "no Spark session is running"
                 if session is None
-                else f"`to_spark` takes a Spark session, not {type(session).__name__}",
+                else f"`to_spark` needs a Spark session, not {type(session).__name__}",
                 code="wrong-argument",
                 help="pass `SparkSession.builder.getOrCreate()`",
             )
@@ -269,7 +273,7 @@ class _Listed:
 
 
 def _missing_package(name: str) -> UsageError:
-    message = f"this needs the package `{name}`, which is not installed"
+    message = f"package `{name}` is not installed"
     return UsageError(message, code="missing-package", help="pip install 'upshot[frames]'")
 
 

@@ -36,7 +36,7 @@ class Bounds:
         if self.size is not None:
             _require_whole("size", self.size)
         if not is_amount(self.seconds):
-            raise _wrong("seconds", "a number from 0 on that a float can hold", self.seconds, "seconds=2.5")
+            raise _wrong("seconds", "a non-negative number", self.seconds, "seconds=2.5")
         object.__setattr__(self, "constants", _values(self.constants))
 
 
@@ -49,7 +49,7 @@ def is_amount(given: object) -> TypeGuard[float]:
 
 def _require_whole(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise _wrong(name, "a whole number from 0 on", value, f"{name}=3")
+        raise _wrong(name, "a non-negative integer", value, f"{name}=3")
 
 
 def _values(given: object) -> tuple[Any, ...]:
@@ -61,12 +61,12 @@ def _values(given: object) -> tuple[Any, ...]:
             to_json(value)
         except TypeError:
             raise _wrong(
-                "constants", "a list of values that a column can hold", value, 'constants=["ops", 7]'
+                "constants", "a list of values that a column can store", value, 'constants=["ops", 7]'
             ) from None
     return found
 
 
 def _wrong(name: str, wanted: str, given: object, example: str) -> UsageError:
     shown = repr(given)
-    words = f"`{name}` of the bounds is {wanted}, not {shown if len(shown) <= 60 else type(given).__name__}"
+    words = f"`{name}` of the bounds must be {wanted}, not {shown if len(shown) <= 60 else type(given).__name__}"
     return UsageError(words, code="wrong-argument", help=f"as in upshot.Bounds({example})")

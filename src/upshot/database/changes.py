@@ -102,4 +102,4 @@ def unknown_relation(name: object, known: Mapping[str, Schema]) -> UsageError:
     names, name = sorted(known), str(name)
     listed = ", ".join(f"`{each}`" for each in names[:10]) + (", …" if len(names) > 10 else "")
     hint = did_you_mean(name, names) or (f"the relations are {listed}" if names else "define a program first")
-    return UsageError(f"there is no relation `{name}`", code="unknown-relation", help=hint)
+    return UsageError(f"unknown relation `{name}`", code="unknown-relation", help=hint)

@@ -63,7 +63,7 @@ def _while_called(firing: Firing, state: State) -> Callable[..., Rows]:
     def query(text: object, /, **values: Any) -> Rows:
         if firing.query is None:
             hint = "query while the function runs, or use `db.query`"
-            raise UsageError("the function of this firing has ended", code="transaction-ended", help=hint)
+            raise UsageError("the function of this firing has returned", code="transaction-ended", help=hint)
         return query_open(state, text, **values)
 
     return query

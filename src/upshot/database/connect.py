@@ -62,14 +62,14 @@ def connect(
     _refuse_engine(engine, spark, location, memory)
     for name, bound in (("max_rounds", max_rounds), ("max_firings", max_firings)):
         if (bound is not None or name == "max_firings") and (not isinstance(bound, int) or bound < 1):
-            hint = "pass a whole number greater than 0, such as 1_000"
-            raise UsageError(f"`{name}` cannot be {bound!r}", code="wrong-argument", help=hint)
+            hint = "pass a positive integer, such as 1_000"
+            raise UsageError(f"invalid `{name}`: {bound!r}", code="wrong-argument", help=hint)
     limits = Limits(min(max_rounds or Limits().max_rounds, MOST_ROUNDS), optimizations=optimizations(optimize))
     make_engine = _engines(spark, engine, limits, memory, _files_of_engine(path, spark, location))
     retention = retention_of(keep)
     if path is None:
         if keep is not None:
-            raise UsageError("`keep` is for a database in a folder", code="wrong-argument", help="pass its path too")
+            raise UsageError("`keep` needs a database directory", code="wrong-argument", help="pass its path too")
         return Database(make_engine, max_firings=max_firings)
     return open_durable(path, make_engine, max_firings, retention, spark or running_session())
 
@@ -87,21 +87,19 @@ def _refuse_engine(engine: str, spark: Any, location: object, memory: object) ->
     """Raise if the engine, its session and what is said of their files and memory do not go together."""
     if engine not in ENGINES:
         hint = did_you_mean(str(engine), ENGINES) or "the engines are `auto`, `local` and `spark`"
-        raise UsageError(f"there is no engine `{engine}`", code="unknown-engine", help=hint)
+        raise UsageError(f"unknown engine `{engine}`", code="unknown-engine", help=hint)
     if spark is not None and not callable(getattr(spark, "createDataFrame", None)):
         hint = "pass `SparkSession.builder.getOrCreate()`"
-        message = f"`spark` takes a Spark session, not {type(spark).__name__}"
+        message = f"`spark` must be a Spark session, not {type(spark).__name__}"
         raise UsageError(message, code="wrong-argument", help=hint)
     if engine == "spark" and memory is not None:
-        hint = 'leave it out, or use `engine="auto"`'
-        raise UsageError(
-            "`memory` bounds the local engine, and nothing is done there", code="wrong-argument", help=hint
-        )
+        hint = 'omit it, or use `engine="auto"`'
+        raise UsageError("`memory` limits the local engine, which is not used", code="wrong-argument", help=hint)
     if location is not None and (engine == "local" or (spark is None and engine != "spark")):
         raise UsageError(
-            "`location` is for files of an engine on Spark, and nothing is done there",
+            "`location` is for the Spark engine, which is not used",
             code="wrong-argument",
-            help="leave it out, or pass a Spark session",
+            help="omit it, or pass a Spark session",
         )
 
 

@@ -244,8 +244,8 @@ class Database(AsksWhy, Revises):
         with self._state.writing("discard a firing"):
             found = [each for each in self._state.outbox if each.firing.key == key]
             if not found:
-                hint = "`db.pending()` lists what is left to be done, each with its `key`"
-                raise UsageError(f"no firing waits under the key `{key}`", code="wrong-argument", help=hint)
+                hint = "`db.pending()` lists pending firings with their keys"
+                raise UsageError(f"no pending firing has the key `{key}`", code="wrong-argument", help=hint)
             for each in found:
                 settle_task(self._state, each)
 
@@ -292,12 +292,12 @@ class Database(AsksWhy, Revises):
         nervous view tells more than its exact changes: keep no copy from them."""
         if not callable(callback):
             raise UsageError(
-                "the callback cannot be called", code="wrong-argument", help="pass a function of one event"
+                "the callback is not callable", code="wrong-argument", help="pass a function with one parameter"
             )
         state = self._state
         with state.reading() as engine:
             if state.held is not None:
-                hint = "watch before the group, or after it"
+                hint = "watch before or after the group"
                 raise UsageError(
                     "cannot watch while a group is open on this thread", code="transaction-open", help=hint
                 )

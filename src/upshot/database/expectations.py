@@ -63,5 +63,5 @@ def require(state: State, deltas: Deltas, expected: Request) -> None:
                 raise DataError(
                     f"`{shown}` would {'not ' * there}be there",
                     code=NOT_AS_EXPECTED,
-                    help="nothing was committed: look at the rows as they are now, and change what it takes",
+                    help="nothing was committed: read the current rows and change the transaction",
                 )

@@ -41,7 +41,7 @@ class Group:
     def __enter__(self) -> Group:
         if self._stage != "new":
             raise UsageError(
-                "this group was used already", code="transaction-ended", help="open a new one with `db.group()`"
+                "this group was already used", code="transaction-ended", help="open a new one with `db.group()`"
             )
         state = self._state
         state.open()
@@ -132,7 +132,7 @@ class Group:
                 engine.accept()
         except BaseException:
             # What is in memory is not what is on the disk, and nobody may see it.
-            log.critical("a group of transactions could not be undone in memory; the database is closed")
+            log.critical("a group of transactions could not be rolled back in memory; the database is closed")
             state.shut()
             raise
         finally:

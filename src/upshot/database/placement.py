@@ -460,14 +460,15 @@ def _of_budget(used: int, budget: int) -> str:
 
 
 def _lost_change(error: Exception) -> EngineError:
-    message = f"the transaction could not be staged again after a move that failed: {error}"
-    return EngineError(message, code="move-failed", help="nothing was committed; do it again")
+    message = f"the transaction could not be staged again after a failed move to Spark: {error}"
+    return EngineError(message, code="move-failed", help="nothing was committed; try again")
 
 
 def _failed_move(reason: str, budget: str, error: Exception) -> EngineError:
     why = str(getattr(error, "message", None) or error).splitlines()
     failed = EngineError(
-        f"the state outgrew its {budget} ({reason}) and could not be moved to Spark: {why[0] if why else error!r}",
+        f"the data exceeds the budget of {budget} ({reason}) and could not be moved to Spark: "
+        f"{why[0] if why else error!r}",
         code="move-failed",
         help="nothing was lost; try again, raise `memory`, or use a smaller transaction",
     )

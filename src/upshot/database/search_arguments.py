@@ -165,7 +165,7 @@ def preferences_of(state: State, frozen: Any, cost: Any, prefer: Any = None) -> 
     # A price for one direction counts more than one for both.
     for text, (places, price) in sorted(given.items(), key=lambda item: item[0][:1] in (INSERT, DELETE)):
         if not is_amount(price) or price == math.inf:
-            message = f"the cost of `{text}` is not a number from 0 on that a float can hold"
+            message = f"the cost of `{text}` is not a non-negative number"
             raise UsageError(message, code="wrong-argument", help='as in cost={"-granted": 5}')
         prices |= dict.fromkeys(places, price)
     if prefer not in (None, LEAST_SIDE_EFFECTS):

@@ -180,7 +180,7 @@ class State:
     def refuse_group(self) -> None:
         """`UsageError` inside a group: what it has done so far would be heard of twice."""
         if self.held is not None:
-            hint = "watch before the group, or after it"
+            hint = "watch before or after the group"
             raise UsageError("cannot watch while a group is open on this thread", code="transaction-open", help=hint)
 
     def after_change(self) -> None:
@@ -245,7 +245,7 @@ class State:
         below = ", ".join(f"`{relation}`" for relation in base_relations_of(name, self.compiled.checked))
         kind = "constraint" if schema.role is Role.CONSTRAINT else "view"
         raise DataError(
-            f"`{name}` is a {kind}: its rows follow from rules and cannot be changed directly",
+            f"`{name}` is a {kind}: its rows are derived and cannot be changed directly",
             code="not-a-base-relation",
             help=f"change the base relations it depends on: {below}" if below else "it depends on no base relation",
         )

@@ -49,7 +49,7 @@ class Transaction:
 
     def __enter__(self) -> Transaction:
         if self._stage != "new":
-            raise self._misused("this transaction was used already", "open a new one with `db.transaction()`")
+            raise self._misused("this transaction was already used", "open a new one with `db.transaction()`")
         self._state.open()
         if not self._grouped:
             self._state.writer.acquire("open a transaction")
@@ -82,7 +82,9 @@ class Transaction:
         if not self._grouped:
             state.feed.hand_over()
         if failed and kind is None:
-            raise self._misused("the transaction was rolled back when a rule failed", "do not catch the error in it")
+            raise self._misused(
+                "the transaction was rolled back because a rule failed", "do not catch the error inside the block"
+            )
         if self._commit is not None and self._settles is None and not self._grouped:
             carry_out(state, self._commit.left, Transaction)
 
@@ -151,7 +153,7 @@ class Transaction:
         with state.lock:
             if self._answering:
                 hint = "let the rule insert or delete, or call the function after the commit"
-                raise self._misused("the transaction cannot be changed by a function that its rules call", hint)
+                raise self._misused("a function called by a rule cannot change the transaction", hint)
             self._answering = True
             try:
                 self._rules.statement(once)
@@ -170,7 +172,7 @@ class Transaction:
 
     def _require_open(self) -> None:
         if self._stage != "open":
-            other = {"new": "has not begun", "failed": "was undone when a rule failed"}
+            other = {"new": "has not begun", "failed": "was rolled back because a rule failed"}
             words = other.get(self._stage, f"is {self._stage}")
             raise self._misused(f"the transaction {words}", "change rows inside `with db.transaction() as tx:`")
 

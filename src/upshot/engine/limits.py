@@ -26,9 +26,9 @@ class BudgetExceeded(LimitError):
 
     def __init__(self, needed: int, limit: int) -> None:
         super().__init__(
-            f"the tables would need {in_bytes(needed)} and may take {in_bytes(limit)}",
+            f"the tables need {in_bytes(needed)}; the limit is {in_bytes(limit)}",
             code="memory-budget",
-            help="raise `memory`, or connect with a Spark session: what outgrows the budget moves there",
+            help="raise `memory`, or connect with a Spark session: larger data moves to Spark",
         )
         self.needed, self.limit = needed, limit
 

@@ -35,9 +35,9 @@ def optimizations(given: bool | Collection[str]) -> Optimizations:
     if isinstance(given, bool):
         return Optimizations(*(given for _ in NAMES))
     if isinstance(given, str) or not all(isinstance(name, str) for name in given):
-        raise UsageError("`optimize` takes True, False or names", code="wrong-argument", help=", ".join(NAMES))
+        raise UsageError("`optimize` must be True, False or names", code="wrong-argument", help=", ".join(NAMES))
     for name in given:
         if name not in NAMES:
             hint = did_you_mean(name, NAMES) or f"the optimizations are {', '.join(NAMES)}"
-            raise UsageError(f"there is no optimization `{name}`", code="wrong-argument", help=hint)
+            raise UsageError(f"unknown optimization `{name}`", code="wrong-argument", help=hint)
     return Optimizations(*(name in given for name in NAMES))

@@ -270,5 +270,5 @@ def _contradiction(after: Mapping[str, Collection[str]]) -> ProgramError:
     """The error that names a circle."""
     found = circle(after)
     names = " before ".join(f"`{name}`" for name in (*found, found[0]))
-    hint = "leave out one `precedes` or `follows`"
-    return ProgramError([Diagnostic("rule-order-cycle", f"rules are to precede each other: {names}", help=hint)])
+    hint = "remove one `precedes` or `follows`"
+    return ProgramError([Diagnostic("rule-order-cycle", f"cyclic order of rules: {names}", help=hint)])

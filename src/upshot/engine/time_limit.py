@@ -20,8 +20,8 @@ def time_limit(seconds: float | None, rows: int | None = None) -> Iterator[None]
     >>> with time_limit(0):
     ...     check_time()
     Traceback (most recent call last):
-    upshot.core.errors.LimitError: error[timeout]: this took longer than 0 seconds
-      = help: ask for less, or raise the limit
+    upshot.core.errors.LimitError: error[timeout]: time limit of 0 seconds exceeded
+      = help: request less, or raise the limit
     """
     before = _bounds()
     ends = None if seconds is None else time.monotonic() + seconds
@@ -73,11 +73,11 @@ def check_time(rows: int = 0) -> None:
     if bounds is None:
         return
     ends, seconds, most = bounds
-    hint = "ask for less, or raise the limit"
+    hint = "request less, or raise the limit"
     if ends is not None and time.monotonic() >= ends:
-        raise LimitError(f"this took longer than {seconds:g} seconds", code="timeout", help=hint)
+        raise LimitError(f"time limit of {seconds:g} seconds exceeded", code="timeout", help=hint)
     if most is not None and rows > most:
-        raise LimitError(f"more than {most:,} rows on the way to the answer", code="too-many-rows", help=hint)
+        raise LimitError(f"more than {most:,} intermediate rows", code="too-many-rows", help=hint)
 
 
 def _bounds() -> tuple[float | None, float | None, int | None] | None:

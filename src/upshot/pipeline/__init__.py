@@ -27,10 +27,10 @@ _HOMES = {
     "BatchMetrics": "metrics",
     "DryRun": "dry_run",
     "Pipeline": "run",
-    "PipelineConfig": "config",
+    "PipelineConfig": "config.config",
     "Summary": "run",
     "Watchers": "run",
-    "read_config": "config",
+    "read_config": "config.config",
     "run_pipeline": "run",
 }
 

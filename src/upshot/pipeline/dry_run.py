@@ -41,7 +41,7 @@ class PlannedSink:
     view: str
     place: str
     holds: int | None
-    """the version that is there; None for a sink that would be made"""
+    """the version that is there; None for a sink that will be created"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +68,14 @@ class DryRun:
         for name, notes in self.sources.items():
             lines.append(f"source {name}: ok")
             lines += [f"  {note}" for note in notes]
-        lines += [f"relation {name}: no source, only facts of the program" for name in self.unfed]
+        lines += [f"relation {name}: no source, only facts from the program" for name in self.unfed]
         for view in self.views:
             lines.append(f"view {view.name}: {'recursive, ' * view.recursive}strategy {view.strategy}")
             lines += [f"  because {reason}" for reason in view.reasons]
             how = view.decomposition.rstrip().splitlines()
             lines += [f"  on Spark {how[0]}", *(f"    {line.strip()}" for line in how[1:])] if how else []
         for sink in self.sinks:
-            there = "would be made" if sink.holds is None else f"holds version {sink.holds}"
+            there = "will be created" if sink.holds is None else f"has version {sink.holds}"
             lines.append(f"sink {sink.view}: {sink.place}, {there}")
         return "\n".join(lines)
 
@@ -125,9 +125,9 @@ def _refuse(mistakes: list[Error]) -> None:
         raise mistakes[0]
     if mistakes:
         raise DataError(
-            f"{len(mistakes)} mistakes\n" + "\n".join(map(str, mistakes)),
+            f"{len(mistakes)} errors\n" + "\n".join(map(str, mistakes)),
             code="several-mistakes",
-            help="mend them all, then look again",
+            help="fix them all, then try again",
         )
 
 

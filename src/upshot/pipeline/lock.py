@@ -30,10 +30,11 @@ def locked(state: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise _running(state, _holder(state)) from None
-        file.truncate(0)
         since = datetime.now(UTC).isoformat(timespec="seconds")
-        file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since}))
-        file.flush()
+        with writing(state):
+            file.truncate(0)
+            file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since}))
+            file.flush()
         try:
             yield
         finally:
@@ -41,12 +42,23 @@ def locked(state: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_UN)
 
 
+@contextmanager
+def writing(state: AnyPath) -> Iterator[None]:
+    """A block that writes into the state: what the file system raises is `unusable-state`."""
+    try:
+        yield
+    except OSError as error:
+        raise unusable_state(state, error) from error
+
+
 def unusable_state(state: AnyPath, error: OSError) -> UsageError:
     """The error for a `state` that is no folder, or one that cannot be read and written."""
+    reason = (error.strerror or str(error)).lower()
+    where = f": `{error.filename}`" if error.filename and str(error.filename) != str(state) else ""
     return UsageError(
-        f"the state `{state}` cannot be used: {(error.strerror or str(error)).lower()}",
+        f"the state `{state}` cannot be used: {reason}{where}",
         code="unusable-state",
-        help="let `state` name a folder that may be written, or one that is not there yet",
+        help="let `state` name a folder that has room and may be written, or one that is not there yet",
     )
 
 
@@ -61,5 +73,5 @@ def _running(state: Path, holder: str) -> UsageError:
     return UsageError(
         f"a pipeline is already running on `{state}`: {holder}",
         code="pipeline-running",
-        help="wait for it or stop it; a second pipeline needs a `state` of its own",
+        help="wait for it or stop it; a second pipeline needs another `state`",
     )

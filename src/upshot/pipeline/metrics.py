@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from upshot.core.errors import EngineError
 from upshot.spark.lake_path import AnyPath, LakePath
 
 
@@ -80,6 +81,14 @@ def append_metrics(file: AnyPath, metrics: BatchMetrics) -> None:
     if isinstance(file, LakePath):
         (file / f"batch={metrics.batch:08}.json").write_bytes(metrics.as_json().encode() + b"\n")
         return
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with open(file, "a", encoding="utf-8") as stream:
-        stream.write(metrics.as_json() + "\n")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with open(file, "a", encoding="utf-8") as stream:
+            stream.write(metrics.as_json() + "\n")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise EngineError(
+            f"the metrics of batch {metrics.batch} cannot be written to `{file}`: {reason}",
+            code="metrics-failed",
+            help="the batch is recorded and its sinks hold it; see that the file may be written, then run again",
+        ) from error

@@ -36,7 +36,7 @@ def refuse_absent_sources(config: PipelineConfig) -> None:
         with placed(source.span):
             on_disk = source.path and not isinstance(source.path, LakePath)
             if on_disk and not os.path.exists(source.path):
-                raise missing(f"there is no `{source.path}`, the source of `{name}`", "check `path`")
+                raise missing(f"path `{source.path}`, the source of `{name}`, does not exist", "check `path`")
             if source.options.get("password_env"):
                 secret(source.options["password_env"], name)
 
@@ -47,6 +47,6 @@ def _refuse_shared_sinks(config: PipelineConfig) -> None:
         tables = (sink.options.get("table"), sink.options.get("changes_table"))
         for path in map(str, filter(None, (sink.path, sink.changes, *tables))):
             if path in seen:
-                message, hint = f"two sinks would write `{path}`", "name a path of its own for each"
+                message, hint = f"two sinks write to `{path}`", "use a different path for each"
                 raise UsageError(message, code="sink-path", span=sink.span, help=hint)
             seen.add(path)

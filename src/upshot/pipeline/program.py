@@ -34,13 +34,13 @@ def compiled_program(config: PipelineConfig) -> Compiled:
         if name not in schemas:
             raise _located(unknown_relation(name, schemas), source.span)
         if schemas[name].role is not Role.BASE:
-            message = f"`{name}` is a view: it follows from rules and takes no source"
+            message = f"`{name}` is a view and cannot have a source"
             raise UsageError(message, code="not-a-base-relation", span=source.span, help="name a base relation")
     for name, sink in config.sinks.items():
         if name not in schemas:
             raise _located(unknown_relation(name, schemas), sink.span)
         if sink.path and sink.format != "console" and name in compiled.plan.on_demand.nervous:
-            message = f"`{name}` is nervous: it reports more than its net changes, so that no copy can follow them"
+            message = f"`{name}` is nervous: it reports more than its net changes, so no table can store it"
             raise UsageError(
                 message, code="nervous-not-applicable", span=sink.span, help="write its `changes`, or make it strict"
             )
@@ -89,9 +89,9 @@ def refuse_other_columns(before: Mapping[str, Schema], after: Mapping[str, Schem
     ]
     if differ:
         raise DataError(
-            f"the program changes base relations that the store holds: {'; '.join(differ)}",
+            f"the program changes stored base relations: {'; '.join(differ)}",
             code="schema-change",
-            help="declare a relation of another name for the new shape, or start over with an empty `state`",
+            help="use another relation name, or start with an empty `state`",
         )
 
 

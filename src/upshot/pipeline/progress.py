@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 _WORDS = {
-    Step.READ: "reading the sources",
-    Step.QUARANTINE: "setting bad rows aside",
-    Step.STAGE: "staging the rows",
-    Step.RECORD: "propagating the change",
-    Step.PUBLISH: "writing the sinks",
+    Step.READ: "reading sources",
+    Step.QUARANTINE: "quarantining invalid rows",
+    Step.STAGE: "staging rows",
+    Step.RECORD: "maintaining views",
+    Step.PUBLISH: "writing sinks",
     Step.FINISH: "finishing",
 }
 
@@ -31,21 +31,21 @@ def summary(metrics: BatchMetrics) -> str:
     >>> took = {"read": 0.5, "record": 0.25}
     >>> summary(BatchMetrics("p", 7, 9, "", sources, views, seconds=took, jobs=4, engine="local"))
     'batch 7, version 9: 3 rows in, 1 bad; path +5 -2; 0.75 s, 4 jobs, local engine'
-    >>> rules = {"reorder": RuleMetrics(firings=1, rows=2)}
+    >>> rules = {"up": RuleMetrics(firings=1, rows=2)}
     >>> summary(BatchMetrics("p", 8, 10, "", {}, {}, rules, 1, took, 4, "local"))
-    'batch 8, version 10: 0 rows in; no view changed; reorder fired for 2; 1 action waits; 0.75 s, 4 jobs, local engine'
+    'batch 8, version 10: 0 rows in; no view changed; up fired for 2; 1 action pending; 0.75 s, 4 jobs, local engine'
     """
     head = f"batch {metrics.batch}, version {metrics.version}"
     took = f"{sum(metrics.seconds.values()):.2f} s, {_counted(metrics.jobs, 'job')}"
     if metrics.replayed:
-        return f"{head}: recorded before, sinks caught up; {took}"
+        return f"{head}: already recorded, sinks updated; {took}"
     bad = f", {metrics.bad} bad" if metrics.bad else ""
     changed = ", ".join(f"{name} +{view.inserted} -{view.deleted}" for name, view in metrics.views.items())
     parts = [f"{head}: {_counted(metrics.rows, 'row')} in{bad}", changed or "no view changed"]
     if metrics.rules:
         parts.append(", ".join(f"{name} fired for {rule.rows}" for name, rule in metrics.rules.items()))
     if metrics.pending:
-        parts.append(f"{_counted(metrics.pending, 'action')} {'waits' if metrics.pending == 1 else 'wait'}")
+        parts.append(f"{_counted(metrics.pending, 'action')} pending")
     return "; ".join([*parts, f"{took}, {metrics.engine} engine"])
 
 

@@ -30,7 +30,7 @@ from upshot.pipeline.config.toml_places import placed
 from upshot.pipeline.data_source import Movement, offer
 from upshot.pipeline.dry_run import DryRun, dry_run
 from upshot.pipeline.jobs import JobCounter
-from upshot.pipeline.lock import locked
+from upshot.pipeline.lock import locked, writing
 from upshot.pipeline.metrics import BatchMetrics, append_metrics
 from upshot.pipeline.preflight import preflight, refuse_absent_sources
 from upshot.pipeline.program import refuse_other_columns, take_on
@@ -91,7 +91,7 @@ class Pipeline:
                 "a pipeline cannot run on a Spark Connect session: the server would run its batches in a process of "
                 "its own, which cannot see the engine and the store",
                 code="pipeline-needs-classic",
-                help="leave the session out, or give one of `SparkSession.builder.master(…)` in this process",
+                help="omit the session, or pass one of `SparkSession.builder.master(…)` in this process",
             )
         self._spark = spark
         self._stopping = threading.Event()
@@ -208,7 +208,7 @@ class _Work:
         for name, change in definition.changes.items():
             if name in schemas and schemas[name].role is not Role.BASE:
                 counts = f"+{len(change.inserted)} -{len(change.deleted)}"
-                self.watchers.note(f"`{name}` is defined anew: {counts}, version {definition.version}")
+                self.watchers.note(f"`{name}` is redefined: {counts}, version {definition.version}")
 
     def _publication(self, schemas: dict[str, Schema]) -> Publication:
         """The sinks, all of which can hold what the program publishes: found out before anything is changed."""
@@ -234,7 +234,7 @@ class _Work:
                 lost, count = (1 if self._count > count else lost + 1), self._count
                 if lost > len(PAUSES):
                     raise
-                self.watchers.note(f"{ended.message}; starting it again")
+                self.watchers.note(f"{ended.message}; restarting it")
                 stopping.wait(PAUSES[lost - 1])
 
     def _stream_until_done(self, once: bool, stopping: threading.Event) -> None:
@@ -262,12 +262,16 @@ class _Work:
             self._streams += 1
             number = 0 if last is None else last.batch + 1
             self._stream.begin_at(self._folder / f"stream-{self._streams}", number, self._batches.positions)
-            offer(self._stream.offered, self._batches.positions)
+            self._offer(self._batches.positions)
             return None
         state = self._whole_state(self._batches.last)
-        self._stream.offered.parent.mkdir(exist_ok=True)
-        offer(self._stream.offered, state.positions)
+        self._offer(state.positions)
         return state.planned if state.pending else None
+
+    def _offer(self, positions: Positions) -> None:
+        with writing(self._folder):
+            self._stream.offered.parent.mkdir(exist_ok=True)
+            offer(self._stream.offered, positions)
 
     def _whole_state(self, last: Recorded | None) -> Checkpoint:
         """Where Spark's checkpoint stands, if it goes with what the store has recorded last."""
@@ -281,7 +285,7 @@ class _Work:
             known = self._batches.positions
             moved = self._looked(known, once, stopping)
             if moved != known:
-                offer(self._stream.offered, moved)
+                self._offer(moved)
                 # Not earlier: a stream that has nothing on offer would begin with an empty batch.
                 self._stream.start(self._pace(once))
                 # Of a batch that is recorded the sinks may still be behind: it is done when it was handled.
@@ -300,7 +304,7 @@ class _Work:
             except Error as error:
                 if once or not error.retryable:
                     raise
-                self.watchers.note(f"{error.message}; asking again in {pause:g} seconds")
+                self.watchers.note(f"{error.message}; retrying in {pause:g} seconds")
                 if stopping.wait(pause):
                     return known
         return advanced(self._sources, self._session, known)

@@ -118,15 +118,15 @@ def _refuse_if_needed(config: PipelineConfig, wanted: list[str], error: Exceptio
 
 
 def _tell_deltalake(reason: str) -> None:
-    words = f"the Spark package `{DELTA_PACKAGE}` could not be had ({reason}); Delta tables go through `deltalake`"
+    words = f"the Spark package `{DELTA_PACKAGE}` is not available ({reason}); Delta tables use `deltalake`"
     print(words, file=sys.stderr)  # noqa: T201 - said once, before there is a display
 
 
 def _cannot_fetch(package: str, reason: str) -> UsageError:
     return UsageError(
-        f"the Spark package `{package}` is needed and could not be had: {reason}",
+        f"the Spark package `{package}` is not available: {reason}",
         code="missing-spark-package",
-        help="let the machine reach Maven Central once (packages are kept after that), or put the jar on the class "
+        help="allow one download from Maven Central (packages are cached), or add the jar to the class "
         'path with `[pipeline.spark]` and `"spark.jars" = "…"`',
     )
 
@@ -138,7 +138,7 @@ def _running() -> Any:
         return None
     if is_connect(running):
         raise UsageError(
-            "a pipeline needs a Spark session of its own, and this process is connected to one elsewhere",
+            "a pipeline needs a local Spark session, and this process is connected to a remote one",
             code="pipeline-needs-classic",
             help="under Spark Connect a stream's batches run in another process, which has no engine: run "
             "`upshot pipeline run` where the driver is",

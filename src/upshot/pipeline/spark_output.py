@@ -9,6 +9,7 @@ from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 
 from upshot.core.errors import EngineError
+from upshot.pipeline.lock import writing
 from upshot.spark.session import NOT_STARTED
 
 _STREAMS = (1, 2)
@@ -21,8 +22,9 @@ def spark_prints_to(file: Path) -> Iterator[None]:
     it always did. A start that fails is an error with the last lines of the file."""
     sys.stdout.flush()
     sys.stderr.flush()
+    with writing(file.parent):
+        log = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     kept = [os.dup(stream) for stream in _STREAMS]
-    log = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
         with os.fdopen(os.dup(2), "w", encoding="utf-8", errors="backslashreplace") as own, redirect_stderr(own):
             for stream in _STREAMS:

@@ -91,7 +91,7 @@ class Stream:
                 raise self._failure
         if not active:
             words = f"Spark ended the stream: {_first_line(self._query.exception())}"
-            raise StreamEnded(words, code="stream-ended", help="start the pipeline again; nothing is lost")
+            raise StreamEnded(words, code="stream-ended", help="restart the pipeline; nothing is lost")
 
     def stop(self) -> None:
         """Lets the batch under way come to its end, then ends the query."""

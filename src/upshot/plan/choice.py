@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from upshot.check.names.variables import variables
-from upshot.check.program import CheckedProgram, Clause
+from upshot.check.program import CheckedProgram, Clause, ViewOptions
 from upshot.core.diagnostic import Diagnostic
+from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
 from upshot.rewrite.shapes import aggregate_of
 from upshot.syntax.ast import Atom, Not, Variable, Wildcard
 
@@ -56,10 +58,57 @@ def _problem(view: str, asked: str, policy: str, recursive: bool) -> tuple[str, 
     if asked == "counting" and recursive:
         message = f"view `{view}` is recursive: its derivations cannot be counted"
         return "strategy-not-applicable", message, "use `maintenance`"
-    if asked == "recompute" and policy in ("strict", "incremental"):
+    if asked == "recompute" and policy in _FOLLOWING:
         message = f"view `{view}` is to be recomputed at every change, and its policy `{policy}` forbids that"
         return "strategy-not-applicable", message, "leave `strategy=recompute` out, or use `policy=full`"
     return None
+
+
+def conflicts(checked: CheckedProgram, views: Sequence[str]) -> Iterator[Diagnostic]:
+    """The requests of views of one component that cannot be granted together: it has one strategy for all of them."""
+    given = [(view, checked.options[view]) for view in views if view in checked.options]
+    for (first, one), (second, other) in combinations(given, 2):
+        requests = _conflict(one, other)
+        if requests is not None:
+            asked = f"`.view {first} {requests[0]}` and `.view {second} {requests[1]}`"
+            yield Diagnostic(
+                "conflicting-strategies",
+                f"`{first}` and `{second}` depend on each other, so one strategy keeps both, but {asked} differ",
+                checked.schemas[second].span,
+                help="give both the same strategy, or leave it out for one of them",
+            )
+            return
+
+
+def _conflict(one: ViewOptions, other: ViewOptions) -> tuple[str, str] | None:
+    """The two options that contradict each other, if any do."""
+    (left, asked), (right, wanted) = _request(one), _request(other)
+    if left is not None and right is not None and left.isdisjoint(right):
+        return asked, wanted
+    if left == _RECOMPUTE and other.policy in _FOLLOWING:
+        return asked, f"policy={other.policy}"
+    if right == _RECOMPUTE and one.policy in _FOLLOWING:
+        return f"policy={one.policy}", wanted
+    return None
+
+
+_RECOMPUTE = frozenset({"recompute"})
+_FOLLOWING = ("strict", "incremental")
+_START = "start"
+"""Production rules without stored rows, which share a component with strategies that store none."""
+
+
+def _request(options: ViewOptions) -> tuple[frozenset[str] | None, str]:
+    """The strategies that the options of a view admit, nothing for all of them, and the option that says so."""
+    if options.strategy == "production" and options.materialized is False:
+        return frozenset({_START}), "strategy=production materialized=false"
+    if options.strategy != "auto":
+        return frozenset({options.strategy}), f"strategy={options.strategy}"
+    if options.policy == "full":
+        return _RECOMPUTE, "policy=full"
+    if options.materialized is False:
+        return frozenset({*ON_DEMAND, _START}), "materialized=false"
+    return None, ""
 
 
 def _automatic(view: str, own: Sequence[Clause], recursive: bool, choices: Mapping[str, Choice], policy: str) -> Choice:

@@ -22,7 +22,7 @@ def nervous_views(checked: CheckedProgram, problems: list[Diagnostic]) -> frozen
             message = f"view `{view}` cannot be nervous: {told}"
             problems.append(
                 Diagnostic(
-                    "nervous-not-applicable", message, checked.schemas[view].span, help="leave out `semantics=nervous`"
+                    "nervous-not-applicable", message, checked.schemas[view].span, help="remove `semantics=nervous`"
                 )
             )
     return frozenset(asked)

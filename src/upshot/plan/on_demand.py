@@ -84,22 +84,22 @@ class _Marking:
                 self._readers[name].add(view)
 
     def mark_asked(self, layer: tuple[str, ...]) -> None:
-        for view in layer:
-            options = self._checked.options.get(view)
-            if options is None or view in self.strategies:
-                continue
-            if options.strategy in STRATEGIES:
+        given = [(view, self._checked.options[view]) for view in layer if view in self._checked.options]
+        # A strategy by name comes before the default of a view that leaves it open, in whichever order they stand.
+        for view, options in given:
+            if options.strategy in STRATEGIES and view not in self.strategies:
                 self._mark(layer, options.strategy, f"asked for by `.view {view} strategy={options.strategy}`")
-            elif options.materialized is False and options.strategy == "production":
+        for view, options in given:
+            if view in self.strategies:
+                continue
+            if options.materialized is False and options.strategy == "production":
                 self._start(layer, view)
             elif options.materialized is False and options.strategy == "auto":
                 told = f"`.view {view} materialized=false`: its rows are asked for when needed"
                 self._mark(layer, DEFAULT, told)
                 self.reasons[view] = (told, _WHY_DEFAULT)
             elif options.materialized is False:
-                self._refuse(
-                    view, f"view `{view}` asks not to be stored, but `{options.strategy}` works on stored rows"
-                )
+                self._refuse(view, f"view `{view}` is not stored, but `{options.strategy}` needs stored rows")
 
     def _start(self, layer: tuple[str, ...], view: str) -> None:
         told = f"asked for by `.view {view} strategy=production materialized=false`"
@@ -119,7 +119,8 @@ class _Marking:
         for view in layer:
             options = self._checked.options.get(view)
             if options is not None and options.strategy in _NEEDS_ROWS:
-                told = f"view `{view}` is to be kept by `{options.strategy}`, but `{below[0]}` below it is on demand"
+                strategy = f"view `{view}` has `strategy={options.strategy}`"
+                told = f"{strategy}, but it depends on `{below[0]}`, which is not stored"
                 self._refuse(view, told)
         reason = f"`{below[0]}` below it is computed on demand"
         self._mark(layer, self.strategies[below[0]], reason)

@@ -9,7 +9,7 @@ from upshot.check.program import CheckedProgram, Clause
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import ProgramError
 from upshot.core.schema import Role
-from upshot.plan.choice import Choice, choose, read_by
+from upshot.plan.choice import Choice, choose, conflicts, read_by
 from upshot.plan.on_demand import OnDemand, runners_up, views_on_demand
 from upshot.plan.production_views import served_by_production
 from upshot.rewrite import (
@@ -83,8 +83,9 @@ class ProgramPlan:
         return {view: signs for view, signs in found.items() if signs}
 
 
-def compile_program(checked: CheckedProgram) -> ProgramPlan:
-    """The plan of a checked program; a strategy that cannot maintain its view is a program error.
+def compile_program(checked: CheckedProgram, *, stored: bool = False) -> ProgramPlan:
+    """The plan of a checked program; a strategy that cannot maintain its view is a program error. Earlier versions
+    stored programs whose views ask for conflicting strategies: where `stored` those are planned as they were.
 
     >>> from upshot.syntax import parse
     >>> from upshot.check import check
@@ -98,6 +99,8 @@ def compile_program(checked: CheckedProgram) -> ProgramPlan:
     components = []
     on_demand = views_on_demand(checked, normal, problems)
     served = served_by_production(checked, normal)
+    if not stored:
+        problems += strategy_conflicts(checked, normal)
     for views in normal.strata:
         clauses = tuple(c for c in normal.clauses if c.head.relation in views)
         recursive = any(name in views for clause in clauses for name in read_by(clause))
@@ -124,6 +127,11 @@ def compile_program(checked: CheckedProgram) -> ProgramPlan:
     if problems:
         raise ProgramError(problems)
     return ProgramPlan(checked, normal, tuple(components), choices, on_demand, tuple(_started(normal, on_demand)))
+
+
+def strategy_conflicts(checked: CheckedProgram, normal: CheckedProgram) -> list[Diagnostic]:
+    """One finding for each component of the normal form whose views ask for strategies that exclude each other."""
+    return [problem for views in normal.strata for problem in conflicts(checked, views)]
 
 
 def _named(view: str, on_demand: OnDemand) -> str:

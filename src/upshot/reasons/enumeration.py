@@ -164,7 +164,7 @@ def _in_order(last: _Step) -> list[Instance]:
 
 def _too_many_steps(bounds: int) -> LimitError:
     return LimitError(
-        f"no further derivation was found in {bounds:,} steps",
+        f"no further derivation found in {bounds:,} steps",
         code="explanation-bounds",
-        help="raise `bounds`; rows that rest on each other in many ways have very many derivations",
+        help="raise `bounds`; mutually dependent rows can have very many derivations",
     )

@@ -21,6 +21,6 @@ def stratified(
         raise EngineError(
             f"the rewriting `{by}` gave a program that is not stratified: {error.message}",
             code="rewriting-not-stratified",
-            help="this is a fault in Upshot; please report the program",
+            help="this is a bug in Upshot; please report the program",
         ) from error
     return replace(program, clauses=tuple(clauses), schemas=dict(schemas), strata=strata)

@@ -105,13 +105,13 @@ async def _refused(request: Request, error: Exception) -> Response:
     return json_response(disclosed(error, scopes), status_of(error), headers)
 
 
-_SLUGS = {404: ("not-found", "there is nothing at this address"), 405: ("wrong-method", "not with this method")}
+_SLUGS = {404: ("not-found", "unknown path"), 405: ("wrong-method", "method not allowed")}
 
 
 async def _unrouted(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    code, message = _SLUGS.get(error.status_code, ("bad-request", "the request cannot be understood"))
-    refused = Refused(error.status_code, code, message, help="`GET /docs` shows every address")
+    code, message = _SLUGS.get(error.status_code, ("bad-request", "invalid request"))
+    refused = Refused(error.status_code, code, message, help="`GET /docs` lists every route")
     return json_response(error_body(refused), error.status_code, error.headers)
 
 
@@ -127,7 +127,9 @@ async def _invalid(request: Request, error: Exception) -> Response:
         {"place": ".".join(str(part) for part in each["loc"]), "problem": each["msg"]} for each in error.errors()
     ]
     words = "; ".join(f"`{each['place']}`: {each['problem'].lower()}" for each in found[:5])
-    refused = Refused(400, "bad-request", words, help="`GET /docs` shows what is taken", details={"problems": found})
+    refused = Refused(
+        400, "bad-request", words, help="`GET /docs` describes the parameters", details={"problems": found}
+    )
     return json_response(error_body(refused), 400)
 
 

@@ -16,26 +16,30 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         make: dict[str, Any] = {"registry": self.registry, "namespace": "upshot"}
-        self.commits = Counter("commits", "Versions that became durable.", **make)
-        self.rejections = Counter("rejections", "Transactions that were refused.", ["code"], **make)
+        self.commits = Counter("commits", "Durable commits.", **make)
+        self.rejections = Counter("rejections", "Rejected transactions.", ["code"], **make)
         self.commit_seconds = Histogram(
-            "commit_seconds", "From the arrival of a transaction to its answer.", buckets=_SECONDS, **make
+            "commit_seconds", "Time from a transaction to its response, in seconds.", buckets=_SECONDS, **make
         )
         self.group_size = Histogram(
-            "group_size", "Transactions made durable together.", buckets=(1, 2, 5, 10, 20, 50, 100), **make
+            "group_size", "Transactions per group commit.", buckets=(1, 2, 5, 10, 20, 50, 100), **make
         )
-        self.queue = Gauge("queue_length", "Transactions that wait for the writer.", **make)
-        self.outbox = Gauge("outbox_length", "What rules have still to do after their commits.", **make)
-        self.late_calls = Counter("late_calls", "Functions called by rules that did not return in time.", **make)
+        self.queue = Gauge("queue_length", "Length of the write queue.", **make)
+        self.outbox = Gauge("outbox_length", "Pending calls of rules after their commits.", **make)
+        self.late_calls = Counter("late_calls", "Functions called by rules that exceeded their time limit.", **make)
         self.version = Gauge("version", "The last version.", **make)
-        self.subscribers = Gauge("subscribers", "Clients that follow changes.", ["kind"], **make)
-        self.sent = Counter("sent_bytes", "Bytes of answers and events.", ["kind"], **make)
-        self.events = Counter("events", "Events sent to those who follow.", ["kind"], **make)
+        self.subscribers = Gauge("subscribers", "Current subscribers.", ["kind"], **make)
+        self.sent = Counter("sent_bytes", "Bytes of responses and events.", ["kind"], **make)
+        self.events = Counter("events", "Events sent to subscribers.", ["kind"], **make)
         self.disconnections = Counter("disconnections", "Streams ended by the server.", ["reason"], **make)
         self.deliveries = Counter("webhook_deliveries", "Webhook deliveries.", ["outcome"], **make)
-        self.requests = Counter("requests", "Answered requests.", ["route", "method", "status"], **make)
+        self.requests = Counter("requests", "Requests.", ["route", "method", "status"], **make)
         self.request_seconds = Histogram(
-            "request_seconds", "From a request to the head of its answer.", ["route"], buckets=_SECONDS, **make
+            "request_seconds",
+            "Time from a request to the head of its response, in seconds.",
+            ["route"],
+            buckets=_SECONDS,
+            **make,
         )
 
     def text(self) -> bytes:

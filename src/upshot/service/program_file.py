@@ -60,7 +60,7 @@ def _confined(options: FileOptions, folder: Path | None) -> FileOptions:
     """The options with the real path of the file, if that is inside the folder."""
     if folder is None:
         raise UsageError(
-            f"`.input {options.relation}`: a served program reads files of one folder only, and none is given",
+            f"`.input {options.relation}`: a served program reads files of one directory only, and none is given",
             code="files-refused",
             help="give `--files DIR`, or send the rows as transactions",
         )
@@ -70,17 +70,17 @@ def _confined(options: FileOptions, folder: Path | None) -> FileOptions:
         home, path = folder.resolve(strict=True), options.path.resolve(strict=True)
     except (OSError, RuntimeError):
         raise DataError(
-            f"`.input {options.relation}`: there is no file `{options.path.name}` in the folder of files",
+            f"`.input {options.relation}`: file `{options.path.name}` does not exist in `--files`",
             code="missing-facts",
-            help="put it there, or remove the `.input`",
+            help="create it, or remove the `.input`",
         ) from None
     if not path.is_relative_to(home) or not path.is_file():
-        raise _outside(options, "its file is not inside the folder of files")
+        raise _outside(options, "its file is not inside `--files`")
     return replace(options, path=path)
 
 
 def _outside(options: FileOptions, why: str) -> UsageError:
-    hint = "a served program touches nothing outside of `--files DIR`, by `..` and links neither"
+    hint = "a served program reads only inside `--files DIR`, also through `..` and links"
     return UsageError(f"`.input {options.relation}`: {why}", code="files-refused", help=hint)
 
 
@@ -105,7 +105,7 @@ def _stays(name: str, database: Database) -> Diagnostic:
     kind = "base relation" if schema is not None and schema.role is Role.BASE else "relation"
     return Diagnostic(
         "relation-stays",
-        f"the {kind} `{name}` is not in the program any more and stays in the store",
-        help="delete its rows and start again to drop it",
+        f"the {kind} `{name}` is no longer in the program but stays in the store",
+        help="to drop it, delete its rows and restart",
         severity=Severity.WARNING,
     )

@@ -72,7 +72,7 @@ def listen(settings: Settings) -> socket.socket:
         made.bind((settings.host, settings.port))
     except OSError as error:
         made.close()
-        hint = "choose another `--port`, or end what listens there"
+        hint = "choose another `--port`, or stop the process that uses it"
         message = f"cannot listen on `{settings.host}:{settings.port}`: {(error.strerror or str(error)).lower()}"
         raise UsageError(message, code="address-in-use", help=hint) from None
     made.set_inheritable(True)
@@ -123,5 +123,5 @@ def require_certificate(settings: Settings) -> None:
     try:
         ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(settings.tls_certificate, settings.tls_key)
     except (OSError, ssl.SSLError) as error:
-        hint = "`--tls-cert` and `--tls-key` name files in PEM format that belong together"
-        raise UsageError(f"TLS cannot be used: {error}", code="bad-certificate", help=hint) from None
+        hint = "`--tls-cert` and `--tls-key` must be matching PEM files"
+        raise UsageError(f"cannot use TLS: {error}", code="bad-certificate", help=hint) from None

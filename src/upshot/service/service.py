@@ -94,8 +94,8 @@ class Service:
     def sending_whole(self) -> Iterator[None]:
         """A block in which all rows of a large relation are sent; `too-busy` if there are too many of them."""
         if self._whole >= self.settings.bounds.readers:
-            hint = "try again when another one has ended, or read pages with `limit`"
-            raise Refused(503, "too-busy", "too many large answers are under way", help=hint, retryable=True)
+            hint = "try again later, or read pages with `limit`"
+            raise Refused(503, "too-busy", "too many large responses at once", help=hint, retryable=True)
         self._whole += 1
         try:
             yield
@@ -115,8 +115,8 @@ class Service:
                 return answer()
 
         if self._reading >= bounds.waiting:
-            hint = "try again in a moment"
-            raise Refused(503, "too-busy", "too many questions wait", help=hint, retryable=True)
+            hint = "try again later"
+            raise Refused(503, "too-busy", "too many queries are queued", help=hint, retryable=True)
         self._reading += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._readers, limited)

@@ -58,9 +58,9 @@ class CatalogWorkspace(Workspace):
 
     # ---- folders -------------------------------------------------------------------------------------------------
 
-    def new(self, label: str = "rows") -> str:
+    def new(self, label: str = "rows", *, apart: bool = False) -> str:
         name = f"{self._label}{label}_{next(self._next)}"
-        self._made.add(name)
+        (self._apart if apart else self._made).add(name)
         return child(self.uri, name)
 
     def _table(self, folder: str) -> str:
@@ -78,6 +78,7 @@ class CatalogWorkspace(Workspace):
                 with _reported(folder):
                     self._session.sql(f"DROP TABLE IF EXISTS {self._table(folder)}")
                 self._made.discard(name)
+                self._apart.discard(name)
 
     def bytes(self) -> int:
         reader = self._session.read.format("binaryFile").option("recursiveFileLookup", "true")
@@ -90,12 +91,12 @@ class CatalogWorkspace(Workspace):
             if self._owns:
                 self._session.sql(f"DROP SCHEMA IF EXISTS {self._schema} CASCADE")
             else:
-                self.drop([child(self.uri, name) for name in self._made])
+                self.drop([child(self.uri, name) for name in self._made | self._apart])
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
-    def write(self, frame: Any, label: str = "rows") -> StoredRows:
-        folder = self.new(label)
+    def write(self, frame: Any, label: str = "rows", *, apart: bool = False) -> StoredRows:
+        folder = self.new(label, apart=apart)
         frame.write.format("parquet").saveAsTable(self._table(folder))
         return self.stored(folder)
 
@@ -130,7 +131,13 @@ class CatalogWorkspace(Workspace):
     def is_near(self, files: Collection[str]) -> bool:
         return False
 
-    def tables(self, files: Iterable[str], names: Collection[str]) -> Iterator[pa.Table]:
+    def counts(self, files: Collection[str]) -> list[int]:
+        paths = [exact_path(spark_path(uri)) for uri in files]
+        found = self._counts(self._session.read.parquet(*paths)) if paths else {}
+        return [found.get(uri, 0) for uri in files]
+
+    def tables(self, files: Iterable[str], names: Collection[str], rows: int = 1 << 20) -> Iterator[pa.Table]:
+        """All rows at once: they come by way of a job."""
         paths = [exact_path(spark_path(uri)) for uri in files]
         if paths:
             with _reported(self.uri):

@@ -88,15 +88,15 @@ def translated(error: BaseException) -> Error:
     shown = _first_line(error)
     if _SENT.search(text):
         return EngineError(
-            f"a join was to send more rows to every worker than they can take: {shown}",
+            f"a broadcast join exceeded its limit: {shown}",
             code=TOO_LARGE_TO_SEND,
-            help="this is tried again with a shuffle; if you see it, please report the program",
+            help="Upshot retries with a shuffle; if you see this error, please report the program",
         )
     if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(text):
         return EngineError(
             f"Spark ran out of memory: {shown}",
             code="out-of-memory",
-            help="give the driver or the executors more (`spark.driver.memory`, `spark.executor.memory`)",
+            help="raise `spark.driver.memory` or `spark.executor.memory`",
         )
     if _WORKER_ENVIRONMENT.search(text):
         return EngineError(
@@ -106,13 +106,13 @@ def translated(error: BaseException) -> Error:
         )
     if _LOST.search(text):
         lost = EngineError(
-            f"Spark lost a worker or what it had stored: {shown}",
+            f"Spark lost a worker or its data: {shown}",
             code="lost-worker",
             help="nothing was applied; run the transaction again",
         )
         lost.retryable = True
         return lost
-    return EngineError(f"Spark failed: {shown}", code="spark-failed", help="the log of the Spark driver says more")
+    return EngineError(f"Spark failed: {shown}", code="spark-failed", help="see the log of the Spark driver")
 
 
 _OUT_OF_MEMORY = re.compile(

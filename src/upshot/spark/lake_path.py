@@ -55,7 +55,7 @@ class LakePath:
     def files(self) -> Files:
         if self._files is None:
             raise EngineError(
-                f"`{self.uri}` is reached by Spark only, and no session was given",
+                f"`{self.uri}` needs a Spark session",
                 code="location-unusable",
                 help="pass a classic session, as in `upshot.connect(uri, spark=session)`",
             )

@@ -167,9 +167,9 @@ def files_of(session: Any, uri: str) -> Files:
         return LocalFiles()
     if session is None or is_connect(session):
         raise EngineError(
-            f"`{uri}` cannot be reached from this process",
+            f"`{uri}` is not accessible from this process",
             code="location-unusable",
-            help="a classic Spark session reaches it; name a path of this machine, or pass such a session",
+            help="use a local path, or pass a classic Spark session",
         )
     return HadoopFiles(session)
 
@@ -366,7 +366,7 @@ def _reported(uri: str) -> Iterator[None]:
         cause = getattr(error, "java_exception", None)
         said = str(cause.toString() if cause is not None else error).splitlines() or [type(error).__name__]
         raise EngineError(
-            f"location `{uri}` cannot be used: {said[0]}",
+            f"cannot use location `{uri}`: {said[0]}",
             code="location-unusable",
             help=f"name one that this process can read and write, in `location` or the setting `{SETTING}`, and check "
             "the credentials of the session",

@@ -59,6 +59,6 @@ def _bytes(text: str, setting: str, unit: str = "") -> int:
     """
     match = _SIZE.match(text.strip())
     if match is None or not int(match[1]):
-        message = f"the Spark setting `{setting}` cannot be `{text}`"
+        message = f"invalid Spark setting `{setting}`: `{text}`"
         raise UsageError(message, code="wrong-argument", help="write a size such as `4g` or `512m`")
     return int(match[1]) << _UNITS[match[2].lower() or unit]

@@ -68,10 +68,10 @@ def _prove(session: Any, workspace: Workspace) -> None:
                 raise cause from error
             raise not_shared(workspace.location, f"executors cannot read or write there: {cause.message}") from error
         if echo.rows != _PROBES:
-            raise not_shared(workspace.location, "the driver does not find what executors have written there")
+            raise not_shared(workspace.location, "the driver does not see files written by executors")
         found = [row["id"] for table in workspace.tables(echo.files, ["id"]) for row in table.to_pylist()]
         if sorted(found) != numbers:
-            raise not_shared(workspace.location, "the driver reads other rows than executors have written there")
+            raise not_shared(workspace.location, "the driver reads different rows than executors have written")
     except Error as error:
         if error.code in ("location-not-shared", "worker-environment"):
             raise
@@ -85,6 +85,6 @@ def not_shared(location: str, reason: str) -> EngineError:
     return EngineError(
         f"the driver and the executors do not share the location `{location}`: {reason}",
         code="location-not-shared",
-        help="name a storage that all machines of the cluster reach, such as `s3a://bucket/folder`, in `location` or "
+        help="use storage that all machines of the cluster can access, such as `s3a://bucket/folder`, in `location` or "
         f"in the setting `{SETTING}`",
     )

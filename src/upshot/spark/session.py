@@ -65,7 +65,7 @@ def own_session(**config: Any) -> Any:
         raise EngineError(
             f"Spark did not start: {told[0]}",
             code=NOT_STARTED,
-            help="Spark 4 needs Java 17 or newer (`java -version`, `JAVA_HOME`); what Java said stands above",
+            help="Spark 4 needs Java 17 or newer (`java -version`, `JAVA_HOME`); the output of Java is above",
         ) from error
 
 
@@ -159,9 +159,9 @@ def require_spark() -> None:
         import pyspark  # noqa: F401, PLC0415 - an optional package
     except ImportError:
         raise UsageError(
-            "this needs Spark, and the package `pyspark` is not installed",
+            "package `pyspark` is not installed",
             code="missing-spark",
-            help="pip install 'upshot[spark]', or leave Spark out: the local engine needs neither",
+            help="pip install 'upshot[spark]', or use the local engine",
         ) from None
 
 
@@ -172,7 +172,7 @@ def require_java(config: dict[str, Any]) -> None:
     home = os.environ.get("JAVA_HOME")
     if (home and os.access(os.path.join(home, "bin", "java"), os.X_OK)) or (not home and shutil.which("java")):
         return
-    where = f"`JAVA_HOME` is `{home}`, where there is none" if home else "there is none on the path"
+    where = f"`JAVA_HOME` is `{home}`, which has none" if home else "there is none on the path"
     raise UsageError(
         f"Spark needs Java 17 or newer, and {where}",
         code="missing-java",

@@ -70,6 +70,8 @@ class Workspace:
         self._owner = os.getpid()
         self._next = itertools.count()
         self._made: set[str] = set()
+        self._apart: set[str] = set()
+        """Names of folders that `keep_only` leaves alone: their rows are read beside changes."""
         self._signed = 0.0
         self._open_at(self.location)
         self._sign()
@@ -95,10 +97,10 @@ class Workspace:
 
     # ---- folders -------------------------------------------------------------------------------------------------
 
-    def new(self, label: str = "rows") -> str:
-        """The URI of a folder that is not there yet."""
+    def new(self, label: str = "rows", *, apart: bool = False) -> str:
+        """The URI of a folder that is not there yet; `apart`: it stays until it is dropped."""
         name = f"{label}-{next(self._next)}"
-        self._made.add(name)
+        (self._apart if apart else self._made).add(name)
         return child(self.uri, name)
 
     def keep_only(self, folders: Collection[str]) -> None:
@@ -117,6 +119,7 @@ class Workspace:
                 self._files.delete(folder)
                 if child(self.uri, name) == folder:
                     self._made.discard(name)
+                    self._apart.discard(name)
 
     def _name(self, folder: str) -> str | None:
         """The name of the folder here that is, or holds, this one."""
@@ -149,9 +152,9 @@ class Workspace:
 
     # ---- files that Spark writes ---------------------------------------------------------------------------------
 
-    def write(self, frame: Any, label: str = "rows") -> StoredRows:
+    def write(self, frame: Any, label: str = "rows", *, apart: bool = False) -> StoredRows:
         """Have Spark write the rows of a frame, and name the files that are there afterwards."""
-        folder = self.new(label)
+        folder = self.new(label, apart=apart)
         frame.write.parquet(spark_path(folder))
         return self.stored(folder)
 
@@ -242,8 +245,12 @@ class Workspace:
     def _entries(self, folder: str) -> list[Entry]:
         return self._files.entries(folder)
 
-    def tables(self, files: Iterable[str], names: Collection[str]) -> Iterator[pa.Table]:
-        """Some columns of files, a group of rows at a time."""
+    def counts(self, files: Collection[str]) -> list[int]:
+        """The number of rows of each file, by its own account."""
+        return [self._files.parquet_rows(uri) for uri in files]
+
+    def tables(self, files: Iterable[str], names: Collection[str], rows: int = 1 << 20) -> Iterator[pa.Table]:
+        """Some columns of files, at most so many rows at a time."""
         for uri in files:
             path = local_path(uri)
             if path is None:
@@ -255,7 +262,7 @@ class Workspace:
                 raise missing_file(uri)
             # Spark writes timestamps as INT96 unless told otherwise; read as nanoseconds they would end in 2262.
             with _disk_errors(uri), pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as file:
-                for batch in file.iter_batches(1 << 20, columns=list(names)):
+                for batch in file.iter_batches(rows, columns=list(names)):
                     # In the order of the names, whatever that of the file is.
                     yield pa.Table.from_batches([batch]).select(list(names))
 

@@ -19,9 +19,9 @@ def new_name(statement: Statement, identifier: exp.Identifier) -> str:
     if not _NAME.fullmatch(name):
         statement.refuse(
             "sql-name",
-            f"`{name}` cannot be a name here",
+            f"`{name}` is not a valid name",
             identifier,
-            help="use letters, digits and `_`, no digit first",
+            help="use letters, digits and `_`; start with a letter",
         )
     return name
 
@@ -48,12 +48,12 @@ def relation_name(statement: Statement, table: exp.Table, known: Iterable[str]) 
     names = list(known)
     found = chosen(identifier, names)
     if not found:
-        hint = did_you_mean(identifier.name, names) or "create it before it is used"
-        statement.refuse("unknown-relation", f"there is no table or view `{identifier.name}`", identifier, help=hint)
+        hint = did_you_mean(identifier.name, names) or "create it first"
+        statement.refuse("unknown-relation", f"unknown table or view `{identifier.name}`", identifier, help=hint)
     if len(found) > 1:
         listed = ", ".join(f'`"{name}"`' for name in found)
         statement.refuse(
-            "sql-ambiguous", f"`{identifier.name}` can be any of {listed}", identifier, help="write the name in quotes"
+            "sql-ambiguous", f"`{identifier.name}` is ambiguous: {listed}", identifier, help="write the name in quotes"
         )
     return found[0]
 
@@ -64,7 +64,7 @@ def refuse_schema(statement: Statement, table: exp.Table) -> None:
     if table.args.get("db") is not None:
         statement.refuse(
             "sql-name",
-            f"`{table.sql()}` names a schema, and there are none",
+            f"`{table.sql()}` names a schema; schemas are not supported",
             table,
             help=f"write `{table.name}`",
         )

@@ -105,7 +105,7 @@ class _Making:
         self._refuse_twice(statement, name)
         for each in _properties(tree):
             if not isinstance(each, exp.MaterializedProperty):
-                statement.unsupported(f"`{each.sql()}` of a view", each, help="leave it out")
+                statement.unsupported(f"`{each.sql()}` of a view", each, help="remove it")
         query = tree.args.get("expression")
         if not isinstance(query, exp.Expression):
             statement.refuse("sql-syntax", "the view has no query", tree, help="write CREATE VIEW name AS SELECT …")
@@ -130,7 +130,7 @@ class _Making:
         for name in names:
             if names.count(name) > 1:
                 statement.refuse(
-                    "duplicate-column", f"two columns of the view are called `{name}`", statement.tree.this,
+                    "duplicate-column", f"duplicate column `{name}` in the view", statement.tree.this,
                     help="give one another name with AS",
                 )  # fmt: skip
         return names

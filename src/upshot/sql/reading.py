@@ -97,7 +97,7 @@ def _tokens(source: Source, text: str) -> tuple[list[Token], str]:
     except TokenError as error:
         words = str(error).split("\n", 1)[0]
         raise Refused(
-            Diagnostic("sql-syntax", f"the text cannot be read: {words}", Span(source, 0, 0), help="close every quote")
+            Diagnostic("sql-syntax", f"cannot parse the text: {words}", Span(source, 0, 0), help="close every quote")
         ) from None
     except Exception as error:  # noqa: BLE001 - whatever the parser meets, the user gets a diagnostic
         raise Refused(unreadable(Span(source, 0, len(text)), error)) from None
@@ -154,7 +154,7 @@ def _statement(source: Source, text: str, tokens: list[Token], dialect: str) -> 
         raise Refused(
             Diagnostic(
                 "sql-unsupported", f"{_DATA[tokens[0].token_type]} is not supported here", _span(source, tokens[0]),
-                help="rows come by transactions: `with db.transaction() as tx: tx.insert(…)`",
+                help="rows come from transactions: `with db.transaction() as tx: tx.insert(…)`",
             )
         )  # fmt: skip
     if words[:2] == ["CREATE", "ASSERTION"]:
@@ -165,7 +165,7 @@ def _statement(source: Source, text: str, tokens: list[Token], dialect: str) -> 
             Diagnostic(
                 "sql-unsupported", f"`{' '.join(token.text for token in tokens[:2])} …` is not supported",
                 _span(source, tokens[0]),
-                help="there are CREATE TABLE, CREATE [OR REPLACE] [MATERIALIZED] VIEW, CREATE ASSERTION and queries",
+                help="use CREATE TABLE, CREATE [OR REPLACE] [MATERIALIZED] VIEW, CREATE ASSERTION and queries",
             )
         )  # fmt: skip
     tree, spelling = _tree(source, text, tokens, dialect)
@@ -184,7 +184,7 @@ def _assertion(source: Source, text: str, tokens: list[Token], dialect: str, spa
     good = len(tokens) > 6 and tokens[3].text.upper() == "CHECK" and tokens[4].token_type is TokenType.L_PAREN
     if not good or tokens[-1].token_type is not TokenType.R_PAREN:
         raise Refused(
-            Diagnostic("sql-syntax", "an assertion is a condition in parentheses", span,
+            Diagnostic("sql-syntax", "an assertion needs a condition in parentheses", span,
                        help="write CREATE ASSERTION name CHECK (NOT EXISTS (SELECT …))")
         )  # fmt: skip
     tree, spelling = _tree(source, text, tokens[5:-1], dialect, into=exp.Condition)
@@ -213,7 +213,7 @@ def _tree(
             raise Refused(
                 Diagnostic(
                     "too-deep", "the statement is nested too deeply", Span(source, tokens[0].start, tokens[0].end),
-                    help="name a part of it: a view, or a query in WITH",
+                    help="move a part of it to a view or a query in WITH",
                 )
             ) from None  # fmt: skip
         except Exception as error:  # noqa: BLE001 - whatever the parser meets, the user gets a diagnostic
@@ -222,7 +222,7 @@ def _tree(
         if len(found) == 1 and found[0] is not None and not isinstance(found[0], exp.Command):
             return _with_plain_negations(found[0]), spelling
     raise first or Refused(
-        Diagnostic("sql-syntax", "the statement cannot be read", _span(source, tokens[0]), help="check its spelling")
+        Diagnostic("sql-syntax", "cannot parse the statement", _span(source, tokens[0]), help="check its spelling")
     )
 
 
@@ -259,7 +259,7 @@ def _with_plain_negations(tree: exp.Expr) -> exp.Expression:
 
 def _syntax(source: Source, error: ParseError, tokens: list[Token]) -> Diagnostic:
     found = error.errors[0] if error.errors else {}
-    words = str(found.get("description") or "the statement cannot be read").rstrip(".")
+    words = str(found.get("description") or "cannot parse the statement").rstrip(".")
     # The parser names its own classes where an operand or a word is missing.
     words = "something is missing here" if "<class" in words else words[:1].lower() + words[1:]
     place = _span(source, tokens[-1])
@@ -267,7 +267,7 @@ def _syntax(source: Source, error: ParseError, tokens: list[Token]) -> Diagnosti
     for token in tokens:
         if (token.line, token.col) == (line, column):
             place = _span(source, token)
-    return Diagnostic("sql-syntax", words, place, "here", "the SQL that is understood is PostgreSQL's and Spark's")
+    return Diagnostic("sql-syntax", words, place, "here", "Upshot reads the SQL of PostgreSQL and Spark")
 
 
 def _span(source: Source, token: Token) -> Span:

@@ -188,8 +188,8 @@ class Translation:
         except TooMany:
             self.statement.refuse(
                 "too-many-alternatives",
-                "the conditions of the query have too many combinations",
-                help="give a part of them a view of its own",
+                "the conditions of the query expand to too many alternatives",
+                help="move a part of them to a view",
             )
 
     # ---- values of the queries around -----------------------------------------------------------

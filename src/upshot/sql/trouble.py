@@ -20,13 +20,13 @@ log = logging.getLogger(__name__)
 def unreadable(span: Span, error: Exception) -> Diagnostic:
     """The diagnostic of a statement on which the parser, or the reading of its tree, fails with an error that says
     nothing to users."""
-    log.debug("a statement cannot be read", exc_info=error)
+    log.debug("cannot parse a statement", exc_info=error)
     return Diagnostic(
         "sql-unreadable",
-        "the statement cannot be read",
+        "cannot parse the statement",
         span,
         "somewhere in here",
-        "check names, types and numbers; the SQL that is understood is PostgreSQL's and Spark's",
+        "check names, types and numbers; Upshot reads the SQL of PostgreSQL and Spark",
     )
 
 
@@ -38,7 +38,7 @@ def understood(statement: Statement) -> Iterator[None]:
     except (Refused, Error):
         raise
     except RecursionError:
-        help = "name a part of it: a view, or a query in WITH"
+        help = "move a part of it to a view or a query in WITH"
         raise Refused(Diagnostic("too-deep", "the statement is nested too deeply", statement.span, help=help)) from None
     except Exception as error:
         raise Refused(unreadable(statement.span, error)) from error
@@ -97,4 +97,4 @@ class Statement:
 
     def unsupported(self, what: str, node: exp.Expression | None = None, *, help: str) -> NoReturn:
         """Refuses a part of SQL that has no counterpart here."""
-        self.refuse("sql-unsupported", f"{what} is not supported", node, help=help, label="cannot be kept as a view")
+        self.refuse("sql-unsupported", f"{what} is not supported", node, help=help, label="cannot be maintained")

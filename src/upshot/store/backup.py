@@ -46,8 +46,7 @@ def back_up(root: Path, target: str | os.PathLike[str], held: Held) -> int:
     except BaseException as error:
         _clear(place, is_new)
         if isinstance(error, OSError | sqlite3.Error):
-            why = error.strerror if isinstance(error, OSError) and error.strerror else error
-            raise failed(f"be backed up to `{place}`", why, help="there is no back-up") from error
+            raise failed(f"be backed up to `{place}`", error, help="there is no back-up") from error
         raise
 
 

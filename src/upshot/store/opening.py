@@ -39,7 +39,7 @@ def open_store(path: str | os.PathLike[str], retention: Retention = Retention())
         root.mkdir(parents=True, exist_ok=True)
         lock = StoreLock(root)
     except OSError as error:
-        raise failed(f"be opened at `{root}`", error.strerror or error) from error
+        raise failed(f"be opened at `{root}`", error) from error
     try:
         if not (root / LOG).exists():
             _create(root)

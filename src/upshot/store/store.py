@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("upshot.store")
 
+_NO_SNAPSHOT = "every commit is kept"
 Save = Callable[[str, Path], int]
 """Writes the rows of a relation into a folder, as Parquet; how many there are."""
 
@@ -133,7 +134,7 @@ class Store:
         except (OSError, sqlite3.Error) as error:
             self._clear(versions)
             span = f"version {versions[0]}" if len(versions) == 1 else f"versions {versions[0]} to {versions[-1]}"
-            raise failed(f"write {span}", error) from error
+            raise failed(f"write {span} to `{self.root}`", error) from error
         except BaseException:
             self._clear(versions)
             raise
@@ -217,14 +218,16 @@ class Store:
             with suppress(OSError):
                 self._remove_folder(folder)
             if isinstance(error, OSError):
-                raise failed(f"write a snapshot of version {version}", error) from error
+                raise failed(
+                    f"write a snapshot of version {version} to `{self.root}`", error, help=_NO_SNAPSHOT
+                ) from error
             raise
         texts = relations_text(relations.values()), json.dumps(saved, separators=(",", ":"))
         try:
             self._log.add_snapshot(SnapshotRow(version, _now(), *texts, hidden))
         except sqlite3.Error as error:
             # The record may be on the disk all the same, so the folder stays until the store is opened again.
-            raise failed(f"write a snapshot of version {version}", error) from error
+            raise failed(f"write a snapshot of version {version} to `{self.root}`", error, help=_NO_SNAPSHOT) from error
         self.tail = Tail(sum(sizes[name] for name in relations))
         self._past.floor, self._past.is_blocked = version, False
         self._drop_snapshots([row for row in earlier if row.version not in (self.recovered.snapshot, version)])
@@ -259,7 +262,7 @@ class Store:
             self._keep_only(SNAPSHOTS, _folders_of(snapshots[:1]))
             self._keep_only(DELTAS, self._folders_of_commits())
         except (OSError, sqlite3.Error) as error:
-            raise failed("remove what was left half-written", error) from error
+            raise failed(f"remove what was left half-written in `{self.root}`", error) from error
 
     def _folders_of_commits(self) -> set[str]:
         """The folders of deltas that a commit speaks of."""
@@ -289,7 +292,7 @@ class Store:
             folders = self._past.drop_slice()
             more = self._past.shrink()
         except sqlite3.Error as error:
-            raise failed("drop old commits", error, help="they are kept for now") from error
+            raise failed(f"drop old commits of `{self.root}`", error, help="they are kept for now") from error
         # An engine may still read what the state was restored from; when the store is opened again it is removed.
         read = range(self.recovered.snapshot + 1, self.recovered.version + 1)
         gone = {version for version in folders or () if version not in read}
@@ -317,7 +320,7 @@ class Store:
         try:
             self._past.put_cursors(versions, lazy=lazy)
         except sqlite3.Error as error:
-            raise failed("write cursors", error, help="the cursors are as before") from error
+            raise failed(f"write cursors to `{self.root}`", error, help="the cursors are as before") from error
 
     # ---- the past -----------------------------------------------------------------------------------
 
@@ -360,7 +363,9 @@ class Store:
         try:
             self._log.remove_tasks(done)
         except sqlite3.Error as error:
-            raise failed("note that a task is done", error, help="it is done, and may be done again") from error
+            raise failed(
+                f"note in `{self.root}` that a task is done", error, help="it is done, and may be done again"
+            ) from error
 
     # ---- records and cursors ------------------------------------------------------------------------
 
@@ -370,7 +375,9 @@ class Store:
         try:
             self._log.put_records(kind, texts, lazy=lazy)
         except sqlite3.Error as error:
-            raise failed(f"write records of `{kind}`", error, help="the records are as before") from error
+            raise failed(
+                f"write records of `{kind}` to `{self.root}`", error, help="the records are as before"
+            ) from error
 
     def records(self, kind: str) -> dict[str, str]:
         """The texts of one kind, by id."""

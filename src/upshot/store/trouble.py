@@ -12,10 +12,17 @@ def damaged(what: str, *, help: str = "put back the whole folder from a copy") -
 def failed(what: str, why: object, *, help: str = "nothing was committed") -> EngineError:
     """A write that did not reach the disk. Nothing of it counts."""
     return EngineError(
-        f"the store could not {what}: {str(why).splitlines()[0] if str(why) else type(why).__name__}",
+        f"the store could not {what}: {_cause(why)}",
         code="store-failed",
         help=f"{help}; see that the disk has room and can be written, then try again",
     )
+
+
+def _cause(why: object) -> str:
+    """The first line of an error; of one of the file system its words, and the file it names."""
+    if isinstance(why, OSError) and why.strerror:
+        return f"{why.strerror.lower()}: `{why.filename}`" if why.filename else why.strerror.lower()
+    return str(why).splitlines()[0] if str(why) else type(why).__name__
 
 
 def forgotten(since: int, oldest: int) -> UsageError:

@@ -201,7 +201,10 @@ def _tagged(c: Cursor, piece: _Application) -> Constant:
     argument = piece.args[0] if len(piece.args) == 1 else None
     try:
         if not isinstance(argument, Constant) or not isinstance(argument.value, str):
-            message, help = f"`{piece.name}(…)` takes one text in quotes", "it writes a constant and converts nothing"
+            message, help = (
+                f"`{piece.name}(…)` needs one quoted text",
+                "it denotes a constant; it does not convert values",
+            )
             raise literals.BadLiteral("malformed-literal", message, help)
         constant = literals.tagged(piece.name, argument.value)
     except literals.BadLiteral as bad:
@@ -396,7 +399,7 @@ def relation_name(c: Cursor, wanted: str) -> str:
     if c.text == "_":
         c.unexpected(wanted)
     if c.text in operators.TESTS or c.text in operators.PREFIX or c.text in literals.CONSTANT_NAMES:
-        message, help = f"`{c.text}` is a word of the language and names no relation", "use another name"
+        message, help = f"`{c.text}` is a keyword, not the name of a relation", "use another name"
         c.fail("reserved-word", message, c.start, c.end, help=help)
     return c.take("name", wanted)
 
@@ -412,7 +415,7 @@ def _state_atom(c: Cursor) -> Atom:
     start, state = c.start, c.text
     c.advance()
     if not c.in_rule:
-        message = f"`{state}` names another state of a relation, which only the condition of a `.rule` can see"
+        message = f"`{state}` reads another state of a relation; only the condition of a `.rule` can do this"
         c.report("state-outside-rule", message, start, c.last, help=f"remove `{state}`")
     found = atom(c)
     return Atom(found.relation, found.args, state if c.in_rule else "", span=c.span(start))
@@ -429,12 +432,12 @@ def refuse_qualified(c: Cursor) -> None:
 
 def _not_a_condition(c: Cursor, piece: Term) -> NoReturn:
     assert piece.span is not None
-    message = f"`{shown(piece.span.text)}` is a value, and a body holds conditions"
+    message = f"`{shown(piece.span.text)}` is a value, but a body needs conditions"
     c.fail("not-a-condition", message, piece.span.start, piece.span.end, help="compare it, as in `X = …`")
 
 
 def _count_takes_nothing(c: Cursor, start: int) -> NoReturn:
-    message = "`count` counts the solutions of its body and takes no value"
+    message = "`count` takes no value: it counts the rows of its body"
     c.fail("aggregate-target", message, start, c.last, help="write `count : { … }`")
 
 
@@ -446,8 +449,8 @@ def _reserved(c: Cursor, word: str, start: int) -> NoReturn:
 
 def _parameter_outside_query(c: Cursor, spelling: str, start: int) -> None:
     if c.kind == "(":
-        message = f"`{shown(spelling)}(…)` belongs to an algebraic data type, and Upshot has none"
+        message = f"`{shown(spelling)}(…)` constructs an algebraic data type, which is not supported"
         c.fail("unsupported-adt", message, start, c.last, help="use one relation per branch")
-    message = f"`{shown(spelling)}` is a query parameter, and a program has none"
-    help = "use a constant, or a relation that holds the value"
+    message = f"`{shown(spelling)}` is a query parameter; a program has no parameters"
+    help = "use a constant, or a relation with the value"
     c.report("parameter-outside-query", message, start, c.last, help=help)

@@ -247,10 +247,10 @@ class Cursor:
         """Notes the height of the node just read."""
         self.height = height
         if height > DEEPEST_TREE:
-            self.too_deep(f"more than {DEEPEST_TREE} operations inside one another", start, self.last)
+            self.too_deep(f"more than {DEEPEST_TREE} nested operations", start, self.last)
 
     def too_deep(self, message: str, start: int, end: int) -> NoReturn:
-        self.fail("too-deep", message, start, end, help="name a part: `Part = …`, or a relation of its own")
+        self.fail("too-deep", message, start, end, help="name a part with `Part = …`, or define a relation for it")
 
     # ---- errors ---------------------------------------------------------------------------------
 
@@ -260,7 +260,7 @@ class Cursor:
         span = Span(self.source, start, end)
         self.diagnostics.append(Diagnostic(slug, message, span, label=label, help=help, notes=notes))
         if len(self.diagnostics) >= MOST_ERRORS:
-            words = f"stopped after {MOST_ERRORS} errors; correct these first"
+            words = f"stopped after {MOST_ERRORS} errors; fix these first"
             self.diagnostics.append(Diagnostic("too-many-errors", words, severity=Severity.NOTE))
             raise Enough
 
@@ -283,9 +283,9 @@ class Cursor:
             self.give_up(hint, self.start, self.end)
         notes: Notes = ()
         if opened >= 0:
-            notes = ((Span(self.source, opened, opened + 1), f"this `{self.source.text[opened]}` is still open"),)
+            notes = ((Span(self.source, opened, opened + 1), f"this `{self.source.text[opened]}` is not closed"),)
         if self.kind == "end":
-            message = f"the text ends where {wanted} is expected"
+            message = f"expected {wanted}, found the end of the text"
             self.fail("unexpected-end", message, self.last, self.last, help=help, notes=notes)
         message, label = f"expected {wanted}, found `{shown(self.text)}`", f"expected {wanted}"
         self.fail("unexpected-token", message, self.start, self.end, label=label, help=help, notes=notes)
@@ -295,17 +295,17 @@ class Cursor:
         self._broken = self.start
         if group == "open_comment":
             self._next = len(self.source.text)
-            message, help = "this comment is never closed", "close it with `*/`"
+            message, help = "this comment is not closed", "close it with `*/`"
             self.report("unterminated-comment", message, self.start, self.end, help=help)
             return False
         if group == "open_string":
-            message, help = "this text is not closed on its line", 'close it with `"`; a line break in it is `\\n`'
+            message, help = "this text is not closed on its line", 'close it with `"`; write a line break as `\\n`'
             self.report("unterminated-text", message, self.start, self.end, help=help)
         elif group == "single_quoted":
-            message, help = "single quotes have no meaning", 'texts are written in double quotes: `"text"`'
+            message, help = "single quotes are not supported", 'write text in double quotes: `"text"`'
             self.report("unexpected-character", message, self.start, self.end, help=help)
         else:
-            message = f"{_described(self.text)} has no meaning here"
+            message = f"{_described(self.text)} is not allowed here"
             self.report("unexpected-character", message, self.start, self.end, help=_cure(self.text))
             return False
         self.kind, self.text = "string", '""'
@@ -326,11 +326,11 @@ def _described(text: str) -> str:
 
 def _cure(text: str) -> str:
     if "\u2018" <= text[0] <= "\u201f":
-        return 'texts are written in plain double quotes: `"text"`'
+        return 'write text in plain double quotes: `"text"`'
     if text == "&":
-        return "literals are joined with `,`"
+        return "join literals with `,`"
     if text == "~":
-        return "negation is written `!`"
+        return "write negation as `!`"
     if text[0] > "\x7f":
-        return "names are made of the letters a-z and A-Z, digits, `_` and `?`; other characters belong in texts"
+        return "names consist of the letters a-z and A-Z, digits, `_` and `?`; write other characters in quoted text"
     return "remove it"

@@ -95,18 +95,18 @@ def _clause(c: Cursor) -> Item:
         body = formula(c)
         end_clause(c, "`,`, `;` or `.`")
     else:
-        end_clause(c, "`:-` or `.`", help="a rule is written `head :- body.`, a fact `head.`")
+        end_clause(c, "`:-` or `.`", help="write a rule as `head :- body.`, a fact as `head.`")
     return Rule(tuple(heads), body, span=c.item_span())
 
 
 def _refuse_start(c: Cursor) -> NoReturn:
     """Gives up at a token that starts no item."""
     if c.kind == ":-":
-        help = "a condition that must never hold is written `.deny name(X) :- …`"
+        help = "write a condition that must never hold as `.deny name(X) :- …`"
         c.fail("missing-head", "this rule has no head", c.start, c.end, help=help)
     if c.kind == ".":
         help = "only facts, rules, `.deny` and `.rule` end with `.`"
-        c.fail("unexpected-token", "this `.` ends nothing", c.start, c.end, help=help)
+        c.fail("unexpected-token", "unexpected `.`", c.start, c.end, help=help)
     c.unexpected("a fact, a rule or a directive")
 
 
@@ -135,7 +135,7 @@ def _declaration(c: Cursor) -> Sequence[Item]:
 
 def _attributes(c: Cursor) -> tuple[Attribute, ...]:
     if c.kind != "(":
-        c.unexpected("`(` and the columns", help="a relation without columns is declared `r()`")
+        c.unexpected("`(` and the columns", help="declare a relation without columns as `r()`")
     return tuple(listed(c, _attribute))
 
 
@@ -170,7 +170,7 @@ def _size(c: Cursor) -> int:
     spelling = c.take("number", "a number")
     if not spelling.isdecimal() or len(spelling) > 4:
         help = "write `decimal(precision,scale)`, as in `decimal(10,2)`"
-        c.fail("malformed-number", "this is not the size of a type", start, c.last, help=help)
+        c.fail("malformed-number", "not a valid type size", start, c.last, help=help)
     return int(spelling)
 
 
@@ -238,7 +238,7 @@ def _pragma(c: Cursor) -> Sequence[Item]:
 
 def _quoted(c: Cursor) -> str:
     start = c.start
-    return quoted(text_of(c, c.take("string", "a text in quotes"), start))
+    return quoted(text_of(c, c.take("string", "quoted text"), start))
 
 
 def _plan(c: Cursor) -> Sequence[Item]:
@@ -259,7 +259,7 @@ def _order(c: Cursor) -> str:
 
 def _foreign_line(c: Cursor) -> NoReturn:
     if c.kind == "%":
-        c.fail("unexpected-token", "`%` starts nothing", c.start, c.end, help="comments start with `//`")
+        c.fail("unexpected-token", "unexpected `%`", c.start, c.end, help="comments start with `//`")
     c.unexpected("an item")
 
 
@@ -274,10 +274,10 @@ def _unknown(c: Cursor) -> Sequence[Item]:
     c.advance()
     word = c.text
     if word in DIRECTIVES:
-        c.fail("unexpected-token", f"`.{word}` and the name after it need a space between", start, c.end)
+        c.fail("unexpected-token", f"a space is missing after `.{word}`", start, c.end)
     known = [f".{d}" for d in _OWN]
     help = did_you_mean(f".{word}", known) or f"known are {', '.join(f'`{d}`' for d in known)}"
-    c.fail("unknown-directive", f"there is no directive `.{shown(word)}`", start, c.end, help=help)
+    c.fail("unknown-directive", f"unknown directive `.{shown(word)}`", start, c.end, help=help)
 
 
 _READERS: Mapping[str, Callable[[Cursor], Sequence[Item]]] = {

@@ -54,14 +54,12 @@ def number(spelling: str, *, negative: bool = False) -> Constant:
     if found := _INTEGER.fullmatch(spelling):
         return _integer(found, negative)
     if not _FLOAT.fullmatch(spelling):
-        raise BadLiteral(
-            "malformed-number", "this is not a number", "write `42`, `-3`, `0x1F`, `0b101`, `42u`, `4.2` or `1e3`"
-        )
+        raise BadLiteral("malformed-number", "not a number", "write `42`, `-3`, `0x1F`, `0b101`, `42u`, `4.2` or `1e3`")
     if len(spelling) > _LONGEST_NUMBER:
-        raise BadLiteral("number-out-of-range", "this float is too long", "17 digits say all that a float can hold")
+        raise BadLiteral("number-out-of-range", "this float is too long", "a float has at most 17 significant digits")
     value = float(spelling)
     if isinf(value):
-        raise BadLiteral("number-out-of-range", "this float is too large", "floats end at about 1.8e308")
+        raise BadLiteral("number-out-of-range", "this float is too large", "the largest float is about 1.8e308")
     return Constant(-value if negative and value else value, FLOAT)
 
 
@@ -73,16 +71,18 @@ def _integer(found: re.Match[str], negative: bool) -> Constant:
     if found["unsigned"]:
         if value in UNSIGNED_RANGE:
             return Constant(value, UNSIGNED)
-        _out_of_range("unsigned numbers go from 0 to 18446744073709551615")
+        _out_of_range("unsigned numbers range from 0 to 18446744073709551615")
     if value in NUMBER_RANGE:
         return Constant(value)
     if value in UNSIGNED_RANGE:
         return Constant(value, UNSIGNED)
-    _out_of_range("numbers go from -9223372036854775808 to 9223372036854775807, unsigned ones to 18446744073709551615")
+    _out_of_range(
+        "numbers range from -9223372036854775808 to 9223372036854775807, unsigned ones to 18446744073709551615"
+    )
 
 
 def _out_of_range(help: str) -> NoReturn:
-    raise BadLiteral("number-out-of-range", "this number does not fit into 64 bits", help)
+    raise BadLiteral("number-out-of-range", "this number does not fit in 64 bits", help)
 
 
 # ---- texts ------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def _unescaped(found: re.Match[str]) -> str:
         return ESCAPES[found[4]]
     raise BadLiteral(
         "unknown-escape",
-        "this escape has no meaning",
+        "unknown escape sequence",
         r"""known are `\n \t \r \" \' \\ \a \b \f \v`, `\xHH`, `\uHHHH` and `\UHHHHHHHH`; a backslash is `\\`""",
         found.start() + 1,
         found.end() + 1,
@@ -121,7 +121,7 @@ def _refuse_surrogates(inner: str) -> None:
     except UnicodeEncodeError:
         raise BadLiteral(
             "broken-character",
-            "this text holds half of a surrogate pair, which is no character",
+            "this text has half of a surrogate pair, which is not a character",
             r"write the whole character, as itself or as `\UHHHHHHHH`",
         ) from None
 
@@ -146,7 +146,7 @@ def _date(spelling: str) -> date:
             return date.fromisoformat(spelling)
         except ValueError:
             pass
-    raise BadLiteral("malformed-literal", "this is not a date", 'write `date("2026-01-31")`')
+    raise BadLiteral("malformed-literal", "not a date", 'write `date("2026-01-31")`')
 
 
 def _timestamp(spelling: str) -> datetime:
@@ -159,12 +159,12 @@ def _timestamp(spelling: str) -> datetime:
             return datetime.fromisoformat(f"{found[1]}T{found[2]}{fraction}{zone}").astimezone(UTC)
         except (ValueError, OverflowError):
             pass
-    raise BadLiteral("malformed-literal", "this is not a timestamp", 'write `timestamp("2026-01-31T10:00:00Z")`')
+    raise BadLiteral("malformed-literal", "not a timestamp", 'write `timestamp("2026-01-31T10:00:00Z")`')
 
 
 def _decimal(spelling: str) -> Constant:
     if not _DECIMAL.fullmatch(spelling):
-        raise BadLiteral("malformed-literal", "this is not a decimal", 'write `decimal("1.50")`')
+        raise BadLiteral("malformed-literal", "not a decimal", 'write `decimal("1.50")`')
     whole, _, fraction = spelling.lstrip("+-").partition(".")
     digits = len(whole.lstrip("0")) + len(fraction)
     if digits > _MOST_DIGITS:

@@ -41,7 +41,7 @@ def _query(c: Cursor) -> Formula:
     if c.kind == "end":
         c.fail("empty-query", "the query is empty", 0, 0, help="write a body, as in `edge(X, Y), X < Y`")
     if c.text == "?" and c.peek()[0] == "-":
-        c.fail("unexpected-token", "a query is the body alone", c.start, c.end, help="leave `?-` out")
+        c.fail("unexpected-token", "a query is only a body", c.start, c.end, help="omit `?-`")
     found = formula(c)
     if c.kind == ".":
         c.advance()

@@ -11,7 +11,7 @@ def end_clause(c: Cursor, wanted: str, *, help: str = "") -> None:
     if c.kind == "." and not (c.starts_line() and c.follows_name()):
         c.advance()
     elif c.kind in (".", "end", "directive") or (c.kind == "name" and c.at_margin()):
-        message, label, help = "this clause does not end", "`.` missing", "end it with `.`"
+        message, label, help = "this clause has no end", "`.` missing", "end it with `.`"
         c.report("missing-period", message, c.last, c.last, label=label, help=help)
     else:
         c.unexpected(wanted, help=help)
@@ -32,7 +32,7 @@ def _option_value(c: Cursor) -> str:
         if c.kind != "number":
             c.unexpected("a number")
     if c.kind not in ("name", "number", "string"):
-        c.unexpected("a value", help="a value is a word, a number or a text in quotes")
+        c.unexpected("a value", help="a value is a word, a number or quoted text")
     kind, spelling = c.kind, c.text
     c.advance()
     return text_of(c, spelling, start) if kind == "string" else sign + spelling

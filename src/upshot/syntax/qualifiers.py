@@ -76,8 +76,8 @@ def begins_clause(c: Cursor) -> bool:
 
 
 def _refuse_qualifier(c: Cursor) -> NoReturn:
-    help = did_you_mean(c.text, (*_TUNING, "key", *_SHORT_FORMS)) or "keys are written `key(column, …)`"
-    c.fail("unknown-qualifier", f"`{shown(c.text)}` says nothing about a relation", c.start, c.end, help=help)
+    help = did_you_mean(c.text, (*_TUNING, "key", *_SHORT_FORMS)) or "write keys as `key(column, …)`"
+    c.fail("unknown-qualifier", f"`{shown(c.text)}` is not a qualifier of a relation", c.start, c.end, help=help)
 
 
 def listed(c: Cursor, read: Callable[[Cursor], _T], *, empty: bool = True) -> list[_T]:
@@ -126,11 +126,11 @@ def _foreign_key(c: Cursor, start: int) -> ShortForm:
     """`(a, …) other(b, …)`"""
     name, columns = _name(c), _columns(c)
     if c.kind != "name" or c.at_margin():
-        c.unexpected("the relation that is referred to", help="as in `foreign(item) quantity(item)`")
+        c.unexpected("the referenced relation", help="as in `foreign(item) quantity(item)`")
     relation = relation_name(c, "a relation")
     refuse_qualified(c)
     if c.kind != "(":
-        c.unexpected("`(` and the columns that are referred to", help="as in `foreign(item) quantity(item)`")
+        c.unexpected("`(` and the referenced columns", help="as in `foreign(item) quantity(item)`")
     return ForeignKey(columns, relation, _columns(c), name, span=c.span(start))
 
 
@@ -139,7 +139,7 @@ def _determines(c: Cursor, start: int) -> ShortForm:
     name, opened = _name(c), c.start
     c.take("(")
     columns = _separated(c, _column)
-    c.take(":", "`,`, or `:` and the columns that follow from these", opened=opened)
+    c.take(":", "`,`, or `:` and the dependent columns", opened=opened)
     determined = _separated(c, _column)
     c.take(")", "`,` or `)`", opened=opened)
     return Determines(tuple(columns), tuple(determined), name, span=c.span(start))

@@ -22,7 +22,7 @@ def deny(c: Cursor) -> Sequence[Item]:
     if c.kind == "name" and not head.args and c.peek()[0] == "=":
         return [DenyPolicy(head.relation, options(c), span=c.item_span())]
     if c.kind != ":-":
-        c.unexpected("`:-` and what must not hold", help="a policy is written `.deny name on_violation=warn`")
+        c.unexpected("`:-` and what must not hold", help="write a policy as `.deny name on_violation=warn`")
     c.advance()
     body = formula(c)
     end_clause(c, "`,`, `;` or `.`")
@@ -72,8 +72,8 @@ def _binding(c: Cursor) -> tuple[str, Constant]:
     start = c.start
     value = _folded(term(c))
     if not isinstance(value, Constant):
-        help = "give a number, a text or another constant"
-        c.fail("not-a-constant", f"`{parameter}` needs a value that is known", start, c.last, help=help)
+        help = "give a number, quoted text or another constant"
+        c.fail("not-a-constant", f"`{parameter}` needs a constant", start, c.last, help=help)
     return parameter, value
 
 

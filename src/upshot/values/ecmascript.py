@@ -212,7 +212,7 @@ class _Reader:
         if self._skip("(?:"):
             return f"(?:{self._group()})"
         if self._skip("(?"):
-            raise self._fail(f"`(?{self.next}` is no group: there are `(?:`, `(?=` and `(?!`", 2)
+            raise self._fail(f"`(?{self.next}` is not a group: use `(?:`, `(?=` or `(?!`", 2)
         self.place += 1
         self._groups += 1
         self._open.append(self._groups)
@@ -251,7 +251,7 @@ class _Reader:
             assert number is not None
             self.place = number.end()
             if int(number[0]) > self._groups or int(number[0]) in self._open:
-                raise BadPattern(f"`\\{number[0]}` refers to no group before it", begin)
+                raise BadPattern(f"`\\{number[0]}` refers to an unknown group", begin)
             return f"(?:\\{number[0]})"
         return re.escape(self._escaped())
 
@@ -271,7 +271,7 @@ class _Reader:
         if not letter:
             raise self._fail("a `\\` at the end", 2)
         if letter.isascii() and letter.isalnum():
-            raise self._fail(f"`\\{letter}` has no meaning", 2)
+            raise self._fail(f"unknown escape `\\{letter}`", 2)
         return letter
 
     # ---- brackets -------------------------------------------------------------------------------------------
@@ -341,12 +341,12 @@ class _Reader:
     def _add_named(self, found: _Bracket, kind: str, name: str) -> None:
         if kind == ":":
             if name.lower() not in _CLASSES:
-                raise self._fail(f"there is no class `[:{name}:]`", len(name) + 4)
+                raise self._fail(f"unknown class `[:{name}:]`", len(name) + 4)
             found.add_class(_ranges(_CLASSES[name.lower()]))
             return
         letter = _COLLATING.get(name)
         if letter is None:
-            raise self._fail(f"there is no character named `{name}`", len(name) + 4)
+            raise self._fail(f"unknown character name `{name}`", len(name) + 4)
         if kind == ".":
             found.add(letter)
         else:

@@ -47,7 +47,7 @@ def _truncated(a: int, b: int) -> int:
 
 def _power(a: int, b: int) -> int:
     if b < 0:
-        raise DataError(f"`{a} ^ {b}` is not a whole number", code="negative-exponent", help="use floats")
+        raise DataError(f"`{a} ^ {b}` is not an integer", code="negative-exponent", help="use floats")
     # Beyond 64 only the parity of the exponent matters: the value is -1, 0, 1, or out of range anyway.
     result: int = a ** min(b, 64 + b % 2)
     return result

@@ -51,14 +51,14 @@ def pattern(text: str) -> Pattern:
         raise DataError(
             f"a `match` pattern has {len(text)} characters",
             code="bad-pattern",
-            help=f"at most {LONGEST_PATTERN:,} are taken",
+            help=f"at most {LONGEST_PATTERN:,} are allowed",
         )
     try:
         compiled = re.compile(translated(text), re.ASCII)
         return Pattern(compiled, _ways(_parser.parse(compiled.pattern, re.ASCII)))
     except (BadPattern, re.error, RecursionError, OverflowError) as error:
         raise DataError(
-            f"`match` cannot read the pattern {text!r}: {error}",
+            f"`match` cannot parse the pattern {text!r}: {error}",
             code="bad-pattern",
             help="patterns are those of ECMAScript, as in Soufflé; see the language reference",
         ) from None
@@ -279,7 +279,7 @@ def _letter(code: Any, argument: Any) -> _Test:
 
 def _too_long(why: str) -> DataError:
     return DataError(
-        f"matching this pattern could take very long: {why}",
+        f"matching this pattern may take very long: {why}",
         code="bad-pattern",
         help="write it without repetitions inside repetitions, or without back-references",
     )

@@ -148,7 +148,7 @@ def overflow(call: str, kind: Kind = Kind.NUMBER) -> OverflowError_:
         return OverflowError_(
             f"`{call}` has more than {MOST_DIGITS} digits", code="overflow", help="use smaller values, or floats"
         )
-    return OverflowError_(f"`{call}` leaves the 64-bit range", code="overflow", help="use floats or decimals")
+    return OverflowError_(f"`{call}` is outside the 64-bit range", code="overflow", help="use floats or decimals")
 
 
 def too_long(schema: Schema, place: int, value: str, span: Span | None = None) -> OverflowError_:
@@ -162,7 +162,7 @@ def too_long(schema: Schema, place: int, value: str, span: Span | None = None) -
         code="overflow",
         span=span,
         help=f"declare the column with more digits, up to `decimal({MOST_DIGITS},{column.type.scale})`, "
-        "or bound the value in the rule",
+        "or limit the value in the rule",
     )
 
 

@@ -27,7 +27,7 @@ def activated(
             word = "activate" if item.active else "deactivate"
             findings.error(
                 "unknown-rule",
-                f"there is no rule `{item.rule}` to {word}",
+                f"unknown rule `{item.rule}` to {word}",
                 item.span,
                 label="unknown",
                 help=findings.suggest(item.rule, known, f"define it: `.rule {item.rule}(…) …`"),
@@ -51,12 +51,12 @@ def _after(rule: CheckedRule, item: Activation, findings: Findings) -> tuple[Bin
         everything = rule.activations == EVERY
         findings.error(
             "not-activated",
-            f"rule `{rule.name}` is active for all values, so that none can be taken away"
+            f"rule `{rule.name}` is active for all values; no single value can be deactivated"
             if everything
             else f"rule `{rule.name}` was not activated for these values",
             item.span,
             label="nothing to deactivate",
-            help=f"activate it for the values that you want, or switch it off with `.deactivate {rule.name}`",
+            help=f"activate it for specific values, or deactivate it with `.deactivate {rule.name}`",
         )
     return tuple(each for each in earlier if each != binding) if earlier else rule.activations
 
@@ -73,15 +73,15 @@ def _values(rule: CheckedRule, item: Activation, findings: Findings) -> Binding 
                 "unknown-rule-parameter",
                 f"rule `{rule.name}` has no parameter `{name}`",
                 constant.span or item.span,
-                label=f"`{name}` is not listed behind `{rule.name}`",
+                label=f"`{name}` is not a parameter of `{rule.name}`",
                 help=findings.suggest(name, columns, f"parameters are {', '.join(columns)}" if columns else _NONE),
             )
         elif name in values:
             findings.error(
                 "bad-rule-parameter",
-                f"`{name}` is given two values",
+                f"two values for `{name}`",
                 constant.span or item.span,
-                label="given again here",
+                label="repeated here",
                 help="write two activations",
             )
         elif _fits(name, constant, column, findings):
@@ -90,7 +90,7 @@ def _values(rule: CheckedRule, item: Activation, findings: Findings) -> Binding 
     return values if findings.reported == before else None
 
 
-_NONE = "list the parameters behind its name, as in `.rule r(X) when …`"
+_NONE = "list the parameters after its name, as in `.rule r(X) when …`"
 
 
 def _spelled(constant: Constant) -> str:

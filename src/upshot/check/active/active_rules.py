@@ -62,7 +62,7 @@ def _is_new(rule: ActiveRule, seen: dict[str, ActiveRule], names: NameCheck, fin
             f"rule `{rule.name}` has the name of a {what}",
             rule.span,
             label=f"already a {what}",
-            help="give the rule a name of its own",
+            help="give the rule another name",
         )
     earlier = seen.get(rule.name)
     if earlier is not None:
@@ -163,10 +163,10 @@ def _names(rule: ActiveRule, check: NameCheck, findings: Findings) -> bool:
     if not rule.actions:
         findings.error(
             "rule-without-action",
-            f"rule `{rule.name}` does nothing",
+            f"rule `{rule.name}` has no action",
             rule.span,
             label="no action",
-            help="say what it does: `do insert r(…)`, `do delete r(…)` or `do call f(…)`",
+            help="add an action: `do insert r(…)`, `do delete r(…)` or `do call f(…)`",
         )
         fine = False
     for action in rule.actions:
@@ -179,7 +179,7 @@ def _names(rule: ActiveRule, check: NameCheck, findings: Findings) -> bool:
             f"no change makes the condition of rule `{rule.name}` true",
             rule.span,
             label="reads no relation" if rule.condition is not None else "neither `on` nor `when`",
-            help="say when it fires: `on insert r(…)`, or `when` with a relation in it",
+            help="add a trigger: `on insert r(…)`, or `when` with a relation in it",
         )
         fine = False
     return fine
@@ -195,7 +195,7 @@ def _parameters(rule: ActiveRule, findings: Findings) -> bool:
                 "list variables of the condition; test for a value with `X = …`",
             )
         elif parameter.name in seen:
-            words, help = f"parameter `{parameter.name}` is there twice", "list it once"
+            words, help = f"parameter `{parameter.name}` is listed twice", "list it once"
         else:
             seen.add(parameter.name)
             continue
@@ -214,7 +214,7 @@ def _target(rule: ActiveRule, atom: Atom, check: NameCheck, findings: Findings) 
             f"rule `{rule.name}` cannot change {schema.role.value} `{schema.name}`",
             atom.span or rule.span,
             label="defined by rules",
-            help="change the base relations that it is defined from",
+            help="change the base relations that it depends on",
         )
 
 

@@ -23,7 +23,7 @@ def warn_of_interplay(program: CheckedProgram, findings: Findings) -> None:
             f"rules `{conflict.first}` and `{conflict.second}` have no order: {conflict.reason}",
             spans[conflict.second],
             label="runs second because it is defined later",
-            help=f"say which comes first: `precedes={conflict.second}` for `{conflict.first}`, or a `priority`",
+            help=f"set the order: `precedes={conflict.second}` for `{conflict.first}`, or a `priority`",
         )
 
 
@@ -33,9 +33,9 @@ def _cycles(found: Triggering, spans: Mapping[str, Span | None], findings: Findi
         findings.warn(
             "rules-may-not-terminate",
             ("rule" if alone else "rules")
-            + f" {' → '.join(f'`{edge.source}`' for edge in cycle)} may not come to rest: "
+            + f" {' → '.join(f'`{edge.source}`' for edge in cycle)} may not terminate: "
             + ", ".join(map(str, cycle)),
             spans[cycle[0].source],
-            label="can set itself off" if alone else "part of a cycle",
-            help="let the condition ask for something that the action takes away; else a limit on firings ends it",
+            label="can trigger itself" if alone else "part of a cycle",
+            help="let the action make the condition false; otherwise a limit on firings stops it",
         )

@@ -43,7 +43,7 @@ def rule_options(rule: ActiveRule, findings: Findings) -> RuleOptions:
             known = ", ".join(f"`{each}`" for each in _KNOWN)
             findings.error(
                 "unknown-option",
-                f"rule `{rule.name}`: option `{option}` does not exist",
+                f"rule `{rule.name}`: unknown option `{option}`",
                 rule.span,
                 label="unknown option",
                 help=findings.suggest(option, _KNOWN, f"options are {known}"),
@@ -54,9 +54,9 @@ def rule_options(rule: ActiveRule, findings: Findings) -> RuleOptions:
         elif option in given:
             findings.error(
                 "duplicate-option",
-                f"rule `{rule.name}`: option `{option}` is given twice",
+                f"rule `{rule.name}`: option `{option}` is repeated",
                 rule.span,
-                label="given again here",
+                label="repeated here",
                 help="keep one of the two; only `precedes` and `follows` may be repeated",
             )
         elif _possible(rule, option, value, findings):
@@ -92,10 +92,10 @@ def coupling_of(rule: ActiveRule, options: RuleOptions, findings: Findings) -> s
     if found == "deferred" and "coupling" not in options.values and "call" in {a.kind for a in rule.actions}:
         findings.warn(
             "call-before-commit",
-            f"rule `{rule.name}` changes relations and calls, so it runs before the commit",
+            f"rule `{rule.name}` changes relations and calls a function, so it runs before the commit",
             rule.span,
-            label="its call may only read, or raise to refuse the transaction",
-            help="say so with `coupling=deferred`, use `coupling=after`, or make two rules of it",
+            label="its function may only read, or raise to reject the transaction",
+            help="write `coupling=deferred` or `coupling=after`, or split it into two rules",
         )
     return found
 
@@ -104,20 +104,20 @@ def warn_of_idle_options(rule: ActiveRule, options: RuleOptions, findings: Findi
     """Options that say nothing about a rule of this kind."""
     idle: list[tuple[str, str]] = []
     if "semantics" in options.values and rule.condition is None:
-        idle.append(("semantics", "it has no condition, and fires for every event"))
+        idle.append(("semantics", "it has no condition, so it fires for every event"))
     elif "semantics" in options.values and has_states(rule.condition):
-        idle.append(("semantics", "its condition names other states, and fires for all that it finds"))
+        idle.append(("semantics", "its condition reads other states, so it fires for every match"))
     if "per" in options.values and all(action.kind != "call" for action in rule.actions):
         idle.append(("per", "it calls nothing"))
     if "strategy" in options.values and (rule.event is not None or has_states(rule.condition)):
-        idle.append(("strategy", "no view is kept for its condition"))
+        idle.append(("strategy", "its condition is not materialized"))
     for option, why in idle:
         findings.warn(
             "idle-rule-option",
             f"rule `{rule.name}`: option `{option}` has no effect: {why}",
             rule.span,
-            label="says nothing here",
-            help=f"leave out `{option}`",
+            label="no effect",
+            help=f"omit `{option}`",
         )
 
 
@@ -139,7 +139,7 @@ def check_order(rules: Sequence[ActiveRule], options: Mapping[str, RuleOptions],
                         "unknown-rule",
                         f"rule `{rule.name}` {option} `{name}`, which is not a rule",
                         rule.span,
-                        label=f"there is no rule `{name}`",
+                        label=f"unknown rule `{name}`",
                         help=findings.suggest(name, after, f"define it: `.rule {name}(…) …`, or remove the option"),
                     )
                 elif option == "precedes":
@@ -152,11 +152,11 @@ def check_order(rules: Sequence[ActiveRule], options: Mapping[str, RuleOptions],
         shown = " before ".join(f"`{name}`" for name in (*found, found[0]))
         findings.error(
             "rule-order-cycle",
-            f"rules are to precede each other: {shown}",
+            f"cyclic order of rules: {shown}",
             spans[found[0]],
-            label="this rule is to come before itself",
-            help="leave out one `precedes` or `follows`",
-            notes=tuple((spans[name], f"`{name}` is part of the circle") for name in found[1:]),
+            label="this rule would precede itself",
+            help="remove one `precedes` or `follows`",
+            notes=tuple((spans[name], f"`{name}` is part of the cycle") for name in found[1:]),
         )
 
 
@@ -178,7 +178,7 @@ def _against_couplings(
                     f"({words[couplings[later]]}): the order has no effect",
                     rule.span,
                     label="always later",
-                    help="immediate rules come before deferred ones, and those before rules that run after the commit",
+                    help="immediate rules run first, then deferred rules, then rules after the commit",
                 )
 
 

@@ -221,8 +221,8 @@ class States:
             "too-many-alternatives",
             f"`old {atom.relation}` has more than {_MOST_NULLABLE} columns that can be NULL",
             atom.span,
-            label="each of them doubles the cases to look at",
-            help="ask for a view of fewer columns, or declare the columns as required",
+            label="each nullable column doubles the cases",
+            help="use a view with fewer columns, or make the columns not nullable",
         )
 
 

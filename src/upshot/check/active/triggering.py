@@ -32,7 +32,7 @@ class Edge:
 
     def __str__(self) -> str:
         verb = "inserting into" if self.operation == INSERTED else "deleting from"
-        return f"`{self.source}` sets off `{self.target}` by {verb} `{self.relation}`"
+        return f"`{self.source}` triggers `{self.target}` by {verb} `{self.relation}`"
 
 
 @dataclass(frozen=True, slots=True)

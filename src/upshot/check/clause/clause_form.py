@@ -202,8 +202,8 @@ def refuse_disjunction(findings: Findings, span: Span | None) -> None:
         "disjunction-in-aggregate",
         "the body of an aggregate must be one conjunction",
         span,
-        label="has several alternatives",
-        help="define the alternatives as a relation of their own and aggregate over that",
+        label="several alternatives",
+        help="define a relation for the alternatives and aggregate over it",
     )
 
 

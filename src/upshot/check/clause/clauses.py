@@ -80,10 +80,10 @@ class ClauseMaker:
         except TooMany:
             self.findings.error(
                 "too-many-alternatives",
-                f"the rule stands for more than {MOST_ALTERNATIVES:,} clauses or {MOST_LITERALS:,} literals",
+                f"the rule expands to more than {MOST_ALTERNATIVES:,} clauses or {MOST_LITERALS:,} literals",
                 origin,
                 label="every combination of its alternatives is a clause",
-                help="give the alternatives a relation of their own and use that",
+                help="define a relation for the alternatives and use it",
             )
             return []
         return result

@@ -75,7 +75,7 @@ def _answer_type(types: Sequence[Type], column: str, span: Span | None, findings
                 f"`{column}` is `{first}` in one alternative of the query and `{other}` in another",
                 span,
                 label="two types in one column",
-                help="ask two queries, or use different variables",
+                help="run two queries, or use different variables",
             )
     name = first.name if all(t.name == first.name for t in types) else ""
     return replace(first, name=name, nullable=any(t.nullable for t in types))
@@ -100,7 +100,7 @@ def _constants(formula: Formula, parameters: Mapping[str, Any], findings: Findin
                 f"the query has no parameter `${name}`",
                 formula.span,
                 label=f"`${name}` does not occur",
-                help=findings.suggest(name, list(used), f"write `${name}` in the query, or do not give it"),
+                help=findings.suggest(name, list(used), f"write `${name}` in the query, or omit the value"),
             )
     result = {}
     for name, parameter in used.items():

@@ -82,7 +82,7 @@ class NameCheck:
                 f"constraint `{name}` cannot be used as a relation",
                 span,
                 label="this is a `.deny` constraint",
-                help="define a view for its witnesses, and deny that view",
+                help="define a view with the condition, and deny that view",
             )
             return
         is_rule = name in self.rules
@@ -91,7 +91,7 @@ class NameCheck:
             f"`{name}` is an active rule, not a relation" if is_rule else f"relation `{name}` is not declared",
             span,
             label="has no rows" if is_rule else "unknown",
-            help="read what its condition reads, or let it insert into a relation"
+            help="read the relations of its condition, or let it insert into a relation"
             if is_rule
             else self.findings.suggest(name, self.schemas, f"declare it: `.decl {name}(…)`"),
         )
@@ -138,9 +138,9 @@ class NameCheck:
         if atom.state and not self.states:
             self.findings.error(
                 "state-outside-rule",
-                f"`{atom.state} {atom.relation}(…)` is only possible in the condition of a `.rule`",
+                f"`{atom.state} {atom.relation}(…)` is allowed only in the condition of a `.rule`",
                 atom.span,
-                label=f"`{atom.state}` has no meaning here",
+                label=f"`{atom.state}` is not allowed here",
                 help=f"write `{atom.relation}(…)`",
             )
 
@@ -149,10 +149,10 @@ class NameCheck:
         if function is None:
             self.findings.error(
                 "unknown-function",
-                f"function `{call.function}` does not exist",
+                f"unknown function `{call.function}`",
                 call.span,
                 label="unknown",
-                help=self.findings.suggest(call.function, FUNCTIONS, "see the list of functors in the reference"),
+                help=self.findings.suggest(call.function, FUNCTIONS, "the language reference lists all functions"),
             )
             return
         signature = function.signature
@@ -164,10 +164,10 @@ class NameCheck:
         if known is None:
             self.findings.error(
                 "unknown-function",
-                f"test `{test.name}` does not exist",
+                f"unknown test `{test.name}`",
                 test.span,
                 label="unknown",
-                help=self.findings.suggest(test.name, TESTS, "see the list of tests in the reference"),
+                help=self.findings.suggest(test.name, TESTS, "the language reference lists all tests"),
             )
         elif len(known.arguments) != len(test.args):
             self._wrong_count(test.name, _count(len(known.arguments), "argument"), len(test.args), test.span)
@@ -188,7 +188,7 @@ class NameCheck:
         if known is None:
             self.findings.error(
                 "unknown-function",
-                f"aggregate `{aggregate.function}` does not exist",
+                f"unknown aggregate `{aggregate.function}`",
                 aggregate.span,
                 label="unknown",
                 help=self.findings.suggest(aggregate.function, AGGREGATES, f"use {', '.join(AGGREGATES)}"),
@@ -219,13 +219,13 @@ class NameCheck:
             f"aggregates nest more than {MOST_NESTED_AGGREGATES} levels deep",
             aggregate.span,
             label="one too many",
-            help="give the inner aggregates a relation of their own",
+            help="define a relation for the inner aggregates",
         )
 
     def _misplaced_wildcard(self, wildcard: Wildcard, place: str) -> None:
         self.findings.error(
             "misplaced-wildcard",
-            f"`_` has no value, so it cannot stand in {place}",
+            f"`_` has no value, so {place} cannot use it",
             wildcard.span,
             label="no value here",
             help="use a variable that a positive literal of the body binds",
@@ -234,9 +234,9 @@ class NameCheck:
     def _misplaced_parameter(self, parameter: Parameter) -> None:
         self.findings.error(
             "parameter-outside-query",
-            f"parameter `${parameter.name}` is only possible in a query",
+            f"parameter `${parameter.name}` is allowed only in a query",
             parameter.span,
-            label="no caller binds it here",
+            label="never bound here",
             help="use a variable or a constant",
         )
 

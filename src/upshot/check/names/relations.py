@@ -64,9 +64,9 @@ def _schema(declaration: Declaration, types: TypeNames, findings: Findings) -> S
         words = ", ".join(f"`{q}`" for q in declaration.qualifiers)
         findings.note(
             "ignored-qualifier",
-            f"relation `{declaration.name}`: {words} has no effect in Upshot",
+            f"relation `{declaration.name}`: {words} has no effect",
             declaration.span,
-            help="storage and indexes are chosen from the rules; the word may stay",
+            help="Upshot chooses storage and indexes itself; you can keep the word",
         )
     keys = _keys(declaration, positions, findings)
     return Schema(declaration.name, tuple(columns), Role.BASE, keys, declaration.span)

@@ -129,15 +129,15 @@ def _built_in(kind: Kind, written: TypeName, findings: Findings) -> Type | None:
             return None
         return Type(kind)
     if len(written.arguments) != 2:
-        _refuse(written, findings, "`decimal` needs its digits and its decimals", "write for example `decimal(10,2)`")
+        _refuse(written, findings, "`decimal` needs a precision and a scale", "as in `decimal(10,2)`")
         return None
     precision, scale = written.arguments
     if not 1 <= precision <= MOST_DIGITS or not 0 <= scale <= precision:
         _refuse(
             written,
             findings,
-            f"`decimal({precision},{scale})` is not possible",
-            f"use 1 to {MOST_DIGITS} digits, and no more decimals than digits",
+            f"invalid type `decimal({precision},{scale})`",
+            f"the precision is 1 to {MOST_DIGITS}; the scale is at most the precision",
         )
         return None
     return Type(kind, precision=precision, scale=scale)
@@ -193,9 +193,9 @@ def _bases_first(declared: Mapping[str, TypeDeclaration], findings: Findings) ->
         if name not in done:
             findings.error(
                 "cyclic-type",
-                f"type `{name}` is defined through itself",
+                f"type `{name}` is defined by itself",
                 declaration.span,
-                label="leads back to itself, or to types that do",
+                label="cyclic definition",
                 help="end the chain in a built-in type such as `symbol`",
             )
     return ready
@@ -220,10 +220,10 @@ def _define(declaration: TypeDeclaration, known: TypeNames, findings: Findings) 
         spelled = ", ".join(f"`{b}`" for b in bases)
         findings.error(
             "bad-type",
-            f"union `{name}` mixes types that have no kind in common: {spelled}",
+            f"union `{name}` mixes types without a common kind: {spelled}",
             declaration.span,
             label="one kind of value only",
-            help="unite subtypes of one built-in type",
+            help="use subtypes of one built-in type",
         )
         return
     if declaration.equivalent and len(bases) == 1:

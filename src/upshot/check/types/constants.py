@@ -25,9 +25,9 @@ def fit(value: Any, type: Type) -> tuple[Any, str]:
         return None, ""
     match type.kind:
         case Kind.NUMBER:
-            return value, "" if value in NUMBER_RANGE else "does not fit into 64 bits"
+            return value, "" if value in NUMBER_RANGE else "does not fit in 64 bits"
         case Kind.UNSIGNED:
-            return value, "is negative" if value < 0 else "" if value in UNSIGNED_RANGE else "does not fit into 64 bits"
+            return value, "is negative" if value < 0 else "" if value in UNSIGNED_RANGE else "does not fit in 64 bits"
         case Kind.FLOAT:
             return _fit_float(value)
         case Kind.DECIMAL:
@@ -89,9 +89,9 @@ def convert(constant: Constant, type: Type, findings: Findings) -> Constant:
 def _range_in_words(type: Type) -> str:
     match type.kind:
         case Kind.NUMBER:
-            return "a `number` lies between -2^63 and 2^63 - 1"
+            return "a `number` ranges from -2^63 to 2^63 - 1"
         case Kind.UNSIGNED:
-            return "an `unsigned` lies between 0 and 2^64 - 1"
+            return "an `unsigned` ranges from 0 to 2^64 - 1"
         case Kind.DECIMAL:
             digits, decimals = type.precision, type.scale
             return f"a `decimal({digits},{decimals})` has {digits} digits, {decimals} of them after the point"

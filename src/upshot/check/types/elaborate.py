@@ -194,7 +194,7 @@ class Elaboration:
         scale = FUNCTIONS[call.function].result([part.type for part in parts]).scale
         if scale > MOST_DIGITS:
             self._mismatch(
-                f"the product has {scale} digits after the point, a decimal holds at most {MOST_DIGITS}",
+                f"the product has {scale} digits after the point, a decimal has at most {MOST_DIGITS}",
                 call.span,
                 label="too many decimals",
                 help="multiply decimals of smaller scale",
@@ -340,7 +340,7 @@ class Elaboration:
     def _null(self, term: Term, where: str, column: Column) -> None:
         names = [v.name for v in occurrences(term) if v.name in self.nullable]
         if isinstance(term, Constant):
-            message, help = f"{where} cannot hold `null`", f"declare it as `{column.type}?`"
+            message, help = f"{where} cannot be `null`", f"declare it as `{column.type}?`"
         else:
             message = f"{f'`{names[0]}`' if names else 'this value'} can be NULL, but {where} cannot"
             guard = f"add `!is_null({names[0]})` to the body, or " if names else ""

@@ -281,9 +281,9 @@ def _advice(term: Term, have: KindSet, wanted: KindSet, words: str) -> str:
     if isinstance(term, Constant) and kinds_of_constant(term) == NUMERIC and wanted == only(Kind.SYMBOL):
         return f'write `"{term.value}"`'
     if have == only(Kind.SYMBOL) and "`+`" in words:
-        return "texts are joined with `cat`"
+        return "join texts with `cat`"
     if have == only(Kind.SYMBOL) and wanted == only(Kind.NUMBER):
-        return "use `to_number` if the text holds a number"
+        return "use `to_number` if the text is a number"
     if wanted == only(Kind.SYMBOL) and have & only(Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT):
-        return "use `to_string` to make it text"
+        return "convert it with `to_string`"
     return "use values of one type in both places"

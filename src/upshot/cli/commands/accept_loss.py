@@ -17,7 +17,7 @@ def accept_loss(terminal: Terminal, store: Path) -> int:
     if terminal.json:
         terminal.data(json.dumps({"ok": True, "version": version, "lost": lost - version}))
     elif lost > version:
-        terminal.data(f"ok: the store is at version {version}; those up to {lost} are lost")
+        terminal.data(f"ok: the store is at version {version}; versions up to {lost} are lost")
     else:
         terminal.data(f"ok: the store is at version {version}; no version is lost")
     return OK

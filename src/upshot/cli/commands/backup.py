@@ -17,5 +17,5 @@ def backup(terminal: Terminal, store: Path, target: Path) -> int:
     if terminal.json:
         terminal.data(json.dumps({"ok": True, "version": version, "target": str(target)}))
     else:
-        terminal.data(f"ok: version {version} is in {target}")
+        terminal.data(f"ok: copied version {version} to {target}")
     return OK

@@ -16,7 +16,7 @@ def bench(arguments: Sequence[str]) -> int:
     root = checkout()
     if root is None:
         raise UsageError(
-            "the benchmarks are not part of the installed package",
+            "the installed package does not include the benchmarks",
             code="no-checkout",
             help="clone the repository and run `make bench` there",
         )

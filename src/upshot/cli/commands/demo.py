@@ -23,7 +23,7 @@ def demo(terminal: Terminal, name: str, engine: Engine, *, list_only: bool) -> i
     if name not in known:
         listed = ", ".join(f"`{story}`" for story in known)
         raise UsageError(
-            f"there is no demo `{name}`", code="unknown-demo", help=did_you_mean(name, known) or f"demos: {listed}"
+            f"unknown demo `{name}`", code="unknown-demo", help=did_you_mean(name, known) or f"demos: {listed}"
         )
     story = known[name]
     if engine is Engine.AUTO:
@@ -43,7 +43,7 @@ def _where_it_can(terminal: Terminal, story: Announced) -> int:
             if error.code != "spark-not-started":
                 raise
             missing = error.message
-    tell(terminal, story.build(), Engine.LOCAL, f" Spark is left out: {missing}")
+    tell(terminal, story.build(), Engine.LOCAL, f" Spark is not used: {missing}")
     return OK
 
 

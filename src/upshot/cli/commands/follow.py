@@ -67,7 +67,7 @@ def _follow(terminal: Terminal, client: Client, view: str, **options: Any) -> No
             return
 
     def trouble(error: Error) -> None:
-        note = Diagnostic(error.code, error.message, help="following goes on by itself", severity=Severity.NOTE)
+        note = Diagnostic(error.code, error.message, help="the client reconnects automatically", severity=Severity.NOTE)
         terminal.report([note])
 
     try:

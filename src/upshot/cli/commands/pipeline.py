@@ -48,5 +48,5 @@ def run(terminal: Terminal, file: Path, engine: Engine | None, *, once: bool, dr
         tell = console if terminal.json else tell_lines
         ended = pipeline.run(once=once, watchers=Watchers(batch, display.step, note, tell))
         if not terminal.json and not ended.batches:
-            display.note(f"nothing new; version {ended.version}")
+            display.note(f"no new data; version {ended.version}")
     return OK

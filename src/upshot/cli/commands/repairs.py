@@ -40,15 +40,17 @@ def repairs(
     wishes.refuse_to_apply(file)
     if (changes is not None) + bool(attempted) + (constraint is not None) > 1:
         raise UsageError(
-            "rows, `--changes` and `--constraint` say three different things to repair",
+            "rows, `--changes` and `--constraint` cannot be combined",
             code="options-conflict",
-            help="name one of them; `--constraint` is about violations that are there",
+            help="use one of them; `--constraint` repairs present violations",
         )
     if changes is not None and wishes.values:
-        message = "`--value` is about one realisation, and `--changes` asks for one a transaction"
-        raise UsageError(message, code="options-conflict", help="repair that transaction by its rows: '+p(2)' '-q(3)'")
+        message = "`--value` needs one realization, but `--changes` has one per transaction"
+        raise UsageError(
+            message, code="options-conflict", help="give the rows of one transaction instead: '+p(2)' '-q(3)'"
+        )
     if file == STDIN == changes:
-        raise UsageError("program and changes cannot both come from standard input", code="stdin-twice")
+        raise UsageError("the program and the changes cannot both come from standard input", code="stdin-twice")
     with database_of(terminal, file, fact_dir, actions, engine, keeps_violations=True) as database:
         if changes is not None:
             return _of_transactions(terminal, database, changes, wishes)
@@ -87,7 +89,7 @@ def _kept(committed: Sequence[int]) -> str:
     if not committed:
         return "nothing was committed"
     versions = f"version {committed[0]}" if len(committed) == 1 else f"versions {', '.join(map(str, committed))}"
-    return f"what came before it stays committed: {versions}"
+    return f"earlier transactions stay committed: {versions}"
 
 
 def _of_change(

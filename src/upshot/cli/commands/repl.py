@@ -65,7 +65,7 @@ def _read(session: ReplSession) -> None:
 
 
 def _converse(terminal: Terminal, session: ReplSession) -> None:
-    terminal.message("Upshot: rules, +facts, -facts and ? queries; :help shows more, :quit ends.")
+    terminal.message("Type rules, +facts, -facts or ? queries. :help lists commands, :quit exits.")
     lines = Input()
     while True:
         try:
@@ -83,7 +83,7 @@ def _converse(terminal: Terminal, session: ReplSession) -> None:
             try:
                 session.execute(statement)
             except KeyboardInterrupt:
-                terminal.message("interrupted, nothing was changed")
+                terminal.message("interrupted; nothing was changed")
 
 
 @contextmanager

@@ -61,7 +61,7 @@ def _rules(strategy: str, normal: CheckedProgram, view: str | None) -> str:
     generated = maintenance(normal) if strategy == "maintenance" else counting(normal, None if view is None else [view])
     if not generated.rules:
         raise UsageError(
-            "no view of the program is without recursion: there is nothing to count",
+            "counting needs a non-recursive view, and every view of the program is recursive",
             code="strategy-not-applicable",
             help="use `--strategy maintenance`",
         )
@@ -83,14 +83,16 @@ def _match(strategy: str, view: str | None, query: str | None) -> None:
     """`magic` is about a query, all others are about views."""
     if strategy == "magic" and query is None:
         raise UsageError(
-            "strategy `magic` rewrites for one query, and none is given",
+            "strategy `magic` needs a query",
             code="query-needed",
-            help="add it: `--strategy magic --query 'closure(1, Y)'`",
+            help="add one: `--strategy magic --query 'closure(1, Y)'`",
         )
     if query is not None and (strategy != "magic" or view is not None):
         other = "`--view`" if strategy == "magic" else f"`--strategy {strategy}`"
         raise UsageError(
-            f"`--query` does not go with {other}", code="query-not-used", help="use `--strategy magic` and no `--view`"
+            f"`--query` cannot be combined with {other}",
+            code="query-not-used",
+            help="use `--strategy magic` without `--view`",
         )
 
 
@@ -100,12 +102,12 @@ def _available(strategy: str) -> None:
     printed = " or ".join(f"`--strategy {name}`" for name in _HERE)
     if strategy in _WITHOUT_RULES:
         raise UsageError(
-            f"strategy `{strategy}` has no rules of its own to print",
+            f"strategy `{strategy}` has no rules to print",
             code="strategy-without-rules",
-            help=f"use {printed}; `upshot explain` says how each view is kept",
+            help=f"use {printed}; `upshot explain` shows how each view is maintained",
         )
     raise UsageError(
-        f"there is no strategy `{strategy}`",
+        f"unknown strategy `{strategy}`",
         code="unknown-strategy",
         help=did_you_mean(strategy, _HERE) or f"use {printed}",
     )

@@ -70,7 +70,7 @@ def _print_size(terminal: Terminal, relation: str, size: int) -> None:
 def _nothing_asked(file: Path) -> Diagnostic:
     return Diagnostic(
         "no-output",
-        f"`{shown_name(file)}` asks for no results",
-        help="write `.output r` or `.printsize r` for a relation `r`",
+        f"`{shown_name(file)}` has no output",
+        help="add `.output r` or `.printsize r` for a relation `r`",
         severity=Severity.WARNING,
     )

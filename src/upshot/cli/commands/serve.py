@@ -49,7 +49,7 @@ def require_service() -> None:
     """A sentence, and not a traceback, where the optional packages are missing."""
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
-        message = f"this needs the package `{missing[0].replace('_', '-')}`, which is not installed"
+        message = f"package `{missing[0].replace('_', '-')}` is not installed"
         raise UsageError(message, code="missing-package", help="pip install 'upshot[service]'")
 
 
@@ -97,7 +97,7 @@ def serve(terminal: Terminal, options: Options) -> int:
             fields = {"address": address, "version": database.version, "durable": database.is_durable}
             service.info("listening", extra={"fields": fields})
             if terminal.err.isatty():
-                terminal.message(f"{source.name} is served at {address}")
+                terminal.message(f"serving {source.name} at {address}")
 
         with log_to(terminal.err):
             return OK if serve(running, bound, listening) else ENGINE_FAILED

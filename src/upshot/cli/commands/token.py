@@ -23,7 +23,7 @@ def token(
         terminal.data(json.dumps({"name": name, "token": made, **scopes, "subscribe": subscribe, "admin": admin}))
     else:
         terminal.data(made)
-        terminal.message(f"its hash is in {file}; the token itself is shown this once")
+        terminal.message(f"added its hash to {file}; the token is not shown again")
     return OK
 
 

@@ -25,11 +25,11 @@ def verify(
     """After the facts are loaded and the transactions of the change file, if one is given, are committed. A folder is
     that of a database."""
     if file == STDIN and changes == STDIN:
-        raise UsageError("program and changes cannot both come from standard input", code="stdin-twice")
+        raise UsageError("the program and the changes cannot both come from standard input", code="stdin-twice")
     if file.is_dir():
         if fact_dir is not None or changes is not None:
-            message = f"`{file}` is the folder of a database, which is verified as it is"
-            raise UsageError(message, code="wrong-argument", help="leave out `-F` and `--changes`")
+            message = f"`{file}` is a database directory, which is verified as it is"
+            raise UsageError(message, code="wrong-argument", help="omit `-F` and `--changes`")
         with connected(terminal, engine, existing_store(file, "FILE")) as database:
             register_actions(database, actions)
             return _verified(terminal, database, None)

@@ -36,7 +36,7 @@ def watch(
     changes; the exit code then tells at the end that there was one. When the engine fails the run always ends.
     """
     if file == STDIN and changes == STDIN:
-        raise UsageError("program and changes cannot both come from standard input", code="stdin-twice")
+        raise UsageError("the program and the changes cannot both come from standard input", code="stdin-twice")
     with opened(terminal, file, fact_dir, engine, actions=actions) as database:
         return _commits(terminal, database, changes, on_error)
 

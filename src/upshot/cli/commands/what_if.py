@@ -38,11 +38,11 @@ def what_if(
 ) -> int:
     """The rows are one transaction. Each line of a change file is one, asked about on its own."""
     if (changes is None) != bool(rows):
-        words = "rows and `--changes` say two different things" if rows else "no transaction is given"
-        hint = "give rows that come and go, as in '+edge(1, 2)' '-edge(3, 4)', or a file with `--changes`"
+        words = "rows and `--changes` cannot be combined" if rows else "no transaction was given"
+        hint = "give rows to insert and delete, as in '+edge(1, 2)' '-edge(3, 4)', or a file with `--changes`"
         raise UsageError(words, code="options-conflict" if rows else "empty-request", help=hint)
     if file == STDIN == changes:
-        raise UsageError("program and changes cannot both come from standard input", code="stdin-twice")
+        raise UsageError("the program and the changes cannot both come from standard input", code="stdin-twice")
     with database_of(terminal, file, fact_dir, actions, engine) as database:
         if changes is not None:
             return _answers(terminal, database, changes)
@@ -79,7 +79,7 @@ def _tell(terminal: Terminal, database: Database, place: str, change: Change, an
     for text in signed_lines(changed):
         terminal.data(text)
     if not views:
-        terminal.data("// no view changes")
+        terminal.data("// no view changed")
     for text in firing_lines(answer.firings):
         terminal.data(f"// {text}")
     terminal.report(_violation(database, place, name, list(rows)) for name, rows in answer.violations.items())

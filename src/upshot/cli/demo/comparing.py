@@ -64,8 +64,8 @@ class Recomputation(Comparison):
 
     name = "recomputed"
     columns = ("maintained", "recomputed")
-    footnote = "maintained: the whole commit. recomputed: all views from the stored base data."
-    waiting = "recomputing every view, for comparison"
+    footnote = "maintained: the whole commit. recomputed: all views, from stored base data."
+    waiting = "recomputing every view for comparison"
 
     def __init__(self, story: Story, database: Database) -> None:
         self._story, self._database = story, database
@@ -85,9 +85,9 @@ class Recomputation(Comparison):
         return definition.stats.seconds
 
     def words(self, told: Told) -> Text:
-        verdict = Text(f"{ratio(told.ratio)} times less", style="bold green")
+        verdict = Text(f"{ratio(told.ratio)} times faster", style="bold green")
         if told.ratio < 1:
-            verdict = Text(f"{ratio(1 / told.ratio)} times more", style="bold yellow")
+            verdict = Text(f"{ratio(1 / told.ratio)} times slower", style="bold yellow")
         times = f"{duration(told.maintained)} to maintain all views, {duration(told.compared)} to recompute them: "
         return Text(times) + verdict
 
@@ -105,8 +105,8 @@ class OtherEngine(Comparison):
 
     name = "local"
     columns = ("on Spark", "local")
-    footnote = "Each is the whole commit. Data of this size fits one process; Spark is for what does not."
-    waiting = "the same on the local engine, for comparison"
+    footnote = "Each is the whole commit. This data fits in one process; use Spark for data that does not."
+    waiting = "running the transaction on the local engine for comparison"
 
     def __init__(self, story: Story, database: Database) -> None:
         self._database = database

@@ -10,7 +10,7 @@ from random import Random
 from upshot.cli.demo.packages import TEAMS, Registry, registry
 from upshot.cli.demo.story import Facts, Step, Story, program_text
 
-SUMMARY = "which services are exposed to a vulnerable package, while dependencies change"
+SUMMARY = "services that depend on a vulnerable package (recursion, negation, an aggregate)"
 _ADVISORY = "ADV-2026-031"
 
 
@@ -29,7 +29,7 @@ def dependencies(size: int = 4000) -> Story:
         summary=SUMMARY,
         opening=(
             f"{size:,} packages, {len(world.depends):,} dependencies between them, {len(world.owner)} services of "
-            f"{len(TEAMS)} teams. Which services are exposed to a vulnerable package, however deep it hides?"
+            f"{len(TEAMS)} teams. Which services depend on a vulnerable package, directly or not?"
         ),
         program=program_text("dependencies"),
         facts=facts,
@@ -131,7 +131,7 @@ def _upgrade(world: _World, weak: str) -> Step:
         world.link(new, dependency)
     return Step(
         f"{service} upgrades",
-        f"It moves from {old} to {new}, which has dropped the dependencies that lead to {weak}.",
+        f"It moves from {old} to {new}, which no longer depends on {weak}.",
         delete={"runs": [(service, old)]},
         insert={"runs": [(service, new)], "depends": [(new, dependency) for dependency in kept]},
     )
@@ -150,8 +150,7 @@ def _second_path(world: _World) -> Step:
     world.unlink(package, dependency)
     return Step(
         "Two paths, one removed",
-        f"{package} no longer names {dependency} itself. It still gets it through {other}, "
-        "so nothing that anybody watches has changed, and Upshot says exactly that.",
+        f"{package} no longer depends on {dependency} directly. It still needs it through {other}, so no view changes.",
         delete={"depends": [(package, dependency)]},
     )
 
@@ -199,14 +198,14 @@ def _cycle(world: _World) -> Iterator[Step]:
     edge = [(low, high)]
     yield Step(
         "A cycle appears",
-        f"{low} now needs {high}, which needs {low}. The constraint `cycle` is set to warn, so the "
-        "transaction stands and the packages on the cycle are named.",
+        f"{low} now needs {high}, which needs {low}. The constraint `cycle` only warns, so the "
+        "transaction is committed and the packages on the cycle are reported.",
         insert={"depends": edge},
     )
     yield Step(
         "The cycle is broken",
-        f"{low} drops it again. In a closure with a cycle every pair seems to support itself: "
-        "exactly the pairs that came go, no more and no fewer.",
+        f"{low} drops the dependency again. On a cycle every pair seems to support itself, but "
+        "exactly the pairs that the last insert added are deleted.",
         delete={"depends": edge},
     )
 
@@ -218,7 +217,7 @@ def _nightly(world: _World) -> Step:
     insert = [(package, _unused(world, random, package)) for package in changed]
     return Step(
         "The nightly sync arrives",
-        f"{len(changed)} packages each swap one dependency for another: {2 * len(changed)} changes, one transaction.",
+        f"{len(changed)} packages each replace one dependency: {2 * len(changed)} changes, one transaction.",
         delete={"depends": delete},
         insert={"depends": insert},
     )

@@ -7,7 +7,7 @@ from random import Random
 
 from upshot.cli.demo.story import Facts, Step, Story, program_text
 
-SUMMARY = "items that fall below a computed threshold, and rules that order them (joins, an aggregate, active rules)"
+SUMMARY = "items below a computed threshold, and active rules that order them (joins, an aggregate, active rules)"
 
 _GOODS = (
     "bolt,bracket,cable,clamp,coupling,fan,filter,fuse,gasket,hinge,"
@@ -25,7 +25,7 @@ def inventory() -> Story:
         summary=SUMMARY,
         opening=(
             f"{len(facts['quantity']):,} items, {len(_SUPPLIERS)} suppliers. An item is low when its stock would not "
-            "last until a delivery arrives; how much to order follows from that, and a rule orders it. Stock is "
+            "last until the next delivery. A view computes how much to order, and an active rule orders it. Stock is "
             "updated by key."
         ),
         program=program_text("inventory"),
@@ -65,34 +65,34 @@ def _facts(random: Random) -> Facts:
 def _steps() -> Iterator[Step]:
     yield Step(
         "A sale of item1",
-        "Stock falls from 1000 to 141. The threshold is 20 a day × 2 days + 100 = 140: nothing happens yet.",
+        "Stock falls from 1000 to 141. The threshold is 20 a day × 2 days + 100 = 140, so no view changes yet.",
         upsert=[("quantity", ("item1", 141))],
     )
     yield Step(
         "Two more are sold",
-        "139 is below 140: item1 is low, and the rule `reorder` orders it in the same transaction.",
+        "139 is below 140: item1 is low. The rule `reorder` orders it in the same transaction.",
         upsert=[("quantity", ("item1", 139))],
     )
     yield Step(
         "One more",
-        "Still low: `low` does not change, only the amount to order does. The rule fired when item1 became low; it "
-        "does not fire again.",
+        "item1 is still low: only the amount to order changes. The rule fired when item1 became low, so it does not "
+        "fire again.",
         upsert=[("quantity", ("item1", 138))],
     )
     yield Step(
         "A mistake, corrected at once",
-        "item2 is set to 10 and back to 1000 in the same transaction. Only the net effect counts, and there is none: "
+        "item2 is set to 10 and back to 1000 in the same transaction. Only the net effect counts, and it is empty: "
         "no rule fires.",
         upsert=[("quantity", ("item2", 10)), ("quantity", ("item2", 1000))],
     )
     yield Step(
         "A delivery",
-        "item1 is filled up: no longer low, and `delivered` closes the order.",
+        "item1 is full again. It is no longer low, and the rule `delivered` closes the order.",
         upsert=[("quantity", ("item1", 5000))],
     )
     yield Step(
         "Hollis is late",
-        "Deliveries of item2 now take 40 days instead of 3, and the threshold rises from 290 to 1400: "
-        "stock did not move, and yet item2 is low.",
+        "Deliveries of item2 now take 40 days instead of 3. The threshold rises from 290 to 1400, so item2 is low "
+        "with the same stock.",
         upsert=[("delivery_time", ("item2", "Hollis", 40))],
     )

@@ -77,7 +77,7 @@ def _show_views(terminal: Terminal, database: Database) -> None:
     table = _table()
     table.add_column("view")
     table.add_column("rows", justify="right")
-    table.add_column("kept by")
+    table.add_column("strategy")
     strategies = {part.name: part.strategy for part in database.explain().parts}
     for name, schema in database.schemas.items():
         if schema.role is not Role.BASE:
@@ -140,9 +140,9 @@ def _heading(words: str) -> Rule:
 def _changes_table(story: Story, changed: Mapping[str, Changes]) -> Table:
     table = _table()
     table.add_column("view")
-    table.add_column("came", justify="right", style="green")
-    table.add_column("went", justify="right", style="red")
-    table.add_column("for example", overflow="fold")
+    table.add_column("inserted", justify="right", style="green")
+    table.add_column("deleted", justify="right", style="red")
+    table.add_column("examples", overflow="fold")
     order = [name for name in story.shows if name in changed]
     for name in [*order, *(name for name in changed if name not in order)]:
         change = changed[name]
@@ -176,7 +176,7 @@ def _show_summary(terminal: Terminal, told: list[Told], compared: Comparison) ->
     table = _table()
     table.add_column("transaction")
     ratio = ("ratio",) if compared.extra(told[0]) else ()
-    for title in ("came", "went", *compared.columns, *ratio):
+    for title in ("inserted", "deleted", *compared.columns, *ratio):
         table.add_column(title, justify="right")
     for step in told:
         table.add_row(

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from upshot.cli.demo.story import Step, Story, program_text
 
-SUMMARY = "routes between stations, and the pairs without one (recursion and negation)"
+SUMMARY = "routes between stations, and pairs without a route (recursion and negation)"
 
 _STATES = {
     "California": "San Diego,Los Angeles,Bakersfield,Fresno,San Jose,Oakland,Sacramento,Redding,Truckee,Barstow",
@@ -57,8 +57,8 @@ def trains() -> Story:
         summary=SUMMARY,
         opening=(
             f"{len(stations)} stations, {len(tracks)} trains from one station to the next. Which stations reach "
-            "California, and which pairs have no route at all? `unconnected` rests on a negation: it grows when routes "
-            "go."
+            "California, and which pairs have no route at all? `unconnected` uses negation: it grows when routes "
+            "are deleted."
         ),
         program=program_text("trains"),
         facts={"station": stations, "train": tracks},
@@ -79,35 +79,34 @@ def _steps() -> Iterator[Step]:
     boise = [("Boise", "Salt Lake City")]
     yield Step(
         "Works between Oakland and Fresno",
-        "The line through the valley is shut, but Fresno is still reached over Bakersfield: no route is lost.",
+        "The valley line is closed, but Fresno is still reachable through Bakersfield: no route is lost.",
         delete={"train": fresno},
     )
     yield Step(
         "A washout between El Paso and San Antonio",
-        "Texas east of El Paso is cut off. Four stations lose California, and every pair across the gap is "
-        "unconnected. On a map this small, where nearly every route could run through the gap, a deletion puts most "
-        "of them in doubt, and recomputing costs no more.",
+        "Texas east of El Paso is cut off. Four stations no longer reach California, and every pair across the gap is "
+        "unconnected. On a map this small nearly every route may use the deleted track, so maintenance costs as much "
+        "as recomputation.",
         delete={"train": desert},
     )
     yield Step(
         "One way out of Boise",
-        "A train from Boise to Salt Lake City: Boise can leave for everywhere, and nobody can come back.",
+        "A train from Boise to Salt Lake City: Boise now reaches every station, but no station reaches Boise.",
         insert={"train": boise},
     )
     yield Step(
         "Repaired, and a little more",
-        "The washout is repaired in the same transaction that closes the branch to Austin: only the net change is "
-        "reported.",
+        "One transaction repairs the washout and closes the branch to Austin. Only the net change is reported.",
         insert={"train": desert},
         delete={"train": austin},
     )
     yield Step(
         "A new station",
-        "Las Vegas opens with no train at all: it is unconnected to everybody, in both directions.",
+        "Las Vegas opens without a train: it is unconnected to every other station, in both directions.",
         insert={"station": [("Las Vegas", "Nevada")]},
     )
     yield Step(
         "Its first train",
-        "Las Vegas and Barstow are linked, both ways.",
+        "Trains run between Las Vegas and Barstow in both directions.",
         insert={"train": [("Las Vegas", "Barstow"), ("Barstow", "Las Vegas")]},
     )

@@ -1,0 +1,1 @@
+"""Input of commands: program files, change files, rows, requests and values."""

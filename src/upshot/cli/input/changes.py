@@ -78,7 +78,7 @@ class _Wrong(Exception):
         self.slug, self.words, self.help, self.column = slug, words, help, column
 
 
-_EXAMPLE = 'a line looks like {"insert": {"edge": [[1, 2]]}, "delete": {"edge": [[3, 4]]}}'
+_EXAMPLE = 'write a line as {"insert": {"edge": [[1, 2]]}, "delete": {"edge": [[3, 4]]}}'
 
 
 def _where(line: ChangeLine, text: str, wrong: _Wrong) -> Span:
@@ -93,14 +93,14 @@ def _read_object(text: str) -> dict[str, Any]:
             text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_without_repetition
         )
     except json.JSONDecodeError as error:
-        raise _Wrong("not-json", f"this is not JSON: {error.msg.lower()}", _EXAMPLE, error.colno) from None
+        raise _Wrong("not-json", f"invalid JSON: {error.msg.lower()}", _EXAMPLE, error.colno) from None
     except RecursionError:
-        raise _Wrong("not-json", "this JSON is nested too deeply", _EXAMPLE) from None
+        raise _Wrong("not-json", "JSON is nested too deeply", _EXAMPLE) from None
     except (ValueError, ArithmeticError):
         # Python refuses to read integers of thousands of digits and exponents beyond those of `Decimal`.
         raise _Wrong("wrong-type", "a number has too many digits") from None
     if not isinstance(content, dict):
-        raise _Wrong("not-a-transaction", "a transaction is a JSON object", _EXAMPLE)
+        raise _Wrong("not-a-transaction", "a transaction must be a JSON object", _EXAMPLE)
     for key in content:
         if key not in ("insert", "delete"):
             raise _Wrong("not-a-transaction", f"unknown key `{key}`", _instead_of(key))
@@ -112,7 +112,7 @@ def _instead_of(key: str) -> str:
     only = "a transaction in a change file has only the keys `insert` and `delete`"
     match key:
         case "upsert" | "update":
-            return f"{only}; write an {key} as both: delete the old row, insert the new one"
+            return f"{only}; for an {key}, delete the old row and insert the new one"
         case "replace":
             return f"{only}; to replace rows, delete the old ones and insert the new ones"
         case _:
@@ -127,13 +127,13 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = repeated_key(pairs)
-        raise _Wrong("not-a-transaction", f"the key `{twice}` occurs twice", "put all rows into one list")
+        raise _Wrong("not-a-transaction", f"duplicate key `{twice}`", "put all rows into one list")
     return found
 
 
 def _facts(part: Any, word: str, schemas: Mapping[str, Schema]) -> Facts:
     if not isinstance(part, dict):
-        raise _Wrong("not-a-transaction", f"`{word}` must hold an object of relations", _EXAMPLE)
+        raise _Wrong("not-a-transaction", f"`{word}` must be an object that maps relations to rows", _EXAMPLE)
     return {name: _rows(rows, word, _known(name, schemas)) for name, rows in part.items()}
 
 
@@ -143,12 +143,12 @@ def _known(name: str, schemas: Mapping[str, Schema]) -> Schema:
     base = [schema.name for schema in schemas.values() if schema.role is Role.BASE]
     listed = ", ".join(f"`{name}`" for name in base) or "none"
     help = did_you_mean(name, base) or f"base relations: {listed}"
-    raise _Wrong("unknown-relation", f"there is no relation `{name}`", help)
+    raise _Wrong("unknown-relation", f"unknown relation `{name}`", help)
 
 
 def _rows(rows: Any, word: str, schema: Schema) -> list[tuple[Any, ...]]:
     if not isinstance(rows, list):
-        raise _Wrong("not-a-transaction", f"`{word}` of `{schema.name}` must hold a list of rows", _EXAMPLE)
+        raise _Wrong("not-a-transaction", f"`{word}` of `{schema.name}` must be a list of rows", _EXAMPLE)
     return [_row(row, f"{word} row {number} of `{schema.name}`", schema) for number, row in enumerate(rows, start=1)]
 
 
@@ -177,7 +177,7 @@ def _by_name(row: dict[str, Any], place: str, schema: Schema) -> list[Any]:
     for key in row:
         if key not in names:
             help = did_you_mean(key, names) or f"columns: {schema}"
-            raise _Wrong("unknown-column", f"{place}: there is no column `{key}`", help)
+            raise _Wrong("unknown-column", f"{place}: unknown column `{key}`", help)
     for column in schema.columns:
         if column.name not in row and not column.type.nullable:
             raise _Wrong("wrong-arity", f"{place}: column `{column.name}` is missing", f"columns: {schema}")

@@ -37,7 +37,9 @@ def open_bytes(path: Path, what: str) -> AbstractContextManager[BinaryIO]:
     try:
         return open(path, "rb")
     except FileNotFoundError:
-        raise UsageError(f"there is no file `{path}`", code="no-such-file", help=f"name the {what} to read") from None
+        raise UsageError(
+            f"file `{path}` does not exist", code="no-such-file", help=f"name the {what} to read"
+        ) from None
     except IsADirectoryError:
         raise UsageError(
             f"`{path}` is a directory, not a file", code="not-a-file", help=f"name the {what} to read"
@@ -49,7 +51,7 @@ def open_bytes(path: Path, what: str) -> AbstractContextManager[BinaryIO]:
 
 def existing_directory(path: Path, option: str) -> Path:
     if not path.exists():
-        raise UsageError(f"there is no directory `{path}`", code="no-such-directory", help=f"check `{option}`")
+        raise UsageError(f"directory `{path}` does not exist", code="no-such-directory", help=f"check `{option}`")
     if not path.is_dir():
         raise UsageError(f"`{path}` is a file, not a directory", code="not-a-directory", help=f"check `{option}`")
     return path
@@ -60,9 +62,9 @@ def existing_store(path: Path, option: str) -> Path:
     existing_directory(path, option)
     if not any(path.iterdir()):
         raise UsageError(
-            f"`{path}` is an empty folder: there is no database in it",
+            f"directory `{path}` is empty and holds no database",
             code="not-a-store",
-            help="name the folder of a database",
+            help="name a database directory",
         )
     return path
 

@@ -34,18 +34,18 @@ def new_values(given: Sequence[str], way: Realization) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         name = f"?{name.strip().lstrip('?')}"
         if not equals:
-            message = f"`{text}` does not say which placeholder gets which value"
+            message = f"`{text}` is not a placeholder and a value"
             raise UsageError(message, code="wrong-argument", help="as in `--value '?1=board'`")
         if name not in types:
             listed = ", ".join(f"`{each}`" for each in types)
-            hint = f"it has {listed}" if listed else "it leaves nothing open: leave out `--value`"
-            raise UsageError(f"the realisation has no placeholder `{name}`", code="wrong-argument", help=hint)
+            hint = f"it has {listed}" if listed else "it has no placeholders: omit `--value`"
+            raise UsageError(f"the realization has no placeholder `{name}`", code="wrong-argument", help=hint)
         found[name] = _typed(value.strip(), types[name], name)
     if missing := [name for name in types if name not in found]:
         raise UsageError(
-            f"the realisation leaves {', '.join(f'`{name}`' for name in missing)} open",
+            f"no value for placeholder {', '.join(f'`{name}`' for name in missing)}",
             code="placeholder-open",
-            help=f"say which new value is meant: `--value '{missing[0]}=…'`",
+            help=f"give the value: `--value '{missing[0]}=…'`",
         )
     return found
 
@@ -63,5 +63,5 @@ def _typed(text: str, type: Type, name: str) -> Any:
     try:
         return json_reader(type)(value)
     except Misfit as misfit:
-        message = f"`{text}` is no value for `{name}`: {misfit}"
-        raise UsageError(message, code="wrong-argument", help=f"`{name}` is some new {type}") from None
+        message = f"`{text}` is not a value for `{name}`: {misfit}"
+        raise UsageError(message, code="wrong-argument", help=f"`{name}` needs a {type}") from None

@@ -31,7 +31,7 @@ def parse_source(source: Source, schemas: Mapping[str, Schema] = MappingProxyTyp
     except ProgramError as error:
         raise with_findings(error, error.understood) if error.understood is not None else error from None
     if not program.items:
-        message = f"`{source.name}` holds no declarations and no rules"
+        message = f"`{source.name}` has no declarations and no rules"
         help = "start with a declaration such as `.decl edge(a: number, b: number)`"
         raise ProgramError([Diagnostic("empty-program", message, Span(source, 0, 0), help=help)])
     return program
@@ -54,4 +54,4 @@ def known_view(schemas: Mapping[str, Schema], view: str | None, rules: Sequence[
     listed = f"views{' and rules' * bool(rules)}: " + (", ".join(f"`{name}`" for name in views) or "none")
     if view in schemas:
         raise UsageError(f"`{view}` is a base relation, not a view", code="not-a-view", help=listed)
-    raise UsageError(f"there is no view `{view}`", code="unknown-view", help=did_you_mean(view, views) or listed)
+    raise UsageError(f"unknown view `{view}`", code="unknown-view", help=did_you_mean(view, views) or listed)

@@ -17,13 +17,13 @@ _HELP = "as in 'closure(1, 3)'"
 def asked_row(text: str, database: Database) -> tuple[str, tuple[Any, ...]]:
     """The relation, or active rule, and the row that a fact such as `closure(1, 3)` names."""
     if not text.strip(" ."):
-        raise UsageError("an empty text names no row", code="not-a-fact", help=_HELP)
+        raise UsageError("the row is empty", code="not-a-fact", help=_HELP)
     atom = parse_query(text.rstrip().removesuffix("."))
     if not isinstance(atom, Atom):
-        raise ProgramError([Diagnostic("not-a-fact", "this is not one row of a relation", atom.span, help=_HELP)])
+        raise ProgramError([Diagnostic("not-a-fact", "not a row of a relation", atom.span, help=_HELP)])
     for term in atom.args:
         if not isinstance(term, Constant):
-            raise ProgramError([Diagnostic("not-a-fact", "a row holds constants only", term.span, help=_cure(term))])
+            raise ProgramError([Diagnostic("not-a-fact", "a row has only constants", term.span, help=_cure(term))])
     if atom.relation in database.rules:
         return atom.relation, tuple(term.value for term in atom.args if isinstance(term, Constant))
     return atom.relation, row(atom, database.schemas)
@@ -31,4 +31,4 @@ def asked_row(text: str, database: Database) -> tuple[str, tuple[Any, ...]]:
 
 def _cure(term: Term) -> str:
     """What to write instead: a name without quotes is a variable, and was perhaps meant as text."""
-    return f'text stands in quotes: "{term.name}"; {_HELP}' if isinstance(term, Variable) else _HELP
+    return f'write text in quotes: "{term.name}"; {_HELP}' if isinstance(term, Variable) else _HELP

@@ -1,0 +1,1 @@
+"""Output of commands: terminal, tables, diagnostics, pictures, exit codes."""

@@ -22,8 +22,8 @@ _SPELLINGS = (
 def on_the_command_line(help: str) -> str:
     """The advice with commands and options for what Python calls.
 
-    >>> on_the_command_line("`why_not` says what it is missing")
-    '`upshot why-not` says what it is missing'
+    >>> on_the_command_line("`why_not` shows what is missing")
+    '`upshot why-not` shows what is missing'
     """
     for pattern, words in _SPELLINGS:
         help = re.sub(pattern, words, help)

@@ -20,4 +20,4 @@ def draw(terminal: Terminal, svg: Path, picture: str) -> None:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise UsageError(f"cannot write `{svg}`: {reason}", code="cannot-write", help="check `--svg`") from None
-    terminal.message(f"drew {svg}")
+    terminal.message(f"wrote {svg}")

@@ -68,7 +68,7 @@ def code_of(error: Error) -> int:
 def _of_system(error: BaseException) -> Diagnostic:
     match error:
         case MemoryError():
-            return Diagnostic("out-of-memory", "there is not enough memory to go on")
+            return Diagnostic("out-of-memory", "out of memory")
         case RecursionError():
             return Diagnostic("too-deep", "the input is nested too deeply")
         case OSError(filename=name) if name is not None:
@@ -83,5 +83,5 @@ def _of_bug(error: Exception) -> Diagnostic:
     return Diagnostic(
         "internal-error",
         f"{type(error).__name__}: {error}",
-        help="this is a fault in Upshot, please report it; `UPSHOT_TRACEBACK=1` shows where it happened",
+        help="this is a bug in Upshot, please report it; `UPSHOT_TRACEBACK=1` prints the traceback",
     )

@@ -35,7 +35,7 @@ def show_answer(terminal: Terminal, rows: Rows) -> None:
 def show_changes(terminal: Terminal, changed: Sequence[tuple[str, Changes]]) -> None:
     """One line a row: its sign, its view, its values."""
     if not changed:
-        terminal.show(Text("no view changes", style="dim"))
+        terminal.show(Text("no view changed", style="dim"))
         return
     table = _table("", "view", "row")
     for name, change in changed:

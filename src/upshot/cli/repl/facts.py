@@ -52,7 +52,7 @@ def row(atom: Atom, schemas: Mapping[str, Schema]) -> Row:
     values = []
     for term, column in zip(atom.args, schema.columns, strict=True):
         if not isinstance(term, Constant):
-            found = Diagnostic("not-a-fact", "a fact holds constants only", term.span, help="as in +edge(1, 2).")
+            found = Diagnostic("not-a-fact", "a fact has only constants", term.span, help="as in +edge(1, 2).")
             raise ProgramError([found])
         values.append(_converted(term, column.type))
     return tuple(values)
@@ -63,7 +63,7 @@ def _converted(constant: Constant, type: Type) -> Any:
     value = constant.value
     if isinstance(value, str) and type.kind in (Kind.DATE, Kind.TIMESTAMP):
         kind = type.kind.value
-        message = f"the column holds a {kind}, and this is text"
+        message = f"expected a {kind}, found text"
         raise ProgramError([Diagnostic("wrong-type", message, constant.span, help=f'write {kind}("{value}")')])
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return value

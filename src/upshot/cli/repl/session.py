@@ -36,15 +36,15 @@ from upshot.syntax.ast import Deny, Item, Program, Rule
 
 HELP = """\
 .decl edge(a: number, b: number)      declare a relation
-path(X, Y) :- edge(X, Y).             add a rule to a view; what is typed ends with a full stop
-+edge(1, 2), -edge(2, 3).             change facts in one transaction and see what follows
-? path(1, X)                          ask
-:list                                 relations and their sizes, active rules
-:explain [NAME]                       how views are kept up to date, when rules fire
-:stats                                the work of the last change
+path(X, Y) :- edge(X, Y).             add a rule to a view; rules and changes end with a period
++edge(1, 2), -edge(2, 3).             commit a transaction and show the changed views
+? path(1, X)                          query
+:list                                 list relations with their sizes, and active rules
+:explain [NAME]                       show how views are maintained and when active rules fire
+:stats                                show the work of the last commit
 :verify                               recompute every view and compare
 :load FILE                            define a program and read its .input files
-:drop NAME                            forget a view, a rule, or an empty relation
+:drop NAME                            drop a view, an active rule, or an empty relation
 :help  :quit"""
 
 _OTHER_NAMES = {"?": "help", "exit": "quit"}
@@ -107,7 +107,7 @@ class ReplSession:
         matching = [known for known in self.commands if known == name or (name and known.startswith(name))]
         if len(matching) != 1:
             help = did_you_mean(name, self.commands) or "`:help` lists the commands"
-            raise UsageError(f"there is no command `:{name}`", code="unknown-command", help=help)
+            raise UsageError(f"unknown command `:{name}`", code="unknown-command", help=help)
         self.commands[matching[0]](argument)
 
     def _query(self, body: str) -> None:
@@ -179,7 +179,7 @@ class ReplSession:
 
     def _stats(self, _: str) -> None:
         if self._last is None:
-            self._terminal.message("nothing has changed yet")
+            self._terminal.message("no commit yet")
             return
         for name, value in self._last.stats.as_dict().items():
             if isinstance(value, (int, float)) and value:
@@ -192,7 +192,7 @@ class ReplSession:
 
     def _load(self, argument: str) -> None:
         if not argument:
-            raise UsageError("`:load` needs the name of a file", code="wrong-argument", help="as in `:load graph.dl`")
+            raise UsageError("`:load` needs a file name", code="wrong-argument", help="as in `:load graph.dl`")
         self.load(Path(argument))
 
     def load(self, file: Path) -> None:
@@ -216,9 +216,9 @@ def _unfinished(text: str) -> Diagnostic:
     first = text.partition("\n")[0]
     return Diagnostic(
         "unfinished-statement",
-        "this statement has no end, so it is dropped",
+        "this statement is not finished, so it is dropped",
         Span(Source("<repl>", text), 0, len(first)),
-        help="rules, facts and changes end with a full stop; brackets and comments must be closed",
+        help="end rules, facts and changes with a period; close brackets and comments",
     )
 
 

@@ -72,15 +72,15 @@ def _stored(state: State) -> Callable[[str], int | None]:
 def _refuse_wrong(batch: Batch) -> None:
     if not is_spark_frame(batch.frame):
         raise UsageError(
-            f"`apply_batch` takes a Spark DataFrame, not {type(batch.frame).__name__}",
+            f"`apply_batch` needs a Spark DataFrame, not {type(batch.frame).__name__}",
             code="wrong-argument",
-            help="other tables go through `with db.transaction() as tx`",
+            help="use `with db.transaction() as tx` for other tables",
         )
     if not isinstance(batch.number, int) or isinstance(batch.number, bool) or batch.number < 0:
         raise UsageError(
-            f"`batch_id` cannot be {batch.number!r}",
+            f"invalid `batch_id` {batch.number!r}",
             code="wrong-argument",
-            help="pass the id that `foreachBatch` gives, a whole number from 0 on",
+            help="pass the id from `foreachBatch`, a non-negative integer",
         )
 
 
@@ -88,7 +88,7 @@ def _older(batch: Batch, last: int) -> DataError:
     return DataError(
         f"batch {batch.number} of the stream `{batch.stream}` comes after batch {last}",
         code="batch-out-of-order",
-        help="Spark counts from 0 again when the checkpoint of a stream was removed: name the new one with `stream`",
+        help="if the checkpoint of the stream was removed, name the new stream with `stream`",
     )
 
 

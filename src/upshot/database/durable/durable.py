@@ -20,10 +20,11 @@ from upshot.core.schema import Role, Schema
 from upshot.database.database import Database
 from upshot.database.durable.journal import Journal, usable
 from upshot.database.engines import Engine
-from upshot.database.program.compile import Compiled, compile_text, nothing
+from upshot.database.program.compile import Compiled, compile_stored, nothing
 from upshot.database.program.constraints import SHOWN
 from upshot.database.rules.outbox import recovered_tasks
 from upshot.database.state import MAX_FIRINGS, State
+from upshot.plan.program_plan import strategy_conflicts
 from upshot.rewrite.normalize.term_type import too_long_columns
 from upshot.spark.lake_path import LakePath, located
 from upshot.spark.location import has_scheme
@@ -63,16 +64,16 @@ def _opened(path: str | os.PathLike[str], retention: Retention, session: Any) ->
         return open_store(found, retention)
     if session is None:
         raise UsageError(
-            f"`{path}` is reached by Spark only, and no session was given",
+            f"`{path}` needs a Spark session",
             code="wrong-argument",
-            help="pass one, as in `upshot.connect(uri, spark=session)`, or name a folder of this machine",
+            help="pass one, as in `upshot.connect(uri, spark=session)`, or use a local path",
         )
     return open_lake_store(found.on(session), session, retention)
 
 
 def _restored(store: Store, make_engine: Callable[[], Engine]) -> State:
     recovered = store.recovered
-    compiled = compile_text(recovered.program, nothing(), PROGRAM) if recovered.program else nothing()
+    compiled = compile_stored(recovered.program, PROGRAM) if recovered.program else nothing()
     relations = usable(store, compiled)
     _refuse_missing(compiled, relations.keys())
     engine = make_engine()
@@ -92,10 +93,16 @@ def _restored(store: Store, make_engine: Callable[[], Engine]) -> State:
         identity=store.identity,
     )
     state.outbox = recovered_tasks(state)
-    state.warnings = tuple(_too_many_digits(store, state, relations))
+    state.warnings = (*_conflicts(compiled), *_too_many_digits(store, state, relations))
     for warning in state.warnings:
         log.warning("%s", warning)
     return state
+
+
+def _conflicts(compiled: Compiled) -> Iterator[Diagnostic]:
+    """A warning for each pair of views that ask for conflicting strategies: earlier versions of Upshot took one."""
+    for problem in strategy_conflicts(compiled.checked, compiled.plan.normal):
+        yield replace(problem, severity=Severity.WARNING)
 
 
 def _too_many_digits(store: Store, state: State, relations: Mapping[str, Relation]) -> Iterator[Diagnostic]:
@@ -114,9 +121,9 @@ def _too_many_digits(store: Store, state: State, relations: Mapping[str, Relatio
             more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
             yield Diagnostic(
                 "too-many-digits",
-                f"`{view}` holds rows with more digits than `{schema}` declares: {', '.join(shown)}{more}",
+                f"`{view}` has rows with more digits than `{schema}` declares: {', '.join(shown)}{more}",
                 schema.span,
-                help="define the view with more digits, or delete what the rows are derived from; until then they stay",
+                help="define the view with more digits, or delete the base rows they depend on; until then they stay",
                 severity=Severity.WARNING,
             )
 

@@ -229,7 +229,7 @@ def meta_text(meta: object) -> str | None:
         return None
     if not isinstance(meta, Mapping) or not all(isinstance(key, str) for key in meta):
         raise UsageError(
-            "`meta` takes a mapping with names as keys", code="wrong-argument", help='as in meta={"source": "import"}'
+            "`meta` must be a mapping with names as keys", code="wrong-argument", help='as in meta={"source": "import"}'
         )
     try:
         text = json.dumps(dict(meta), ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -96,7 +96,7 @@ def refuse_unknown(state: State, version: int) -> None:
     """`UsageError` unless the states before and after a version can be made again: what came since is kept, and the
     program is the same."""
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise UsageError("`version` is the number of a commit", code="wrong-argument", help="as in version=7")
+        raise UsageError("`version` must be the number of a commit", code="wrong-argument", help="as in version=7")
     last = state.last if state.last is not None and state.last.version == version == state.version else None
     if version > state.version:
         raise _not_there(state, version)
@@ -108,17 +108,17 @@ def refuse_unknown(state: State, version: int) -> None:
             raise _not_there(state, version)
         changed = bool(store.definitions(version - 1, state.version))
     else:
-        large = " and changed too many rows to be remembered" * (version == state.version)
+        large = ": too many rows" * (version == state.version)
         raise UsageError(
-            f"what version {version} changed is not kept{large}",
+            f"the changes of version {version} are not kept{large}",
             code="history-not-kept",
-            help=f"without a store only the last commit is remembered, version {state.version}",
+            help=f"without a store only the last commit is kept, version {state.version}",
         )
     if changed:
         raise UsageError(
             f"the program was changed in version {version} or since",
             code="program-changed",
-            help=f"rows are compared under one program; {_versions_there_are(state)}",
+            help=f"both versions must have the same program; {_versions_there_are(state)}",
         )
 
 
@@ -139,7 +139,7 @@ def _versions_there_are(state: State) -> str:
         defined = store.definitions(store.oldest, last)
         first = 1 + (defined[-1].version if defined else store.oldest)
     if first > last:
-        return "there has been no commit since that one can ask about"
+        return "there is no later commit"
     return f"give a version from {first} to {last}" if first < last else f"give {last}"
 
 

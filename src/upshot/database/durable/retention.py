@@ -35,14 +35,14 @@ def retention_of(keep: Any) -> Retention:
     for name in given:
         if name not in _BOUNDS:
             hint = did_you_mean(str(name), _BOUNDS) or "the bounds are `commits`, `bytes` and `age`"
-            raise UsageError(f"`keep` has no bound `{name}`", code="wrong-argument", help=hint)
+            raise UsageError(f"unknown bound `{name}` in `keep`", code="wrong-argument", help=hint)
     commits, size, age = (given.get(name) for name in _BOUNDS)
     if commits is not None and (not isinstance(commits, int) or isinstance(commits, bool) or commits < 1):
         hint = 'pass a number of commits, "all", or bounds such as {"commits": 100_000, "bytes": "1GiB"}'
-        raise UsageError(f"`keep` cannot be {commits!r}", code="wrong-argument", help=hint)
+        raise UsageError(f"invalid `keep`: {commits!r}", code="wrong-argument", help=hint)
     if age is not None and (not isinstance(age, dt.timedelta) or age <= dt.timedelta(0)):
-        hint = "pass a span of time, as in datetime.timedelta(days=7)"
-        raise UsageError(f"the `age` in `keep` cannot be {age!r}", code="wrong-argument", help=hint)
+        hint = "pass a timedelta, as in datetime.timedelta(days=7)"
+        raise UsageError(f"invalid `age` in `keep`: {age!r}", code="wrong-argument", help=hint)
     return Retention(commits, None if size is None else byte_count("bytes", size), age)
 
 
@@ -66,7 +66,7 @@ class Cursors:
         for name, version in versions.items():
             if version is not None and not oldest <= version <= current:
                 raise UsageError(
-                    f"changes since version {version}, where `{name}` is to stand, are not kept; those since "
+                    f"changes since version {version}, the position of cursor `{name}`, are not kept; those since "
                     f"{oldest} are, until {current}",
                     code="history-not-kept",
                     help="start again from all rows, and set the cursor to their version",

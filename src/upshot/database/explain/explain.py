@@ -129,7 +129,7 @@ def _roots(
         written = (action.target for action in rules[0].actions if action.kind != "call")
         return {edge.relation for edge in reading[name]} | {shown.get(target, target) for target in written}
     if state.schema(name).role is Role.BASE:
-        hint = "its rows are what transactions put there; explain a view or an active rule"
+        hint = "explain a view or an active rule instead"
         raise UsageError(f"`{name}` is a base relation", code="not-a-view", help=hint)
     return {name}
 

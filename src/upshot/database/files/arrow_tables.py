@@ -95,7 +95,7 @@ def column_type(field: pa.Field, *, nullable: bool) -> Type:
 def unsupported_type(column: str, found: str) -> DataError:
     """The error for a column to declare whose type is none of ours."""
     return DataError(
-        f"column `{column}` has type {found}, which no column type holds",
+        f"column `{column}` has type {found}, which no column type can store",
         code="unsupported-type",
         help="cast it to an integer, float, string, boolean, date, timestamp or decimal of at most 18 digits",
     )
@@ -110,13 +110,13 @@ def column_mismatch(schema: Schema, given: list[str], *, where: str) -> DataErro
         rest = [name for name in names if name not in given]
         hint = did_you_mean(unknown[0], rest) or f"the columns are {_listed(names)}"
         if not missing:
-            hint = f"leave {_listed(unknown)} out; the columns are {_listed(names)}"
+            hint = f"omit {_listed(unknown)}; the columns are {_listed(names)}"
         message = f"`{schema.name}` has no column {_listed(unknown)}, given in {where}"
         return DataError(message, code="unknown-column", help=hint)
     if not missing:
         message = f"{where} gives a column of `{schema.name}` more than once"
         return DataError(message, code="unknown-column", help=f"the columns are {_listed(names)}")
-    message = f"{where} lacks column {_listed(missing)} of `{schema.name}`"
+    message = f"column {_listed(missing)} of `{schema.name}` is missing in {where}"
     return DataError(message, code="missing-column", help=f"give every column: {_listed(names)}")
 
 

@@ -33,7 +33,7 @@ def given_rows(schema: Schema, rows: Any, engine: Engine | None = None) -> Any:
         return given_table(schema, rows, engine)
     if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
         raise DataError(
-            f"`{schema.name}` takes rows, not one {type(rows).__name__}",
+            f"`{schema.name}` needs rows, not one {type(rows).__name__}",
             code="not-rows",
             help=f"give a list of rows: {_example(schema)}",
         )
@@ -64,7 +64,7 @@ def _tuples(schema: Schema, rows: Iterable[Any]) -> Iterator[Row]:
                 f"row {number} for `{schema.name}` is one {type(row).__name__}, "
                 f"not a row of {counted(arity, 'column')}",
                 code="not-rows",
-                help=f"a row is a tuple, also when it has one column: {_example(schema)}",
+                help=f"a row is a tuple, even with one column: {_example(schema)}",
             )
 
 

@@ -65,7 +65,7 @@ def _columns(table: Any) -> list[tuple[str, Callable[[], Type]]]:
 def declared(name: str, columns: list[tuple[str, Callable[[], Type]]]) -> Declaration:
     """The declaration of a relation with these columns."""
     if not IDENTIFIER.match(name):
-        message = f"`{name}` cannot be the name of a relation"
+        message = f"`{name}` is not a valid relation name"
         raise DataError(message, code="not-a-name", help=f"use letters, digits and `_`, as in `{_names([name])[0]}`")
     names = [column for column, _ in columns]
     wrong = [word for word in names if not IDENTIFIER.match(word)]
@@ -99,7 +99,7 @@ def read_table(table: Any, engine: Engine) -> Any:
         return read_files(table, engine)
     if is_table(table) or is_spark_frame(table):
         return table
-    hint = "pass a pandas, Arrow, Polars or Spark table, or a Parquet, CSV or Delta path; rows go through `tx.insert`"
+    hint = "pass a pandas, Arrow, Polars or Spark table, or a Parquet, CSV or Delta path; use `tx.insert` for rows"
     if type(table).__module__.startswith("pyspark.pandas"):
         hint = "pass `frame.to_spark()`"
     raise UsageError(f"cannot register a {type(table).__name__}", code="wrong-argument", help=hint)

@@ -40,7 +40,7 @@ def file_options(directive: Directive, folder: Path) -> FileOptions:
     for name in given:
         if name not in KNOWN + WITHOUT_EFFECT:
             hint = did_you_mean(name, KNOWN) or f"known are {', '.join(f'`{known}`' for known in KNOWN)}"
-            faults.append(_fault(directive, f"there is no parameter `{name}`", hint))
+            faults.append(_fault(directive, f"unknown parameter `{name}`", hint))
     quoted, headers, compressed = (_flag(directive, given, name, faults) for name in ("rfc4180", "headers", "compress"))
     options = FileOptions(
         directive.relation,

@@ -60,15 +60,15 @@ def _contents(schema: Schema, options: FileOptions) -> bytes | mmap.mmap:
     except FileNotFoundError:
         raise _missing(schema, path) from None
     except (gzip.BadGzipFile, EOFError):
-        raise DataError(f"`{path}` is not a whole gzip file", code="unreadable-file", help="write it again") from None
+        raise DataError(f"`{path}` is a truncated gzip file", code="unreadable-file", help="write it again") from None
     except OSError as error:
         message = f"cannot read `{path}`: {(error.strerror or str(error)).lower()}"
         raise DataError(message, code="unreadable-file", help="name a readable file") from None
 
 
 def _missing(schema: Schema, path: Path) -> DataError:
-    hint = f'put the facts there, name another folder, or write `.input {schema.name}(filename="…")`'
-    return DataError(f"there is no fact file `{path}` for `.input {schema.name}`", code="missing-facts", help=hint)
+    hint = f'create the file, name another directory, or write `.input {schema.name}(filename="…")`'
+    return DataError(f"fact file `{path}` for `.input {schema.name}` does not exist", code="missing-facts", help=hint)
 
 
 # ---- by Arrow ------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ class _Lines:
         start, end = min(start, len(line)), min(end, len(line))
         span = Span(Source(self._name, before + line), len(before) + start, len(before) + max(end, start))
         between = "tabs" if self._options.delimiter == "\t" else f"`{self._options.delimiter}`"
-        hint = f"the relation is `{self._schema}`; fields stand between {between}"
+        hint = f"the relation is `{self._schema}`; fields are separated by {between}"
         return DataError(f"{self._name}:{number}:{start + 1}: {words}", code=slug, span=span, help=hint)
 
 

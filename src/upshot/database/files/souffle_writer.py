@@ -33,7 +33,7 @@ def write_rows(rows: Rows, options: FileOptions) -> None:
             stream.writelines(line + "\n" for line in lines(rows.schema, rows.sorted(), options))
     except OSError as error:
         message = f"cannot write `{options.path}`: {(error.strerror or str(error)).lower()}"
-        raise UsageError(message, code="cannot-write", help="name a folder you may write to") from None
+        raise UsageError(message, code="cannot-write", help="name a writable directory") from None
 
 
 def block(rows: Rows, options: FileOptions) -> Iterator[str]:

@@ -54,7 +54,7 @@ def refuse_other_session(frame: Any, session: Any) -> None:
         problem = "the DataFrame belongs to another Spark Connect server than the database"
     else:
         return
-    hint = "read it with the session the database was connected with, or give `frame.toArrow()`"
+    hint = "read it with the session of the database, or pass `frame.toArrow()`"
     raise UsageError(problem, code="other-session", help=hint)
 
 

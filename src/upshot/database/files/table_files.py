@@ -36,7 +36,7 @@ def read_files(given: str | os.PathLike[str], engine: Engine | None = None) -> A
         return _of_address(str(given), place)
     path = Path(given)
     if not path.exists():
-        raise UsageError(f"there is no file or folder `{path}`", code="no-such-file", help="check the path")
+        raise UsageError(f"`{path}` does not exist", code="no-such-file", help="check the path")
     if (path / "_delta_log").is_dir():
         return _delta(path, place)
     format = _format_of(path)
@@ -75,7 +75,7 @@ def _expected(files: Any, path: Path, format: str) -> int:
 def _of_address(address: str, place: PlacedEngine | None) -> Any:
     if place is None:
         raise UsageError(
-            f"`{address}` is read by Spark, and there is no session",
+            f"`{address}` needs a Spark session",
             code="no-session",
             help="connect with `upshot.connect(spark=session)`, or give a path on this machine",
         )
@@ -94,7 +94,7 @@ def _delta(path: Path, place: PlacedEngine | None) -> Any:
         from deltalake import DeltaTable  # noqa: PLC0415 - an optional package
         from deltalake.exceptions import DeltaError  # noqa: PLC0415 - an optional package
     except ImportError:
-        message = f"`{path}` is a Delta table; reading it needs the package `deltalake`, which is not installed"
+        message = f"`{path}` is a Delta table; the package `deltalake` is not installed"
         raise UsageError(message, code="missing-package", help="pip install 'upshot[spark]'") from None
     try:
         table: pa.Table = DeltaTable(str(path)).to_pyarrow_table()
@@ -103,9 +103,11 @@ def _delta(path: Path, place: PlacedEngine | None) -> Any:
     return table
 
 
-def _unreadable(path: Path, error: Exception, hint: str = "check that all files are whole and alike") -> DataError:
+def _unreadable(
+    path: Path, error: Exception, hint: str = "check that all files are complete and have the same columns"
+) -> DataError:
     lines = str(error).splitlines() or [type(error).__name__]
-    return DataError(f"`{path}` cannot be read: {lines[0]}", code="unreadable-file", help=hint)
+    return DataError(f"cannot read `{path}`: {lines[0]}", code="unreadable-file", help=hint)
 
 
 def _format_of(path: Path) -> str:
@@ -116,4 +118,4 @@ def _format_of(path: Path) -> str:
         return formats.pop()
     found = "no Parquet or CSV files" if not visible else f"`{sorted(visible)[0]}`" if "" in formats else "both formats"
     message = f"`{path}` holds {found}; Parquet or CSV was expected"
-    raise UsageError(message, code="unknown-format", help="name the files *.parquet or *.csv")
+    raise UsageError(message, code="unknown-format", help="use files named *.parquet or *.csv")

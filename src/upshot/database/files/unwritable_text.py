@@ -69,7 +69,7 @@ def _refusal(rows: Rows, options: FileOptions, position: int, text: str) -> Data
     column = rows.schema.columns[position]
     if text == NULL and column.type.nullable:
         cause = "in a nullable column it would be read back as NULL"
-        hint = f"leave the row out, or make the column required: `{column.name}: {column.type.required()}`"
+        hint = f"remove the row, or make the column not nullable: `{column.name}: {column.type.required()}`"
     else:
         marks = (("\n", "a line feed"), ("\r", "a carriage return"), ("\t", "a tab"))
         shown = dict(marks).get(options.delimiter, f"the delimiter `{options.delimiter}`")

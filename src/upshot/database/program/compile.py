@@ -71,6 +71,11 @@ def compile_text(text_or_path: str | os.PathLike[str], defined: Compiled, name: 
     return _compiled(merged(defined.program, program))
 
 
+def compile_stored(text: str, name: str) -> Compiled:
+    """The program that a store gives back, and was accepted when it was committed."""
+    return _compiled(merged(Program(()), parse_either(text, name)), stored=True)
+
+
 def compile_items(items: tuple[Item, ...], defined: Compiled) -> Compiled:
     """What is defined, with items merged in that were made, not written."""
     return _compiled(merged(defined.program, Program(items)))
@@ -84,8 +89,8 @@ def compile_with_rules(text: str, defined: Compiled) -> Compiled:
     for item in program.items:
         if item in known:
             raise UsageError(
-                f"the rule is there already: {print_item(item).strip()}", code="rule-exists", span=item.span,
-                help="a rule counts once, however often it is written",
+                f"the rule already exists: {print_item(item).strip()}", code="rule-exists", span=item.span,
+                help="a repeated rule has no effect",
             )  # fmt: skip
     return _compiled(Program((*defined.program.items, *program.items), span=program.span))
 
@@ -106,11 +111,11 @@ def _refuse_other_items(program: Program) -> None:
     for item in program.items:
         if not isinstance(item, Rule):
             raise UsageError(
-                "only rules can be added and removed one by one", code="not-a-rule", span=item.span,
+                "only rules can be added or removed", code="not-a-rule", span=item.span,
                 help="use `define` for declarations and settings",
             )  # fmt: skip
     if not program.items:
-        raise UsageError("there is no rule in the text", code="not-a-rule", help="as in `p(X) :- q(X).`")
+        raise UsageError("the text has no rule", code="not-a-rule", help="as in `p(X) :- q(X).`")
 
 
 def _no_such_rule(item: Item, defined: Compiled) -> UsageError:
@@ -118,10 +123,8 @@ def _no_such_rule(item: Item, defined: Compiled) -> UsageError:
     heads = {head.relation for head in item.heads}
     rules = [each for each in defined.program.items if isinstance(each, Rule)]
     shown = [print_item(each).strip() for each in rules if heads & {head.relation for head in each.heads}]
-    hint = f"the rules there are: {' '.join(shown)}" if shown else "no view of that name has rules"
-    return UsageError(
-        f"there is no such rule: {print_item(item).strip()}", code="no-such-rule", span=item.span, help=hint
-    )
+    hint = f"rules: {' '.join(shown)}" if shown else "the view has no rules"
+    return UsageError(f"unknown rule: {print_item(item).strip()}", code="no-such-rule", span=item.span, help=hint)
 
 
 def compile_without(relation: str, defined: Compiled) -> Compiled:
@@ -129,11 +132,11 @@ def compile_without(relation: str, defined: Compiled) -> Compiled:
     return _compiled(without(defined.program, relation))
 
 
-def _compiled(program: Program) -> Compiled:
+def _compiled(program: Program, *, stored: bool = False) -> Compiled:
     checked = check(program)
     hidden = checked.hidden.union(checked.input_part.values(), checked.parts)
     visible = {name: schema for name, schema in checked.schemas.items() if name not in hidden}
-    return Compiled(program, checked, compile_program(checked), visible, ActiveRules.of(checked.rules))
+    return Compiled(program, checked, compile_program(checked, stored=stored), visible, ActiveRules.of(checked.rules))
 
 
 # ---- reading ------------------------------------------------------------------------------------
@@ -149,7 +152,7 @@ def read_program(text_or_path: str | os.PathLike[str]) -> tuple[str, str]:
         path = Path(text_or_path)
     else:
         raise UsageError(
-            f"a program is text or a path, not {type(text_or_path).__name__}",
+            f"a program must be text or a path, not {type(text_or_path).__name__}",
             code="wrong-argument",
             help="pass the program as a string, or a pathlib.Path to a .dl or .sql file",
         )
@@ -171,10 +174,10 @@ def _text_of(path: Path) -> str:
         return path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
     except FileNotFoundError:
         near = ", ".join(f"`{other.name}`" for other in sorted(path.parent.glob("*.dl"))[:5])
-        hint = f"the folder holds {near}" if near else "check the path"
-        raise UsageError(f"there is no file `{path}`", code="no-such-file", help=hint) from None
+        hint = f"the directory has {near}" if near else "check the path"
+        raise UsageError(f"file `{path}` does not exist", code="no-such-file", help=hint) from None
     except OSError as error:
-        message = f"`{path}` cannot be read: {(error.strerror or str(error)).lower()}"
+        message = f"cannot read `{path}`: {(error.strerror or str(error)).lower()}"
         raise UsageError(message, code="no-such-file", help="pass the path of a readable .dl file") from None
     except UnicodeDecodeError as error:
         message = f"`{path}` is not UTF-8 text (byte {error.start})"

@@ -98,15 +98,15 @@ def _in_order(schema: Schema, rows: Iterable[Row]) -> list[Row]:
 def rejected_transaction(findings: Findings, compiled: Compiled) -> ConstraintError | None:
     """The error that ends the transaction, if anything does."""
     if findings.keys:
-        hint = "nothing was committed; rows that share a key cannot both be there; `upsert` replaces the old by the new"
+        hint = "nothing was committed; a key occurs only once; `upsert` replaces the old row"
         return _key_error(findings.keys, compiled, hint)
     rejecting = findings.rejecting(compiled)
     if not rejecting:
         return None
     message = f"the transaction violates {_described(rejecting, compiled)}"
     hint = (
-        "nothing was committed; `db.repairs`, or `upshot repairs`, finds what else to change; "
-        "`on_violation=warn` on the constraint would let it pass"
+        "nothing was committed; `db.repairs` or `upshot repairs` finds a repair; "
+        "`on_violation=warn` makes the constraint a warning"
     )
     places = {name: compiled.schema(name).span for name in rejecting}
     return ConstraintError(message, code="constraint-violated", violations=rejecting, places=places, help=hint)
@@ -115,17 +115,17 @@ def rejected_transaction(findings: Findings, compiled: Compiled) -> ConstraintEr
 def rejected_definition(findings: Findings, compiled: Compiled) -> ConstraintError | None:
     """The error that refuses a definition the data already contradict, if they do."""
     if findings.keys:
-        hint = "nothing was changed; correct the data first; `determines` can keep what is there, a key cannot"
+        hint = "nothing was changed; fix the data first; `determines` can keep existing violations, a key cannot"
         return _key_error(findings.keys, compiled, hint)
     rejecting = findings.rejecting(compiled)
     if not rejecting:
         return None
-    message = f"the data violate {_described(rejecting, compiled)}"
+    message = f"the data violates {_described(rejecting, compiled)}"
     name = next(iter(rejecting))
-    others = ", and so for the others" * (len(rejecting) > 1)
+    others = ", and the same for the others" * (len(rejecting) > 1)
     hint = (
-        "nothing was changed; correct the data first (`upshot repairs` finds how), "
-        f"or keep what is there with `.deny {name} existing=keep`, or write `.deny {name} on_violation=warn`{others}"
+        "nothing was changed; fix the data first (`upshot repairs` finds a repair), or accept existing violations "
+        f"with `.deny {name} existing=keep`, or write `.deny {name} on_violation=warn`{others}"
     )
     places = {name: compiled.schema(name).span for name in rejecting}
     return ConstraintError(message, code="constraint-violated", violations=rejecting, places=places, help=hint)
@@ -134,7 +134,7 @@ def rejected_definition(findings: Findings, compiled: Compiled) -> ConstraintErr
 def warnings_for(findings: Findings, compiled: Compiled) -> tuple[Diagnostic, ...]:
     """One warning for each constraint that is violated and only warns, or whose violations were kept."""
     violated = [
-        _warning("constraint-violated", f"the data violate {_described({name: rows}, compiled)}", name, compiled)
+        _warning("constraint-violated", f"the data violates {_described({name: rows}, compiled)}", name, compiled)
         for name, rows in findings.warning(compiled).items()
     ]
     kept = [
@@ -158,7 +158,7 @@ def notes_of_repairs(repaired: Violations, schemas: Mapping[str, Schema]) -> tup
     return tuple(
         Diagnostic(
             "violation-repaired",
-            f"constraint `{name}` is violated no more by {_listed(schemas[name], rows)}",
+            f"constraint `{name}` is no longer violated by {_listed(schemas[name], rows)}",
             schemas[name].span,
             severity=Severity.NOTE,
         )

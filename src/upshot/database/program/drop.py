@@ -31,7 +31,7 @@ def drop(state: State, name: str) -> Definition:
     _refuse_watched(state, [name, *own])
     home = state.compiled.home(name)
     if home is not None and (size := state.engine.size(home)):
-        message = f"`{name}` holds {size} row{'s' * (size > 1)}"
+        message = f"`{name}` has {size} row{'s' * (size > 1)}"
         raise UsageError(message, code="relation-not-empty", help="delete the rows first")
     return redefine(state, compile_without(name, state.compiled))
 
@@ -69,7 +69,7 @@ def _declared_with(program: Program, name: str) -> list[str]:
                 own = constraint_names(item)
             elif name in constraint_names(item):
                 raise UsageError(
-                    f"constraint `{name}` stands with the declaration of `{item.name}`", code="relation-in-use",
+                    f"constraint `{name}` is part of the declaration of `{item.name}`", code="relation-in-use",
                     span=item.span, help=f"declare `{item.name}` again without it",
                 )  # fmt: skip
     return own

@@ -93,10 +93,10 @@ def _refuse_recomputation(old: Compiled, new: Compiled, anew: frozenset[str]) ->
     for view in sorted(anew & old.checked.schemas.keys() & new.checked.options.keys()):
         if new.checked.options[view].policy == "strict" and not old.is_base(view):
             raise UsageError(
-                f"view `{view}` would be computed anew, and its policy is strict",
+                f"view `{view}` would be recomputed, but its policy is strict",
                 code="would-recompute",
                 span=new.schema(view).span,
-                help=f"say `.view {view} policy=auto` in the same text, or change its rules one at a time",
+                help=f"write `.view {view} policy=auto` in the same text, or change its rules one at a time",
             )
 
 
@@ -226,9 +226,9 @@ def _renewed(old: Compiled, new: Compiled) -> list[str]:
 def _schema_change(before: Schema, after: Schema, rows: int, *, loses_rows: bool) -> DataError:
     count = "1 row" if rows == 1 else f"{rows} rows"
     if loses_rows:
-        message = f"`{before.name}` holds {count} and would become a view"
+        message = f"`{before.name}` has {count} and would become a view"
         hint = f"delete its rows first, or keep them with `.input {before.name}` beside the rules"
         return DataError(message, code="schema-change", span=after.span, help=hint)
-    message = f"`{before.name}` holds {count} and would change its columns: {before} becomes {after}"
-    hint = "delete its rows first, or declare a relation of another name"
+    message = f"`{before.name}` has {count} and would change its columns: {before} becomes {after}"
+    hint = "delete its rows first, or use another name"
     return DataError(message, code="schema-change", span=after.span, help=hint)

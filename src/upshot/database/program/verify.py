@@ -56,7 +56,7 @@ def _verified(state: State, engine: Engine, fresh: Engine) -> Verified:
         raise VerifyError(
             f"stored views differ from their definition:{listed}{more}",
             code="view-differs",
-            help="this is a fault in Upshot; please report it with the program and the transactions that led here",
+            help="this is a bug in Upshot; please report it with the program and the transactions",
         )
     declared = tuple(view.name for view in views if view.name in state.compiled.visible)
     return Verified(declared, sum(fresh.size(name) for name in declared))
@@ -74,9 +74,9 @@ def _differences(schema: Schema, stored: Engine, fresh: Engine) -> Iterable[str]
         return
     have, want = row_set(stored.rows(schema.name)), row_set(fresh.rows(schema.name))
     for row in Rows.of(schema, list(have - want)).sorted():
-        yield f"{fact(schema, row)} is stored and does not follow"
+        yield f"{fact(schema, row)} is stored but not derived"
     for row in Rows.of(schema, list(want - have)).sorted():
-        yield f"{fact(schema, row)} follows and is not stored"
+        yield f"{fact(schema, row)} is derived but not stored"
 
 
 def _as_given(rows: Rows, engine: Engine) -> Any:

@@ -41,14 +41,14 @@ class Fixing:
         state = self._state
         state.open()
         if self._key[0] not in state.schemas:
-            message = "this is the condition of a rule, and no row is asked for there"
-            raise UsageError(message, code="wrong-argument", help="ask about the relations that it reads")
+            message = "the condition of a rule has no rows to insert"
+            raise UsageError(message, code="wrong-argument", help="query the relations that it reads")
         if state.is_read_here:
-            message = "cannot look for realisations inside a `with db.reading()` block"
+            message = "cannot search for realizations inside a `with db.reading()` block"
             raise UsageError(message, code="transaction-open", help="end the block first")
         if state.version != self._version:
-            message = "the database has changed since this was asked"
-            raise UsageError(message, code="state-changed", help="ask `why_not` again")
+            message = "the database has changed since the query"
+            raise UsageError(message, code="state-changed", help="call `why_not` again")
         request = Request(frozenset([self._key]), frozenset())
         preferences = preferences_of(state, frozen, cost)
         return Realizations(state, request, preferences, bounds_of(bounds), limit=limit_of(limit))
@@ -101,10 +101,10 @@ class Absence(Failure):
     def told(self, fixes: int = SHOWN, seconds: float | None = None) -> Failure:
         """The answer with the first realisations as its last part."""
         if isinstance(fixes, bool) or not isinstance(fixes, int) or fixes < 0:
-            message = "`fixes` is how many realisations are shown, a whole number from 0 on"
+            message = "`fixes` must be a non-negative integer"
             raise UsageError(message, code="wrong-argument", help="as in fixes=3; `.fixes()` gives them")
         if seconds is not None and not is_amount(seconds):
-            message = "`seconds` is how long they are looked for, a number from 0 on that a float can hold"
+            message = "`seconds` must be a non-negative number"
             raise UsageError(message, code="wrong-argument", help="as in seconds=10")
         return self.with_last(*([self.fixing.told(fixes, seconds)] if fixes and self.fixing is not None else []))
 

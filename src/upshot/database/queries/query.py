@@ -31,7 +31,7 @@ def query_open(state: State, text: object, /, **values: Any) -> Rows:
 
 def _formula(text: object, values: Mapping[str, Any]) -> Formula:
     if not isinstance(text, str):
-        message = f"a query is text, not {type(text).__name__}"
+        message = f"a query must be text, not {type(text).__name__}"
         raise UsageError(message, code="wrong-argument", help='as in db.query("closure($x, Y)", x=1)')
     formula = parse_query(text)
     _match_parameters(formula, values)
@@ -42,7 +42,7 @@ def _match_parameters(formula: Formula, values: Mapping[str, Any]) -> None:
     asked = {parameter.name: parameter for parameter in parameters(formula)}
     for name in values:
         if name not in asked:
-            hint = did_you_mean(name, asked.keys() - values.keys()) or f"write `${name}` where the value belongs"
+            hint = did_you_mean(name, asked.keys() - values.keys()) or f"write `${name}` in the query"
             raise UsageError(f"parameter `{name}` does not occur in the query", code="unused-parameter", help=hint)
     for name, parameter in asked.items():
         if name not in values:

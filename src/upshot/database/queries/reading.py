@@ -59,6 +59,6 @@ class Reading:
 
     def _of_state(self) -> State:
         if not self._open:
-            hint = "ask inside `with db.reading() as at:`"
-            raise UsageError("nothing is read outside of the `with` block", code="transaction-ended", help=hint)
+            hint = "query inside `with db.reading() as at:`"
+            raise UsageError("this cannot be used outside of its `with` block", code="transaction-ended", help=hint)
         return self._state

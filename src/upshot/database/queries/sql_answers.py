@@ -19,7 +19,7 @@ def sql(state: State, text: object, values: Mapping[str, Any]) -> Rows:
     from upshot.sql.queries.query import sql_query  # noqa: PLC0415 - sqlglot only where there is SQL
 
     if not isinstance(text, str):
-        message = f"a query is text, not {type(text).__name__}"
+        message = f"a query must be text, not {type(text).__name__}"
         raise UsageError(message, code="wrong-argument", help='as in db.sql("select * from closure where x = :x", x=1)')
     with state.reading() as engine:
         query = sql_query(text, state.schemas, values)
@@ -56,8 +56,8 @@ def _refuse_recursion(rules: Sequence[Rule]) -> None:
                 pending += reads.get(current, ())
         if name in reached:
             raise UsageError(
-                "a recursive query is not answered on Spark", code="recursive-query", span=rules[0].span,
-                help="define it: CREATE VIEW name AS WITH RECURSIVE …, and ask the view",
+                "recursive queries are not supported on Spark", code="recursive-query", span=rules[0].span,
+                help="create a view: CREATE VIEW name AS WITH RECURSIVE …, and query it",
             )  # fmt: skip
 
 

@@ -59,9 +59,9 @@ def what_if(state: State, insert: Given, delete: Given, examine: Callable[[Delta
             gone, come = row_set(deletions[name]), row_set(insertions[name])
         except TypeError as error:
             raise DataError(
-                f"a row for `{name}` holds a value that no column can hold: {error}",
+                f"a row for `{name}` has a value that no column can store: {error}",
                 code="wrong-type",
-                help="rows hold numbers, text, dates and the like",
+                help="use numbers, text, dates and similar values",
             ) from None
         deletions[name], insertions[name] = list(gone - come), list(come - gone)
     with state.writing("ask what if") as engine:
@@ -88,7 +88,7 @@ def what_if(state: State, insert: Given, delete: Given, examine: Callable[[Delta
 
 def _statements(state: State, given: Any) -> dict[str, list[tuple[Any, ...]]]:
     if not isinstance(given, Mapping):
-        message = f"rows are given by relation, in a dict, not in a {type(given).__name__}"
+        message = f"rows must be a dict by relation, not a {type(given).__name__}"
         raise UsageError(message, code="wrong-argument", help='as in {"edge": [(1, 2)]}')
     statements = {}
     for name, rows in given.items():

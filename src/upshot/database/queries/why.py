@@ -101,7 +101,7 @@ class AsksWhy:
         missing are looked into in turn, and rows that are in the way are derived. At most `bounds` instances are
         looked at. The answer can be asked for `fixes`, what would bring the row about, and shows the first of them."""
         if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
-            raise UsageError("`depth` is a positive number", code="wrong-argument", help="as in depth=2")
+            raise UsageError("`depth` must be a positive integer", code="wrong-argument", help="as in depth=2")
         with self._state.reading() as engine:
             key = _asked_for(self._state, view, row)
             reasons = reasons_in(Committed(engine), self._state.compiled.checked, _bounds(bounds))
@@ -144,7 +144,7 @@ class AsksWhy:
         while True:
             with self._state.reading():
                 if self._state.version != version:
-                    message = "the database has changed since these derivations were asked for"
+                    message = "the database has changed since the query for these derivations"
                     raise UsageError(message, code="state-changed", help="ask again")
                 tree = next(others, None)
                 if tree is None:
@@ -202,40 +202,42 @@ def explained_schema(state: State, name: str) -> Schema:
         return state.schema(name)
     if rule.becomes is None:
         raise UsageError(
-            f"no rows are kept for the condition of the rule `{name}`",
+            f"the condition of rule `{name}` has no stored rows",
             code="no-condition",
-            help="ask about the relations it reads; a firing tells what it was fired for",
+            help="query the relations it reads; a firing has the rows it fired for",
         )
     return state.compiled.schema(rule.becomes)
 
 
 def row_not_there(state: State, key: Key) -> DataError:
     shown = row_text(state.compiled.checked, *key)
-    return DataError(f"`{shown}` is not there", code="row-not-there", help="`why_not` says what it is missing")
+    return DataError(f"row `{shown}` does not exist", code="row-not-there", help="`why_not` shows what is missing")
 
 
 def row_is_there(state: State, key: Key) -> DataError:
     shown = row_text(state.compiled.checked, *key)
-    return DataError(f"`{shown}` is there", code="row-is-there", help="`why` shows how it is derived")
+    return DataError(f"row `{shown}` exists", code="row-is-there", help="`why` shows how it is derived")
 
 
 def row_not_changed(state: State, key: Key, version: int) -> DataError:
     shown = row_text(state.compiled.checked, *key)
     last = None if state.journal is None else last_change(state.journal.store, key, state.version)
-    hint = f"it {last[1]} last with version {last[0]}" if last else "`why` and `why_not` tell how it stands"
-    return DataError(f"`{shown}` neither came nor went with version {version}", code="row-not-changed", help=hint)
+    hint = f"it {last[1]} last with version {last[0]}" if last else "`why` and `why_not` explain its current state"
+    return DataError(
+        f"`{shown}` was neither inserted nor deleted in version {version}", code="row-not-changed", help=hint
+    )
 
 
 def no_derivation(state: State, key: Key) -> VerifyError:
     return VerifyError(
-        f"`{row_text(state.compiled.checked, *key)}` is stored, and no rule derives it",
+        f"`{row_text(state.compiled.checked, *key)}` is stored, but no rule derives it",
         code="view-differs",
-        help="this is a fault in Upshot; please report it with the program and the transactions that led here",
+        help="this is a bug in Upshot; please report it with the program and the transactions",
     )
 
 
 def _bounds(bounds: object) -> int | None:
     if bounds is None or (isinstance(bounds, int) and not isinstance(bounds, bool) and bounds > 0):
         return bounds
-    message = "`bounds` is a positive number of rule instances"
+    message = "`bounds` must be a positive number of rule instances"
     raise UsageError(message, code="wrong-argument", help="as in bounds=10**6")

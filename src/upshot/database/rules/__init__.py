@@ -1,0 +1,1 @@
+"""Actions of active rules: functions, and what runs after a commit."""

@@ -43,7 +43,9 @@ def _read(file: Path) -> Source:
     try:
         return Source(str(file), file.read_bytes().decode("utf-8-sig"))
     except FileNotFoundError:
-        raise UsageError(f"there is no file `{file}`", code="no-such-file", help="name the file of actions") from None
+        raise UsageError(
+            f"file `{file}` does not exist", code="no-such-file", help="name the file of actions"
+        ) from None
     except IsADirectoryError:
         raise UsageError(f"`{file}` is a directory, not a file", code="not-a-file", help="name a Python file") from None
     except UnicodeDecodeError:
@@ -78,7 +80,7 @@ def _broken(source: Source, error: BaseException) -> ProgramError:
             line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == source.name else line
             trace = trace.tb_next
     return ProgramError(
-        [Diagnostic("broken-actions", f"`{source.name}` cannot be imported: {why}", _line(source, line or 1))]
+        [Diagnostic("broken-actions", f"cannot import `{source.name}`: {why}", _line(source, line or 1))]
     )
 
 

@@ -14,7 +14,7 @@ from upshot.core.errors import Error, RuleError, UsageError, Veto
 
 Function = Callable[..., object]
 _UNDONE = "nothing was committed; "
-_STANDS = "the transaction stands; the call stays in the outbox; "
+_STANDS = "the transaction is committed; the call stays in the outbox; "
 _NOT_RUN_BY_A_CALL = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 
 
@@ -35,11 +35,11 @@ class Actions:
         """A function under a name that rules use; one that is there already is replaced."""
         is_name = isinstance(name, str) and name.replace("?", "_").isidentifier()
         if not is_name or not callable(function):
-            message = f"the action `{name}` cannot be called" if is_name else f"no rule can call a function `{name}`"
+            message = f"the action `{name}` is not callable" if is_name else f"`{name}` is not a valid action name"
             raise UsageError(message, code="wrong-argument", help='as in db.action("tell", function)')
         if any(kind(function) for kind in _NOT_RUN_BY_A_CALL):
-            message = f"the action `{name}` does nothing when it is called: it is a coroutine or a generator"
-            raise UsageError(message, code="wrong-argument", help="pass an ordinary function, which may run it")
+            message = f"the action `{name}` is a coroutine or a generator"
+            raise UsageError(message, code="wrong-argument", help="pass an ordinary function that runs it")
         self._functions[name] = function
         signature = self._signatures[name] = _signature(function)
         parameters = () if signature is None else tuple(signature.parameters.values())
@@ -107,11 +107,11 @@ def failed_call(rule: str, action: RuleAction, error: Exception, *, committed: b
     """What a function that failed comes to: the end of the transaction it was called in, unless that is `committed`."""
     help = (_STANDS if committed else _UNDONE).removesuffix("; ")
     if isinstance(error, Veto) and committed:
-        message = f"rule `{rule}` cannot refuse a transaction that is committed: {error.message}"
-        help += "; a rule that refuses needs `coupling=deferred`"
+        message = f"rule `{rule}` cannot reject a committed transaction: {error.message}"
+        help += "; a rule that rejects needs `coupling=deferred`"
         return RuleError(message, code="action-failed", span=action.span, help=help)
     if isinstance(error, Veto):
-        message = f"rule `{rule}` refused the transaction: {error.message}"
+        message = f"rule `{rule}` rejected the transaction: {error.message}"
         return RuleError(message, code="vetoed", span=action.span, help=help)
     why = error.message if isinstance(error, Error) else f"{type(error).__name__}: {error}"
     message = f"`{action.target}`, called by rule `{rule}`, failed: {why}"
@@ -128,10 +128,10 @@ def _wrong_signature(rule: str, action: RuleAction, per: str, outcome: str) -> R
         given, cure = "the list of its rows", f"`def {name}(rows)`"
         cure += f", or {values}, to be called for each" * (count > 1)
     return RuleError(
-        f"rule `{rule}` calls `{name}` with {given}, which it does not take",
+        f"rule `{rule}` calls `{name}` with {given}, which does not match its parameters",
         code="action-signature",
         span=action.span,
-        help=f"{outcome}define it as {cure}; it may have a parameter `firing` too",
+        help=f"{outcome}define it as {cure}; a parameter `firing` is optional",
     )
 
 

@@ -80,7 +80,7 @@ class LocalEngine:
     def install(self, plan: ProgramPlan, recompute: Collection[str] = frozenset()) -> frozenset[str]:
         """Make the program's relations. One whose columns are unchanged keeps its rows; views that are new, or named in
         `recompute`, are brought up to date by the next `propagate`. The answer: those of which all is computed."""
-        assert self._before is None, "a definition is open already"
+        assert self._before is None, "another definition is open"
         self._open_change()
         before, with_counts = self._now, counted(plan)
         followers = following(before.plan, plan, recompute)
@@ -179,7 +179,7 @@ class LocalEngine:
         """Before the tables change, copy out what was handed to users and is still only there."""
         if self._broken:
             raise EngineError(
-                "memory ran out while a transaction was undone, so the tables cannot be trusted any more",
+                "out of memory during a rollback; the tables are no longer valid",
                 code="engine-broken",
                 help="load the data into a new database",
             )
@@ -359,7 +359,7 @@ class LocalEngine:
                 yield
         except MemoryError as error:
             self._broken = True
-            raise out_of_memory("the undoing of a transaction") from error
+            raise out_of_memory("the rollback of a transaction") from error
 
     def _collect(self) -> None:
         now = self._now

@@ -108,7 +108,7 @@ class SparkEngine:
     def install(self, plan: ProgramPlan, recompute: Collection[str] = frozenset()) -> frozenset[str]:
         """Make the program's relations. One whose columns are unchanged keeps its rows; views that are new, or named in
         `recompute`, are brought up to date by the next `propagate`. The answer: those of which all is computed."""
-        assert self._before is None, "a definition is open already"
+        assert self._before is None, "another definition is open"
         self._open_change()
         before = self._now
         followers = following(before.plan, plan, recompute)
@@ -358,6 +358,7 @@ class SparkEngine:
         for statements in self._staged.values():
             kept.update(folder for statement in statements for folder in statement.rows.folders())
         self._workspace.keep_only(kept)
+        self._handed_out.remove_unread()
 
     # ---- reading -------------------------------------------------------------------------------------------
 

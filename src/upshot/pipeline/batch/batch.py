@@ -55,7 +55,7 @@ class Applied:
     def notes(self) -> tuple[str, ...]:
         warnings = [warning.message for warning in self.transaction.warnings]
         failed = [
-            f"{_why(firing.error)}; it is tried again with the next batch"
+            f"{_why(firing.error)}; it is retried with the next batch"
             for firing in self.transaction.firings
             if firing.error is not None
         ]
@@ -128,7 +128,7 @@ class BatchRunner:
                 raise mismatch(f"batch {batch} was recorded with other positions", state)
             return True
         if batch != last + 1:
-            raise mismatch(f"batch {batch} follows on {last}", state)
+            raise mismatch(f"batch {batch} follows batch {last}", state)
         if any(known.get(m.source) != m.start for m in moved):
             raise mismatch(f"batch {batch} does not start where batch {last} ended", state)
         return False
@@ -182,9 +182,9 @@ class BatchRunner:
         source = self.sources.get(movement.source)
         if source is None:
             raise DataError(
-                f"a batch with rows of `{movement.source}` is under way, but that source is not in the pipeline",
+                f"an unfinished batch has rows of source `{movement.source}`, which is not in the pipeline",
                 code="state-mismatch",
-                help=f"put `[source.{movement.source}]` back, run once, then remove it",
+                help=f"restore `[source.{movement.source}]`, run once, then remove it",
             )
         batch = source.changes(self.session, movement.start, movement.end)
         return read_range(batch)

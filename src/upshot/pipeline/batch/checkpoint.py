@@ -39,7 +39,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         raise DataError(
             f"`{folder / 'offsets' / str(planned)}` cannot be read",
             code="state-mismatch",
-            help="restore the state from a copy, or start over with an empty `state`",
+            help="restore the state from a backup, or start with an empty `state`",
         ) from None
 
 
@@ -54,20 +54,20 @@ def refuse_mismatch(checkpoint: Checkpoint, recorded: Recorded | None, state: An
     """Raises unless the store stands at the newest batch that Spark planned, or at the one before."""
     batch = -1 if recorded is None else recorded.batch
     if recorded is not None and checkpoint.planned < 0 and checkpoint.finished < 0:
-        raise mismatch(f"the store has recorded batch {batch}, but Spark's checkpoint is gone", state)
+        raise mismatch(f"the store has recorded batch {batch}, but Spark's checkpoint is missing", state)
     if recorded is None and (checkpoint.planned > 0 or checkpoint.finished >= 0):
         raise mismatch(f"Spark's checkpoint is at batch {checkpoint.planned}, but the store is empty", state)
     if batch not in (checkpoint.planned, checkpoint.planned - 1) or batch < checkpoint.finished:
         raise mismatch(f"the store has recorded batch {batch}, Spark's checkpoint is at {checkpoint.planned}", state)
     if recorded is not None and batch == checkpoint.planned and recorded.positions != checkpoint.positions:
-        raise mismatch(f"store and checkpoint name other positions for batch {batch}", state)
+        raise mismatch(f"store and checkpoint have different offsets for batch {batch}", state)
 
 
 def mismatch(what: str, state: AnyPath) -> DataError:
     return DataError(
-        f"the state `{state}` does not fit together: {what}",
+        f"the state `{state}` is inconsistent: {what}",
         code="state-mismatch",
-        help="restore the whole folder from a copy, or remove it, and the sinks with it, to start over",
+        help="restore the whole directory from a backup, or remove it and the sinks to start over",
     )
 
 

@@ -137,7 +137,7 @@ def read_position(text: str) -> Position:
 
 def _unknown(text: str) -> DataError:
     return DataError(
-        f"`{text[:120]}` is no position of a source",
+        f"`{text[:120]}` is not a source offset",
         code="unknown-position",
         help="the state was written by another version of Upshot; run that version, or start with an empty `state`",
     )

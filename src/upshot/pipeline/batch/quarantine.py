@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
-from upshot.core.errors import DataError
+from upshot.core.errors import DataError, EngineError
 from upshot.database.files.spark_frames import spark_errors
 from upshot.pipeline.config.config import PipelineConfig, SourceConfig
 from upshot.pipeline.sinks.folders import folders_at
@@ -34,7 +36,22 @@ def quarantine_path(config: PipelineConfig, source: SourceConfig) -> AnyPath:
 
 def remove_batch(folder: AnyPath, batch: int) -> None:
     """Forgets what an earlier attempt at the batch set aside."""
-    folders_at(folder).remove(_batch_folder(batch))
+    with _writing(folder):
+        folders_at(folder).remove(_batch_folder(batch))
+
+
+@contextmanager
+def _writing(folder: AnyPath) -> Iterator[None]:
+    """What the file system raises inside comes out as an error of ours."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise EngineError(
+            f"the quarantine `{folder}` cannot be written: {reason}",
+            code="quarantine-failed",
+            help="nothing of the batch was applied; see that the folder has room and may be written, then run again",
+        ) from error
 
 
 def _batch_folder(batch: int) -> str:
@@ -66,7 +83,7 @@ class BadRows:
         raise DataError(
             f"{counted} not fit `{relation}`: {told}{more}",
             code="bad-rows",
-            help='nothing was applied; correct them where they are, or set them aside: `on_bad_row = "quarantine"`',
+            help='nothing was applied; fix the rows, or quarantine them with `on_bad_row = "quarantine"`',
         )
 
     def write(self, folder: AnyPath, batch: int, now: datetime) -> None:
@@ -78,7 +95,8 @@ class BadRows:
         folders.remove_leftovers()
         if self.count <= FEW and self._table is not None:
             times = pa.array([now] * self._table.num_rows, SCHEMA.field("time").type)
-            folders.put(_batch_folder(batch), pa.table([*self._table.columns, times], schema=SCHEMA))
+            with _writing(folder):
+                folders.put(_batch_folder(batch), pa.table([*self._table.columns, times], schema=SCHEMA))
             return
         from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
 

@@ -108,7 +108,9 @@ def read_config(path: str | Path) -> PipelineConfig:
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
-        raise UsageError(f"there is no file `{file}`", code="no-such-file", help="name the pipeline to run") from None
+        raise UsageError(
+            f"file `{file}` does not exist", code="no-such-file", help="name the pipeline to run"
+        ) from None
     except IsADirectoryError:
         raise UsageError(f"`{file}` is a directory", code="not-a-file", help="name the pipeline's TOML file") from None
     except UnicodeDecodeError:
@@ -139,14 +141,16 @@ class _Reading:
             if name not in ("pipeline", "source", "sink"):
                 self._unknown((name,), ("pipeline", "source", "sink"), "a pipeline file has no table")
         if "pipeline" not in content:
-            help = 'begin with [pipeline], name = "…", program = "….dl", state = "state/"'
-            self._mistake((), "missing-key", "there is no table `[pipeline]`", help)
+            help = 'start with [pipeline], name = "…", program = "….dl", state = "state/"'
+            self._mistake((), "missing-key", "table `[pipeline]` is missing", help)
         head = self._table(("pipeline",), content.get("pipeline", {}), PIPELINE)
         sources = {name: self._source_of(name, table) for name, table in self._named(content, "source")}
         sinks = {name: self._sink_of(name, table) for name, table in self._named(content, "sink")}
         for name in ("source", "sink"):
             if not content.get(name):
-                self._mistake((), "missing-key", f"there is no `[{name}.…]`", f"a pipeline has at least one {name}")
+                self._mistake(
+                    (), "missing-key", f"table `[{name}.…]` is missing", f"a pipeline needs at least one {name}"
+                )
         return PipelineConfig(
             self._file,
             head["name"],
@@ -178,22 +182,22 @@ class _Reading:
 
     def _check_jdbc(self, path: tuple[str, ...], found: dict[str, Any]) -> None:
         if found["url"] and not found["url"].startswith("jdbc:postgresql:"):
-            help = 'as in "jdbc:postgresql://host:5432/database"; other databases: load their tables as Parquet'
-            self._mistake((*path, "url"), "bad-value", "`url` must be one of PostgreSQL", help)
+            help = 'as in "jdbc:postgresql://host:5432/database"; for other databases, export the tables as Parquet'
+            self._mistake((*path, "url"), "bad-value", "`url` must be a PostgreSQL URL", help)
         if bool(found["table"]) == bool(found["query"]):
             self._mistake(path, "missing-key", f"`[{'.'.join(path)}]` needs either `table` or `query`", "give one")
         if found["watermark"] and found["partition_column"]:
-            words = "`watermark` and `partition_column` do not go together"
-            self._mistake((*path, "partition_column"), "bad-value", words, "what is new is read in one piece")
+            words = "`watermark` and `partition_column` cannot be combined"
+            self._mistake((*path, "partition_column"), "bad-value", words, "new rows are read in one piece")
 
     def _sink_of(self, name: str, table: Any) -> SinkConfig:
         path = ("sink", name)
         format, found = self._of_format(path, table, SINKS)
         if format in ("delta", "parquet") and not found["path"] and not found["changes"]:
-            help = "`path` keeps the view current, `changes` logs its changes"
+            help = "`path` stores the view, `changes` logs its changes"
             self._mistake(path, "missing-key", f"`[{'.'.join(path)}]` needs `path`, `changes`, or both", help)
         if format == "table" and not found["table"] and not found["changes_table"]:
-            help = "`table` keeps the view current, `changes_table` logs its changes"
+            help = "`table` stores the view, `changes_table` logs its changes"
             self._mistake(path, "missing-key", f"`[{'.'.join(path)}]` needs `table`, `changes_table`, or both", help)
         options = _without(found, "format", "path", "changes")
         span = self._places.get(path)
@@ -225,7 +229,7 @@ class _Reading:
                 found[name] = self._value((*path, name), table[name], key)
             else:
                 if key.required and (table or path in self._places):
-                    self._mistake(path, "missing-key", f"`[{'.'.join(path)}]` lacks `{name}`", _example(name, key))
+                    self._mistake(path, "missing-key", f"`[{'.'.join(path)}]` needs `{name}`", _example(name, key))
                 found[name] = "" if key.required else key.default
         return found
 
@@ -233,7 +237,7 @@ class _Reading:
         if key.kind == "retention":
             return self._retention(path, value)
         if path[-1] == "format" and value == "iceberg":
-            self._mistake(path, "iceberg-not-supported", "there is no format `iceberg` on this Spark", ICEBERG)
+            self._mistake(path, "iceberg-not-supported", "format `iceberg` is not available for this Spark", ICEBERG)
             return ""
         read = _READERS[key.kind](value)
         if read is None or (key.choices and read not in key.choices):
@@ -243,8 +247,8 @@ class _Reading:
             return key.default if not key.required else ""
         if key.kind == "path":
             if "://" in read.removeprefix("file://"):
-                words = f"`{path[-1]}` must be a path of this machine, not {_shown(value)}"
-                self._mistake(path, "bad-value", words, "copy the file to where the pipeline runs")
+                words = f"`{path[-1]}` must be a local path, not {_shown(value)}"
+                self._mistake(path, "bad-value", words, "copy the file to the machine of the pipeline")
             return os.path.normpath(self._file.parent / read.removeprefix("file://"))
         if key.kind == "location" and not has_scheme(read):
             return os.path.normpath(self._file.parent / read)
@@ -371,23 +375,23 @@ _READERS: dict[str, Any] = {
     "settings": _settings,
 }
 _WANTED = {
-    "text": "a text",
+    "text": "text",
     "character": "one character",
     "encoding": '"UTF-8", "ISO-8859-1" or "US-ASCII"',
     "path": "a path",
     "location": "a path or a URI",
     "flag": "true or false",
-    "count": "a whole number from 1 on",
-    "seconds": 'seconds, or a text such as "500ms" or "2s"',
-    "bytes": 'bytes, or a text such as "2 GiB"',
-    "age": 'a text such as "7d" or "12h"',
+    "count": "a positive integer",
+    "seconds": 'seconds, or text such as "500ms" or "2s"',
+    "bytes": 'bytes, or text such as "2 GiB"',
+    "age": 'text such as "7d" or "12h"',
     "texts": "a list of texts",
     "settings": "a table of settings",
 }
 
 
 _CURES = {
-    "character": 'a tab is written "\\t"; fields that are set apart by more than that have to be rewritten',
+    "character": 'write a tab as "\\t"; a separator has one character',
     "encoding": "convert the files, as with `iconv -t UTF-8`",
     "retention": 'as in `keep = 100000` or `keep = { commits = 100000, bytes = "1 GiB", age = "7d" }`',
 }

@@ -37,8 +37,8 @@ RETENTION = {"commits": Key("count"), "bytes": Key("bytes"), "age": Key("age")}
 """What `keep` may be a table of: the bounds that `connect(keep=…)` knows."""
 
 ICEBERG = (
-    "Iceberg has packages for Spark 4.0 (from 1.10.0) and 4.1 (from 1.11.0), none for 4.2 so far: its first release "
-    "with `iceberg-spark-runtime-4.2_2.13` will be the one; until then use a Delta table"
+    "Iceberg has packages for Spark 4.0 (from 1.10.0) and 4.1 (from 1.11.0), none for 4.2: use a Delta table "
+    "until `iceberg-spark-runtime-4.2_2.13` is released"
 )
 """Why there is no `format = "iceberg"`."""
 

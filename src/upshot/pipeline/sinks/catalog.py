@@ -20,7 +20,7 @@ from upshot.spark.delta import has_delta
 def catalog_writer(session: Any, partitions: tuple[str, ...]) -> CatalogDelta:
     if not has_delta(session):
         raise UsageError(
-            'a sink with `format = "table"` is a Delta table, and this Spark session has no Delta',
+            'a sink with `format = "table"` needs Delta, which this Spark session does not have',
             code="missing-spark-package",
             help="start Spark with the package `io.delta:delta-spark` and its session extension",
         )
@@ -51,7 +51,7 @@ class CatalogDelta:
         lacking = [name for name in self._partitions if name not in data.columns]
         if lacking:
             raise UsageError(
-                f"`partition_by` names `{lacking[0]}`, which the view does not have",
+                f"`partition_by` names `{lacking[0]}`, which is not a column of the view",
                 code="sink-columns",
                 help=f"its columns are {', '.join(f'`{name}`' for name in data.columns)}",
             )

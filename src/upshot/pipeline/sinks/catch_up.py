@@ -180,25 +180,25 @@ def _missing(view: str, since: int, database: Database) -> Iterable[tuple[int, C
 
 def _stranger(sink: Sink, held: int) -> DataError:
     return DataError(
-        f"{sink.place} holds version {held} of a state that is not this one",
+        f"{sink.place} has version {held} of another state",
         code="state-mismatch",
-        help="if the state was removed to start over, remove the sink as well; otherwise name another path",
+        help="if you removed the state to start over, remove the sink too; otherwise use another path",
     )
 
 
 def _left_behind(sink: Sink, version: int) -> DataError:
     return DataError(
-        f"{sink.place} was left out while the program had no view `{sink.view}`, in version {version}",
+        f"{sink.place} was not part of the pipeline when the program had no view `{sink.view}`, in version {version}",
         code="state-mismatch",
-        help="remove the sink to have it written again from the start, or name another path",
+        help="remove the sink to rewrite it, or use another path",
     )
 
 
 def _forgotten(sink: Sink, seen: int) -> DataError:
     return DataError(
-        f"{sink.place} was left out for so long that the store does not keep what came after version {seen} any more",
+        f"{sink.place} is too far behind: the store no longer has the changes after version {seen}",
         code="history-not-kept",
-        help="remove the sink to have it written again from the start, or name another path",
+        help="remove the sink to rewrite it, or use another path",
     )
 
 

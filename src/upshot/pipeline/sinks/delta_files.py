@@ -120,11 +120,17 @@ class _Files:
     def written(self, rows: pa.Table) -> AddAction:
         """A new file with these rows; nobody sees it before it is committed."""
         path = f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
-        rows = rows.select(self._schema.names).cast(self._schema)
+        rows = _in_order(rows, self._schema).cast(self._schema)
         with self._system.open_output_stream(path) as stream:
             pq.write_table(rows, stream, compression="snappy")
         size = self._system.get_file_info(path).size
         return AddAction(path, size, {}, round(time.time() * 1000), True, _statistics(rows))
+
+
+def _in_order(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    if missing := [name for name in schema.names if name not in rows.column_names]:
+        raise pa.ArrowInvalid(f"the table has a column `{missing[0]}` that the rows do not have")
+    return rows.select(schema.names)
 
 
 def _file_system(table: DeltaTable) -> fs.FileSystem:

@@ -12,9 +12,9 @@ from upshot.spark.failures import translated
 def sink_failed(what: str, reason: str) -> EngineError:
     """The error for a write that may well succeed the next time: others may be at work on the same table."""
     failed = EngineError(
-        f"{what} could not be written: {reason}",
+        f"cannot write {what}: {reason}",
         code="sink-failed",
-        help="nothing is lost: the change is recorded, and the next run writes it",
+        help="nothing is lost: the next run writes the recorded change",
     )
     failed.retryable = True
     return failed
@@ -27,6 +27,16 @@ def spark_writes(what: str) -> Iterator[None]:
         yield
     except Exception as error:
         raise _told(what, translated(error)) from error
+
+
+@contextmanager
+def disk_writes(what: str) -> Iterator[None]:
+    """What the file system raises inside comes out as an error of ours."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise sink_failed(what, f"{reason}: `{error.filename}`" if error.filename else reason) from error
 
 
 def _told(what: str, error: Error) -> Error:

@@ -6,6 +6,7 @@ file, which appears whole, and every folder has a mark, written last: one withou
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -72,7 +73,8 @@ class DiskFolders:
             write_table(data, folder) if isinstance(data, pa.Table) else write_frame(data, folder)
 
     def remove(self, name: str) -> None:
-        shutil.rmtree(self._path / name, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self._path / name)
 
     def remove_leftovers(self) -> None:
         for left in self._path.glob(f"{_ASIDE}*"):

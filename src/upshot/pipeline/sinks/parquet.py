@@ -10,7 +10,7 @@ from upshot.core.errors import DataError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.changes import Changes
-from upshot.pipeline.sinks.failures import spark_writes
+from upshot.pipeline.sinks.failures import disk_writes, spark_writes
 from upshot.pipeline.sinks.folders import Folders, folders_at
 from upshot.pipeline.sinks.sink import Columns, log_columns, not_ours, view_columns
 from upshot.pipeline.sinks.tables import frame_of, log_frame, log_table, stays_on_spark, table_of
@@ -67,7 +67,8 @@ class ParquetLog:
             with spark_writes(self.place):
                 self._folders.put(name, log_frame(changes, self._session, version))
         else:
-            self._folders.put(name, log_table(changes, version))
+            with disk_writes(self.place):
+                self._folders.put(name, log_table(changes, version))
 
 
 class ParquetSnapshots:
@@ -95,11 +96,13 @@ class ParquetSnapshots:
         try:
             version = int(json.loads(text)["version"])
         except (ValueError, TypeError, KeyError):
-            message = f"`{pointer}` is not the pointer of a snapshot"
-            raise DataError(message, code="damaged-sink", help=f"remove `{self._path}`: it is written again") from None
+            message = f"`{pointer}` is not a snapshot pointer"
+            raise DataError(
+                message, code="damaged-sink", help=f"remove `{self._path}`: the next run rewrites it"
+            ) from None
         if not self._folders.is_whole(_version_name(version)):
-            message = f"`{pointer}` names version {version}, whose folder is gone"
-            raise DataError(message, code="damaged-sink", help=f"remove `{self._path}`: it is written again")
+            message = f"`{pointer}` names version {version}, whose directory is missing"
+            raise DataError(message, code="damaged-sink", help=f"remove `{self._path}`: the next run rewrites it")
         return version
 
     def start(self, rows: Rows, version: int) -> None:
@@ -119,15 +122,18 @@ class ParquetSnapshots:
             with spark_writes(self.place):
                 self._folders.put(name, frame_of(rows, self._session))
         else:
-            self._folders.put(name, table_of(rows))
+            with disk_writes(self.place):
+                self._folders.put(name, table_of(rows))
         reached(Point.POINTER)
         pointer = {"view": self.view, "version": version, "folder": name, "rows": len(rows)}
-        self._folders.write_json(POINTER, pointer)
+        with disk_writes(self.place):
+            self._folders.write_json(POINTER, pointer)
         # What is older than the pointer and the snapshots kept beside it: a reader that has just read the pointer
         # still finds its folder while one newer version is written.
         there = _numbered(self._folders, r"v(\d+)", self.place)
-        for old in sorted(there)[: -(self._keep + 1)]:
-            self._folders.remove(there[old])
+        with disk_writes(self.place):
+            for old in sorted(there)[: -(self._keep + 1)]:
+                self._folders.remove(there[old])
 
 
 def _version_name(version: int) -> str:

@@ -93,13 +93,13 @@ def refuse_schema(sink: Sink, schema: Schema) -> None:
         return
     names = [column.name for column in schema.columns]
     if not names:
-        message = f"`{schema.name}` has no columns, so it cannot be kept in {sink.place}"
+        message = f"`{schema.name}` has no columns, so {sink.place} cannot store it"
         raise UsageError(message, code="sink-columns", help='give the view a column, or use `format = "console"`')
     folded = [name.lower() for name in (*names, CHANGE, VERSION)]
     clash = next((name for name in names if folded.count(name.lower()) > 1), None)
     if clash is not None:
         message = f"column `{clash}` of `{schema.name}` clashes with another column of {sink.place}"
-        hint = f"tables tell names apart without regard to case, and keep `{CHANGE}` and `{VERSION}` for themselves"
+        hint = f"column names ignore case, and `{CHANGE}` and `{VERSION}` are reserved"
         raise UsageError(message, code="sink-columns", help=hint)
     there = sink.columns()
     if there is not None and list(there.items()) != list(sink.wanted(schema).items()):
@@ -110,21 +110,21 @@ def schema_change(sink: Sink, there: Columns, schema: Schema) -> DataError:
     """The error for a sink whose columns are not those of the view."""
     wanted = sink.wanted(schema)
     differ = [f"`{name}` is new" for name in wanted if name not in there]
-    differ += [f"`{name}` is gone" for name in there if name not in wanted]
+    differ += [f"`{name}` is missing" for name in there if name not in wanted]
     differ += [
         f"`{name}` was {there[name]} and is now {wanted[name]}"
         for name in wanted
         if name in there and there[name] != wanted[name]
     ]
     message = f"{sink.place} has other columns than `{schema.name}`: {'; '.join(differ) or 'another order'}"
-    hint = "name another path for the new shape, or remove what is there: it is then written from the start"
+    hint = "use another path, or remove the old data to rewrite it"
     return DataError(message, code="schema-change", help=hint)
 
 
 def not_ours(place: str) -> UsageError:
     """The error for a sink's place that holds something this pipeline did not write."""
     return UsageError(
-        f"{place} holds something that this pipeline did not write",
+        f"{place} has data that this pipeline did not write",
         code="sink-occupied",
-        help="name a path of its own for each sink; nothing that is there is ever overwritten",
+        help="use a separate path for each sink; existing data is never overwritten",
     )

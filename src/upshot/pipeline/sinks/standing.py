@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from upshot.core.errors import DataError
-from upshot.pipeline.lock import unusable_state
+from upshot.pipeline.lock import unusable_state, writing
 from upshot.pipeline.sinks.folders import write_json
 from upshot.spark.lake_path import AnyPath
 
@@ -39,11 +39,12 @@ def read_standings(file: AnyPath) -> dict[str, Standing]:
         raise unusable_state(file.parent, error) from None
     except (ValueError, TypeError, KeyError, AttributeError):
         raise DataError(
-            f"`{file}` does not say how far the sinks are: it is damaged",
+            f"`{file}`, which records the versions of the sinks, is damaged",
             code="state-mismatch",
-            help="restore the whole state from a copy, or remove it, and the sinks with it, to start over",
+            help="restore the whole state from a backup, or remove it and the sinks to start over",
         ) from None
 
 
 def write_standings(file: AnyPath, standings: dict[str, Standing]) -> None:
-    write_json(file, {place: asdict(standing) for place, standing in standings.items()})
+    with writing(file.parent):
+        write_json(file, {place: asdict(standing) for place, standing in standings.items()})

@@ -92,7 +92,7 @@ class CatalogTable:
         return table_rows(self._read(spark), self._schema, where=where, place=place, ignore_extra=self._ignore_extra)
 
     def described(self, spark: SparkSession) -> str:
-        return f"the table `{self._table}`, read whole at every look"
+        return f"the table `{self._table}`, read completely each time"
 
     def _read(self, spark: SparkSession) -> DataFrame:
         try:
@@ -101,5 +101,5 @@ class CatalogTable:
         except AnalysisException as error:
             words = str(error).splitlines()[0]
             raise missing(
-                f"the table `{self._table}` for `{self.relation}` cannot be read: {words}", "check `table`"
+                f"the table `{self._table}` for `{self.relation}` is not readable: {words}", "check `table`"
             ) from None

@@ -41,10 +41,10 @@ def checked(cell: Cell, column: core.Column) -> Cell:
     """The cell with the tests every value has to pass, however it was read."""
     tests = [cell.problem]
     if not column.type.nullable:
-        tests.append(F.when(cell.value.isNull(), F.lit(f"NULL in column `{column.name}`, which takes none")))
+        tests.append(F.when(cell.value.isNull(), F.lit(f"NULL in column `{column.name}`, which is not nullable")))
     elif column.type.kind in _RESERVED:
         reserved = F.lit(_RESERVED[column.type.kind]).cast(spark_type(column.type))
-        words = f"column `{column.name}`: this is the one value a nullable {column.type.kind.value} cannot hold"
+        words = f"column `{column.name}`: this is the one value that a nullable {column.type.kind.value} cannot store"
         tests.append(F.when(cell.value == reserved, F.lit(words)))
     if column.type.kind in (Kind.DATE, Kind.TIMESTAMP):
         outside = (F.year(cell.value) < 1) | (F.year(cell.value) > 9999)
@@ -183,8 +183,8 @@ def _is_not(shown: Column, column: core.Column) -> Column:
 
 
 _RANGES = {
-    Kind.NUMBER: ", a whole number of 64 bits",
-    Kind.UNSIGNED: ", a whole number from 0 to 2^64-1",
+    Kind.NUMBER: ", a 64-bit integer",
+    Kind.UNSIGNED: ", an integer from 0 to 2^64-1",
     Kind.FLOAT: " within its range",
     Kind.DATE: " such as 2026-01-31",
     Kind.TIMESTAMP: " such as 2026-01-31T10:00:00Z, to the microsecond",

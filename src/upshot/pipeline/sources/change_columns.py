@@ -101,5 +101,5 @@ def _operation(table: DataFrame, schema: Schema, where: str) -> tuple[Column, Co
     raise DataError(
         f"{where}, a change file of `{schema.name}`, has neither a column `_change` (1 or -1) nor `op`",
         code="source-columns",
-        help='add one; for a folder that always holds the whole table say `format = "parquet"`',
+        help='add one; use `format = "parquet"` for a directory with the whole table',
     )

@@ -68,10 +68,10 @@ class ChangeFiles:
         strange = [file.name for file in files if not (_is_text(file.name) or file.name.endswith(PARQUET))]
         if strange:
             raise DataError(
-                f"`{strange[0]}` in `{self._folder}`, the source of `{self.relation}`, is no change file",
+                f"`{strange[0]}` in `{self._folder}`, the source of `{self.relation}`, is not a change file",
                 code="unknown-change-file",
-                help="change files end in `.ndjson`, `.jsonl`, `.json` (also compressed) or `.parquet`; move others "
-                "elsewhere, or let their names begin with `_` or `.`",
+                help="change files end in `.ndjson`, `.jsonl`, `.json` (also compressed) or `.parquet`; move other "
+                "files, or start their names with `_` or `.`",
             )
         return files
 
@@ -82,8 +82,8 @@ class ChangeFiles:
                 self._refuse_rewritten(entry, file)
             elif not self._ignore_missing:
                 raise missing(
-                    f"`{entry['name']}` in `{self._folder}` was consumed for `{self.relation}` and is gone",
-                    'put it back, or say `on_missing = "ignore"` if files may go once they were read',
+                    f"`{entry['name']}` in `{self._folder}` was read for `{self.relation}` and is missing now",
+                    'restore it, or set `on_missing = "ignore"` if read files may be removed',
                 )
 
     def _is_as_taken(self, entry: Entry, found: Mapping[str, FoundFile]) -> bool:
@@ -93,7 +93,7 @@ class ChangeFiles:
     def _refuse_rewritten(self, entry: Entry, file: FoundFile) -> None:
         if not _is_same(entry, file):
             raise DataError(
-                f"`{entry['name']}` in `{self._folder}` was rewritten after it had been taken for `{self.relation}`",
+                f"`{entry['name']}` in `{self._folder}` was rewritten after it was read for `{self.relation}`",
                 code="source-rewritten",
                 help="put the old content back and write what is new into a new file; write a file under a name that "
                 "begins with `_` and rename it when it is whole",
@@ -126,8 +126,8 @@ class ChangeFiles:
         file = file_at(path, entry["name"])
         if file is None:
             raise missing(
-                f"`{entry['name']}` in `{self._folder}` was taken for `{self.relation}` and went before it was read",
-                "put it back: the pipeline has to read it once more",
+                f"`{entry['name']}` in `{self._folder}` for `{self.relation}` was removed before it was read",
+                "restore it: the pipeline must read it",
             )
         self._refuse_rewritten(entry, file)
         return file
@@ -158,7 +158,7 @@ class ChangeFiles:
             return ()
         newest = max(entry["name"] for entry in before)
         late = [entry["name"] for entry in taken if entry["name"] < newest]
-        return tuple(f"`{name}` came late: `{newest}` had been read for `{self.relation}`" for name in late)
+        return tuple(f"`{name}` is late: `{newest}` was already read for `{self.relation}`" for name in late)
 
     def check(self, spark: SparkSession, start: Position | None) -> tuple[str, ...]:
         found = {file.name: file for file in self._change_files()}

@@ -58,9 +58,9 @@ class DeltaSource:
         about = self._reader.about(spark, newest)
         if start is not None and (about.id != start.table or newest < start.version):
             raise DataError(
-                f"the Delta table `{self._path}` of `{self.relation}` is another one than was read so far",
+                f"the Delta table `{self._path}` of `{self.relation}` was replaced by another table",
                 code="source-rewritten",
-                help="put the old table back, or start with an empty `state`",
+                help="restore the old table, or start with an empty `state`",
             )
         return TablePosition(newest, about.id)
 
@@ -81,7 +81,7 @@ class DeltaSource:
         return max(versions)
 
     def _missing(self) -> DataError:
-        return missing(f"there is no Delta table at `{self._path}`, the source of `{self.relation}`", "check `path`")
+        return missing(f"no Delta table at `{self._path}`, the source of `{self.relation}`", "check `path`")
 
     # ---- rows -----------------------------------------------------------------------------------
 

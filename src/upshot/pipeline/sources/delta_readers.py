@@ -217,13 +217,13 @@ def _translated(path: AnyPath, read: Callable[[], Any]) -> Any:
             raise FeedUnavailable("its change data feed does not reach back far enough") from None
         if any(mark in str(error) for mark in _EXPIRED):
             raise DataError(
-                f"a version of the Delta table `{path}` that has to be read is gone: {words}",
+                f"a version of the Delta table `{path}` is missing: {words}",
                 code="source-expired",
-                help="it was vacuumed or its log was cleaned up before it was read: keep versions longer than the "
-                "pipeline may stand still, and start with an empty `state`",
+                help="it was removed by VACUUM or log cleanup before it was read: keep versions longer, and start "
+                "with an empty `state`",
             ) from None
         raise DataError(
-            f"the Delta table `{path}` cannot be read: {words}",
+            f"cannot read the Delta table `{path}`: {words}",
             code="unreadable-source",
-            help="see whether another reader can read it; `delta` in the pipeline file says which one is used",
+            help="try another reader with `delta` in the pipeline file",
         ) from None

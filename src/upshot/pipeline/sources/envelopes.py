@@ -78,7 +78,7 @@ class LineReader:
             if content is None:
                 return ()
             if not isinstance(content, dict):
-                raise Misfit("this is not a JSON object")
+                raise Misfit("not a JSON object")
             return self._said(content)
         except Misfit as misfit:
             return (self._bad(str(misfit)),)
@@ -98,14 +98,14 @@ class LineReader:
     def _transaction(self, content: dict[str, Any]) -> Iterator[Statement]:
         for word, relations in content.items():
             if not isinstance(relations, dict):
-                yield self._bad(f"`{word}` must hold an object of relations")
+                yield self._bad(f"`{word}` must be an object that maps relations to rows")
                 continue
             for name, rows in relations.items():
                 if name != self.schema.name:
                     if name not in self.others:
-                        yield self._bad(f"rows of `{name}`, which has no source here")
+                        yield self._bad(f"rows of `{name}`, which does not have this source")
                 elif not isinstance(rows, list):
-                    yield self._bad(f"`{word}` of `{name}` must hold a list of rows")
+                    yield self._bad(f"`{word}` of `{name}` must be a list of rows")
                 else:
                     yield from (self._statement(word, 0, row, own_text=True) for row in rows)
 
@@ -122,7 +122,7 @@ class LineReader:
             if op not in OPERATIONS:
                 raise Misfit(f"`op` must be one of {', '.join(OPERATIONS)}")
         else:
-            raise Misfit("neither `_change` nor `op` says what happened to the row")
+            raise Misfit("the row has neither `_change` nor `op`")
         row = content
         for mark in marks:
             row.pop(mark, None)
@@ -194,7 +194,7 @@ class LineReader:
                     return tuple([read(row[name]) for name, read, _ in columns])
             if not self.ignore_extra and not row.keys() <= self._names:
                 extra = ", ".join(f"`{name}`" for name in row if name not in self._names)
-                raise Misfit(f"there is no column {extra} in `{self.schema}`")
+                raise Misfit(f"unknown column {extra} in `{self.schema}`")
             return tuple([self._value(i, row) for i in range(len(columns))])
         if not isinstance(row, list):
             raise Misfit("the row is neither a list nor an object")
@@ -222,9 +222,9 @@ def _read(line: str) -> Any:
     try:
         return _DECODER.decode(line)
     except json.JSONDecodeError as error:
-        raise Misfit(f"this is not JSON: {error.msg.lower()} at column {error.colno}") from None
+        raise Misfit(f"invalid JSON: {error.msg.lower()} at column {error.colno}") from None
     except RecursionError:
-        raise Misfit("this JSON is nested too deeply") from None
+        raise Misfit("JSON is nested too deeply") from None
     except Misfit:
         raise
     except (ValueError, ArithmeticError):
@@ -240,7 +240,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = repeated_key(pairs)
-        raise Misfit(f"the key `{twice}` occurs twice")
+        raise Misfit(f"duplicate key `{twice}`")
     return found
 
 

@@ -56,8 +56,8 @@ class FileTable:
     def _digest_of(self, files: list[FoundFile], before: str | None) -> str:
         if not files and before not in (None, _digest(())) and not self._may_empty:
             raise missing(
-                f"`{self._folder}`, the source of `{self.relation}`, had files and is empty now",
-                'put them back, or say `on_missing = "ignore"` if an empty folder means an empty relation',
+                f"`{self._folder}`, the source of `{self.relation}`, is now empty",
+                'restore the files, or set `on_missing = "ignore"` if the relation is now empty',
             )
         try:
             return _digest(f"{file.name}\0{file.size}\0{self._fingerprint(file)}" for file in files)
@@ -160,7 +160,7 @@ class CsvTable(FileTable):
             raise DataError(
                 f"the first line of `{file.path}` names `{twice[0]}` twice",
                 code="source-columns",
-                help="give each column a name of its own; if the first line is a row, say `header = false`",
+                help="give each column another name; if the first line is a row, set `header = false`",
             )
         return tuple(names)
 
@@ -176,7 +176,7 @@ class CsvTable(FileTable):
             where=f"`{files[0].path}`",
             place=file_path(),
             kept=[_CORRUPT],
-            problem=F.when(F.col(_CORRUPT).isNotNull(), F.lit(f"the row has not {len(names)} fields")),
+            problem=F.when(F.col(_CORRUPT).isNotNull(), F.lit(f"the row does not have {len(names)} fields")),
             ignore_extra=self._ignore_extra,
             text=names,
             row=F.coalesce(F.col(_CORRUPT), fields),
@@ -190,7 +190,9 @@ def parquet_columns(file: FoundFile) -> str:
             _refuse_nanoseconds(file, opened.metadata.schema)
             return str(opened.schema_arrow.remove_metadata())
     except FileNotFoundError:
-        raise missing(f"`{file.path}` went while it was read", "read again: what is there now will be taken") from None
+        raise missing(
+            f"`{file.path}` was removed while it was read", "try again: the present files will be read"
+        ) from None
     except (OSError, ValueError) as error:
         raise DataError(
             f"`{file.path}` is not a Parquet file: {str(error).splitlines()[0]}",
@@ -204,7 +206,7 @@ def _refuse_nanoseconds(file: FoundFile, schema: pq.ParquetSchema) -> None:
         column = schema.column(number)
         if "timeUnit=nanoseconds" in str(column.logical_type):
             raise DataError(
-                f"column `{column.path}` of `{file.path}` counts in nanoseconds, which Spark cannot read",
+                f"column `{column.path}` of `{file.path}` has nanosecond timestamps, which Spark cannot read",
                 code="source-columns",
                 help='write microseconds, as with `coerce_timestamps="us"` in the `to_parquet` of pandas',
             )

@@ -24,9 +24,9 @@ def secret(variable: str, relation: str) -> str:
     """The password for the source of a relation, from the environment variable that holds it."""
     if variable not in os.environ:
         raise UsageError(
-            f"`{variable}`, which holds the password for `{relation}`, is not set",
+            f"environment variable `{variable}` with the password for `{relation}` is not set",
             code="missing-secret",
-            help=f"set the environment variable: export {variable}=…",
+            help=f"set it: export {variable}=…",
         )
     return os.environ[variable]
 
@@ -81,7 +81,7 @@ class Connection:
         unreachable = EngineError(
             f"the database of `{self.relation}` does not answer: {words}",
             code="source-unreachable",
-            help="check `url`, `user` and the password, and whether the table is there",
+            help="check `url`, `user` and the password, and that the table exists",
         )
         unreachable.retryable = "refused" in words or "terminat" in words or "I/O error" in words
         return unreachable

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from upshot.core.errors import DataError
 from upshot.database.durable.records import Records
+from upshot.pipeline.lock import writing
 from upshot.spark.lake_path import AnyPath
 
 Entry = dict[str, Any]
@@ -55,22 +56,24 @@ class FileLines:
 
     def append(self, lines: Sequence[bytes]) -> None:
         data = b"".join(line + b"\n" for line in lines)
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        with open(self._file, "ab") as stream:
-            stream.truncate(self._size)
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
+        with writing(self._file.parent):
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with open(self._file, "ab") as stream:
+                stream.truncate(self._size)
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
         self._size += len(data)
 
     def cut(self, count: int) -> None:
         lines = [line + b"\n" for line in self._file.read_bytes().split(b"\n")[:count]]
         draft = self._file.with_name(f".{self._file.name}")
-        with open(draft, "wb") as stream:
-            stream.writelines(lines)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(draft, self._file)
+        with writing(self._file.parent):
+            with open(draft, "wb") as stream:
+                stream.writelines(lines)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(draft, self._file)
         self._size = sum(map(len, lines))
 
 
@@ -120,7 +123,7 @@ class Journal:
     def check(self, count: int, digest: str) -> None:
         """Refuses a position that this journal did not hand out."""
         if count > len(self._entries) or self.digest(count) != digest:
-            raise torn_state(f"{self._named} does not go with the checkpoint")
+            raise torn_state(f"{self._named} does not match the checkpoint")
 
     @property
     def _named(self) -> str:
@@ -174,7 +177,7 @@ class Staging:
 
 
 def torn_state(message: str) -> DataError:
-    help = "restore the whole `state` folder from one backup, or start with an empty one"
+    help = "restore the whole `state` directory from one backup, or start with an empty one"
     return DataError(message, code="state-mismatch", help=help)
 
 

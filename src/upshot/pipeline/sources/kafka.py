@@ -72,17 +72,17 @@ class KafkaTopic:
         for partition, offset in before.items():
             if partition not in last or offset > last[partition]:
                 raise DataError(
-                    f"the topic `{self._topic}` of `{self.relation}` is another one than was read so far: partition "
+                    f"the topic `{self._topic}` of `{self.relation}` was replaced by another topic: partition "
                     f"{partition} was read to offset {offset} and ends at {last.get(partition, 0)}",
                     code="source-rewritten",
-                    help="put the old topic back, or start with an empty `state`",
+                    help="restore the old topic, or start with an empty `state`",
                 )
             if offset < first[partition]:
                 raise DataError(
                     f"messages {offset} to {first[partition] - 1} of partition {partition} of `{self._topic}` are gone "
                     f"before they were read for `{self.relation}`",
                     code="source-expired",
-                    help="keep messages longer than the pipeline may stand still, and start with an empty `state`",
+                    help="keep messages longer, and start with an empty `state`",
                 )
 
     def _offsets(self, position: Position | None) -> dict[int, int] | None:
@@ -125,7 +125,7 @@ class KafkaTopic:
     def _ends(self, java: Any, consumer: Any) -> tuple[dict[int, int], dict[int, int]]:
         if not consumer.listTopics().containsKey(self._topic):
             raise DataError(
-                f"there is no topic `{self._topic}`, the source of `{self.relation}`",
+                f"topic `{self._topic}`, the source of `{self.relation}`, does not exist",
                 code="source-missing",
                 help="check `topic` and `servers`",
             )

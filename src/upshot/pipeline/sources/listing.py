@@ -77,7 +77,10 @@ class Stream(io.RawIOBase):
 
 
 _LOGS = {
-    "_delta_log": ("is a Delta table", 'say `format = "delta"`: files that are no longer in the table are still there'),
+    "_delta_log": (
+        "is a Delta table",
+        'use `format = "delta"`: the directory may have files that are no longer in the table',
+    ),
     "_spark_metadata": (
         "was written by a stream of Spark",
         "files of batches that were never finished may be among the others: let the stream write a Delta table, or "
@@ -125,7 +128,9 @@ def _on_lake(folder: LakePath, relation: str) -> list[FoundFile]:
 
 
 def _no_folder(folder: AnyPath, relation: str) -> DataError:
-    return missing(f"there is no `{folder}`, the source of `{relation}`", "check `path`; an empty folder will do")
+    return missing(
+        f"directory `{folder}`, the source of `{relation}`, does not exist", "check `path`; the directory may be empty"
+    )
 
 
 _SEEN: ContextVar[dict[AnyPath, list[FoundFile]] | None] = ContextVar("seen", default=None)

@@ -78,7 +78,7 @@ def _unreadable(relation: str, why: str) -> DataError:
     return DataError(
         f"the source of `{relation}` cannot be read: {why}",
         code="unreadable-source",
-        help="correct what is named there, or the keys of the source in the pipeline file",
+        help="fix the source, or its keys in the pipeline file",
     )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from upshot.core.errors import EngineError
 from upshot.core.schema import Schema
 from upshot.pipeline.batch.positions import Position, SnapshotPosition
+from upshot.pipeline.lock import writing
 from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.fitting import bad_rows, good_rows
 from upshot.pipeline.sources.journal import other_source, torn_state
@@ -107,9 +108,10 @@ class SnapshotSource:
         else:
             raise self._busy()
         # If it changed meanwhile, the older content makes the next look take a new copy.
-        (draft / _CONTENT).write_bytes(json.dumps({"content": content}).encode())
-        if not isinstance(draft, LakePath):
-            os.replace(draft, self._staging / name)
+        with writing(self._staging):
+            (draft / _CONTENT).write_bytes(json.dumps({"content": content}).encode())
+            if not isinstance(draft, LakePath):
+                os.replace(draft, self._staging / name)
         return SnapshotPosition(name, content)
 
     def _failure_of_copy(self, spark: SparkSession, draft: AnyPath) -> Exception | None:
@@ -124,7 +126,7 @@ class SnapshotSource:
         return EngineError(
             f"the source of `{self.relation}` changes while it is read",
             code="source-busy",
-            help="write it elsewhere and move it into place at once; remove a `_temporary` that a dead job left",
+            help="write it elsewhere and move it into place; remove a `_temporary` left by a failed job",
         )
 
     def _staged(self) -> list[SnapshotPosition]:
@@ -149,7 +151,7 @@ class SnapshotSource:
             raise other_source(self.relation)
         folder = self._staging / end.snapshot
         if not folder.exists():
-            raise torn_state(f"the staged snapshot `{end.snapshot}` of `{self.relation}` is not there")
+            raise torn_state(f"the staged snapshot `{end.snapshot}` of `{self.relation}` is missing")
         rows = spark.read.parquet(exact_path(folder))
         return SourceBatch(self._schema, replaced=good_rows(rows, self._schema), bad=bad_rows(rows), shared=rows)
 

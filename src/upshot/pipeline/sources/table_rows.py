@@ -66,8 +66,8 @@ def refuse_columns(given: Sequence[str], schema: Schema, where: str, *, ignore_e
         )
     if extra:
         raise _other_columns(
-            f"{where} has {_listed(extra)}, which `{schema}` has not",
-            'declare every column, or say `extra_columns = "ignore"`',
+            f"{where} has {_listed(extra)}, which `{schema}` does not have",
+            'declare every column, or set `extra_columns = "ignore"`',
         )
 
 
@@ -75,7 +75,7 @@ def _wrong_type(schema: Schema, name: str, given: spark.DataType, where: str) ->
     (wanted,) = [column.type for column in schema.columns if column.name == name]
     return _other_columns(
         f"column `{name}` of {where} is {given.simpleString()}, in `{schema.name}` it is {wanted}",
-        "declare a type that holds its values, or convert the column where it is written",
+        "declare a type that fits its values, or convert the column at its source",
     )
 
 

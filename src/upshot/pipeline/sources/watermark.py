@@ -65,7 +65,7 @@ class AppendedRows:
             raise DataError(
                 f"the watermark `{self._column}` of `{self.relation}` is NULL in some rows, which would never be read",
                 code="null-watermark",
-                help="take a column that is never NULL, or leave `watermark` out",
+                help="use a column that is never NULL, or omit `watermark`",
             )
         return None if largest is None else str(largest)
 
@@ -80,7 +80,7 @@ class AppendedRows:
             raise DataError(
                 f"the watermark `{self._column}` of `{self.relation}` went back from {reached} to {largest}",
                 code="source-rewritten",
-                help="rows were deleted or replaced: leave `watermark` out, so that the whole table is compared",
+                help="rows were deleted or replaced: omit `watermark` to compare the whole table",
             )
         return True
 
@@ -99,7 +99,7 @@ class AppendedRows:
             raise other_source(self.relation)
         known = self._journal.entries
         if position.count > len(known) or (position.count and known[position.count - 1]["value"] != position.value):
-            raise torn_state(f"the staged rows of `{self.relation}` do not go with the checkpoint")
+            raise torn_state(f"the staged rows of `{self.relation}` do not match the checkpoint")
         return position.count
 
     def changes(self, spark: SparkSession, start: Position | None, end: Position) -> SourceBatch:
@@ -108,7 +108,7 @@ class AppendedRows:
             return SourceBatch(self._schema)
         gone = [folder.name for folder in folders if not folder.exists()]
         if gone:
-            raise torn_state(f"the staged rows `{gone[0]}` of `{self.relation}` are not there")
+            raise torn_state(f"the staged rows `{gone[0]}` of `{self.relation}` are missing")
         rows = spark.read.parquet(*[exact_path(folder) for folder in folders])
         good = rows.where(F.col(REASON).isNull()).select(*column_names(self._schema.arity))
         net = good.withColumn(CLASS, F.lit("insert"))

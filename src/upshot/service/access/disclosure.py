@@ -1,8 +1,9 @@
 """What an error may say to whom.
 
 Messages of the database name relations, offer names that are nearly right and list rows. Whoever may read everything
-gets them as they are. Everyone else gets those of the service's own making, which say nothing that was not sent or may
-not be read; of a rejected transaction the witnesses they may read; and of all else the code and a general sentence.
+gets them as they are, but for those about the server's files. Everyone else gets those of the service's own making,
+which say nothing that was not sent or may not be read; of a rejected transaction the witnesses they may read; and of
+all else the code and a general sentence.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from upshot.service.wire.errors import Refused, error_body
 NOBODY = Scopes("nobody")
 
 MOST_WITNESSES = 100
+_OF_THE_STORE = ("store-failed", "store-damaged")
+"""Errors that name files of the server, which are nobody's business but that of who runs it: they are in its log."""
 
 
 def disclosed(error: Error, scopes: Scopes) -> dict[str, Any]:
@@ -36,7 +39,11 @@ def disclosed(error: Error, scopes: Scopes) -> dict[str, Any]:
     if isinstance(error, ProgramError):
         # It is about the text that was sent, checked against nothing but what its sender may read.
         return error_body(error, {"diagnostics": [_fields(each) for each in error.diagnostics]})
-    if scopes.reads_everything or isinstance(error, Refused) or error.code == "not-as-expected":
+    if (
+        (scopes.reads_everything and error.code not in _OF_THE_STORE)
+        or isinstance(error, Refused)
+        or error.code == "not-as-expected"
+    ):
         # What was expected was sent, of relations that may be read.
         return error_body(error)
     message, hint = _in_general(error)
@@ -66,16 +73,18 @@ def _in_general(error: Error) -> tuple[str, str]:
             return error.message, error.help
         case LimitError():
             return "a limit of the server was reached", "ask for less"
+        case EngineError(code="store-failed"):
+            return "the server could not write to its store", "try again, or ask who runs the server"
         case EngineError():
-            return "the server could not go on", "try again" if error.retryable else "ask who runs the server"
+            return "the server failed", "try again" if error.retryable else "contact the operator of the server"
         case RuleError():
-            return "a rule refused or failed", nothing
+            return "a rule rejected the transaction or failed", nothing
         case DataError():
-            return "the data do not fit", nothing
+            return "the data is invalid", nothing
         case UsageError() | ProgramError():
-            return "the request does not fit the program", "`GET /program` lists what this token may read"
+            return "the request does not match the program", "`GET /program` lists what this token may read"
         case _:
-            return "the request was refused", nothing
+            return "the request was rejected", nothing
 
 
 def _fields(diagnostic: Diagnostic) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def refuse_unsafe(settings: Settings, *, has_tokens: bool) -> None:
     missing = [words for words, there in (("no tokens", has_tokens), ("no TLS", settings.tls)) if not there]
     if missing:
         raise UsageError(
-            f"`{settings.host}` can be reached from elsewhere, with {' and '.join(missing)}",
+            f"`{settings.host}` is a public address, with {' and '.join(missing)}",
             code="unsafe-address",
-            help="give `--tokens FILE`, `--tls-cert` and `--tls-key`; `--insecure` if something else protects it",
+            help="give `--tokens FILE`, `--tls-cert` and `--tls-key`; use `--insecure` if a proxy protects it",
         )

@@ -62,7 +62,7 @@ class Scopes:
     def _unknown(self, status: int, code: str, relation: str, known: Collection[str]) -> Refused:
         """The answer for a name that is not there, with those near it that may be read."""
         near = did_you_mean(relation[:_LONGEST_NAME], filter(self.may_read, known))
-        words = f"there is no relation `{relation}`" if len(relation) <= _LONGEST_NAME else "there is no such relation"
+        words = f"unknown relation `{relation}`" if len(relation) <= _LONGEST_NAME else "unknown relation"
         return Refused(status, code, words, help=near or "`GET /program` lists what this token may read")
 
     def require_subscribe(self) -> None:
@@ -79,5 +79,5 @@ ANYTHING = Scopes("local", frozenset({EVERYTHING}), frozenset({EVERYTHING}), sub
 
 
 def _forbidden(deed: str) -> Refused:
-    hint = "ask for a token with more scopes: `upshot token NAME --read … --write …`"
+    hint = "request a token with more scopes: `upshot token NAME --read … --write …`"
     return Refused(403, "forbidden", f"this token may not {deed}", help=hint)

@@ -136,7 +136,7 @@ def unauthorized() -> Refused:
     return Refused(
         401,
         "unauthorized",
-        "this needs a token",
+        "a token is required",
         help="send `Authorization: Bearer TOKEN`",
         headers={"WWW-Authenticate": "Bearer"},
     )

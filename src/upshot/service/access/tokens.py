@@ -21,6 +21,7 @@ import threading
 import time
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -140,12 +141,12 @@ def read_tokens(path: Path) -> dict[str, Token]:
     try:
         content = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise _bad_file(path, f"cannot be read: {error}") from None
+        raise _bad_file(path, f"is not readable: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise _bad_file(path, f"is not TOML: {error}") from None
     listed = content.get("token", {})
     if set(content) - {"token"} or not isinstance(listed, dict):
-        raise _bad_file(path, "holds nothing but tables `[token.NAME]`")
+        raise _bad_file(path, "may have only tables `[token.NAME]`")
     found = {name: _entry(path, name, entry) for name, entry in listed.items()}
     if len({entry.hash for entry in found.values()}) < len(found):
         raise _bad_file(path, "has one token under two names")
@@ -154,7 +155,7 @@ def read_tokens(path: Path) -> dict[str, Token]:
 
 def _entry(path: Path, name: str, entry: Any) -> Token:
     if not NAME.fullmatch(name) or not isinstance(entry, dict):
-        raise _bad_file(path, f"has no good name in `[token.{name}]`: letters, digits, `_` and `-`")
+        raise _bad_file(path, f"has an invalid name in `[token.{name}]`: use letters, digits, `_` and `-`")
     for key in entry:
         if key not in _KEYS:
             raise _bad_file(path, f"has an unknown key `{key}` in `[token.{name}]`")
@@ -164,28 +165,28 @@ def _entry(path: Path, name: str, entry: Any) -> Token:
     lists = {key: entry.get(key, []) for key in ("read", "write")}
     for key, names in lists.items():
         if not isinstance(names, list) or not all(isinstance(each, str) and each for each in names):
-            raise _bad_file(path, f"has no list of names as `{key}` in `[token.{name}]`")
+            raise _bad_file(path, f"needs a list of names for `{key}` in `[token.{name}]`")
     flags = {key: entry.get(key, False) for key in ("subscribe", "admin")}
     for key, value in flags.items():
         if not isinstance(value, bool):
-            raise _bad_file(path, f"has neither true nor false as `{key}` in `[token.{name}]`")
+            raise _bad_file(path, f"needs true or false for `{key}` in `[token.{name}]`")
     return Token(given, Scopes(name, frozenset(lists["read"]), frozenset(lists["write"]), **flags))
 
 
 def _bad_file(path: Path, words: str) -> UsageError:
-    hint = "`upshot token NAME --tokens FILE` makes an entry"
-    return UsageError(f"the file of tokens `{path}` {words}", code="bad-tokens", help=hint)
+    hint = "create entries with `upshot token NAME --tokens FILE`"
+    return UsageError(f"token file `{path}` {words}", code="bad-tokens", help=hint)
 
 
 def add_token(path: Path, name: str, *, read: Sequence[str], write: Sequence[str], subscribe: bool, admin: bool) -> str:
     """Makes a token, writes its hash into the file, which is made if there is none, and gives the token itself."""
     if not NAME.fullmatch(name):
-        hint = "letters, digits, `_` and `-`, a letter first, at most 64"
-        raise UsageError(f"`{name}` is no name for a token", code="wrong-argument", help=hint)
+        hint = "use letters, digits, `_` and `-`, start with a letter, at most 64"
+        raise UsageError(f"`{name}` is not a valid token name", code="wrong-argument", help=hint)
     known = read_tokens(path) if path.exists() else {}
     if name in known:
-        hint = "take it out of the file first, or give another name"
-        raise UsageError(f"there is a token `{name}` already", code="wrong-argument", help=hint)
+        hint = "remove it from the file first, or use another name"
+        raise UsageError(f"token `{name}` already exists", code="wrong-argument", help=hint)
     token = f"upshot_{secrets.token_urlsafe(32)}"
     entry = [
         f"[token.{name}]",
@@ -217,7 +218,10 @@ def _append(path: Path, entry: str) -> None:
             os.fsync(stream.fileno())
         os.replace(fresh, path)
     except OSError as error:
-        fresh.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, nothing can be removed either
+            fresh.unlink(missing_ok=True)
         raise UsageError(
-            f"the file of tokens `{path}` cannot be written: {error}", code="bad-tokens", help="check the folder"
+            f"the file of tokens `{path}` cannot be written: {(error.strerror or str(error)).lower()}",
+            code="bad-tokens",
+            help="no token was made; see that its folder has room and may be written",
         ) from None

@@ -107,10 +107,10 @@ class Hub:
     def require_room(self) -> None:
         """`too-busy` if nobody more can follow, `shutting-down` if it is over."""
         if self.service.stopping:
-            hint = "come again when it has started"
+            hint = "reconnect when it has restarted"
             raise Refused(503, "shutting-down", "the service is stopping", help=hint, retryable=True)
         if len(self.followers) >= self.service.settings.bounds.subscribers:
-            raise Refused(503, "too-busy", "too many clients follow changes", help="try again later", retryable=True)
+            raise Refused(503, "too-busy", "too many subscribers", help="try again later", retryable=True)
 
     def end_all(self, reason: str) -> None:
         """Everyone is told the reason, and where to go on from."""

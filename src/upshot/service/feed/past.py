@@ -57,7 +57,7 @@ def read_snapshot(database: Database, selection: Selection, most: int) -> Snapsh
     """All rows of the selection, at one version; `too-many-rows` if there are more than `most`."""
     version, rows = read_selection(database, selection)
     if len(rows) > most:
-        message = f"the selection has {len(rows):,} rows; at most {most:,} are sent at once"
+        message = f"the selection has {len(rows):,} rows; at most {most:,} are sent"
         hint = f"select a part with `where`, or read `GET /views/{selection.view}` and follow it `since` its version"
         raise Refused(413, "too-many-rows", message, help=hint)
     return Snapshot(version, rows.schema, list(rows))

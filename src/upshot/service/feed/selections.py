@@ -90,9 +90,9 @@ def selection(view: str, where: str | None, schemas: Mapping[str, Schema]) -> Se
         raise _refused(view, f"the selection has more than {LONGEST_TEXT:,} characters")
     formula = parse_query(where)
     if not isinstance(formula, Atom) or formula.relation != view or formula.state:
-        raise _refused(view, f"a selection of `{view}` is one literal of it")
+        raise _refused(view, f"a selection of `{view}` must be one literal")
     if not all(isinstance(term, Constant | Variable | Wildcard) for term in formula.args):
-        raise _refused(view, "a selection has constants, variables and `_` in its columns")
+        raise _refused(view, "a selection may use only constants, variables and `_`")
     _, clauses = check_query(formula, {view: schemas[view]}, {})
     (atom,) = clauses[0].body
     assert isinstance(atom, Atom), "checked literals stay literals"

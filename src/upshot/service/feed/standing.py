@@ -49,8 +49,8 @@ class StandingSelections:
             if name not in self._database.schemas:
                 standing = [each for each in self._database.schemas if STANDING.fullmatch(each)]
                 if len(standing) >= MOST:
-                    hint = "follow the view as a whole, defined with `events=all`, or fewer parts of it"
-                    raise Refused(409, "too-many-selections", f"{MOST} selections are followed already", help=hint)
+                    hint = "follow the whole view, defined with `events=all`, or fewer selections"
+                    raise Refused(409, "too-many-selections", f"there are already {MOST} selections", help=hint)
                 await asyncio.to_thread(self._database.define, standing_text(name, selection, schema))
             # From here on, however long that took: who asked for it has not begun to follow it yet.
             self._used[name] = asyncio.get_running_loop().time()

@@ -1,0 +1,4 @@
+"""The routes of the service, one module each, and their description in OpenAPI.
+
+Requests in; answers out. What they share is in `wire`, `access`, `feed` and `writing`.
+"""

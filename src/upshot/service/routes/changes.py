@@ -63,12 +63,12 @@ async def changes(
     request: Request,
     name: str,
     since: Annotated[int | None, Query(ge=0, le=LARGEST_VERSION, description="start after this version")] = None,
-    where: Annotated[str | None, Query(description='a part of the view: `closure("a",Y)`')] = None,
+    where: Annotated[str | None, Query(description='filter: `closure("a",Y)`')] = None,
     every: Annotated[
         float | None,
         Query(ge=SHORTEST_INTERVAL, le=LONGEST_INTERVAL, description="seconds: one net change for each interval"),
     ] = None,
-    epoch: Annotated[str | None, Query(max_length=64, description="of the snapshot that `since` goes on from")] = None,
+    epoch: Annotated[str | None, Query(max_length=64, description="the epoch of the version in `since`")] = None,
     last_event_id: Annotated[str | None, Header(max_length=64)] = None,
     accept: Annotated[str, Header()] = "*/*",
 ) -> Response:
@@ -102,7 +102,7 @@ async def changes(
 
 def _cursor(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or int(text) > LARGEST_VERSION:
-        hint = "send the `id` of the last event that came"
+        hint = "send the `id` of the last received event"
         raise Refused(400, "bad-cursor", "`Last-Event-ID` is not a version", help=hint)
     return int(text)
 

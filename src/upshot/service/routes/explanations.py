@@ -32,7 +32,7 @@ from upshot.service.writing.fixes import Fixes, with_fixes
 router = APIRouter(tags=["insight"], responses=ERRORS)
 
 _LONGEST_ROW = 20_000
-_ROW_HELP = "`row` is a JSON list of the row's values, as in `?row=[1,3]`"
+_ROW_HELP = "`row` must be a JSON list of values, as in `?row=[1,3]`"
 _WHY_BOUND = 200_000
 """Rule instances that are looked at for one derivation."""
 _MOST_TREES, _DEEPEST = 100, 10
@@ -85,27 +85,34 @@ async def explanation(
     view: str,
     row: Annotated[
         str | None,
-        Query(max_length=_LONGEST_ROW, description="a row as JSON: why is it there, or not?", examples=["[1,3]"]),
+        Query(
+            max_length=_LONGEST_ROW,
+            description="a row as JSON, to explain why it is present or missing",
+            examples=["[1,3]"],
+        ),
     ] = None,
     limit: Annotated[
-        int | None, Query(ge=1, le=_MOST_TREES, description="so many derivations, the smallest first (`derivations`)")
+        int | None,
+        Query(ge=1, le=_MOST_TREES, description="at most this many derivations, smallest first (`derivations`)"),
     ] = None,
-    depth: Annotated[
-        int, Query(ge=1, le=_DEEPEST, description="how deep missing rows of views are looked into in turn")
-    ] = 1,
+    depth: Annotated[int, Query(ge=1, le=_DEEPEST, description="depth for missing rows of views")] = 1,
     changed_in: Annotated[
         int | None,
-        Query(ge=1, le=_LARGEST_VERSION, description="a version: why did the row come or go with it (`why_changed`)?"),
+        Query(
+            ge=1,
+            le=_LARGEST_VERSION,
+            description="a version, to explain why it inserted or deleted the row (`why_changed`)",
+        ),
     ] = None,
     format: Annotated[
-        Literal["json", "text", "svg"], Query(description="what is said of a row as data, text or a picture")
+        Literal["json", "text", "svg"], Query(description="format of the explanation: data, text or a picture")
     ] = "json",
     fixes: Annotated[
         int | None,
-        Query(ge=0, le=_MOST_FIXES, description="of a row that is not there: how many realisations; 3 unless told"),
+        Query(ge=0, le=_MOST_FIXES, description="for a missing row: at most this many realizations; default 3"),
     ] = None,
     seconds: Annotated[
-        float | None, Query(gt=0, le=_LONGEST_SEARCH, description="how long they are looked for; 2 unless told")
+        float | None, Query(gt=0, le=_LONGEST_SEARCH, description="time limit of their search, in seconds; default 2")
     ] = None,
 ) -> Response:
     """How a view is kept up to date and why so; with `row`, the smallest derivation of that row (`derivation`), or, if
@@ -117,7 +124,7 @@ async def explanation(
     _require_known(view, scopes, database)
     if row is None:
         for name in sorted(request.query_params):
-            raise Refused(400, "bad-request", f"`{name}` is about a row, and none is given", help=_ROW_HELP)
+            raise Refused(400, "bad-request", f"`{name}` needs `row`", help=_ROW_HELP)
         return json_response(await service.run_read(lambda: _explained(view, scopes, database)))
     question = Question(view, row, limit, depth, changed_in, format, Fixes(fixes, seconds))
     found = await _found(request, question, service, scopes)
@@ -133,7 +140,7 @@ async def _found(request: Request, question: Question, service: Service, scopes:
     except LimitError as error:
         if error.code != "explanation-bounds":
             raise
-        raise Refused(422, error.code, error.message, help="ask about a row that rests on fewer others") from None
+        raise Refused(422, error.code, error.message, help="choose a row that depends on fewer rows") from None
 
 
 def _require_known(view: str, scopes: Scopes, database: Database) -> None:
@@ -146,7 +153,7 @@ def _require_known(view: str, scopes: Scopes, database: Database) -> None:
 def _explained(view: str, scopes: Scopes, database: Database) -> dict[str, Any]:
     with database.reading():
         if _is_base(view, database):
-            hint = "its rows are what transactions put there; ask about a view"
+            hint = "explain a view instead"
             raise Refused(400, "not-a-view", "this is a base relation", help=hint)
         told = database.explain(view).as_dict()
         _require_all_below(view, scopes, database)
@@ -164,8 +171,8 @@ def _require_all_below(view: str, scopes: Scopes, database: Database) -> None:
         return
     below = {part.name for part in database.explain(view).parts}
     if not scopes.may_read_all(below & all_names(database)):
-        hint = "a token that may read all that the view rests on can ask"
-        raise Refused(403, "forbidden", "the explanation would show what this token may not read", help=hint)
+        hint = "use a token that may read everything the view depends on"
+        raise Refused(403, "forbidden", "the explanation would disclose data that this token may not read", help=hint)
 
 
 # ---- of a row -------------------------------------------------------------------------------------
@@ -251,8 +258,8 @@ def _why_changed(question: Question, scopes: Scopes, database: Database) -> Foun
     except DataError as error:
         if error.code != "row-not-changed":
             raise
-        message = f"the row neither came nor went with version {version}"
-        hint = error.help if "version" in error.help else "leave out `changed_in` to ask how it stands"
+        message = f"the row was neither inserted nor deleted in version {version}"
+        hint = error.help if "version" in error.help else "omit `changed_in` to explain its current state"
         raise Refused(400, error.code, message, help=hint) from None
     return Found("why_changed", database.version, row, (change,))
 

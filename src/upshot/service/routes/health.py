@@ -28,7 +28,7 @@ async def healthz() -> Response:
 
 @router.get(
     "/readyz",
-    summary="Does it take requests?",
+    summary="Is it ready for requests?",
     response_class=Response,
     responses={200: {"model": StatusAnswer, "description": "It does."}},
 )
@@ -36,7 +36,7 @@ async def readyz(request: Request) -> Response:
     """503 while it starts or stops, and when the writer's thread is gone. Needs no token."""
     service: Service = request.app.state.service
     if not service.ready or service.stopping or not service.writer.is_alive:
-        raise Refused(503, "not-ready", "the service is starting or stopping", help="ask again", retryable=True)
+        raise Refused(503, "not-ready", "the service is starting or stopping", help="try again", retryable=True)
     return json_response({"status": "ready"})
 
 

@@ -34,7 +34,7 @@ class ErrorAnswer(BaseModel):
                 {
                     "error": {
                         "code": "not-found",
-                        "message": "there is no such relation, or this token may not read it",
+                        "message": "unknown relation, or this token may not read it",
                         "help": "`GET /program` lists what this token may read",
                         "retryable": False,
                     }
@@ -73,10 +73,10 @@ class Outcome(BaseModel):
     version: int
     changes: dict[str, RelationChange]
     firings: list[Firing]
-    violations: dict[str, list[Values]] = Field(description="witnesses that came, of constraints that only warn")
-    repaired: dict[str, list[Values]] = Field(description="witnesses that went")
+    violations: dict[str, list[Values]] = Field(description="new witnesses of constraints that only warn")
+    repaired: dict[str, list[Values]] = Field(description="deleted witnesses")
     repeated: bool = Field(
-        False, description="it was sent before under the same `Idempotency-Key`; nothing happened now"
+        False, description="a repeated request with the same `Idempotency-Key`; nothing was committed again"
     )
 
 
@@ -109,7 +109,7 @@ class ViewAnswer(BaseModel):
     version: int
     columns: list[Column]
     rows: list[Values]
-    next: str | None = Field(None, description="there is more: the value of `after` for the next page")
+    next: str | None = Field(None, description="the value of `after` for the next page, if there is one")
 
 
 class QueryAnswer(BaseModel):
@@ -149,7 +149,7 @@ class ProgramAnswer(BaseModel):
     )
     program: str
     version: int
-    epoch: str = Field(description="changes when the store is another one: versions of two epochs cannot be compared")
+    epoch: str = Field(description="identifies the store; versions of different epochs cannot be compared")
     relations: list[Relation]
     rules: list[str]
 
@@ -282,10 +282,10 @@ TRANSACTION: Json = {
     "additionalProperties": False,
     "properties": {
         **_STATEMENTS,
-        "meta": {"type": "object", "additionalProperties": True, "description": "notes that are kept with the commit"},
+        "meta": {"type": "object", "additionalProperties": True, "description": "metadata stored with the commit"},
         "expect": {
             **WISH,
-            "description": "rows, of views too, that are to be there in the end, and that are not to be",
+            "description": "rows, also of views, that must be true or false after the transaction",
         },
     },
     "examples": [_TRANSACTION_EXAMPLE],
@@ -321,19 +321,19 @@ def body_of(schema: Json) -> Json:
 
 
 _MEANINGS = {
-    400: "The request cannot be understood.",
-    401: "Nobody knows who sent it.",
+    400: "Invalid request.",
+    401: "A valid token is missing.",
     403: "The token may not do this.",
-    404: "There is no such thing, or the token may not read it.",
-    405: "The address takes another method.",
+    404: "Not found, or the token may not read it.",
+    405: "Method not allowed.",
     408: "The body did not arrive in time.",
-    409: "The data, a constraint or a rule say no; nothing happened.",
-    410: "It is not kept any more.",
+    409: "Rejected by the data, a constraint or a rule; nothing was committed.",
+    410: "No longer kept.",
     413: "The request is too large.",
     415: "The body is not JSON.",
-    421: "The server does not answer to this name.",
-    422: "The answer would take too long, or too many rows.",
-    500: "A fault in the server.",
+    421: "The server does not accept this `Host`.",
+    422: "The response exceeds a limit on time or rows.",
+    500: "Internal server error.",
     503: "The server is busy or stopping; try again.",
 }
 

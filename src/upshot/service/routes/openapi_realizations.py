@@ -19,8 +19,8 @@ class ByTrial(BaseModel):
     """What is known only for the new values that were tried."""
 
     model_config = ConfigDict(extra="forbid")
-    relations: list[str] = Field(description="may come to something else with other new values")
-    values: dict[str, Any] = Field(description="the new values that were tried, by placeholder")
+    relations: list[str] = Field(description="may differ for other fresh values")
+    values: dict[str, Any] = Field(description="the fresh values that were tried, by placeholder")
 
 
 class RealizationEntry(BaseModel):
@@ -31,11 +31,11 @@ class RealizationEntry(BaseModel):
     insert: dict[str, list[Values]] = Field(description="rows by base relation")
     delete: dict[str, list[Values]]
     cost: float
-    side_effects: int = Field(description="rows of views that change and were not asked for, of those that may be read")
-    placeholders: dict[str, str] = Field(description="the types of new values, by placeholder")
-    conditions: list[str] = Field(description="on those: new values that meet them will do")
+    side_effects: int = Field(description="side effects: changed rows of readable views that were not requested")
+    placeholders: dict[str, str] = Field(description="the types of fresh values, by placeholder")
+    conditions: list[str] = Field(description="conditions on the placeholders")
     changes: dict[str, RelationChange] = Field(description="of every relation that the token may read")
-    violations: dict[str, list[Values]] = Field(description="witnesses that would come, of constraints that only warn")
+    violations: dict[str, list[Values]] = Field(description="new witnesses of constraints that only warn")
     firings: list[Firing]
     by_trial: ByTrial | None = Field(default=None, description="if there are such relations")
 
@@ -71,7 +71,7 @@ class RealizationsAnswer(BaseModel):
     version: int
     status: str = Field(description="`all`, `more`, `none exists`, `only through frozen` or `bounds reached`")
     reason: str = Field(description="the status in words")
-    request: RequestedRows = Field(description="what was asked for: the `expect` of the transaction that commits one")
+    request: RequestedRows = Field(description="the request: the `expect` of the transaction that commits one")
     realizations: list[RealizationEntry]
 
 
@@ -89,41 +89,39 @@ REALIZATIONS: Json = {
     "type": "object",
     "additionalProperties": False,
     "properties": {
-        "insert": {**FACTS, "description": "rows of views or base relations that are to be there"},
-        "delete": {**FACTS, "description": "rows that are not to be there"},
-        "repair": {"type": "string", "description": "a constraint whose witnesses are to go, or `*` for all of them"},
-        "limit": _number("integer", 1, MOST_GIVEN, "the most that are given; 10 unless told"),
+        "insert": {**FACTS, "description": "rows of views or base relations to insert"},
+        "delete": {**FACTS, "description": "rows to delete"},
+        "repair": {"type": "string", "description": "a constraint to repair, or `*` for all"},
+        "limit": _number("integer", 1, MOST_GIVEN, "at most this many; default 10"),
         "frozen": {
             "type": "array",
             "items": {"type": "string"},
-            "description": "base relations that are not touched; `+r` or `-r`: not in this direction",
+            "description": "base relations that must not change; `+r` forbids inserts only, `-r` deletes only",
         },
         "cost": {
             "type": "object",
             "additionalProperties": {"type": "number", "minimum": 0, "maximum": 10**15},
-            "description": "the price of one change, by base relation, or by `+r` and `-r`; 1 unless told",
+            "description": "the cost of one change, by base relation, or by `+r` and `-r`; default 1",
         },
         "bounds": {
             "type": "object",
             "additionalProperties": False,
             "properties": {
                 "seconds": {"type": "number", "exclusiveMinimum": 0, "description": "never more than the server's"},
-                "size": _number("integer", 1, MOST_CHANGES, "base changes of one realisation"),
-                "rounds": _number(
-                    "integer", 1, MOST_ROUNDS, "how many rules or repairs rest on each other; 40 unless told"
-                ),
-                "new_constants": _number("integer", 0, MOST_NEW, "new values in one realisation; 2 unless told"),
+                "size": _number("integer", 1, MOST_CHANGES, "maximum base changes per realization"),
+                "rounds": _number("integer", 1, MOST_ROUNDS, "maximum nested rules or repairs; default 40"),
+                "new_constants": _number("integer", 0, MOST_NEW, "maximum fresh values per realization; default 2"),
                 "constants": {
                     "type": "array",
                     "items": {"type": ["string", "number", "boolean"]},
                     "maxItems": 1000,
-                    "description": "values to try wherever any would do, beside those of the columns in question",
+                    "description": "more values to try where any value is allowed",
                 },
             },
         },
         "side_effect_free_first": {
             "type": "boolean",
-            "description": "look for all of them, and give those first that change least beside what was asked for",
+            "description": "find all, and return those with the fewest side effects first",
         },
     },
     "examples": [{"delete": {"access": [["ann", "deploy"]]}, "frozen": ["granted"], "limit": 5}],

@@ -49,7 +49,7 @@ _LONGEST = 10**6
 
 @router.post(
     "/realizations",
-    summary="Ask which base changes would bring something about",
+    summary="Find base changes for a request to views",
     response_class=Response,
     responses={200: {"model": RealizationsAnswer, "description": "Nothing was committed."}},
     openapi_extra=body_of(REALIZATIONS),
@@ -131,11 +131,11 @@ def _body(content: Mapping[str, Any], database: Database, scopes: Scopes) -> Rea
     parts = {part: content[part] for part in ("insert", "delete") if part in content}
     free = content.get("side_effect_free_first", False)
     if not isinstance(free, bool):
-        raise _bad("`side_effect_free_first` is true or false", 'as in {"side_effect_free_first": true}')
+        raise _bad("`side_effect_free_first` must be true or false", 'as in {"side_effect_free_first": true}')
     asked = wish(parts, "the request", schemas, scopes)
     if not asked.size and content.get("repair") is None:
-        hint = 'say what is to be there or not, as in {"insert": {"closure": [[1, 3]]}}, or give `repair`'
-        raise Refused(400, "empty-request", "nothing is asked for", help=hint)
+        hint = 'give rows to insert or delete, as in {"insert": {"closure": [[1, 3]]}}, or give `repair`'
+        raise Refused(400, "empty-request", "the request is empty", help=hint)
     return RealizationsBody(
         asked,
         _repair(content.get("repair"), schemas, scopes),
@@ -151,13 +151,13 @@ def _repair(name: Any, schemas: Mapping[str, Schema], scopes: Scopes) -> tuple[s
     if name is None:
         return ()
     if not isinstance(name, str):
-        raise _bad("`repair` is the name of a constraint, or `*`", "`GET /constraints` lists them")
+        raise _bad("`repair` must be the name of a constraint, or `*`", "`GET /constraints` lists them")
     constraints = [each for each, schema in schemas.items() if schema.role is Role.CONSTRAINT]
     if name == EVERYTHING:
         return tuple(constraints)
     scopes.require_read(name, schemas)
     if name not in constraints:
-        raise _bad(f"`{name}` is no constraint", "`GET /constraints` lists them")
+        raise _bad(f"`{name}` is not a constraint", "`GET /constraints` lists them")
     return (name,)
 
 
@@ -166,7 +166,7 @@ def _places(
 ) -> list[str]:
     """Names of relations that may be read, with a sign or without."""
     if not isinstance(given, kind) or len(given) > _MOST_NAMED or not all(isinstance(each, str) for each in given):
-        raise _bad(f"`{word}` names base relations, at most {_MOST_NAMED:,}", 'as in ["granted", "+member"]')
+        raise _bad(f"`{word}` must name base relations, at most {_MOST_NAMED:,}", 'as in ["granted", "+member"]')
     for each in given:
         scopes.require_read(each[1:] if each[:1] in ("+", "-") else each, known)
     return list(given)
@@ -177,7 +177,7 @@ def _cost(given: Any, known: Collection[str], scopes: Scopes) -> dict[str, float
     for name in _places(given, dict, "cost", known, scopes):
         price = given[name]
         if isinstance(price, bool) or not isinstance(price, int | Decimal) or not 0 <= price <= _DEAREST:
-            raise _bad(f"the `cost` of `{name[:60]}` is no number from 0 to {_DEAREST:,}", 'as in {"-granted": 5}')
+            raise _bad(f"the `cost` of `{name[:60]}` must be a number from 0 to {_DEAREST:,}", 'as in {"-granted": 5}')
         found[name] = float(price) if isinstance(price, Decimal) else price
     return found
 
@@ -186,11 +186,11 @@ def _bounds(given: Any) -> Bounds:
     keys = ("seconds", "size", "rounds", "new_constants", "constants")
     listed = f"its keys are {', '.join(keys)}"
     if not isinstance(given, dict):
-        raise _bad("`bounds` is an object", listed)
+        raise _bad("`bounds` must be an object", listed)
     require_keys(given, keys, "`bounds`")
     plain, seconds = Bounds(), given.get("seconds", _LONGEST)
     if isinstance(seconds, bool) or not isinstance(seconds, int | Decimal) or not 0 < seconds <= _LONGEST:
-        raise _bad(f"`seconds` is a positive number of at most {_LONGEST:,}", 'as in {"bounds": {"seconds": 5}}')
+        raise _bad(f"`seconds` must be a positive number of at most {_LONGEST:,}", 'as in {"bounds": {"seconds": 5}}')
     return Bounds(
         _whole(given.get("rounds", plain.rounds), "rounds", 1, MOST_ROUNDS),
         _whole(given.get("new_constants", plain.new_constants), "new_constants", 0, MOST_NEW),
@@ -203,11 +203,11 @@ def _bounds(given: Any) -> Bounds:
 def _constants(given: Any) -> tuple[Any, ...]:
     """Values to try, each as every type of column would read it: JSON has no dates, and no decimals."""
     if not isinstance(given, list) or len(given) > _MOST_NAMED:
-        raise _bad(f"`constants` is a list of at most {_MOST_NAMED:,} values", 'as in {"constants": ["ops", 7]}')
+        raise _bad(f"`constants` must be a list of at most {_MOST_NAMED:,} values", 'as in {"constants": ["ops", 7]}')
     found: dict[tuple[type, Any], Any] = {}
     for value in given:
         if not isinstance(value, str | int | float | Decimal):
-            raise _bad("`constants` are texts, numbers, and true or false", 'as in {"constants": ["ops", 7]}')
+            raise _bad("`constants` must be texts, numbers, true or false", 'as in {"constants": ["ops", 7]}')
         meant = [Decimal(value)] if not isinstance(value, str | bool) else []
         for kind in (each for each in Kind if each is not Kind.DECIMAL):
             with suppress(Misfit):
@@ -218,7 +218,7 @@ def _constants(given: Any) -> tuple[Any, ...]:
 
 def _whole(value: Any, word: str, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise _bad(f"`{word}` is a whole number from {low:,} to {high:,}", f'as in {{"{word}": {max(low, 3)}}}')
+        raise _bad(f"`{word}` must be an integer from {low:,} to {high:,}", f'as in {{"{word}": {max(low, 3)}}}')
     return value
 
 
@@ -229,8 +229,8 @@ def _bad(message: str, help: str = "") -> Refused:
 def require_reach(relations: Collection[str], database: Database, scopes: Scopes) -> None:
     """`forbidden` unless the token may read all that realisations for rows of these relations hang on."""
     if not scopes.reads_everything and not scopes.may_read_all(database.search_reach(relations)):
-        hint = "a token that may read all that the answer hangs on can ask"
-        raise Refused(403, "forbidden", "the realisations would show what this token may not read", help=hint)
+        hint = "use a token that may read everything the answer depends on"
+        raise Refused(403, "forbidden", "the realizations would disclose data that this token may not read", help=hint)
 
 
 # ---- what is answered -----------------------------------------------------------------------------

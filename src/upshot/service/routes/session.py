@@ -30,7 +30,7 @@ async def sign_in(request: Request) -> Response:
     service.door.require_same_origin(request)
     token = (await read_object(request, ("token",))).get("token")
     if not isinstance(token, str) or not token:
-        raise Refused(400, "bad-request", "`token` is a text")
+        raise Refused(400, "bad-request", "`token` must be text")
     scopes = service.door.sign_in(token)
     response = json_response({"token": scopes.name, "subscribe": scopes.subscribe, "admin": scopes.admin})
     if service.door.tokens is not None:

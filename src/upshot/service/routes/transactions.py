@@ -42,7 +42,7 @@ async def transactions(
     request: Request,
     idempotency_key: Annotated[
         str | None,
-        Header(description="the same key with the same body is the same transaction, however often it comes"),
+        Header(description="a repeated key with the same body is committed once"),
     ] = None,
 ) -> Response:
     """All statements or none. The answer comes when the transaction is on the disk: the version it made, and the exact
@@ -79,7 +79,7 @@ def _refusing(body: TransactionBody, scopes: Scopes) -> Any:
         except DataError as error:
             if error.code == "not-a-base-relation" and not scopes.reads_everything:
                 hint = "change base relations: `GET /program` lists them"
-                raise Refused(400, error.code, "rows of views follow from rules", help=hint) from None
+                raise Refused(400, error.code, "rows of views are derived", help=hint) from None
             raise
 
     return statements
@@ -100,7 +100,7 @@ def _first_outcome(database: Database, done: Done, scopes: Scopes) -> dict[str, 
     known: dict[str, Any] = {"version": done.version, "firings": [], "violations": {}, "repaired": {}, "repeated": True}
     if not database.is_durable:
         hint = "it was committed; read the views"
-        raise Refused(410, "history-not-kept", "what this transaction did is not kept any more", help=hint)
+        raise Refused(410, "history-not-kept", "the changes of this transaction are no longer kept", help=hint)
     commit = next(database.history(done.version - 1))
     changes = commit.changes
     constraints = [name for name, schema in database.schemas.items() if schema.role.value == "constraint"]
@@ -118,7 +118,7 @@ def _first_outcome(database: Database, done: Done, scopes: Scopes) -> dict[str, 
 
 @router.post(
     "/what-if",
-    summary="Ask what a transaction would do",
+    summary="Preview a transaction",
     response_class=Response,
     responses={200: {"model": WhatIfAnswer, "description": "Nothing was committed."}},
     openapi_extra=body_of(WHAT_IF),
@@ -137,7 +137,7 @@ async def what_if(request: Request) -> Response:
             found = database.what_if(insert, delete)
         except DataError as error:
             if error.code == "not-a-base-relation" and not scopes.reads_everything:
-                raise Refused(400, error.code, "rows of views follow from rules") from None
+                raise Refused(400, error.code, "rows of views are derived") from None
             raise
         return {
             "version": database.version,

@@ -1,0 +1,4 @@
+"""Webhooks: deliveries to other servers, in order, until they are confirmed.
+
+Read `webhooks`, `couriers`, `targets`, `deliveries`.
+"""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from upshot.core.errors import Error
+from upshot.core.errors import EngineError, Error
 from upshot.core.json_values import rows_to_json
 from upshot.core.rows import Row
 from upshot.service.feed.past import Forgotten, Step, read_net, read_past, read_snapshot
@@ -107,10 +107,21 @@ class Courier:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
+        failures = 0
         try:
             while True:
                 self._require_scope()
-                parcel = await self._next()
+                try:
+                    parcel = await self._next()
+                except EngineError as error:
+                    if error.code != "store-failed":
+                        raise
+                    # A delivery is written down before it is sent; a disk that is full for a while ends nothing.
+                    failures += 1
+                    log.warning("webhook %s waits: %s", self.webhook.id, error.message)
+                    await asyncio.sleep(self._retries.pause(failures))
+                    continue
+                failures = 0
                 await self._bring(parcel)
                 self.webhook.cursor, self.webhook.pending = parcel.version, None
                 self._save(False)
@@ -131,7 +142,11 @@ class Courier:
     async def _suspend(self, reason: str) -> None:
         self.webhook.state, self.webhook.reason = "suspended", reason
         log.warning("webhook %s is suspended: %s", self.webhook.id, reason)
-        await self._save(True)
+        try:
+            await self._save(True)
+        except EngineError as error:
+            log.warning("that webhook %s is suspended is not written yet: %s", self.webhook.id, error.message)
+            self._save(False)
 
     # ---- bringing ---------------------------------------------------------------------------------
 
@@ -242,7 +257,11 @@ class Courier:
             return None
         if webhook.pending is None:
             webhook.pending = until
-            await self._save(True)
+            try:
+                await self._save(True)
+            except BaseException:
+                webhook.pending = None
+                raise
         return self._parcel(since, until, net.inserted, net.deleted)
 
     async def _interval(self) -> None:

@@ -18,7 +18,7 @@ from upshot.service.webhooks.targets import IPAddress, Target, TargetRules
 PATIENCE = 10.0
 """Seconds that a delivery may take."""
 _LONGEST_ANSWER = 16 << 10
-"""Bytes of the head of an answer."""
+"""Bytes of a line of the answer, and of all that comes before its status."""
 
 SECRET_PREFIX = "UPSHOT_WEBHOOK_SECRET_"
 _NAME = re.compile(r"[A-Z0-9_]{1,64}")
@@ -116,13 +116,18 @@ async def _connected(
 
 
 async def _status(reader: asyncio.StreamReader) -> int:
-    """The status of the answer; interim answers are passed over."""
+    """The status of the answer; interim answers are passed over, and what comes behind the status is not read."""
+    left = _LONGEST_ANSWER
     while True:
-        found = re.match(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: |\r?$)", await reader.readline())
+        line = await reader.readline()
+        found = re.match(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: .*)?\r?\n", line)
         if found is None:
             raise ValueError("the answer is not HTTP")
         status = int(found[1])
         if status >= 200:
             return status
-        while (await reader.readline()).strip():
-            pass
+        while line.strip():
+            left -= len(line)
+            if left < 0:
+                raise ValueError(f"the answer does not begin within {_LONGEST_ANSWER:,} bytes")
+            line = await reader.readline()

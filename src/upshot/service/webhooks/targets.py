@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 import socket
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
+from weakref import WeakKeyDictionary
 
 from upshot.core.errors import DataError
 
@@ -22,6 +27,9 @@ _NAT64_LOCAL = ipaddress.IPv6Network("64:ff9b:1::/48")
 _V4_COMPATIBLE = ipaddress.IPv6Network("::/96")
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 LONGEST_URL = 2_048
+_NAME = re.compile(r"[a-z0-9_]([a-z0-9._-]*[a-z0-9_])?")
+MOST_LOOKUPS = 32
+"""Names that are resolved at the same time."""
 
 
 class RefusedTarget(DataError):
@@ -74,6 +82,8 @@ class TargetRules:
         literal = _literal(host)
         if literal is not None:
             self.check([literal])
+        elif _NAME.fullmatch(host) is None or port == 0:
+            raise _no_url()
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         return Target(parts.scheme, host, port or (443 if parts.scheme == "https" else 80), path)
 
@@ -95,15 +105,43 @@ class TargetRules:
 
     async def addresses(self, target: Target) -> list[IPAddress]:
         """The addresses of the target, all of them looked at. One of these is connected to, and no other."""
-        try:
-            found = await asyncio.get_running_loop().getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            raise ConnectionError(f"the name of the host cannot be resolved: {error}") from None
+        found = await _resolved(target.host)
+        if isinstance(found, Exception):
+            raise ConnectionError(f"the name of the host cannot be resolved: {found}")
         addresses = [ipaddress.ip_address(str(info[4][0]).partition("%")[0]) for info in found]
         if not addresses:
             raise ConnectionError("the name of the host has no address")
         self.check(addresses)
         return list(dict.fromkeys(addresses))
+
+
+_Found = list[Any] | Exception
+_lookups: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Future[_Found]]] = WeakKeyDictionary()
+"""The lookups under way, by name."""
+
+
+async def _resolved(host: str) -> _Found:
+    """The answer of the resolver, or its error. A lookup has a thread of its own, one for all who wait for the name: a
+    name server that hangs holds up neither what else runs on threads nor the lookups of other names."""
+    loop = asyncio.get_running_loop()
+    under_way = _lookups.setdefault(loop, {})
+    if host not in under_way:
+        if len(under_way) >= MOST_LOOKUPS:
+            return ConnectionError(f"{MOST_LOOKUPS} names are being resolved already")
+        future = under_way[host] = loop.create_future()
+        future.add_done_callback(lambda _: under_way.pop(host))
+        threading.Thread(target=_look_up, args=(host, loop, future.set_result), daemon=True, name="lookup").start()
+    return await asyncio.shield(under_way[host])
+
+
+def _look_up(host: str, loop: asyncio.AbstractEventLoop, settle: Callable[[_Found], None]) -> None:
+    found: _Found
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        found = error
+    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(settle, found)
 
 
 def _split(url: str) -> tuple[SplitResult, int | None]:
@@ -115,7 +153,11 @@ def _split(url: str) -> tuple[SplitResult, int | None]:
         parts = urlsplit(url)
         return parts, parts.port
     except ValueError:
-        raise RefusedTarget("this is not the URL of a webhook", "as in `https://hooks.example.org/upshot`") from None
+        raise _no_url() from None
+
+
+def _no_url() -> RefusedTarget:
+    return RefusedTarget("this is not the URL of a webhook", "as in `https://hooks.example.org/upshot`")
 
 
 def _literal(host: str) -> IPAddress | None:
@@ -134,7 +176,7 @@ def meanings(address: IPAddress) -> list[IPAddress]:
         for inner in (address.ipv4_mapped, address.sixtofour, *(address.teredo or ())):
             if inner is not None:
                 found.append(inner)
-        if address in _NAT64 or address in _NAT64_LOCAL or address in _V4_COMPATIBLE:
+        if address in _NAT64 or address in _V4_COMPATIBLE:
             found.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
     return found
 
@@ -146,6 +188,9 @@ def is_public(address: IPAddress) -> bool:
     [True, False, False, False]
     """
     every = meanings(address)
+    if address.version == 6 and address in _NAT64_LOCAL:
+        # Where in it the address of version 4 stands is a matter of the network.
+        return False
     if len(every) > 1:
         every = every[1:]
     elif address.version == 6 and address not in _GLOBAL_UNICAST:

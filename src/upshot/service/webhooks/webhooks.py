@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from upshot.core.errors import UsageError
@@ -88,26 +88,40 @@ class Webhooks:
                           help="delete one that is not needed any more")  # fmt: skip
         webhook = Webhook(secrets.token_hex(8), view, url, secret, owner, where, every, since)
         self._kept[webhook.id] = webhook
-        await self._save(webhook)
+        try:
+            await self._save(webhook)
+        except BaseException:
+            del self._kept[webhook.id]
+            raise
         self._employ(webhook)
         return webhook
 
     async def remove(self, webhook: Webhook) -> None:
-        self._kept.pop(webhook.id, None)
-        self._unsaved.discard(webhook.id)
-        if courier := self._couriers.pop(webhook.id, None):
-            await courier.stop()
+        """If it cannot be written down, the webhook stays as it is."""
         async with self._writing:
             await asyncio.to_thread(self._write, {webhook.id: None})
-
-    async def resume(self, webhook: Webhook, *, skip: bool = False) -> None:
-        """Goes on from the cursor; with `skip`, after the delivery that could not be made."""
+            self._kept.pop(webhook.id, None)
+            self._unsaved.discard(webhook.id)
         if courier := self._couriers.pop(webhook.id, None):
             await courier.stop()
+
+    async def resume(self, webhook: Webhook, *, skip: bool = False) -> None:
+        """Goes on from the cursor; with `skip`, after the delivery that could not be made. If that cannot be written
+        down, the webhook stays as it is."""
+        if courier := self._couriers.pop(webhook.id, None):
+            await courier.stop()
+        before = replace(webhook)
         if skip and webhook.dead_letters and webhook.state == "suspended":
             webhook.cursor, webhook.pending = webhook.dead_letters[-1]["version"], None
         webhook.state, webhook.reason = "active", ""
-        await self._save(webhook)
+        try:
+            await self._save(webhook)
+        except BaseException:
+            for each in fields(before):
+                setattr(webhook, each.name, getattr(before, each.name))
+            if webhook.state == "active":
+                self._employ(webhook)
+            raise
         self._employ(webhook)
 
     def ask(self, webhook: Webhook) -> None:

@@ -84,7 +84,7 @@ def wanted(accept: str) -> str:
                 break
     if not chosen:
         hint = f"`Accept: {JSON}`, `{NDJSON}` or `{ARROW}`"
-        raise Refused(406, "not-acceptable", "this cannot be sent in a form that the client takes", help=hint)
+        raise Refused(406, "not-acceptable", "no supported format in `Accept`", help=hint)
     return chosen
 
 

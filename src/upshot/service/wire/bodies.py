@@ -40,7 +40,7 @@ async def read_object(request: Request, keys: tuple[str, ...], *, exact: bool = 
     if kind != "application/json":
         # Other kinds are what a page of another origin may send without asking the server first.
         hint = "send `Content-Type: application/json`"
-        raise Refused(415, "not-json", "the body must be JSON and say so", help=hint)
+        raise Refused(415, "not-json", "the body must be JSON, with its content type", help=hint)
     try:
         async with asyncio.timeout(_PATIENCE):
             raw = await request.body()
@@ -48,7 +48,7 @@ async def read_object(request: Request, keys: tuple[str, ...], *, exact: bool = 
         raise Refused(408, "timeout", "the body did not arrive in time", retryable=True) from None
     content = parse_json(raw, exact=exact)
     if not isinstance(content, dict):
-        raise _bad("the body is a JSON object", _EXAMPLE)
+        raise _bad("the body must be a JSON object", _EXAMPLE)
     require_keys(content, keys, "the body")
     return content
 
@@ -57,7 +57,7 @@ def require_keys(content: Mapping[str, Any], keys: Collection[str], place: str) 
     """`bad-request` for a key that is none of these, with the place, the key and those that could be meant."""
     for key in content:
         if key not in keys:
-            raise _bad(f"{place} has no key {key_in_words(key)}", _instead(key, keys, "keys"))
+            raise _bad(f"unknown key {key_in_words(key)} in {place}", _instead(key, keys, "keys"))
 
 
 def key_in_words(key: str) -> str:
@@ -74,7 +74,7 @@ def require_parameters(given: Collection[str], known: Collection[str]) -> None:
     """`bad-request` for a parameter of the address that is none of these: it would be passed over in silence."""
     for name in given:
         if name not in known:
-            words = f"there is no parameter {key_in_words(name)} at this address"
+            words = f"unknown parameter {key_in_words(name)}"
             raise _bad(words, _instead(name, known, "parameters"))
 
 
@@ -91,10 +91,10 @@ def parse_json(raw: bytes | str, *, exact: bool = False) -> Any:
     except UnicodeDecodeError:
         raise Refused(400, "not-json", "the body is not UTF-8") from None
     except json.JSONDecodeError as error:
-        words = f"this is not JSON: {error.msg.lower()}, line {error.lineno}, column {error.colno}"
+        words = f"invalid JSON: {error.msg.lower()}, line {error.lineno}, column {error.colno}"
         raise Refused(400, "not-json", words, help=_EXAMPLE) from None
     except RecursionError:
-        raise Refused(400, "not-json", "this JSON is nested too deeply") from None
+        raise Refused(400, "not-json", "JSON is nested too deeply") from None
     except (ValueError, ArithmeticError):
         raise Refused(400, "wrong-type", "a number has too many digits") from None
 
@@ -114,7 +114,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = repeated_key(pairs)
-        raise _bad(f"the key {key_in_words(twice)} occurs twice in an object", "put all rows into one list")
+        raise _bad(f"duplicate key {key_in_words(twice)} in an object", "put all rows into one list")
     return found
 
 
@@ -190,7 +190,7 @@ def wish(content: Any, word: str, schemas: Mapping[str, Schema], scopes: Scopes)
     """What is to be so, by the parts `insert` and `delete` of an object. What may not be read is `not-found`, as is
     what is not there."""
     if not isinstance(content, dict):
-        raise _bad(f"{word} is an object with `insert` and `delete`", 'as in {"delete": {"path": [[1, 3]]}}')
+        raise _bad(f"{word} must be an object with `insert` and `delete`", 'as in {"delete": {"path": [[1, 3]]}}')
     require_keys(content, ("insert", "delete"), word)
 
     def may_read(name: str) -> None:
@@ -198,20 +198,20 @@ def wish(content: Any, word: str, schemas: Mapping[str, Schema], scopes: Scopes)
 
     found = Wish(*(_facts(content.get(part, {}), part, schemas, may_read) for part in ("insert", "delete")))
     if found.size > MOST_WISHED:
-        raise Refused(413, "too-large", f"{word} may have {MOST_WISHED:,} rows", help="ask for less at a time")
+        raise Refused(413, "too-large", f"{word} may have at most {MOST_WISHED:,} rows", help="request less at a time")
     return found
 
 
 def _require_notes(meta: Any) -> None:
     if not isinstance(meta, dict) or RESERVED in meta:
-        raise _bad(f"`meta` is an object without the key `{RESERVED}`")
+        raise _bad(f"`meta` must be an object without the key `{RESERVED}`")
     try:
         text = json.dumps(meta, ensure_ascii=False, allow_nan=False, default=_number)
         text.encode()
     except (TypeError, ValueError, RecursionError):
-        raise _bad("`meta` cannot be kept") from None
+        raise _bad("`meta` cannot be stored") from None
     if len(text) > _LONGEST_NOTES:
-        raise Refused(413, "too-large", f"`meta` may have {_LONGEST_NOTES:,} characters")
+        raise Refused(413, "too-large", f"`meta` may have at most {_LONGEST_NOTES:,} characters")
 
 
 def _number(value: Any) -> float:
@@ -228,7 +228,7 @@ def plain(meta: Mapping[str, Any]) -> dict[str, Any]:
 
 def _facts(part: Any, word: str, schemas: Mapping[str, Schema], require: Callable[[str], None]) -> Facts:
     if not isinstance(part, dict):
-        raise _bad(f"`{word}` holds an object: rows by relation", _EXAMPLE)
+        raise _bad(f"`{word}` must be an object: rows by relation", _EXAMPLE)
     found: Facts = {}
     for name, rows in part.items():
         try:
@@ -237,7 +237,7 @@ def _facts(part: Any, word: str, schemas: Mapping[str, Schema], require: Callabl
             refused.message = f"`{word}`: {refused.message}"
             raise
         if not isinstance(rows, list):
-            raise _bad(f"`{word}` holds a list of rows for each relation", _EXAMPLE)
+            raise _bad(f"`{word}` must have a list of rows for each relation", _EXAMPLE)
         found[name] = _rows(rows, word, schemas[name])
     return found
 
@@ -259,7 +259,7 @@ def by_place(row: Any, schema: Schema) -> Any:
         return row
     names = [column.name for column in schema.columns]
     if unknown := [key for key in row if key not in names]:
-        raise Misfit(f"there is no column {key_in_words(unknown[0])}", "unknown-column")
+        raise Misfit(f"unknown column {key_in_words(unknown[0])}", "unknown-column")
     for column in schema.columns:
         if column.name not in row and not column.type.nullable:
             raise Misfit(f"column `{column.name}` is missing", "wrong-arity")

@@ -22,7 +22,7 @@ def most_connections(subscribers: int) -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
         soft = raised
         if soft < LEAST:
-            message = f"a service needs {LEAST} file descriptors, and this process may have {soft}"
+            message = f"a service needs {LEAST} file descriptors; the limit of this process is {soft}"
             raise UsageError(message, code="too-few-descriptors", help="raise the limit: `ulimit -n 1024`")
     return allowed(wanted if soft == resource.RLIM_INFINITY else soft)
 

@@ -44,13 +44,13 @@ class Refused(Error):
 def not_found(what: str = "relation") -> Refused:
     """The answer for what is not there, and, word for word, for what the token may not see."""
     hint = "`GET /program` lists what this token may read"
-    return Refused(404, "not-found", f"there is no such {what}, or this token may not read it", help=hint)
+    return Refused(404, "not-found", f"unknown {what}, or this token may not read it", help=hint)
 
 
 def nervous_view(name: str) -> Refused:
     """The answer to whoever would follow a view that reports more than its net changes."""
-    message = f"`{name}` is nervous: it reports more than its net changes, so that no copy can follow them"
-    return Refused(409, "nervous-view", message, help="leave out `semantics=nervous`, or let an active rule tell you")
+    message = f"`{name}` is nervous: it reports more than its net changes, so no copy can follow it"
+    return Refused(409, "nervous-view", message, help="remove `semantics=nervous`, or use an active rule")
 
 
 def not_reported(name: str) -> Refused:
@@ -87,7 +87,7 @@ def over_http(help: str) -> str:
     '`POST /realizations` finds the base changes for rows of views'
     """
     help = help.replace("`db.realize`, or `upshot update`,", "`POST /realizations`")
-    return help.replace("`db.repairs`, or `upshot repairs`,", "`POST /realizations` with the same rows")
+    return help.replace("`db.repairs` or `upshot repairs`", "`POST /realizations` with the same rows")
 
 
 def error_body(error: Error, details: Mapping[str, Any] | None = None, kind: str = "") -> dict[str, Any]:

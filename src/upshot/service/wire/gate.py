@@ -64,19 +64,19 @@ class Gate:
     def _require_own_name(self, headers: Headers) -> None:
         if len(headers.getlist("host")) > 1:
             # Whoever stands in between may have gone by the other one.
-            raise Refused(400, "bad-request", "the request calls the server by two names", help="send one `Host`")
+            raise Refused(400, "bad-request", "the request has two `Host` headers", help="send one `Host`")
         if self._hosts is not None and host_name(headers.get("host", "")) not in self._hosts:
-            hint = "call the server by the name it listens on, or allow the name with `--allow-host`"
-            raise Refused(421, "wrong-host", "this server does not answer to that name", help=hint)
+            hint = "use the name the server listens on, or allow the name with `--allow-host`"
+            raise Refused(421, "wrong-host", "this server does not accept that `Host`", help=hint)
 
 
 def _exhausted(what: str) -> Refused:
-    hint = "try again in a moment; the server needs fewer clients, or a higher limit"
-    return Refused(503, "too-busy", f"the server has no {what} left for this", help=hint, retryable=True)
+    hint = "try again later; the server needs fewer clients, or a higher limit"
+    return Refused(503, "too-busy", f"the server has no {what} left", help=hint, retryable=True)
 
 
 def _internal(request: str) -> Refused:
-    hint = "this is a fault in Upshot; the server's log has more under the id of the request"
+    hint = "this is a bug in Upshot; the server log has details under the request id"
     return Refused(500, "internal-error", "the server failed", help=hint, details={"request": request})
 
 
@@ -105,7 +105,7 @@ class _Passage:
         most = self._service.settings.bounds.body
         hint = "send it in several transactions, or raise `--max-body`"
         return Refused(
-            413, "too-large", f"a request may have {most:,} bytes", help=hint, headers={"Connection": "close"}
+            413, "too-large", f"a request may have at most {most:,} bytes", help=hint, headers={"Connection": "close"}
         )
 
     async def receive(self) -> Message:

@@ -65,7 +65,7 @@ class Pages:
             listing, _ = self._kept.get(key, (None, 0.0))
             if listing is None or (listing.view, listing.where) != (view, where):
                 hint = "start again without `after`"
-                raise Refused(410, "page-expired", "this page is not kept any more", help=hint)
+                raise Refused(410, "page-expired", "this page is no longer kept", help=hint)
             self._kept.move_to_end(key)
             self._kept[key] = listing, time.monotonic() + _LIFETIME
         end = offset + limit
@@ -91,5 +91,5 @@ def _read(cursor: str) -> tuple[str, int]:
     except (binascii.Error, ValueError, TypeError):
         key, offset = None, None
     if not isinstance(key, str) or not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
-        raise Refused(400, "bad-cursor", "`after` is not one that an answer gave", help="take it from `next`")
+        raise Refused(400, "bad-cursor", "invalid `after`", help="use `next` of the previous page")
     return key, offset

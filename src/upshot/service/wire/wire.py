@@ -75,7 +75,7 @@ class BoundedHttp(HttpToolsProtocol):
         if self._head > LARGEST_HEAD:
             self._refuse(_too_large())
         else:
-            self._refuse(Refused(400, "bad-request", "this is not HTTP", help="`GET /docs` shows every address"))
+            self._refuse(Refused(400, "bad-request", "not an HTTP request", help="`GET /docs` lists every route"))
 
     def _await_head(self) -> None:
         self._alarm = self.loop.call_later(PATIENCE, self._give_up)
@@ -108,13 +108,13 @@ def bounded_http(most_connections: int) -> type[BoundedHttp]:
 
 
 def _too_many(most: int) -> Refused:
-    hint = "try again when others have ended; `ulimit -n` bounds how many there can be"
-    return Refused(503, "too-busy", f"{most:,} connections are open, and no more are taken", help=hint, retryable=True)
+    hint = "try again later; `ulimit -n` limits the number of connections"
+    return Refused(503, "too-busy", f"the limit of {most:,} connections is reached", help=hint, retryable=True)
 
 
 def _too_large() -> Refused:
-    words = f"the head of a request may have {LARGEST_HEAD:,} bytes"
-    return Refused(431, "too-large", words, help="send long questions in a body: `POST /query`")
+    words = f"the head of a request may have at most {LARGEST_HEAD:,} bytes"
+    return Refused(431, "too-large", words, help="send long queries in a body: `POST /query`")
 
 
 def _written(refused: Refused) -> bytes:

@@ -49,7 +49,7 @@ class Fixes:
             return answer.with_last()
         if not is_fixable(view, database):
             return answer.told(SHOWN)
-        return answer.with_last(not_looked_for("they would show what this token may not read"))
+        return answer.with_last(not_looked_for("they would disclose data that this token may not read"))
 
 
 def is_fixable(view: str, database: Database) -> bool:

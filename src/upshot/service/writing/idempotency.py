@@ -41,7 +41,7 @@ def sent(token: str, key: str | None, raw: bytes) -> Sent | None:
         return None
     if not 1 <= len(key) <= LONGEST or not key.isprintable() or not key.isascii():
         hint = f"send 1 to {LONGEST} printable ASCII characters, such as a UUID"
-        raise Refused(400, "bad-request", "the `Idempotency-Key` cannot be used", help=hint)
+        raise Refused(400, "bad-request", "invalid `Idempotency-Key`", help=hint)
     return Sent(token, key, hashlib.sha256(raw).hexdigest())
 
 
@@ -60,7 +60,7 @@ class Repetitions:
         if found is None:
             return None
         if found[0] != sent.body:
-            hint = "take a new key for each transaction"
+            hint = "use a new key for each transaction"
             raise Refused(409, "key-reused", "the `Idempotency-Key` belongs to another transaction", help=hint)
         return found[1]
 

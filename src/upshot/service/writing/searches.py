@@ -132,8 +132,8 @@ class Hunt:
     def _has_ended(self) -> bool:
         if self._changed > self.rows:
             if len(self.found) == 1:
-                hint = "ask for a change that does less, or raise `--max-rows`"
-                raise Refused(422, "too-many-rows", f"a realisation changes more than {self.rows:,} rows", help=hint)
+                hint = "request a smaller change, or raise `--max-rows`"
+                raise Refused(422, "too-many-rows", f"a realization changes more than {self.rows:,} rows", help=hint)
             self.found.pop()
             self._cut_off(f"{self.rows:,} rows of an answer")
         elif self.most is not None and len(self.found) > self.most:
@@ -208,5 +208,7 @@ class Searches:
 
 
 def _too_busy() -> Refused:
-    hint = "try again in a moment"
-    return Refused(503, "too-busy", "too many searches wait", help=hint, retryable=True, headers={"Retry-After": "1"})
+    hint = "try again later"
+    return Refused(
+        503, "too-busy", "too many searches are queued", help=hint, retryable=True, headers={"Retry-After": "1"}
+    )

@@ -154,8 +154,8 @@ class Writer:
             raise Refused(
                 503,
                 "too-busy",
-                "too many transactions wait",
-                help="try again in a moment",
+                "the write queue is full",
+                help="try again later",
                 retryable=True,
                 headers={"Retry-After": "1"},
             ) from None
@@ -232,7 +232,7 @@ class Writer:
 
 
 def shutting_down() -> Refused:
-    hint = "send it again to the server that takes its place"
+    hint = "send it again after the restart"
     return Refused(503, "shutting-down", "the service is stopping", help=hint, retryable=True)
 
 

@@ -71,12 +71,12 @@ def _mismatch(statement: Statement, left: Type, right: Type, node: exp.Expressio
     both = {left.kind, right.kind}
     hint = "use columns of one type"
     if both <= set(NUMERIC):
-        hint = "no function turns one into the other without loss: declare both with one type"
+        hint = "no lossless conversion exists: declare both with one type"
     elif Kind.SYMBOL in both and Kind.NUMBER in both:
-        hint = "make one like the other: CAST(… AS TEXT) or CAST(… AS BIGINT)"
+        hint = "convert one of them: CAST(… AS TEXT) or CAST(… AS BIGINT)"
     statement.refuse(
         "type-mismatch",
-        f"`{right.required()}` meets `{left.required()}` here",
+        f"types `{right.required()}` and `{left.required()}` do not match",
         node,
         help=hint,
         label=f"`{right.required()}`",
@@ -134,7 +134,7 @@ def literal(statement: Statement, node: exp.Literal, *, negative: bool = False) 
         number = -int(spelling) if negative else int(spelling)
         if number not in NUMBER_RANGE:
             statement.refuse(
-                "number-out-of-range", f"{number} does not fit into 64 bits", node, help="numbers are of 64 bits"
+                "number-out-of-range", f"{number} does not fit in 64 bits", node, help="numbers have 64 bits"
             )
         return Value((Case((), Constant(number)),), NUMBER)
     if "e" in spelling.lower():
@@ -164,7 +164,7 @@ def cast(statement: Statement, value: Value, type: Type, node: exp.Expression) -
     statement.unsupported(
         f"a cast from `{value.type.required()}` to `{type.required()}`",
         node,
-        help="declare the column with the type that is needed",
+        help="declare the column with the needed type",
     )
 
 

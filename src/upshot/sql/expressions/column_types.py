@@ -20,12 +20,12 @@ _EXACT = {
 }
 
 _CURES = {
-    _D.FLOAT: ("floats of 32 bits", "use DOUBLE PRECISION"),
-    _D.CHAR: ("text that is padded with blanks", "use VARCHAR or TEXT"),
-    _D.NCHAR: ("text that is padded with blanks", "use VARCHAR or TEXT"),
+    _D.FLOAT: ("a 32-bit float", "use DOUBLE PRECISION"),
+    _D.CHAR: ("text padded with blanks", "use VARCHAR or TEXT"),
+    _D.NCHAR: ("text padded with blanks", "use VARCHAR or TEXT"),
     _D.TIMESTAMPNTZ: ("a time without a zone", "use TIMESTAMP, which is in UTC"),
-    _D.SERIAL: ("a column that counts by itself", "use BIGINT, and give the numbers with the rows"),
-    _D.BIGSERIAL: ("a column that counts by itself", "use BIGINT, and give the numbers with the rows"),
+    _D.SERIAL: ("an auto-increment column", "use BIGINT, and insert the numbers"),
+    _D.BIGSERIAL: ("an auto-increment column", "use BIGINT, and insert the numbers"),
 }
 _KNOWN = "BIGINT, DOUBLE PRECISION, TEXT, VARCHAR(n), BOOLEAN, DATE, TIMESTAMP and DECIMAL(p, s)"
 
@@ -38,7 +38,7 @@ def column_type(statement: Statement, written: exp.DataType, place: exp.Expressi
     found = _EXACT.get(kind)
     if found is None or written.args.get("nested"):
         what, cure = _CURES.get(kind, (f"type {written.sql(statement.dialect)}", f"there are {_KNOWN}"))
-        statement.refuse("sql-type", f"{what}: there is no such type here", place, help=cure)
+        statement.refuse("sql-type", f"{what}: unknown type", place, help=cure)
     return found
 
 
@@ -57,15 +57,13 @@ def _sizes(written: exp.DataType) -> list[int]:
 def _decimal(statement: Statement, written: exp.DataType, place: exp.Expression) -> Type:
     sizes = _sizes(written) or ([10, 0] if statement.dialect == "spark" else [])
     if not sizes:
-        statement.refuse(
-            "sql-type", "a NUMERIC without limits has no type here", place, help="say how many digits: DECIMAL(18, 2)"
-        )
+        statement.refuse("sql-type", "NUMERIC needs a precision and a scale", place, help="as in DECIMAL(18, 2)")
     precision, scale = sizes[0], sizes[1] if len(sizes) > 1 else 0
     if not 1 <= precision <= MOST_DIGITS or not 0 <= scale <= precision:
         statement.refuse(
             "sql-type",
-            f"DECIMAL({precision}, {scale}) has no type here",
+            f"invalid type DECIMAL({precision}, {scale})",
             place,
-            help=f"use 1 to {MOST_DIGITS} digits, and no more decimals than digits",
+            help=f"the precision is 1 to {MOST_DIGITS}; the scale is at most the precision",
         )
     return Type(Kind.DECIMAL, precision=precision, scale=scale)

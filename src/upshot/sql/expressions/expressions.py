@@ -38,9 +38,9 @@ def value_of(block: Block, node: exp.Expression) -> Value:
     except TooManyCases:
         block.statement.refuse(
             "too-many-alternatives",
-            "the expression has too many cases",
+            "the expression has too many alternatives",
             node,
-            help="compute a part of it in a view of its own",
+            help="compute a part of it in a view",
         )
 
 
@@ -104,7 +104,7 @@ def _numeric(block: Block, node: exp.Expression, values: Sequence[Value], kinds:
         if value.type is not None and value.kind not in kinds:
             block.statement.refuse(
                 "type-mismatch",
-                f"`{value.type.required()}` is not something to calculate with here",
+                f"`{value.type.required()}` cannot be used in arithmetic here",
                 node,
                 help="use numbers of one type" if value.kind not in NUMERIC else "decimals cannot be divided",
             )
@@ -133,13 +133,13 @@ def _product(block: Block, node: exp.Expression, values: Sequence[Value]) -> Val
         if value.kind is Kind.NUMBER:
             if value.constant is None:
                 block.statement.refuse(
-                    "type-mismatch", "`number` meets `decimal` here", each, help="declare both as decimals"
+                    "type-mismatch", "`number` and `decimal` cannot be mixed", each, help="declare both as decimals"
                 )
             value = coerced(block.statement, value, Type(Kind.DECIMAL, precision=18), each)
         as_decimals.append(value)
     scale = sum(value.type.scale for value in as_decimals if value.type is not None)
     if scale > 18:
-        block.statement.unsupported("a product of so many decimals", node, help="use columns of smaller scale")
+        block.statement.unsupported("a product with too many decimal places", node, help="use columns of smaller scale")
     wide = Type(Kind.DECIMAL, precision=18, scale=scale)
     return combined(as_decimals, lambda terms: Call("*", tuple(terms)), wide)
 
@@ -151,7 +151,7 @@ def _division(block: Block, node: exp.Expression) -> Value:
         return NULL
     whole = type_.kind is not Kind.FLOAT
     if whole and isinstance(node, exp.Div) and not node.args.get("typed"):
-        block.statement.unsupported("a fraction of integers", node, help="write `a DIV b` for the whole number")
+        block.statement.unsupported("division of integers", node, help="write `a DIV b` for integer division")
     if not whole and isinstance(node, exp.IntDiv):
         block.statement.unsupported("DIV of floats", node, help="divide with `/`")
     return combined(values, lambda terms: Call("/", tuple(terms)), Type(type_.kind))
@@ -293,7 +293,7 @@ def _joined(block: Block, node: exp.Expression) -> Value:
     values = [_text(block, part) for part in parts]
     if isinstance(node, exp.Concat) and any(value.nullable for value in values):
         block.statement.unsupported(
-            "CONCAT of values that can be NULL", node, help="use `||`, and COALESCE(…, '') for what can be NULL"
+            "CONCAT of nullable values", node, help="use `||`, and COALESCE(…, '') for nullable values"
         )
     if len(values) == 1:
         return values[0]
@@ -324,7 +324,7 @@ def _substring(block: Block, node: exp.Expression) -> Value:
     text = _text(block, node.this)
     start, length = (_whole(block, node.args.get(key), node) for key in ("start", "length"))
     if start is None or start < 1:
-        block.statement.unsupported("SUBSTRING from there", node, help="begin at a number from 1 on")
+        block.statement.unsupported("this start of SUBSTRING", node, help="the first character is 1")
 
     def part(terms: Sequence[Term]) -> Term:
         size: Term = Call("strlen", (terms[0],)) if length is None else Constant(length)
@@ -338,7 +338,7 @@ def _whole(block: Block, node: exp.Expression | None, whole: exp.Expression) -> 
         return None
     constant = value_of(block, node).constant
     if constant is None or not isinstance(constant.value, int) or constant.value < 0:
-        block.statement.unsupported("SUBSTRING with this place", whole, help="give its places as numbers")
+        block.statement.unsupported("this SUBSTRING position", whole, help="give its positions as numbers")
     return constant.value
 
 
@@ -350,7 +350,7 @@ def like_test(block: Block, node: exp.Expression) -> tuple[Value, Constant]:
         node = node.this
     pattern = value_of(block, node.expression).constant
     if pattern is None or not isinstance(pattern.value, str):
-        block.statement.unsupported("LIKE with a pattern that is computed", node, help="write the pattern as text")
+        block.statement.unsupported("LIKE with a computed pattern", node, help="write the pattern as text")
     return _text(block, node.this), Constant(like_pattern(pattern.value, escape), SYMBOL)
 
 

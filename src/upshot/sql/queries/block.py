@@ -102,7 +102,7 @@ class Block:
         if self.ungrouped is not None and self._is_ungrouped(node, self.ungrouped):
             self.statement.refuse(
                 "sql-not-grouped",
-                f"`{node.sql()}` has many values in a group",
+                f"`{node.sql()}` is neither grouped nor aggregated",
                 node,
                 help="add it to GROUP BY, or aggregate it: min, max, sum, avg or count",
             )
@@ -124,9 +124,9 @@ class Block:
         if isinstance(node, (*AGGREGATES, exp.Filter)) and self.groups is None:
             self.statement.refuse(
                 "sql-misplaced-aggregate",
-                f"`{node.sql()}` cannot stand here",
+                f"`{node.sql()}` is not allowed here",
                 node,
-                help="aggregates stand in the columns of a SELECT, or in HAVING",
+                help="use aggregates in the columns of a SELECT or in HAVING",
             )
         if self.groups is None:
             return None
@@ -134,9 +134,9 @@ class Block:
         if found is None and isinstance(node, (*AGGREGATES, exp.Filter)):
             self.statement.refuse(
                 "sql-misplaced-aggregate",
-                "an aggregate stands inside another",
+                "nested aggregate",
                 node,
-                help="use a view for the inner one",
+                help="compute the inner aggregate in a view",
             )
         return found
 

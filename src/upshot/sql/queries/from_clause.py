@@ -61,7 +61,7 @@ def _refuse_twice(block: Block, sources: Sequence[Source], node: exp.Expression)
         for table in {column.table for column in source.columns if column.table}:
             if seen.setdefault(table, source) is not source:
                 block.statement.refuse(
-                    "sql-ambiguous", f"two tables of FROM are called `{table}`", node, help="give one of them an alias"
+                    "sql-ambiguous", f"duplicate table name `{table}` in FROM", node, help="give one of them an alias"
                 )
 
 
@@ -95,7 +95,7 @@ class _FromClause:
                 "sql-syntax",
                 f"{words} needs ON or USING",
                 join,
-                help="say what is joined; CROSS JOIN pairs every row with every other",
+                help="add the join condition; CROSS JOIN pairs all rows",
             )
         if not side:
             _refuse_twice(self._block, [*left.sources, *right.sources], join)
@@ -194,7 +194,7 @@ class _FromClause:
         nodes = [n for b in branches for n in (*b.parts, *(c.term for v in b.values for c in v.cases))]
         if self._translation.correlated(self._block.scope, nodes):
             self._statement.unsupported(
-                "an outer join that uses columns of the query around it", help="put the condition into WHERE"
+                "an outer join with columns of the outer query", help="move the condition to WHERE"
             )
         relation = self._translation.view("join", names, types, branches)
         return self._translation.source(relation, "", hidden=hidden)

@@ -130,14 +130,14 @@ class _Grouping:
             return
         if value.kind is not None and not AGGREGATES[function].accepts(value.kind):
             self._statement.refuse(
-                "type-mismatch", f"`{node.sql()}` works on numbers, not on `{value.type.required()}`", node,
+                "type-mismatch", f"`{node.sql()}` needs numbers, not `{value.type.required()}`", node,
                 help="use count, min or max",
             )  # fmt: skip
 
     def _refuse_untyped(self) -> None:
         for value in (*self._values, *(s.value for s in self._specs if s.value is not None)):
             if value.type is None:
-                self._statement.unsupported("a group or an aggregate of NULL alone", help="use CAST(NULL AS …)")
+                self._statement.unsupported("a group or an aggregate over NULL only", help="use CAST(NULL AS …)")
 
     # ---- rows -----------------------------------------------------------------------------------
 
@@ -175,7 +175,7 @@ class _Grouping:
         marked = [place < len(self._values) and value.nullable for place, value in enumerate(values)]
         if sum(marked) > MOST_NULLABLE:
             self._statement.unsupported(
-                f"groups by more than {MOST_NULLABLE} columns that can be NULL", help="declare columns NOT NULL"
+                f"GROUP BY with more than {MOST_NULLABLE} nullable columns", help="declare columns NOT NULL"
             )
         parts = translation.domain([*around, *(self._around if self._nodes else [])], self._block.parts)
         wide_names, wide_types = _stored_columns(names, types, marked)
@@ -196,7 +196,7 @@ class _Grouping:
         for variable, column in zip(around, columns, strict=True):
             if column.type.nullable and self._translation.type_of(variable).nullable:
                 self._statement.unsupported(
-                    f"an aggregate over rows that depend on `{variable.name}`, which can be NULL, in this way",
+                    f"an aggregate over rows that depend on the nullable `{variable.name}` in this way",
                     help="add IS NOT NULL for that column to the inner query, or join instead",
                 )
 
@@ -421,7 +421,7 @@ def _meant(block: Block, select: exp.Select, node: exp.Expression) -> exp.Expres
     if isinstance(node, exp.Literal) and not node.is_string:
         place = int(node.name) if node.name.isdigit() else 0
         if not 1 <= place <= len(select.expressions):
-            block.statement.refuse("sql-syntax", f"there is no column {node.name}", node, help="count from 1")
+            block.statement.refuse("sql-syntax", f"unknown column {node.name}", node, help="count from 1")
         return unwrapped(select.expressions[place - 1])
     name = node if isinstance(node, exp.Column) and node.args.get("table") is None else None
     if name is not None and block.scope.own(block.statement, name) is None:

@@ -48,8 +48,8 @@ def presence(
     marked = tuple(here and there for here, there in zip(can_be_null, nullable, strict=True))
     if sum(marked) > MOST_NULLABLE:
         translation.statement.unsupported(
-            f"a comparison of more than {MOST_NULLABLE} columns that can be NULL",
-            help="declare columns NOT NULL, or leave rows with NULL out by IS NOT NULL",
+            f"a comparison of more than {MOST_NULLABLE} nullable columns",
+            help="declare columns NOT NULL, or exclude NULL with IS NOT NULL",
         )
     stored = [each for branch in branches for each in _marked(branch, types, marked)]
     wide_names, wide_types = marked_columns(names, types, marked)

@@ -91,7 +91,7 @@ class QueryReader:
                 case exp.Values():
                     return self._values(translation, query, bag)
         return translation.statement.unsupported(
-            "what stands here as a query", query, help="write SELECT, VALUES, UNION, INTERSECT or EXCEPT"
+            "this query form", query, help="write SELECT, VALUES, UNION, INTERSECT or EXCEPT"
         )
 
     def stored(
@@ -106,9 +106,9 @@ class QueryReader:
         ]
         if translation.correlated(Scope(around), nodes):
             translation.statement.unsupported(
-                "a query here that uses columns of the query around it",
+                "a correlated query here",
                 query,
-                help="a correlated query stands in EXISTS, IN or a comparison",
+                help="use a correlated query in EXISTS, IN or a comparison",
             )
         return as_view(translation, rows, purpose)
 
@@ -175,7 +175,7 @@ class QueryReader:
         rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
         if len({len(row) for row in rows}) != 1:
             translation.statement.refuse(
-                "wrong-arity", "the rows of VALUES differ in length", node, help="make them equal"
+                "wrong-arity", "the rows of VALUES have different lengths", node, help="use one length"
             )
         parts = [
             RowSet(
@@ -199,7 +199,7 @@ class QueryReader:
         _refuse_parts(translation, query, _SET_PARTS)
         word = "EXCEPT" if isinstance(query, exp.Except) else "INTERSECT"
         if not query.args.get("distinct"):
-            translation.statement.unsupported(f"{word} ALL", query, help=f"write {word}, rows count once")
+            translation.statement.unsupported(f"{word} ALL", query, help=f"write {word}: views are sets of rows")
         sides = [self.rows(translation, side, around) for side in (query.this, query.expression)]
         left, right = aligned(translation, sides, query)
         first = all_of(translation, as_view(translation, self._checked(translation, left, around, query), word.lower()))
@@ -216,7 +216,7 @@ class QueryReader:
         nodes = [each for b in rows.branches for each in (*b.parts, *(c.term for v in b.values for c in v.cases))]
         if translation.correlated(Scope(around), nodes):
             translation.statement.unsupported(
-                "INTERSECT or EXCEPT that uses columns of the query around it", node, help="use EXISTS and NOT EXISTS"
+                "a correlated INTERSECT or EXCEPT", node, help="use EXISTS and NOT EXISTS"
             )
         return rows
 
@@ -268,13 +268,13 @@ class QueryReader:
         found by trying. It is the `view` with these names of columns, if one is given."""
         if not isinstance(query, exp.Union):
             translation.statement.unsupported(
-                f"recursion of `{table.name}` without UNION", query, help="begin with a SELECT that does not use it"
+                f"recursion of `{table.name}` without UNION", query, help="start with a SELECT that does not use it"
             )
         if bag and not query.args.get("distinct"):
             translation.statement.unsupported(
                 f"an aggregate over `{table.name}`, which is recursive with UNION ALL,",
                 query,
-                help="write UNION: rows count once",
+                help="write UNION: views are sets of rows",
             )
         _refuse_parts(translation, query, _SET_PARTS)
         taken = {*translation.schemas, *translation.reserved}
@@ -356,7 +356,7 @@ def _starred(block: Block, node: exp.Expression) -> list[SourceColumn] | None:
     tables = chosen(node.args["table"], block.scope.tables())
     if not tables:
         block.statement.refuse(
-            "unknown-relation", f"no table of FROM is called `{node.args['table'].name}`", node, help="check the name"
+            "unknown-relation", f"unknown table `{node.args['table'].name}` in FROM", node, help="check the name"
         )
     return [column for column in block.scope.columns() if column.table in tables]
 
@@ -390,7 +390,7 @@ def _renamed(translation: Translation, table: CommonTable, names: tuple[str, ...
     if len(given) > len(names):
         translation.statement.refuse(
             "wrong-arity",
-            f"`{table.name}` has {len(names)} columns and gets {len(given)} names",
+            f"`{table.name}` has {len(names)} columns, but {len(given)} names are given",
             table.query,
             help="give fewer names",
         )
@@ -406,7 +406,7 @@ def _checked_names(translation: Translation, names: Sequence[str], width: int, n
     for name in names:
         if list(names).count(name) > 1:
             translation.statement.refuse(
-                "duplicate-column", f"two columns are called `{name}`", node, help="give one another name"
+                "duplicate-column", f"duplicate column `{name}`", node, help="give one another name"
             )
     return tuple(names)
 
@@ -440,6 +440,6 @@ def _refuse_parts(translation: Translation, query: exp.Expression, known: set[st
             what = "ORDER BY" if key == "order" else word
             translation.statement.unsupported(
                 f"{what} in a view or subquery", part if isinstance(part, exp.Expression) else query,
-                help="rows of a view have no order: leave it out, and use it in `db.sql`",
+                help="rows of a view have no order: remove it, and use it in `db.sql`",
             )  # fmt: skip
-        translation.statement.unsupported(word, query, help="leave it out, or write it with joins and GROUP BY")
+        translation.statement.unsupported(word, query, help="remove it, or use joins and GROUP BY")

@@ -52,8 +52,8 @@ def sql_query(text: str, schemas: Mapping[str, Schema], values: Mapping[str, obj
         raise ProgramError(script.mistakes)
     whole = Span(script.source, 0, len(text))
     if len(script.statements) != 1 or script.directives:
-        help = "write SELECT …" if not script.statements else "ask one query at a time"
-        raise ProgramError([Diagnostic("sql-one-query", "there is not exactly one query", whole, help=help)])
+        help = "write SELECT …" if not script.statements else "run one query at a time"
+        raise ProgramError([Diagnostic("sql-one-query", "expected exactly one query", whole, help=help)])
     (statement,) = script.statements
     try:
         with understood(statement):
@@ -94,7 +94,7 @@ def _constants(statement: Statement, values: Mapping[str, object]) -> dict[str, 
     found: dict[str, Constant] = {}
     for name, value in values.items():
         if name not in used:
-            hint = did_you_mean(name, used) or f"write `:{name}` where the value belongs"
+            hint = did_you_mean(name, used) or f"write `:{name}` in the query"
             statement.refuse("unused-parameter", f"parameter `{name}` does not occur in the query", help=hint)
         constant = value_constant(value, f":{name}", statement.span, findings)
         if constant is not None:
@@ -109,7 +109,7 @@ def _count(statement: Statement, node: exp.Expression, constants: Mapping[str, C
     if isinstance(node, exp.Literal) and node.name.isdigit():
         value = int(node.name)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        statement.refuse("sql-syntax", f"{word} takes a number from 0 on", node, help=f"write {word} 10")
+        statement.refuse("sql-syntax", f"{word} needs a non-negative integer", node, help=f"write {word} 10")
     return value
 
 
@@ -142,7 +142,7 @@ def _place(statement: Statement, tree: exp.Expression, rows: RowSet, node: exp.E
         return alike[0]
     statement.refuse(
         "sql-order",
-        f"`{node.sql()}` is not a column of the answer",
+        f"`{node.sql()}` is not a column of the result",
         node,
-        help="answers are sets of rows: order by what is selected, its name or its number",
+        help="order by a selected column, its name or its number",
     )

@@ -92,7 +92,10 @@ def aligned(translation: Translation, parts: Sequence[RowSet], node: exp.Express
     if len(widths) > 1:
         listed = " and ".join(str(len(rows.names)) for rows in parts)
         translation.statement.refuse(
-            "wrong-arity", f"the queries have {listed} columns", node, help="select equally many"
+            "wrong-arity",
+            f"the queries have different numbers of columns: {listed}",
+            node,
+            help="select the same number of columns",
         )
     values = [[branch.values for rows in parts for branch in rows.branches]]
     types = [
@@ -123,7 +126,7 @@ def typed_like(
             if other is not None and (other.kind, other.scale) != (type.kind, type.scale):
                 translation.statement.refuse(
                     "type-mismatch",
-                    f"column {place + 1} of the recursion is `{type.required()}` first and `{other.required()}` then",
+                    f"column {place + 1} of the recursion has two types: `{type.required()}` and `{other.required()}`",
                     node,
                     help="cast the first to the type of the second",
                 )

@@ -97,7 +97,7 @@ class Scope:
             found = [c for c in own if c.name in wanted]
         if len(found) > 1:
             listed = " or ".join(f"`{c.table}.{c.name}`" for c in found)
-            statement.refuse("sql-ambiguous", f"`{node.sql()}` is {listed}", node, help="say which table is meant")
+            statement.refuse("sql-ambiguous", f"`{node.sql()}` is {listed}", node, help="name the table")
         return found[0] if found else None
 
     def _unknown(self, statement: Statement, node: exp.Column) -> SourceColumn:
@@ -111,7 +111,7 @@ class Scope:
         table = node.args.get("table")
         if table is not None and not any(matches(table, each) for each in tables):
             hint = did_you_mean(table.name, tables) or f"FROM has {', '.join(f'`{t}`' for t in tables) or 'no table'}"
-            statement.refuse("unknown-relation", f"no table of FROM is called `{table.name}`", table, help=hint)
+            statement.refuse("unknown-relation", f"unknown table `{table.name}` in FROM", table, help=hint)
         listed = ", ".join(dict.fromkeys(known))
-        hint = did_you_mean(node.name, known) or (f"the columns are {listed}" if known else "there is nothing in FROM")
-        statement.refuse("unknown-column", f"there is no column `{node.sql()}`", node, help=hint)
+        hint = did_you_mean(node.name, known) or (f"the columns are {listed}" if known else "FROM is empty")
+        statement.refuse("unknown-column", f"unknown column `{node.sql()}`", node, help=hint)

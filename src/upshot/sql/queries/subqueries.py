@@ -97,7 +97,10 @@ def member(block: Block, node: exp.In, *, value: bool, certain: bool) -> Formula
         return _any(block, "=", node, list(node.this.expressions), node.args["query"], value=value, certain=certain)
     subject, branches = _comparable(block, node, _branches(block, inner_query(node.args["query"])))
     has_null = any(branch.values[0].nullable for branch in branches)
-    true, keys = _keyed(block, "in", branches, 1, ["value"])
+    # NULL equals nothing, so it is no row to be found: inside another subquery the literal may be the only one that
+    # binds the value.
+    equal = [Branch((*branch.parts, *_given(branch.values[0])), branch.values) for branch in branches]
+    true, keys = _keyed(block, "in", equal, 1, ["value"])
     if value is certain or not (subject.nullable or has_null):
         return _by_case(subject, true, keys, present=value)
     nulls = (
@@ -117,6 +120,12 @@ def member(block: Block, node: exp.In, *, value: bool, certain: bool) -> Formula
     return disjunction((rows[1], conjunction((given, nulls[1], absent))))
 
 
+def _given(value: Value) -> tuple[Formula, ...]:
+    if not value.nullable:
+        return ()
+    return (disjunction(conjunction((*case.when, is_given(case.term))) for case in value.cases),)
+
+
 def _null(value: Value) -> tuple[Formula, ...]:
     return (disjunction(conjunction((*case.when, is_null(case.term))) for case in value.cases),)
 
@@ -126,7 +135,7 @@ def _comparable(block: Block, node: exp.In, branches: Sequence[Branch]) -> tuple
     for branch in branches:
         if len(branch.values) != 1:
             block.statement.refuse(
-                "wrong-arity", f"the query gives {len(branch.values)} columns", node, help="select one column"
+                "wrong-arity", f"the query returns {len(branch.values)} columns", node, help="select one column"
             )
     values = [value_of(block, node.this), *(branch.values[0] for branch in branches)]
     nodes = [node.this] * len(values)
@@ -170,8 +179,8 @@ def _any(
     for branch in branches:
         if len(branch.values) != len(left):
             block.statement.refuse(
-                "wrong-arity", f"the query gives {len(branch.values)} columns, not {len(left)}", node,
-                help="select as many columns as are compared",
+                "wrong-arity", f"the query returns {len(branch.values)} columns, not {len(left)}", node,
+                help="select as many columns as you compare",
             )  # fmt: skip
         parts = [
             compared(block, op, (value_of(block, each), row), (each, each), True, value is certain)
@@ -222,7 +231,7 @@ def scalar(block: Block, node: exp.Subquery) -> Value:
         cases = [Case((*branch.parts, *when), term) for when, (term,) in combinations([value])]
         return Value(tuple(cases), value.type)
     block.statement.unsupported(
-        "a query in place of a value that may have several rows",
+        "a scalar subquery that may return several rows",
         node,
         help="aggregate it without GROUP BY, for example max(…), or join with it",
     )

@@ -72,7 +72,7 @@ def table_declaration(
     tree = statement.tree
     schema = tree.this
     if not isinstance(schema, exp.Schema) or tree.args.get("expression") is not None:
-        statement.unsupported("a table without columns of its own", tree, help="list the columns, or create a view")
+        statement.unsupported("a table without columns", tree, help="list the columns, or create a view")
     refuse_schema(statement, schema.this)
     _refuse_properties(statement, tree)
     table = _Table(statement, new_name(statement, schema.this.this))
@@ -92,7 +92,7 @@ def table_declaration(
 def _refuse_properties(statement: Statement, tree: exp.Expression) -> None:
     properties = tree.args.get("properties")
     for each in properties.expressions if properties is not None else []:
-        statement.unsupported(f"`{each.sql(statement.dialect)}` of a table", each, help="leave it out")
+        statement.unsupported(f"`{each.sql(statement.dialect)}` of a table", each, help="remove it")
 
 
 def _column(table: _Table, definition: exp.ColumnDef) -> None:
@@ -100,7 +100,7 @@ def _column(table: _Table, definition: exp.ColumnDef) -> None:
     kind = definition.args.get("kind")
     if name in table.types:
         table.statement.refuse(
-            "duplicate-column", f"`{table.name}` has two columns `{name}`", definition, help="give one another name"
+            "duplicate-column", f"duplicate column `{name}` in `{table.name}`", definition, help="give one another name"
         )
     if not isinstance(kind, exp.DataType):
         table.statement.refuse("sql-type", f"column `{name}` has no type", definition, help="write its type")
@@ -130,7 +130,7 @@ def _of_column(table: _Table, definition: exp.ColumnDef, constraint: exp.Express
         case _:
             table.statement.unsupported(
                 f"`{constraint.sql(table.statement.dialect)}`", definition,
-                help="there are NOT NULL, PRIMARY KEY, UNIQUE, REFERENCES and CHECK",
+                help="use NOT NULL, PRIMARY KEY, UNIQUE, REFERENCES or CHECK",
             )  # fmt: skip
 
 
@@ -157,7 +157,7 @@ def _constraint(table: _Table, definition: exp.Expression, label: str) -> None:
         case _:
             table.statement.unsupported(
                 f"`{definition.sql(table.statement.dialect)}`", definition,
-                help="there are PRIMARY KEY, UNIQUE, FOREIGN KEY and CHECK",
+                help="use PRIMARY KEY, UNIQUE, FOREIGN KEY or CHECK",
             )  # fmt: skip
 
 
@@ -208,7 +208,7 @@ def _unique(table: _Table, types: Mapping[str, Type], names: tuple[str, ...], no
     others = tuple(name for name in types if name not in names)
     if not others or any(types[name].nullable for name in others):
         table.statement.unsupported(
-            "UNIQUE of columns that can be NULL, in a table with other columns that can be NULL", node,
+            "UNIQUE over nullable columns, in a table with other nullable columns", node,
             help="declare the unique columns NOT NULL, or write CREATE ASSERTION",
         )  # fmt: skip
     return Determines(names, others, f"unique_{'_'.join(names)}", span=table.statement.place(node))
@@ -221,7 +221,7 @@ def _foreign(
     statement = table.statement
     options = [str(option).upper() for option in reference.args.get("options") or []]
     if any("NO ACTION" not in option and "RESTRICT" not in option for option in options):
-        statement.unsupported(f"`{' '.join(options)}`", node, help="a violation rejects the transaction; leave it out")
+        statement.unsupported(f"`{' '.join(options)}`", node, help="a violation rejects the transaction; remove it")
     target = reference.this
     other = target.this if isinstance(target, exp.Schema) else target
     relation = relation_name(statement, other, schemas)
@@ -233,7 +233,7 @@ def _foreign(
         referred = referred or _only_key(schemas[relation])
         if not referred:
             statement.refuse(
-                "sql-syntax", f"`{relation}` has no primary key to refer to", node, help="name the columns it refers to"
+                "sql-syntax", f"`{relation}` has no primary key to reference", node, help="name the referenced columns"
             )
     return ForeignKey(names, relation, referred, label, span=statement.place(node))
 
@@ -252,7 +252,7 @@ def _check(table: _Table, schema: Schema, label: str, node: exp.Expression) -> V
         table.statement.unsupported("a query in CHECK", node, help="write CREATE ASSERTION")
     condition = _condition(block, node)
     if translation.items:
-        table.statement.unsupported("a list of that length in CHECK", node, help="compare with bounds")
+        table.statement.unsupported("a list that long in CHECK", node, help="compare with bounds")
     return ValueCheck(condition, label, span=table.statement.place(node))
 
 

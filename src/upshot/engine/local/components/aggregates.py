@@ -280,7 +280,7 @@ class AggregateView:
         if self.result.kind is Kind.DECIMAL:
             exact = Decimal(value).scaleb(-self.result.scale) if isinstance(value, int) else value
             value, help = f"{exact:f}", "use smaller values, or floats"
-        what = f"the {self.function} of a group is `{value}`, which leaves the range of `{self.result}`"
+        what = f"the {self.function} of a group is `{value}`, which is outside the range of `{self.result}`"
         return OverflowError_(what, code="overflow", span=self._clause.origin, help=help)
 
 

@@ -198,5 +198,5 @@ class _Wave:
         most = self._rules.max_rounds
         return LimitError(
             f"`{name}` was still growing after {most} rounds, with {table.size} rows",
-            code="recursion-limit", help="bound the recursion in the rules, or raise `max_rounds` if it is finite",
+            code="recursion-limit", help="limit the recursion in the rules, or raise `max_rounds` if it is finite",
         )  # fmt: skip

@@ -202,14 +202,14 @@ class Runner:
         except MemoryError as error:
             names = ", ".join(f"`{name}` ({table.size} rows)" for name, table in component)
             raise EngineError(
-                f"out of memory while computing {names}", code="out-of-memory", help="the transaction was undone"
+                f"out of memory while computing {names}", code="out-of-memory", help="the transaction was rolled back"
             ) from error
 
     def _too_many_rounds(self, component: Sequence[tuple[str, Table]]) -> LimitError:
         name, table = max(component, key=lambda pair: pair[1].size)
         return LimitError(
             f"`{name}` was still growing after {self._limits.max_rounds} rounds, with {table.size} rows",
-            code="recursion-limit", help="bound the recursion in the rules, or raise `max_rounds` if it is finite",
+            code="recursion-limit", help="limit the recursion in the rules, or raise `max_rounds` if it is finite",
         )  # fmt: skip
 
     def _add_to(self, work: ViewWork) -> None:
@@ -252,11 +252,14 @@ def _arithmetic_error(result: int, plan: RulePlan) -> Error:
         )
     if result == op.RESERVED:
         return DataError(
-            f"the one number that a nullable column cannot hold is derived {rule}",
+            f"the one value that a nullable column cannot store is derived {rule}",
             code="reserved-value",
             span=span,
-            help="declare the column without `?`, or leave the value out",
+            help="declare the column without `?`, or exclude the value",
         )
     return OverflowError_(
-        f"a number leaves the 64-bit range {rule}", code="overflow", span=span, help="use floats, or bound the values"
+        f"a number is outside the 64-bit range {rule}",
+        code="overflow",
+        span=span,
+        help="use floats, or limit the values",
     )

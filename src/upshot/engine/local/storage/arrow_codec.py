@@ -41,7 +41,9 @@ def _encode(codec: Codec, column: Column, values: pa.ChunkedArray) -> Codes:
         if missing is not None:
             reserved &= ~missing
         if reserved.any():
-            raise Misfit("reserved-value", f"column `{column.name}` holds the one value a nullable `{type}` cannot")
+            raise Misfit(
+                "reserved-value", f"column `{column.name}` has the one value that a nullable `{type}` cannot store"
+            )
     if missing is not None:
         codes[missing] = null_code(type)
     return codes
@@ -83,7 +85,7 @@ def _encode_decimals(codec: Codec, column: Column, values: pa.ChunkedArray) -> C
 def _in_range(column: Column, codes: Codes, bounds: tuple[int, int]) -> Codes:
     """The codes, if each is a date or time that Python can hold: years 1 to 9999."""
     if len(codes) and (codes.min() < bounds[0] or codes.max() > bounds[1]):
-        raise Misfit("number-out-of-range", f"column `{column.name}` holds a time outside the years 1 to 9999")
+        raise Misfit("number-out-of-range", f"column `{column.name}` has a time outside the years 1 to 9999")
     return codes
 
 
@@ -128,7 +130,7 @@ def _encode_text(codec: Codec, column: Column, values: pa.ChunkedArray) -> Codes
     try:
         texts = combined.dictionary.to_pylist()
     except UnicodeDecodeError:
-        raise Misfit("wrong-type", f"column `{column.name}` holds bytes that are not UTF-8 text") from None
+        raise Misfit("wrong-type", f"column `{column.name}` has bytes that are not UTF-8 text") from None
     if None in texts and not column.type.nullable:
         raise Misfit("null-in-required-column", f"column `{column.name}`: NULL in a column of type `{column.type}`")
     null = null_code(column.type)

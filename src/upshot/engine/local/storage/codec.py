@@ -112,7 +112,9 @@ class Codec:
                 return null
             code = encode(value)
             if code == null and type.nullable:
-                raise Misfit("reserved-value", f"`{value}` is the one value a nullable `{type}` column cannot hold")
+                raise Misfit(
+                    "reserved-value", f"`{value}` is the one value that a nullable `{type}` column cannot store"
+                )
             return code
 
         return encode_or_null
@@ -187,7 +189,7 @@ def _integer(value: Any) -> int:
     if type(value) is int:
         return value
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise _wrong(value, "a whole number")
+        raise _wrong(value, "an integer")
     return int(value)
 
 
@@ -215,7 +217,7 @@ def _encode_float(value: Any) -> int:
     try:
         return encode_float(float(value))
     except OverflowError:
-        raise Misfit("number-out-of-range", "the whole number is too large for a `float`") from None
+        raise Misfit("number-out-of-range", "the integer is too large for a `float`") from None
 
 
 def encode_float(value: float) -> int:
@@ -263,9 +265,7 @@ def _encode_timestamp(value: Any) -> int:
     if not isinstance(value, dt.datetime):
         raise _wrong(value, "a timestamp")
     if value.tzinfo is None:
-        raise Misfit(
-            "wrong-type", f"timestamp {value.isoformat()} has no time zone; timestamps are points in time, give one"
-        )
+        raise Misfit("wrong-type", f"timestamp {value.isoformat()} has no time zone; add one")
     return (value - _EPOCH) // _MICROSECOND
 
 

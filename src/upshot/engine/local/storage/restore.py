@@ -142,6 +142,6 @@ def natural_table(schema: Schema, table: pa.Table) -> pa.Table:
 def _unreadable(schema: Schema, rows: pa.Table | Path, why: str) -> DataError:
     place = f" in `{rows}`" if isinstance(rows, Path) else ""
     return DataError(
-        f"the saved rows of `{schema.name}`{place} cannot be read: {why}", code="saved-rows-unreadable",
-        help="restore the folder from a copy, or start from the base relations again",
+        f"cannot read the saved rows of `{schema.name}`{place}: {why}", code="saved-rows-unreadable",
+        help="restore the directory from a backup, or reload the base relations",
     )  # fmt: skip

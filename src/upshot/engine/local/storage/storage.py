@@ -195,7 +195,7 @@ class Table:
 
     def _reserve_rows(self, capacity: int) -> None:
         if capacity > _MOST_ROWS:
-            raise MemoryError(f"a relation holds at most {_MOST_ROWS} rows")
+            raise MemoryError(f"a relation has at most {_MOST_ROWS} rows")
         account, beside = self.storage.account, self._beside * (capacity - self.capacity)
         account.check(beside)
         # Each address is stored as soon as its memory has moved: the next one may fail to grow.
@@ -233,7 +233,7 @@ class Table:
         wanted = tuple(columns)
         if len(wanted) > L.MAX_INDEX_COLUMNS:
             raise LimitError(
-                f"an index on {len(wanted)} columns is asked for, at most {L.MAX_INDEX_COLUMNS} are possible",
+                f"an index on {len(wanted)} columns is needed, at most {L.MAX_INDEX_COLUMNS} are possible",
                 code="too-many-key-columns",
                 help="use a narrower key",
             )

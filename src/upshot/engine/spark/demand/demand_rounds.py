@@ -212,7 +212,7 @@ class DemandRounds:
         return LimitError(
             f"what `{about}` was asked for was still growing after {self._limits.max_rounds} rounds, "
             f"with {self._known[name].count} rows",
-            code="recursion-limit", help="bound the recursion in the rules, or raise `max_rounds` if it is finite",
+            code="recursion-limit", help="limit the recursion in the rules, or raise `max_rounds` if it is finite",
         )  # fmt: skip
 
     # ---- results -------------------------------------------------------------------------------------------------

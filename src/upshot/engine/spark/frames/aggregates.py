@@ -162,7 +162,7 @@ class _Fold:
 
     def _overflow(self, total: Column) -> Column:
         shown = f"\x01e-{self.scale}" if self.scale else "\x01"
-        what = f"the {self.function} of a group is `{shown}`, which leaves the range of `{self.result}`"
+        what = f"the {self.function} of a group is `{shown}`, which is outside the range of `{self.result}`"
         help = "use smaller values, or floats" if self.result.kind is Kind.DECIMAL else "use floats or decimals"
         error = OverflowError_(what, code="overflow", help=help)
         before, after = marked(error, place(self.clause.origin)).split("\\u0001")

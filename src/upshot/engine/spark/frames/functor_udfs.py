@@ -70,13 +70,13 @@ def rule_error(code: str, rule: str) -> Error:
             return DataError(f"an integer power with a negative exponent {rule}", code=code, help="use floats")
         case "reserved-value":
             return DataError(
-                f"the one number that a nullable column cannot hold is derived {rule}",
+                f"the one value that a nullable column cannot store is derived {rule}",
                 code=code,
-                help="declare the column without `?`, or leave the value out",
+                help="declare the column without `?`, or exclude the value",
             )
         case _:
             return OverflowError_(
-                f"a number leaves the 64-bit range {rule}", code="overflow", help="use floats, or bound the values"
+                f"a number is outside the 64-bit range {rule}", code="overflow", help="use floats, or limit the values"
             )
 
 

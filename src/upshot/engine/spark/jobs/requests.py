@@ -233,7 +233,7 @@ def lost_rows(written: int, stored: int) -> EngineError:
     error = EngineError(
         f"Spark wrote {written} rows and {stored} are stored",
         code="lost-rows",
-        help="nothing was applied; check that the driver and all executors reach the location (`upshot.location`)",
+        help="nothing was applied; check that the driver and all executors can use the location (`upshot.location`)",
     )
     error.retryable = True
     return error

@@ -294,7 +294,7 @@ class Propagation:
         name = max(known, key=lambda view: known[view].count)
         return LimitError(
             f"`{name}` was still growing after {self._limits.max_rounds} rounds, with {known[name].count} rows",
-            code="recursion-limit", help="bound the recursion in the rules, or raise `max_rounds` if it is finite",
+            code="recursion-limit", help="limit the recursion in the rules, or raise `max_rounds` if it is finite",
         )  # fmt: skip
 
 

@@ -126,8 +126,8 @@ class InputRows:
         if shared:
             columns = ", ".join(f"`{schema.columns[column].name}`" for column in key)
             raise DataError(
-                f"a DataFrame for `{schema.name}` has several rows of one key ({columns}), and no order among them",
-                code="ambiguous-upsert", span=schema.span, help="keep one row of each key",
+                f"a DataFrame for `{schema.name}` has several rows with one key ({columns})",
+                code="ambiguous-upsert", span=schema.span, help="keep one row per key",
             )  # fmt: skip
 
 
@@ -186,13 +186,13 @@ class _Fit:
             words = f"column `{column.name}`: NULL in a column of type `{column.type}`"
             problems["null-in-required-column"] = source.isNull(), words
         if outside := _outside(column, source, value, given):
-            words = f"column `{column.name}` holds a value that does not fit `{column.type}`"
+            words = f"column `{column.name}` has a value that does not fit `{column.type}`"
             problems["number-out-of-range"] = functools.reduce(operator.or_, outside), words
         if kind is Kind.DECIMAL:
-            words = f"column `{column.name}` holds a value with more than {column.type.scale} decimal places"
+            words = f"column `{column.name}` has a value with more than {column.type.scale} decimal places"
             problems["decimal-scale"] = value.isNotNull() & (value != source), words
         if column.type.nullable and kind in _RESERVED:
-            words = f"column `{column.name}` holds the one value a nullable `{column.type}` cannot"
+            words = f"column `{column.name}` has the one value that a nullable `{column.type}` cannot store"
             problems["reserved-value"] = value == F.lit(str(_RESERVED[kind])).cast(spark_type(column.type)), words
         # Adding 0.0 turns -0.0 into 0.0 and leaves every other value alone.
         return cls(name, value + F.lit(0.0) if kind is Kind.FLOAT else value, problems)

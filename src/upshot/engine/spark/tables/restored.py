@@ -40,7 +40,7 @@ def _folder(table: Table, folder: str | Path, jobs: Jobs, rows: int | None = Non
         raise DataError(
             f"the saved rows of `{table.schema.name}` in `{folder}` cannot be read: {stored.rows} of {rows} are there",
             code="saved-rows-unreadable",
-            help="restore the folder from a copy, or start from the base relations again",
+            help="restore the directory from a backup, or reload the base relations",
         )
     if not stored.rows:
         return nothing(table.types)
@@ -70,7 +70,7 @@ def save(rows: Rows, folder: str | Path, jobs: Jobs) -> int:
     except EngineError as error:
         raise EngineError(
             f"`{folder}` cannot be read back: {error.message}", code="lost-rows",
-            help="check that the driver and every executor reach the folder",
+            help="check that the driver and every executor can read the directory",
         ) from error  # fmt: skip
     if written != len(rows):
         raise miscounted(f"`{rows.schema.name}`", len(rows), written)

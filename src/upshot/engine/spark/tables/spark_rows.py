@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +17,7 @@ from upshot.core.rows import Row, Rows
 from upshot.core.schema import Schema
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, Piece
+from upshot.engine.spark.tables.ordered_rows import OrderedRows, Part
 from upshot.spark.failures import translated
 from upshot.spark.lent_rows import MOST_IN_PLAN
 from upshot.spark.location import runs_here, spark_path, uri_of
@@ -27,7 +29,18 @@ class SparkRows:
     """A row source over rows that never change. Its files are kept while it lives, as far as that is seen when a change
     begins or ends, and for good once a DataFrame was given out that reads them; closing the engine removes them."""
 
-    __slots__ = ("__weakref__", "_count", "_filed", "_held", "_lender", "_table", "is_lent", "schema")
+    __slots__ = (
+        "__weakref__",
+        "_count",
+        "_filed",
+        "_held",
+        "_lender",
+        "_making",
+        "_ordered",
+        "_table",
+        "is_lent",
+        "schema",
+    )
 
     def __init__(self, schema: Schema, held: Piece | Contents, lender: HandedOut) -> None:
         self.schema = schema
@@ -36,6 +49,8 @@ class SparkRows:
         self._table: pa.Table | None = None
         self._filed: FilePiece | None = None
         """Rows of the driver, in files for DataFrames that were given out."""
+        self._ordered: OrderedRows | None = None
+        self._making = threading.Lock()
         self._count = held.count
         self.is_lent = False
         """Whether a DataFrame was given out that reads the files."""
@@ -59,6 +74,19 @@ class SparkRows:
         except Exception as error:
             raise translated(error) from error
         return rows_from_spark(table, self.schema.types)
+
+    def part(self, first: int, last: int) -> Part:
+        """The rows from place `first` up to before `last`, read from their files. Where rows were taken away from
+        those, Spark writes the ones that are left first, once."""
+        with self._making:
+            if self._ordered is None:
+                held, lender = self._open()
+                piece = held.piece() if isinstance(held, Contents) else held
+                if piece is None:
+                    piece = lender.written(self, held.frame(lender.private, framed(self.schema.types)))
+                self._ordered = OrderedRows(self.schema, piece, lender.workspace)
+            ordered = self._ordered
+        return ordered.part(first, last)
 
     def arrow(self) -> pa.Table:
         return table_from_spark(self._fetched(), self.schema)
@@ -110,7 +138,7 @@ class SparkRows:
     def close(self) -> None:
         """The files go: what was not looked at is lost."""
         if not self._is_here:
-            self._held = None
+            self._held = self._ordered = None
         self._lender = None
 
     @property
@@ -156,6 +184,8 @@ class HandedOut:
         self._alive: WeakSet[SparkRows] = WeakSet()
         self._lent: list[SparkRows] = []
         """Those that a DataFrame reads, which may outlive them."""
+        self._unread: list[str] = []
+        """Folders of rows that nobody can read any more."""
 
     def rows(self, schema: Schema, held: Piece | Contents) -> Rows:
         source = SparkRows(schema, held, self)
@@ -169,6 +199,22 @@ class HandedOut:
     def filed(self, rows: LocalPiece) -> FilePiece:
         """Rows of the driver as a file."""
         return FilePiece([self.workspace.put([rows.table], rows.table.schema, "lent")], rows.types)
+
+    def written(self, source: SparkRows, frame: DataFrame) -> FilePiece:
+        """The rows of a frame in files that stay as long as their source."""
+        self.remove_unread()
+        try:
+            stored = self.workspace.write(frame, "read", apart=True)
+        except Exception as error:
+            raise translated(error) from error
+        # A collector of garbage may be anywhere in this process, also in the middle of a call of Spark's.
+        finalize(source, self._unread.append, stored.folder)
+        return FilePiece([stored], source.schema.types)
+
+    def remove_unread(self) -> None:
+        """Remove the files of sources that are gone."""
+        while self._unread:
+            self.workspace.drop([self._unread.pop()])
 
     def folders(self) -> Iterator[str]:
         """The folders that somebody may still read."""

@@ -190,7 +190,7 @@ def miscounted(name: str, known: int, written: int) -> EngineError:
     error = EngineError(
         f"{name} has {known} rows, and {written} were written",
         code="lost-rows",
-        help="nothing was applied; check that the driver and all executors reach the location (`upshot.location`)",
+        help="nothing was applied; check that the driver and all executors can use the location (`upshot.location`)",
     )
     error.retryable = True
     return error
