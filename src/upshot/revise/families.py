@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from upshot.core.types import Kind, Type
+from upshot.revise.built_ins import variables
 from upshot.revise.fitting_rows import is_value_of
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import Key
@@ -107,6 +108,15 @@ class Families:
         return frozenset(named)
 
     @cached_property
+    def computed(self) -> frozenset[Column]:
+        """Families that rules compute values of: a symbol of one may turn out to be a value that the family holds."""
+        return frozenset(
+            self.of(column)
+            for column, terms in self._head_terms.items()
+            if any(not isinstance(term, Constant) for term in terms)
+        )
+
+    @cached_property
     def _head_terms(self) -> dict[Column, list[Term]]:
         """The terms of rules that give columns of views their values, but for those of the same family."""
         found: dict[Column, list[Term]] = {}
@@ -120,6 +130,30 @@ class Families:
                         term = Constant(rule.constants[term.name])
                     found.setdefault(column, []).extend([] if handed else [term])
         return found
+
+    @cached_property
+    def _compared(self) -> dict[Column, Column]:
+        """Families whose values rules compare, or compute from each other: one that stands for all of them."""
+        found: dict[Column, Column] = {}
+
+        def join(families: Iterable[Column]) -> None:
+            roots = {found.get(each, each) for each in families}
+            for each, root in list(found.items()):
+                if root in roots:
+                    found[each] = min(roots)
+            found.update((each, min(roots)) for each in roots)
+
+        for rule in (rule for listed in self._rules.by_view.values() for rule in listed):
+            for literal in rule.built_ins:
+                join([self.variable(name, rule) for name in variables(literal)] or [("", 0)])
+        for fold in self._rules.folds.values():
+            if fold.target is not None:
+                join([self.of((fold.view, fold.width)), self.of((fold.below, fold.target))])
+        return found
+
+    def compared(self, family: Column) -> Column:
+        """The family that stands for all that rules compare with this one: values of others may be the same."""
+        return self._compared.get(family, family)
 
     def base_columns(self, family: Column) -> list[Column]:
         return self._members.get(family, [])

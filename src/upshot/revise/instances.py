@@ -160,14 +160,16 @@ class Demand:
 
     def rows_with(self, relation: str, prefix: Row) -> list[Row]:
         """The rows of a relation that begin with these values, in the staged state."""
-        if UNKNOWN in prefix:
-            return []
+        return [] if UNKNOWN in prefix else self.rows_like(relation, prefix)
+
+    def rows_like(self, relation: str, pattern: Row) -> list[Row]:
+        """The rows of a relation with these values in its first columns, and any where there is a symbol."""
         schema = self.rules.program.schemas[relation]
         names = tuple(f"X{place}" for place in range(schema.arity))
         types = {name: column.type for name, column in zip(names, schema.columns, strict=True)}
         number = -1 - list(self.rules.program.schemas).index(relation)
         rule = _row_rule(number, Atom(relation, tuple(map(Variable, names))), types)
-        known = dict(zip(names, prefix, strict=False))
+        known = {n: value for n, value in zip(names, pattern, strict=False) if not isinstance(value, Symbol)}
         plain = tuple(name for name, value in known.items() if value is not None)
         nulls = tuple(name for name, value in known.items() if value is None)
         found = self.matches(rule, (0,), [known], plain, nulls)
@@ -329,13 +331,18 @@ class Demand:
             return found
         return self._computed(literal, known, types)
 
-    def narrowed(self, condition: Condition | bool) -> Condition | bool:
+    def narrowed(self, condition: Condition | bool, *, is_inserted: bool = False) -> Condition | bool:
         """A condition without the sign that fresh values cannot have: they differ from each other, and from what their
-        families hold."""
+        families hold, unless rules compute them."""
         if isinstance(condition, bool) or not isinstance(condition.subject, Linear):
             return condition
         border, symbols = condition.subject, [self.fresh.get(name) for name, _ in condition.subject.parts]
-        if None in symbols or condition.signs in ({1}, {-1}):
+        families = {symbol.family for symbol in symbols if symbol is not None}
+        if (
+            None in symbols
+            or condition.signs in ({1}, {-1})
+            or (not is_inserted and not families.isdisjoint(self.families.computed))
+        ):
             is_apart = False
         elif len(border.parts) == 1:
             symbol = symbols[0]
@@ -343,7 +350,6 @@ class Demand:
             value = value_at(-border.more / border.parts[0][1], symbol.type)
             is_apart = value is not None and self.families.is_taken(value, symbol.family)
         else:
-            families = {symbol.family for symbol in symbols if symbol is not None}
             is_apart = len(border.parts) == 2 and len(families) == 1 and not border.more and (
                 sum(factor for _, factor in border.parts) == 0)  # fmt: skip
         signs = condition.signs - {0} if is_apart else condition.signs

@@ -12,6 +12,7 @@ cheapest realization, and with what contains it excluded the next one is the che
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from typing import Any
 
 from upshot.core.counted import counted
 from upshot.core.errors import DataError, LimitError
+from upshot.core.types import Kind
 from upshot.engine.time_limit import Interruption, check_time, time_limit
 from upshot.revise.built_ins import variables
 from upshot.revise.conditions import (
@@ -458,20 +460,18 @@ class Search:
             if symbol.is_fresh:
                 own.setdefault(symbol.family, set()).add(symbol.name)
         exact |= {name for name, symbol in symbols.items() if not symbol.is_fresh}
+        families = self.program.families
+        inserted = {(families.of((name, at)), value) for name, row in model.insert for at, value in enumerate(row)}
         apart = [frozenset(each) for each in own.values() if len(each) > 1]
         found = False
         for fixed in (exact, exact | pinned(stated, types).keys()):
 
             def is_usable(name: str, value: Any, free: Collection[str] = fixed) -> bool:
-                families = self.program.families
-                return (
-                    name not in symbols
-                    or name in free
-                    or not (
-                        families.is_taken(value, symbols[name].family)
-                        or families.is_constant(value, symbols[name].family)
-                    )
-                )
+                if name not in symbols or name in free:
+                    return True
+                family = symbols[name].family
+                is_known = families.is_taken(value, family) or families.is_constant(value, family)
+                return not is_known and (family, value) not in inserted
 
             for each in witnesses(Assignment(stated, types, apart, is_usable)):
                 found = True
@@ -531,17 +531,26 @@ class Search:
         return Stated(shown, {name: symbol for name, symbol in symbols.items() if name not in fixed}, types)
 
     def _has_too_many(self, stated: Stated) -> bool:
-        """Whether there are more fresh values than allowed, but for those that equations determine."""
+        """Whether there are more fresh values than allowed, but for those that equations determine; columns that
+        nothing joins or compares share them."""
         conditions = stated.conditions.items()
         determined = {min(names_of(each)) for each, signs in conditions if signs == {0} and len(names_of(each)) > 1}
-        too_many = len(stated.open) - len(determined) > self.bounds.new_constants
+        families = Counter(
+            (each.type.kind, self.program.families.compared(each.family))
+            for name, each in stated.open.items()
+            if name not in determined
+        )
+        most: Counter[Kind] = Counter()
+        for (kind, _), number in families.items():
+            most[kind] = max(most[kind], number)
+        too_many = most.total() > self.bounds.new_constants
         return too_many and "new values" not in self._lifted
 
     def _narrowed(self, stated: Mapping[Subject, Signs]) -> dict[Subject, Signs]:
         """The conditions without what fresh values cannot be."""
         found = {}
         for subject, signs in stated.items():
-            made = self.program.demand.narrowed(Condition(subject, signs))
+            made = self.program.demand.narrowed(Condition(subject, signs), is_inserted=True)
             if isinstance(made, Condition):
                 found[subject] = made.signs
         return found

@@ -14,7 +14,7 @@ deviations; a model that contains a realization found before is excluded, so tha
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import chain, islice, pairwise, product
@@ -22,6 +22,7 @@ from typing import Any
 
 import clingo
 
+from upshot.core.types import Kind
 from upshot.engine.time_limit import check_time, is_limited
 from upshot.revise.built_ins import variables
 from upshot.revise.conditions import ANY, Signs, Subject, names_of, signed
@@ -32,6 +33,7 @@ from upshot.revise.linear import Linear, new_value
 from upshot.revise.ordered_values import number_of, value_at
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Row
+from upshot.revise.rules import Column
 from upshot.revise.term_values import UNKNOWN
 from upshot.revise.termination import invents
 
@@ -204,6 +206,9 @@ class Solver:
                 self._base_row(node)
         self._count_symbols()
         for node in nodes:
+            if node.is_base and node.instances:
+                self._derive(node)
+        for node in nodes:
             if node.key[0] in self.program.rules.folds:
                 self._fold_row(node)
             elif not node.is_base:
@@ -228,10 +233,14 @@ class Solver:
         elif self.preferences.is_frozen(name, INSERT):
             self.program.limits.frozen[name] = None
         else:
-            self.rule(true, [self._lifted["rounds"]] if node.depth > self._rounds else [], choice=True)
-            self.changes[node.key] = true
+            change = self.atom() if node.instances else true
+            self.rule(change, [self._lifted["rounds"]] if node.depth > self._rounds else [], choice=True)
+            self.changes[node.key] = change
+            if node.instances:
+                self.rule(true, [change])
 
-    def _view_row(self, node: Node) -> None:
+    def _derive(self, node: Node) -> None:
+        """The instances that derive a row, or the stored rows that one with symbols may be."""
         true = self._true[node.key]
         for instance in node.instances:
             body = [self._true[key] for key in instance.positive] + [-self._true[key] for key in instance.negative]
@@ -239,6 +248,10 @@ class Solver:
             # Of fresh values that nothing brings, conditions say nothing.
             names = chain(self._fresh(node.key), *(names_of(each.subject) for each in instance.conditions))
             self.rule(true, [*body, *(self._occurs(name) for name in dict.fromkeys(names) if self._is_fresh(name))])
+
+    def _view_row(self, node: Node) -> None:
+        true = self._true[node.key]
+        self._derive(node)
         if has_symbol(node.key) and self._invents(node.key[0]):
             # With one more fresh value than allowed, nobody knows what else would be needed.
             self._bring(node.key, self.beyond())
@@ -365,9 +378,20 @@ class Solver:
                 self.rule(None, [used, *([] if before is None else [-before])])
         last = f"#{self.program.most_fresh + 1}"
         self._overflow = self.any_of(used for name, used in self._used.items() if name.endswith(last))
-        charged = [(used, 1) for name, used in self._used.items() if name not in self.program.determined]
-        many = self.at_least(self.program.most_fresh + 1, charged)
+        many = self.at_least(self.program.most_fresh + 1, [(each, 1) for each in self._new_values()])
         self.rule(None, [many, -self._lifted["new values"]])
+
+    def _new_values(self) -> Iterator[int]:
+        """Atoms for the first new value of a kind, the second and so on, which columns that nothing compares share."""
+        kinds: dict[Kind, dict[Column, list[tuple[int, int]]]] = {}
+        for name, used in self._used.items():
+            if name not in self.program.determined:
+                symbol = self.program.demand.fresh[name]
+                family = self.program.families.compared(symbol.family)
+                kinds.setdefault(symbol.type.kind, {}).setdefault(family, []).append((used, 1))
+        for families in kinds.values():
+            for number in range(1, max(map(len, families.values())) + 1):
+                yield self.any_of(self.at_least(number, each) for each in families.values())
 
     def _goals(self) -> None:
         request = self.program.request

@@ -16,7 +16,7 @@ from upshot.revise.folds import COUNT
 from upshot.revise.ground_program import GroundProgram, Node, Stage
 from upshot.revise.instances import Instance, has_symbol, unified
 from upshot.revise.placeholders import Symbol
-from upshot.revise.request import Key
+from upshot.revise.request import Key, Row
 from upshot.revise.rules import Binding, RuleParts, ground
 from upshot.revise.solver import Model
 from upshot.revise.term_values import UNKNOWN, are_same, value_of
@@ -226,7 +226,29 @@ class Trial:
                         seen.add(instance.head)
                         self._there.add(instance.head)
                         left.append(instance.head)
+        for key in self._negated():
+            for row in self.program.demand.rows_like(*key)[:MOST_SPREAD]:
+                if self.world.stored((key[0], row)):
+                    self._equate(key, row)
         return self._size() != before
+
+    def _negated(self) -> list[Key]:
+        """Base rows with symbols that rules need to be absent: those of negated literals, or of views in them."""
+        nodes, left = self.program.nodes, [key for key in self.program.negated if has_symbol(key)]
+        seen = {*left}
+        while left:
+            for instance in nodes[left.pop()].instances:
+                further = [key for key in instance.positive if has_symbol(key) and key not in seen]
+                seen.update(further)
+                left += further
+        return sorted((key for key in seen if nodes[key].is_base and UNKNOWN not in self.concrete(key)[1]), key=repr)
+
+    def _equate(self, key: Key, row: Row) -> None:
+        """Takes note that a base row with symbols is there if it is this stored one."""
+        conditions = self.program.demand.equal(key[1], row)
+        if conditions:
+            self.program.want((key[0], row), self._depth())
+            self.program.add(Instance(key, ((key[0], row),), (), tuple(conditions)))
 
     def foresee(self) -> None:
         """Adds the instances with which requested rows violate constraints whatever else is changed."""
@@ -379,6 +401,9 @@ class Trial:
                         continue
                     wrong += [k for k in instance.positive if not self.holds(k)]
                     there += [k for k in instance.negative if self.holds(k)]
+                    for k in instance.negative:
+                        if has_symbol(k) and self.program.rules.is_base(k[0]) and self.world.stored(self.concrete(k)):
+                            self._equate(k, self.concrete(k)[1])
             for each in wrong:
                 if each not in seen:
                     seen.add(each)
