@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 
+import upshot
 from tests.revise.test_goldens import database, shown
 from upshot import Bounds
 from upshot.core.rows import Rows
@@ -306,3 +307,31 @@ def test_rows_that_go_beside_a_new_value_are_told_without_looking_through_them(m
     assert way.text().count("-v(1, ") == 100
     assert len(way.as_dict()["changes"]["v"]["delete"]) == 100
     assert looked == []
+
+
+def test_a_computed_new_value_is_told_from_the_stored_rows_of_a_negated_literal() -> None:
+    with upshot.connect() as db:
+        db.define("""
+            .decl a(x: number)
+            .decl b(x: number)
+            .decl w(x: number)
+            .decl p()
+            w(Z) :- b(X), Z = X + 1.
+            p() :- w(X), !a(X).
+        """)
+        with db.transaction() as tx:
+            tx.insert("a", [(1,), (2,)])
+        (only,) = db.realize(insert={"p": [()]})
+        assert only.lines() == ["+b(?1)"]
+        assert only.conditions == ("?1 != 0", "?1 != 1")
+
+
+def test_columns_that_nothing_compares_share_the_allowed_new_values() -> None:
+    with upshot.connect() as db:
+        db.define("""
+            .decl e(x: number, y: number)
+            .decl p()
+            p() :- e(X, Y).
+        """)
+        (only,) = db.realize(insert={"p": [()]}, bounds=upshot.Bounds(new_constants=1))
+        assert only.lines() == ["+e(?1, ?2)"]
