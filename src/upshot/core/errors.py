@@ -116,3 +116,12 @@ class LimitError(EngineError):
 
 class VerifyError(Error):
     pass
+
+
+def system_reason(error: OSError) -> str:
+    """The reason of an error of the system, in lower case and without its number.
+
+    >>> system_reason(FileNotFoundError(2, "No such file or directory"))
+    'no such file or directory'
+    """
+    return (error.strerror or str(error)).lower()

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from upshot.core.errors import UsageError
+from upshot.core.errors import UsageError, system_reason
 from upshot.spark.lake_path import AnyPath
 
 
@@ -53,7 +53,7 @@ def writing(state: AnyPath) -> Iterator[None]:
 
 def unusable_state(state: AnyPath, error: OSError) -> UsageError:
     """The error for a `state` that is no folder, or one that cannot be read and written."""
-    reason = (error.strerror or str(error)).lower()
+    reason = system_reason(error)
     where = f": `{error.filename}`" if error.filename and str(error.filename) != str(state) else ""
     return UsageError(
         f"the state `{state}` cannot be used: {reason}{where}",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from upshot.core.errors import EngineError
+from upshot.core.errors import EngineError, system_reason
 from upshot.spark.lake_path import AnyPath, LakePath
 
 
@@ -86,7 +86,7 @@ def append_metrics(file: AnyPath, metrics: BatchMetrics) -> None:
         with open(file, "a", encoding="utf-8") as stream:
             stream.write(metrics.as_json() + "\n")
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = system_reason(error)
         raise EngineError(
             f"the metrics of batch {metrics.batch} cannot be written to `{file}`: {reason}",
             code="metrics-failed",

@@ -15,7 +15,7 @@ from types import FrameType
 
 import uvicorn
 
-from upshot.core.errors import UsageError
+from upshot.core.errors import UsageError, system_reason
 from upshot.service import logs
 from upshot.service.app import create_app
 from upshot.service.service import Service
@@ -73,7 +73,7 @@ def listen(settings: Settings) -> socket.socket:
     except OSError as error:
         made.close()
         hint = "choose another `--port`, or stop the process that uses it"
-        message = f"cannot listen on `{settings.host}:{settings.port}`: {(error.strerror or str(error)).lower()}"
+        message = f"cannot listen on `{settings.host}:{settings.port}`: {system_reason(error)}"
         raise UsageError(message, code="address-in-use", help=hint) from None
     made.set_inheritable(True)
     return made

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from upshot.core.errors import EngineError
+from upshot.core.errors import EngineError, system_reason
 from upshot.store.trouble import damaged
 
 LOG = "log.sqlite"
@@ -130,7 +130,7 @@ def check_files(folder: Path, files: Sequence[StoredFile]) -> None:
 def _unreadable(path: Path, error: OSError) -> EngineError:
     if isinstance(error, FileNotFoundError):
         return damaged(f"`{path}` is missing")
-    return damaged(f"`{path}` cannot be read: {(error.strerror or str(error)).lower()}")
+    return damaged(f"`{path}` cannot be read: {system_reason(error)}")
 
 
 def _data_files(folder: Path) -> Iterator[Path]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from upshot.core.diagnostic import Diagnostic
-from upshot.core.errors import DataError, ProgramError, UsageError
+from upshot.core.errors import DataError, ProgramError, UsageError, system_reason
 from upshot.core.span import Source, Span
 
 STDIN = Path("-")
@@ -45,7 +45,7 @@ def open_bytes(path: Path, what: str) -> AbstractContextManager[BinaryIO]:
             f"`{path}` is a directory, not a file", code="not-a-file", help=f"name the {what} to read"
         ) from None
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = system_reason(error)
         raise UsageError(f"cannot read `{path}`: {reason}", code="unreadable-file") from None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from upshot.cli.output.terminal import Terminal
-from upshot.core.errors import UsageError
+from upshot.core.errors import UsageError, system_reason
 
 STDOUT = Path("-")
 
@@ -18,6 +18,6 @@ def draw(terminal: Terminal, svg: Path, picture: str) -> None:
     try:
         svg.write_text(picture, encoding="utf-8")
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = system_reason(error)
         raise UsageError(f"cannot write `{svg}`: {reason}", code="cannot-write", help="check `--svg`") from None
     terminal.message(f"wrote {svg}")

@@ -21,7 +21,7 @@ from upshot.cli.settings import (
     Format,
 )
 from upshot.core.diagnostic import Diagnostic
-from upshot.core.errors import EngineError, Error, UsageError, VerifyError
+from upshot.core.errors import EngineError, Error, UsageError, VerifyError, system_reason
 
 
 def finish(body: Callable[[Terminal], int], format: Format) -> NoReturn:
@@ -72,7 +72,7 @@ def _of_system(error: BaseException) -> Diagnostic:
         case RecursionError():
             return Diagnostic("too-deep", "the input is nested too deeply")
         case OSError(filename=name) if name is not None:
-            return Diagnostic("system-error", f"`{name}`: {(error.strerror or str(error)).lower()}")
+            return Diagnostic("system-error", f"`{name}`: {system_reason(error)}")
         case _:
             return Diagnostic("system-error", str(error).lower())
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from upshot.core.errors import DataError
+from upshot.core.errors import DataError, system_reason
 from upshot.core.field_text import NULL, Unreadable, reader_of
 from upshot.core.schema import Column, Schema
 from upshot.core.span import Source, Span
@@ -62,7 +62,7 @@ def _contents(schema: Schema, options: FileOptions) -> bytes | mmap.mmap:
     except (gzip.BadGzipFile, EOFError):
         raise DataError(f"`{path}` is a truncated gzip file", code="unreadable-file", help="write it again") from None
     except OSError as error:
-        message = f"cannot read `{path}`: {(error.strerror or str(error)).lower()}"
+        message = f"cannot read `{path}`: {system_reason(error)}"
         raise DataError(message, code="unreadable-file", help="name a readable file") from None
 
 

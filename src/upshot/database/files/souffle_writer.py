@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
-from upshot.core.errors import UsageError
+from upshot.core.errors import UsageError, system_reason
 from upshot.core.field_text import text_of
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
@@ -32,7 +32,7 @@ def write_rows(rows: Rows, options: FileOptions) -> None:
                 stream.write(header(rows.schema, options) + "\n")
             stream.writelines(line + "\n" for line in lines(rows.schema, rows.sorted(), options))
     except OSError as error:
-        message = f"cannot write `{options.path}`: {(error.strerror or str(error)).lower()}"
+        message = f"cannot write `{options.path}`: {system_reason(error)}"
         raise UsageError(message, code="cannot-write", help="name a writable directory") from None
 
 

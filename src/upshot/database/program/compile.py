@@ -18,7 +18,7 @@ from typing import Any
 from upshot.active.rules import ActiveRules
 from upshot.check import check, with_findings
 from upshot.check.program import CheckedProgram, CheckedRule
-from upshot.core.errors import ProgramError, UsageError
+from upshot.core.errors import ProgramError, UsageError, system_reason
 from upshot.core.schema import Role, Schema
 from upshot.database.explain.dependencies import inputs
 from upshot.database.program.definitions import merged, without
@@ -177,7 +177,7 @@ def _text_of(path: Path) -> str:
         hint = f"the directory has {near}" if near else "check the path"
         raise UsageError(f"file `{path}` does not exist", code="no-such-file", help=hint) from None
     except OSError as error:
-        message = f"cannot read `{path}`: {(error.strerror or str(error)).lower()}"
+        message = f"cannot read `{path}`: {system_reason(error)}"
         raise UsageError(message, code="no-such-file", help="pass the path of a readable .dl file") from None
     except UnicodeDecodeError as error:
         message = f"`{path}` is not UTF-8 text (byte {error.start})"

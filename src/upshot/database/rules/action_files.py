@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from upshot.core.diagnostic import Diagnostic
-from upshot.core.errors import ProgramError, UsageError
+from upshot.core.errors import ProgramError, UsageError, system_reason
 from upshot.core.span import Source, Span
 from upshot.database.rules.actions import Function
 
@@ -51,7 +51,7 @@ def _read(file: Path) -> Source:
     except UnicodeDecodeError:
         raise UsageError(f"`{file}` is not UTF-8 text", code="not-utf8", help="save the file as UTF-8") from None
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = system_reason(error)
         raise UsageError(f"cannot read `{file}`: {reason}", code="unreadable-file") from None
 
 

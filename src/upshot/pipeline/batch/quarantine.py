@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from upshot.core.errors import DataError, EngineError
+from upshot.core.errors import DataError, EngineError, system_reason
 from upshot.database.files.spark_frames import spark_errors
 from upshot.pipeline.config.config import PipelineConfig, SourceConfig
 from upshot.pipeline.sinks.folders import folders_at
@@ -42,11 +42,11 @@ def remove_batch(folder: AnyPath, batch: int) -> None:
 
 @contextmanager
 def _writing(folder: AnyPath) -> Iterator[None]:
-    """What the file system raises inside comes out as an error of ours."""
+    """Raise an error of the file system as `quarantine-failed`."""
     try:
         yield
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = system_reason(error)
         raise EngineError(
             f"the quarantine `{folder}` cannot be written: {reason}",
             code="quarantine-failed",

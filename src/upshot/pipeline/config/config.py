@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from upshot.core.diagnostic import Diagnostic, did_you_mean
-from upshot.core.errors import ProgramError, UsageError
+from upshot.core.errors import ProgramError, UsageError, system_reason
 from upshot.core.span import Source, Span
 from upshot.core.time_spans import time_span
 from upshot.pipeline.config.config_keys import ICEBERG, PIPELINE, RETENTION, SINKS, SOURCES, Key
@@ -116,7 +116,7 @@ def read_config(path: str | Path) -> PipelineConfig:
     except UnicodeDecodeError:
         raise UsageError(f"`{file}` is not UTF-8 text", code="not-utf8", help="save the file as UTF-8") from None
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = system_reason(error)
         raise UsageError(f"cannot read `{file}`: {reason}", code="unreadable-file") from None
     source = Source(str(path), text)
     content, places = read_toml(source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from upshot.core.errors import EngineError, Error
+from upshot.core.errors import EngineError, Error, system_reason
 from upshot.spark.failures import translated
 
 
@@ -31,11 +31,11 @@ def spark_writes(what: str) -> Iterator[None]:
 
 @contextmanager
 def disk_writes(what: str) -> Iterator[None]:
-    """What the file system raises inside comes out as an error of ours."""
+    """Raise an error of the file system as `sink-failed`."""
     try:
         yield
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = system_reason(error)
         raise sink_failed(what, f"{reason}: `{error.filename}`" if error.filename else reason) from error
 
 

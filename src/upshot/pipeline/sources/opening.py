@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from upshot.core.errors import DataError
+from upshot.core.errors import DataError, system_reason
 from upshot.core.schema import Schema
 from upshot.core.span import Span
 from upshot.pipeline.batch.positions import Position
@@ -66,7 +66,7 @@ def _told(relation: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = system_reason(error)
         where = f"`{error.filename}`" if error.filename else "a file"
         raise _unreadable(relation, f"{where}: {reason}") from error
     except (PySparkException, Py4JError) as error:

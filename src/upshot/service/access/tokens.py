@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from upshot.core.errors import UsageError
+from upshot.core.errors import UsageError, system_reason
 from upshot.service.access.scopes import Scopes
 
 log = logging.getLogger("upshot.service")
@@ -221,7 +221,7 @@ def _append(path: Path, entry: str) -> None:
         with suppress(OSError):  # where nothing can be written, nothing can be removed either
             fresh.unlink(missing_ok=True)
         raise UsageError(
-            f"the file of tokens `{path}` cannot be written: {(error.strerror or str(error)).lower()}",
+            f"the file of tokens `{path}` cannot be written: {system_reason(error)}",
             code="bad-tokens",
             help="no token was made; see that its folder has room and may be written",
         ) from None
