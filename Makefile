@@ -18,7 +18,7 @@ help: ## this list
 
 setup: $(DEV) ## make .venv, install everything, compile the kernels once
 
-demo: $(RUN) ## a recursive view follows its base data, change by change; on Spark where Java 17 is there
+demo: $(RUN) ## who can read what, why, and what to revoke; on the local engine, then on Spark where Java 17 is there
 	@$(BIN)/upshot demo
 
 test: $(DEV) ## every suite, two at a time, with its budget and its time
@@ -41,10 +41,11 @@ serve: $(RUN) ## the monitoring service over the example of dependencies; PORT=8
 soak: $(DEV) ## random cases for MINUTES=60, a new seed each round; MINUTES=0: every suite once, with large counts
 	@$(BIN)/python tests/run_suites.py --soak --minutes $(MINUTES)
 
-system: ## install the system packages that the suites use, or say which are missing
+system: $(RUN) ## install the system packages that the suites use, or say which are missing
 	@sh tests/system_packages.sh
 
-docs: $(DEV) ## check every link, run every example of the documentation
+docs: $(DEV) ## build the documentation as a site in build/site, check every link, run every example
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict && echo "build/site/index.html"
 	@$(BIN)/python tests/run_suites.py docs docstrings
 
 # ---- environments --------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ from bench.tasks import Answer, Task
 
 CONTENDERS = (
     "upshot", "on_demand", "duckdb", "clingo", "souffle", "pathway", "spark", "graphframes", "pipeline", "subscribers",
-    "realizations", "clingo_realizations", "large",
+    "realizations", "realization_targets", "clingo_realizations", "large", "shortest_paths", "tpch",
+    "live_queries",
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from bench.tasks import Answer, Task
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much is run: `quick` takes small inputs, `large` adds the largest ones, `rows` is the size of B15."""
+    """How much is run: `quick` takes small inputs, `large` adds the largest ones, `rows` is the size of B7 and B15."""
 
     quick: bool = False
     large: bool = False

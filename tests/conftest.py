@@ -32,8 +32,9 @@ for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--storage",
-        choices=("hdfs", "s3"),
-        help="run the tests of tests/spark on a cluster whose machines share nothing but this storage",
+        choices=("hdfs", "s3", "unshared"),
+        help="run the tests of tests/spark on a cluster whose machines share nothing but this storage; `unshared`: not "
+        "even that, and a test that ends with the error for it is skipped",
     )
 
 

@@ -1,11 +1,11 @@
-"""Runs the suites, each in its own pytest process, two at a time, and sums them up in one table.
+"""Runs the suites, each in its own pytest process, as many at a time as there are cores, and sums them up in a table.
 
     python tests/run_suites.py                  every suite, the slice that `make test` promises
-    python tests/run_suites.py --fast           small slices, without tests marked slow
-    python tests/run_suites.py --soak           large slices, random seed
+    python tests/run_suites.py --fast           small slices, without tests marked slow or deep
+    python tests/run_suites.py --soak           everything: large slices, random seed, tests marked deep
     python tests/run_suites.py --soak --minutes 60
-                                                the files with random cases, again and again, each round with the next
-                                                seed, until the time is up
+                                                the tests marked deep, and the files with random cases, again and again,
+                                                each round with the next seed, until the time is up
     python tests/run_suites.py check docs       only these
 
 How many random cases run and from which seed is in UPSHOT_CASES and UPSHOT_SEED; both are printed, so that any run can
@@ -34,6 +34,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = 20260131
+CASES = 250
+"""Random cases of `make test`; `make soak` takes more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +55,11 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """How much of each suite a run takes."""
+    """How much of each suite a run takes; `without` are the marks of tests that it leaves out."""
 
     cases: int
     seed: int
-    slow: bool
+    without: tuple[str, ...]
     patience: float
 
 
@@ -96,11 +98,10 @@ def missing_for_browser() -> str:
 _JAVA = 17
 _NO_SPARK = missing_for_spark()
 
-_ON_A_CLUSTER = tuple(
-    f"tests/spark/test_{name}.py"
-    for name in ("conformance_goldens", "decomposed", "without_pivot", "engine_statements")
-)
+_ON_A_CLUSTER = ("tests/spark/test_conformance_goldens.py", "tests/spark/test_engine_statements.py")
 """Every Spark suite can run on a cluster whose machines share nothing; a job costs three times as much there."""
+_SOAKED_ON_A_CLUSTER = (*_ON_A_CLUSTER, "tests/spark/test_decomposed.py", "tests/spark/test_without_pivot.py")
+"""In a soak for some minutes; with MINUTES=0 it takes them all."""
 
 SUITES = (
     Suite("docstrings", "src", 60, ("--doctest-modules",)),
@@ -131,11 +132,17 @@ SUITES = (
     Suite("spark-hdfs", "tests/spark", 240, ("--storage=hdfs",), _NO_SPARK, quick=False, share=_ON_A_CLUSTER),
 )
 
-LANES = 2
-"""Suites that run at a time: those with Spark wait for it more than they compute."""
+_ON_SPARK = ("tests/spark", "tests/pipeline", "tests/cluster")
 
-_DRAWS_CASES = "case_count("
-"""In the text of a test file whose number of random cases can be set."""
+LANES = min(4, max(2, os.cpu_count() or 1))
+"""Suites that run at a time: those with Spark wait for it more than they compute."""
+SPARK_LANES = 2
+"""Suites on Spark that run at a time: each takes some gigabytes."""
+
+_SOAKED = ("case_count(", "pytest.mark.deep")
+"""In the text of a test file whose number of random cases can be set, or with tests that only `make soak` runs."""
+_BYTE_CODE = ROOT / ".venv" / "byte-code"
+"""Where processes of the tests keep their byte code: hundreds of them import the same modules."""
 
 _PRINTING = threading.Lock()
 _COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)")
@@ -152,10 +159,11 @@ def main(argv: list[str]) -> int:
     if missing:
         print("\n".join(missing), file=sys.stderr)
         return 2
-    print(f"UPSHOT_CASES={slice_.cases} UPSHOT_SEED={slice_.seed}{'' if slice_.slow else ', without slow tests'}")
+    left_out = f", without tests marked {' or '.join(slice_.without)}" if slice_.without else ""
+    print(f"UPSHOT_CASES={slice_.cases} UPSHOT_SEED={slice_.seed}{left_out}")
     if left := [suite.name for suite in SUITES if suite not in suites and not options.suites]:
         print(f"left to `make test`: {', '.join(left)}")
-    if not options.fast and any(suite.unless is _NO_SPARK for suite in suites) and not _NO_SPARK:
+    if not options.fast and any(map(_is_on_spark, suites)) and not _NO_SPARK:
         subprocess.run([sys.executable, "-m", "tests.spark_jvm"], cwd=ROOT, check=True)
     began = time.monotonic()
     if options.minutes:
@@ -184,17 +192,17 @@ def _options(argv: list[str]) -> argparse.Namespace:
 
 def _slice(options: argparse.Namespace) -> Slice:
     if options.fast:
-        usual = Slice(cases=40, seed=SEED, slow=False, patience=5.0)
+        usual = Slice(cases=40, seed=SEED, without=("slow", "deep"), patience=5.0)
     elif options.minutes:
-        usual = Slice(cases=500, seed=random.SystemRandom().randrange(2**31), slow=True, patience=20.0)
+        usual = Slice(cases=500, seed=random.SystemRandom().randrange(2**31), without=(), patience=20.0)
     elif options.soak:
-        usual = Slice(cases=50_000, seed=random.SystemRandom().randrange(2**31), slow=True, patience=0.0)
+        usual = Slice(cases=50_000, seed=random.SystemRandom().randrange(2**31), without=(), patience=0.0)
     else:
-        usual = Slice(cases=500, seed=SEED, slow=True, patience=5.0)
+        usual = Slice(cases=CASES, seed=SEED, without=("deep",), patience=5.0)
     return Slice(
         cases=int(os.environ.get("UPSHOT_CASES", usual.cases)),
         seed=int(os.environ.get("UPSHOT_SEED", usual.seed)),
-        slow=usual.slow,
+        without=usual.without,
         patience=usual.patience,
     )
 
@@ -216,23 +224,53 @@ def _run_all(suites: list[Suite], slice_: Slice, extra: list[str]) -> list[Outco
     """The long ones first, so that the lanes end together. A suite alone shows what it prints as it prints it."""
     if len(suites) == 1 or not slice_.patience:
         return [_run(suite, slice_, extra, _print) for suite in suites]
+    waiting, free = sorted(suites, key=lambda suite: -suite.budget), threading.Condition()
+    on_spark, found = 0, dict[str, Outcome]()
+
+    def lane() -> None:
+        nonlocal on_spark
+        while True:
+            with free:
+                while (suite := _next(waiting, on_spark)) is None and waiting:
+                    free.wait()
+                if suite is None:
+                    return
+                waiting.remove(suite)
+                on_spark += _is_on_spark(suite)
+            try:
+                found[suite.name] = _run_quietly(suite, slice_, extra)
+            finally:
+                with free:
+                    on_spark -= _is_on_spark(suite)
+                    free.notify_all()
+
     with ThreadPoolExecutor(LANES) as lanes:
-        longest_first = sorted(suites, key=lambda suite: -suite.budget)
-        running = {suite.name: lanes.submit(_run_quietly, suite, slice_, extra) for suite in longest_first}
-    return [running[suite.name].result() for suite in suites]
+        for each in [lanes.submit(lane) for _ in range(LANES)]:
+            each.result()
+    return [found[suite.name] for suite in suites]
+
+
+def _next(waiting: list[Suite], on_spark: int) -> Suite | None:
+    """The longest suite that may start now."""
+    return next((each for each in waiting if on_spark < SPARK_LANES or not _is_on_spark(each)), None)
+
+
+def _is_on_spark(suite: Suite) -> bool:
+    return suite.path.startswith(_ON_SPARK)
 
 
 def _rounds(suites: list[Suite], slice_: Slice, extra: list[str], deadline: float) -> list[Outcome]:
-    """Runs the files of these suites that draw random cases, round after round, Spark's beside the others."""
+    """Runs the files of these suites that draw random cases or are deep, round after round, Spark's beside the others.
+    Deep tests run in the first round."""
     files = [
-        replace(suite, name=str(file.relative_to(ROOT / "tests")), path=str(file.relative_to(ROOT)))
+        replace(suite, name=f"{suite.name}: {file.name}", path=str(file.relative_to(ROOT)), share=())
         for suite in suites
-        if not suite.share
         for file in sorted((ROOT / suite.path).rglob("test_*.py"))
-        if _DRAWS_CASES in file.read_text(encoding="utf-8")
+        if (suite.share and str(file.relative_to(ROOT)) in _SOAKED_ON_A_CLUSTER)
+        or (not suite.share and any(word in file.read_text(encoding="utf-8") for word in _SOAKED))
     ]
-    lanes = [[f for f in files if (f.unless is _NO_SPARK) is on_spark] for on_spark in (False, True)]
-    with ThreadPoolExecutor(LANES) as pool:
+    lanes = [[f for f in files if _is_on_spark(f) is on_spark] for on_spark in (False, True)]
+    with ThreadPoolExecutor(len(lanes)) as pool:
         done = pool.map(lambda lane: _rounds_of(lane, slice_, extra, deadline), lanes)
         return [outcome for outcomes in done for outcome in outcomes]
 
@@ -244,7 +282,8 @@ def _rounds_of(files: list[Suite], slice_: Slice, extra: list[str], deadline: fl
         for file in files:
             if time.monotonic() > deadline:
                 return list(found.values())
-            outcome = _run_quietly(file, replace(slice_, seed=slice_.seed + number), extra)
+            marks = ("deep",) if number else ()
+            outcome = _run_quietly(file, replace(slice_, seed=slice_.seed + number, without=marks), extra)
             last = found.get(file.name)
             found[file.name] = outcome if last is None else _together(last, outcome)
     return []
@@ -277,8 +316,9 @@ def _run(suite: Suite, slice_: Slice, extra: list[str], show: Callable[[str], No
         return Outcome(suite, "skipped", reasons=(suite.unless,))
     command = [sys.executable, "-m", "pytest", "-q", "-rsxX", "-p", "no:cacheprovider", *suite.arguments]
     command += suite.share if suite.share and slice_.patience else [suite.path]
-    command += [] if slice_.slow else ["-m", "not slow"]
+    command += ["-m", " and ".join(f"not {mark}" for mark in slice_.without)] if slice_.without else []
     environment = {**os.environ, "UPSHOT_CASES": str(slice_.cases), "UPSHOT_SEED": str(slice_.seed)}
+    environment |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(_BYTE_CODE)}
     began = time.monotonic()
     process = subprocess.Popen(
         [*command, *extra], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -303,7 +343,7 @@ def _run(suite: Suite, slice_: Slice, extra: list[str], show: Callable[[str], No
 
 def _verdict(code: int, slice_: Slice) -> str:
     nothing_collected = 5
-    if code == 0 or (code == nothing_collected and not slice_.slow):
+    if code == 0 or (code == nothing_collected and slice_.without):
         return "passed"
     if code < 0:
         return "killed"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Java 17 or newer (Spark), a PostgreSQL server (the JDBC source) and Chromium with its driver (the page): installed with apt-get where that is possible and we
-# are root, named otherwise. Then the jars of HDFS and S3 that fit the installed pyspark, from Maven Central. Without them the suites that need them are skipped and
+# are root, named otherwise. Then the jars of HDFS, S3 and Kafka that fit the installed pyspark, from Maven Central. Without them the suites that need them are skipped and
 # say so, so this never fails.
 
 java_is_there() {
@@ -19,8 +19,9 @@ browser_is_there() {
 jars() {
     if [ -x .venv/bin/python ] && java_is_there; then
         .venv/bin/python -m tests.cluster.jars
+        .venv/bin/python -m tests.pipeline.kafka
     else
-        echo "missing: jars of HDFS and S3 (first \`make setup\`, then \`make system\`); tests on them are skipped" >&2
+        echo "missing: jars of HDFS, S3 and Kafka (first \`make setup\`, then \`make system\`); tests on them are skipped" >&2
     fi
 }
 

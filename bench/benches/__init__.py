@@ -7,14 +7,17 @@ from collections.abc import Callable, Mapping
 from bench.benches.changes import changes_follow_the_change, changes_small
 from bench.benches.inventory import inventory
 from bench.benches.large import many_rows
+from bench.benches.live_queries import hundred_thousand_followers
 from bench.benches.load import closure, same_generation
 from bench.benches.memory import ten_million
 from bench.benches.on_demand import eighty_constraints, without_stored_views
 from bench.benches.pipeline import pipeline
 from bench.benches.realizations import view_updates
+from bench.benches.shortest_paths import shortest_paths
 from bench.benches.spark import spark_recursion
 from bench.benches.store import durable_commits
 from bench.benches.subscribers import thousand_subscribers
+from bench.benches.tpch import tpch_refreshes
 from bench.process import Runner
 from bench.report import Report, Scale
 
@@ -30,7 +33,10 @@ BENCHES: Mapping[str, Callable[[Runner, Scale], Report]] = {
     "b9": eighty_constraints,
     "b10": thousand_subscribers,
     "b11": view_updates,
+    "b13": hundred_thousand_followers,
+    "b14": tpch_refreshes,
     "b15": many_rows,
+    "b16": shortest_paths,
     "store": durable_commits,
     "mem": ten_million,
 }

@@ -8,8 +8,7 @@ from bench.modules import PAPER
 from bench.process import Runner
 from bench.report import Report, Scale, median, ratio, seconds
 from bench.tasks import Answer, Graph, Task
-from upshot.plan.on_demand import STRATEGIES
-from upshot.rewrite.changes.changes_on_demand import ALGORITHMS
+from upshot.strategies.strategy import on_demand
 
 BLOCKS = (2000, 6000)
 FLAT = 1.5
@@ -18,19 +17,14 @@ SHARED = 3.0
 """What eighty constraints may cost, as a multiple of the dearest one."""
 
 
-def strategies() -> list[str]:
-    """The strategies without stored views that this version has rules for."""
-    return [name for name in STRATEGIES if name in ALGORITHMS]
-
-
 def without_stored_views(runner: Runner, scale: Scale) -> Report:
     """B5: no view tuple is stored, and a change costs the same whatever lies around what it touches."""
     columns = ("work", "strategy", "delete", "insert", "first", "probed", "asked", "answered", "recomputed", "ratio")
     report = Report("B5 one-row changes, no view stored (median processor time; deltas read)", columns)
-    for strategy in strategies():
+    for strategy in on_demand():
         _blocks(report, runner, scale, strategy)
     for view in PAPER:
-        for strategy in strategies():
+        for strategy in on_demand():
             _view(report, runner, scale, view, strategy)
     report.notes.append("stored view tuples: 0, asserted after every change")
     report.notes.append("recomputed: all rows of the view and of what it rests on, bottom up; both threads count")
@@ -119,7 +113,7 @@ def eighty_constraints(runner: Runner, scale: Scale) -> Report:
     columns = ("work", "strategy", "all 80, insert", "delete", "dearest one", "insert", "delete", "ratio")
     report = Report("B9 eighty integrity views on one propagation (median processor time; deltas read)", columns)
     right: str | None = None
-    for strategy in ("recompute", "auto", *strategies()):
+    for strategy in ("recompute", "auto", *on_demand()):
         dearest: list[str] = []
         for copies in (1,) if strategy == "recompute" else _sizes(scale):
             if copies > 10 and strategy != "auto" and not scale.large:

@@ -11,25 +11,33 @@ STEPS = ("read", "record", "publish")
 """Of the steps of a batch those that take time; `record` propagates the change and makes it durable."""
 CHANGES = 1_000
 ROWS, NODES = 10_000_000, 20_000
-TARGETS = {"auto": 20.0, "spark": 5.0}
+TARGETS = {("spark", "parquet"): 5.0, ("auto", "parquet"): 20.0, ("auto", "delta"): 10.0}
+"""By engine and kind of sinks: how many times cheaper than recomputation a batch is to be."""
 
 
 def pipeline(runner: Runner, scale: Scale) -> Report:
     """B7: against recomputing the views on Spark, with a tuned loop for the recursive one."""
-    rows, nodes = (100_000, 2_000) if scale.quick else (ROWS, NODES)
+    rows, nodes = (100_000, 2_000) if scale.quick else (scale.rows or ROWS, NODES)
     report = Report(f"B7 pipeline: {CHANGES:,} changes a micro-batch over {rows:,} base rows", COLUMNS)
-    for engine, bound in TARGETS.items():
-        options = {"rows": rows, "nodes": nodes, "changes": CHANGES, "engine": engine, "recompute": True}
+    for (engine, sinks), bound in TARGETS.items():
+        options = {"rows": rows, "nodes": nodes, "changes": CHANGES, "engine": engine, "sinks": sinks}
+        options |= {"recompute": True}
         task = Task("pipeline", options=options | {"batches": 5 if scale.quick or engine == "spark" else 15})
         answer = report.ask(runner, "pipeline", task, None)
         if answer is None:
             report.rows.append((engine, runner.ask("pipeline", task).missing, *[""] * 8))
             continue
-        _rows(report, engine, answer)
+        work = f"engine={engine}, sinks in {sinks}"
+        _rows(report, f"{engine}, {sinks}", answer)
         spent = median(answer.times["batch"])
         cheaper = ratio(answer.figures["recompute"], spent)
-        report.at_least(f"engine={engine}: at least {bound:.0f} × cheaper than recomputing on Spark", cheaper, bound)
-        if engine == "auto":
+        report.at_least(f"{work}: at least {bound:.0f} × cheaper than recomputing on Spark", cheaper, bound)
+        processor, anew = median(answer.times["processor"]), answer.figures["recompute processor"]
+        report.notes.append(
+            f"{work}: {processor:.2f} s of processor time for a batch, {anew:.2f} s to recompute, "
+            f"{anew / processor:.1f} × (Python, Java and workers)"
+        )
+        if (engine, sinks) == ("auto", "parquet"):
             report.at_most("engine=auto: p50 of a batch at most 2 s", spent, 2.0, " s")
     return report
 

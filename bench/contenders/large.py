@@ -6,13 +6,14 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import upshot
 from bench import graphs, spark_session
+from bench.process_tree import resident_bytes
 from bench.tasks import Answer, Task
 
 JOIN = """
@@ -173,7 +174,7 @@ def watched(folder: Path, *, every: float = 1.0) -> Iterator[Usage]:
 
     def look() -> None:
         while True:
-            usage.memory = max(usage.memory, sum(map(_proportional, _below(os.getpid()))))
+            usage.memory = max(usage.memory, resident_bytes())
             usage.disk = max(usage.disk, _bytes_below(folder))
             if ended.wait(every):
                 return
@@ -185,36 +186,6 @@ def watched(folder: Path, *, every: float = 1.0) -> Iterator[Usage]:
     finally:
         ended.set()
         thread.join()
-
-
-def _below(top: int) -> list[int]:
-    """A process and its descendants."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            parent = _read(entry / "stat", lambda text: int(text.rpartition(")")[2].split()[1]))
-            children.setdefault(parent, []).append(int(entry.name))
-    found = [top]
-    for process in found:
-        found += children.get(process, [])
-    return found
-
-
-def _proportional(process: int) -> int:
-    """Resident bytes of a process; what several share counts for each in part."""
-
-    def parsed(text: str) -> int:
-        return next(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Pss:"))
-
-    return _read(Path(f"/proc/{process}/smaps_rollup"), parsed)
-
-
-def _read(path: Path, parsed: Callable[[str], int]) -> int:
-    """Zero for a process that ended meanwhile."""
-    try:
-        return parsed(path.read_text())
-    except (OSError, StopIteration):
-        return 0
 
 
 def _bytes_below(folder: Path) -> int:

@@ -1,4 +1,4 @@
-"""Upshot: requests to a view, each answered with all its realisations and their effects."""
+"""Upshot: requests to a view, each answered with all its realizations and their effects."""
 
 from __future__ import annotations
 

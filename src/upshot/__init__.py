@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from upshot.database.database import Database
     from upshot.database.explain.explain import Explanation
     from upshot.database.queries.absence import Absence
+    from upshot.database.queries.models import Models
     from upshot.database.queries.what_if import WhatIf
     from upshot.database.realization import Realization
     from upshot.database.realize import Realizations
     from upshot.database.transaction import Transaction
     from upshot.database.watch import Event, Subscription
+    from upshot.engine.user_functions import Fold
     from upshot.pipeline.run import Pipeline, run_pipeline
     from upshot.reasons.changed import RowChange
     from upshot.reasons.derivation import Derivation
@@ -57,7 +59,9 @@ __all__ = [
     "Explanation",
     "Failure",
     "Firing",
+    "Fold",
     "LimitError",
+    "Models",
     "OverflowError_",
     "Pipeline",
     "Placeholder",
@@ -91,6 +95,8 @@ _HOMES = {
     "Explanation": "upshot.database.explain.explain",
     "Failure": "upshot.reasons.failure",
     "Firing": "upshot.active.firing",
+    "Fold": "upshot.engine.user_functions",
+    "Models": "upshot.database.queries.models",
     "Pipeline": "upshot.pipeline.run",
     "Placeholder": "upshot.revise.placeholders",
     "Realization": "upshot.database.realization",

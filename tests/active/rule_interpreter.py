@@ -10,7 +10,7 @@ from typing import Any
 
 from upshot.check import check
 from upshot.engine.naive import evaluate
-from upshot.syntax import parse, print_item
+from upshot.syntax import parse, print_atom, print_item
 from upshot.syntax.ast import (
     ActiveRule,
     Aggregate,
@@ -60,6 +60,8 @@ class Runaway(Exception):
 class Outcome:
     base: dict[str, frozenset[Row]]
     firings: list[tuple[str, frozenset[Row]]] = field(default_factory=list)
+    windows: list[Window] = field(default_factory=list)
+    """Of each firing."""
 
 
 class Interpreter:
@@ -90,6 +92,7 @@ class Interpreter:
                 found = self._instances(rule, window)
                 if found:
                     outcome.firings.append((rule.name, found))
+                    outcome.windows.append(window)
         return outcome
 
     def _process(self, outcome: Outcome, rules: Sequence[ActiveRule], since: dict[str, tuple[State, State]]) -> None:
@@ -104,6 +107,7 @@ class Interpreter:
             if not found:
                 continue
             outcome.firings.append((rule.name, found))
+            outcome.windows.append(windows[rule.name])
             if len(outcome.firings) > self._most:
                 raise Runaway
             columns = _columns(rule)
@@ -170,6 +174,23 @@ class Interpreter:
                     focus = _Focus(place, state, guard=sign == "=", arity=len(atom.args))
                     found |= self._answers(rule, columns, window, window.now, focus)
         return frozenset(found)
+
+    def differentials(self, name: str, window: Window) -> dict[str, frozenset[Row]] | None:
+        """The instances that each literal of a nervous condition derives through its changed rows, under the signed
+        literal; None if the rule has another condition."""
+        rule = next(rule for rule in self._rules if rule.name == name)
+        nervous = rule.event is None and _option(rule, "semantics", "strict") == "nervous"
+        if not nervous or _has_states(rule.condition):
+            return None
+        found: dict[str, frozenset[Row]] = {}
+        for place, (atom, sign) in enumerate(_atoms(rule.condition)):
+            for state, wanted in (("inserted", "+"), ("deleted", "-")):
+                if sign in (wanted, "="):
+                    focus = _Focus(place, state, guard=sign == "=", arity=len(atom.args))
+                    text = "±" if sign == "=" else f"{sign}{print_atom(atom)}"
+                    rows = self._answers(rule, _columns(rule), window, window.now, focus)
+                    found[text] = found.get(text, frozenset()) | rows
+        return found
 
     def _answers(
         self,

@@ -9,12 +9,12 @@ import pytest
 
 import upshot
 from bench import draw
-from bench.benches.on_demand import strategies
 from bench.contenders.on_demand import run
 from bench.integrity import constraints, program
 from bench.modules import MODULES, PROCEDURES, VIEWS, Modules
 from bench.process import Runner
 from bench.tasks import Graph, Task
+from upshot.strategies.strategy import on_demand
 
 
 def test_a_system_has_the_size_of_the_paper_and_larger_ones_hold_the_same_first_copy() -> None:
@@ -50,7 +50,7 @@ def test_there_are_eighty_constraints_and_they_make_one_program() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", strategies())
+@pytest.mark.parametrize("strategy", on_demand())
 def test_one_row_changes_are_checked_and_nothing_is_stored(strategy: str) -> None:
     edges = run(Task("edges", Graph("blocks", (400, 900)), {"strategy": strategy, "edges": 3}))
     assert {kind: len(times) for kind, times in edges.times.items()} == {"delete": 3, "insert": 3}

@@ -52,7 +52,7 @@ X = Variable("X")
         (BuiltIn("is_null", ()), "wrong-arity"),
         (Comparison("=", X, Call("strlne", (X,))), "unknown-function"),
         (Comparison("=", X, Call("max", ())), "wrong-arity"),
-        (Comparison("=", X, Aggregate("median", X, Atom("q", (X,)))), "unknown-function"),
+        (Comparison("=", X, Aggregate("mode", X, Atom("q", (X,)))), "unknown-function"),
         (Comparison("=", X, Aggregate("sum", None, Atom("q", (X,)))), "wrong-arity"),
         (Comparison("=", X, Aggregate("count", X, Atom("q", (X,)))), "wrong-arity"),
         (Comparison("=", X, Parameter("x")), "parameter-outside-query"),

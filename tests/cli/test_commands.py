@@ -155,7 +155,8 @@ def test_rewrite_prints_counting_rules(upshot: Run) -> None:
     program = EXAMPLES / "inventory" / "inventory.dl"
     ended = upshot("rewrite", program, "-s", "counting", "-v", "low", "--format", "json")
     assert ended.code == 0
-    assert "low_gain(" in json.loads(ended.out)["rules"]
+    rules = json.loads(ended.out)["rules"]
+    assert {rule["phase"] for rule in rules if rule["head"].startswith("low_gain(")} == {"count"}
 
 
 def test_production_rules_are_printed_by_priority(upshot: Run, closure: Path) -> None:
@@ -191,7 +192,34 @@ def test_rules_without_stored_views_say_what_they_find_and_when_they_run(
     assert rule in ended.out.splitlines()
     assert "closure_plus(" in ended.out
     told = json.loads(upshot("rewrite", closure, "-s", strategy, "--format", "json").out)
-    assert (told["strategy"], told["view"], told["rules"]) == (strategy, None, ended.out)
+    assert (told["strategy"], told["view"], told["text"]) == (strategy, None, ended.out)
+    assert all(f"{rule['head']} :- {', '.join(rule['body'])}." in ended.out for rule in told["rules"])
+    assert all(name in told["relations"] for name in ("closure_plus", "edge_ins"))
+
+
+def test_a_rule_in_json_has_head_body_phase_and_the_place_it_was_made_from(upshot: Run, closure: Path) -> None:
+    told = json.loads(upshot("rewrite", closure, "-s", "maintenance", "--format", "json").out)
+    first = next(rule for rule in told["rules"] if rule["name"] == "D2")
+    assert first == {
+        "name": "D2",
+        "about": "closure",
+        "phase": "delete",
+        "finds": "deletions through closure",
+        "head": "closure_del(X, Z)",
+        "body": ["edge(X, Y)", "closure_del(Y, Z)"],
+        "origin": {
+            "source": str(closure),
+            "line": first["origin"]["line"],
+            "column": 1,
+            "text": "closure(X, Z) :- edge(X, Y), closure(Y, Z).",
+        },
+    }
+    assert closure.read_text().splitlines()[first["origin"]["line"] - 1] == first["origin"]["text"]
+    assert told["relations"]["closure_del"] == {"x": "number", "y": "number"}
+    magic = json.loads(upshot("rewrite", closure, "-s", "magic", "-q", "closure(1, Y)", "--format", "json").out)
+    assert (magic["query"], magic["rules"][0]["head"]) == ("closure(1, Y)", "m_closure_bf(1)")
+    (start, *_) = json.loads(upshot("rewrite", closure, "-s", "production", "--format", "json").out)["rules"]
+    assert start["head"] == "ins closure(X, Y)"
 
 
 @pytest.mark.parametrize("strategy", ["rod", "epf", "propagation", "differencing"])

@@ -1,4 +1,4 @@
-"""The demos tell their stories to the end, on data that is the same every time."""
+"""The demos run to the end, on data that is the same each time."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from collections.abc import Callable
 import pytest
 
 from tests.cli.conftest import Ended
-from upshot.cli.demo.dependencies import dependencies
+from upshot.cli.demo.dependencies import dependencies, registry
 from upshot.cli.demo.inventory import inventory
-from upshot.cli.demo.packages import registry
+from upshot.cli.demo.permissions import permissions
 from upshot.cli.demo.stories import STORIES
 from upshot.cli.demo.story import Story
 from upshot.cli.demo.telling import tell
 from upshot.cli.demo.trains import trains
 from upshot.cli.output.terminal import Terminal
+from upshot.cli.settings import Format
 
 Run = Callable[..., Ended]
 
@@ -39,12 +40,21 @@ def test_the_registry_is_the_same_every_time_and_looks_real() -> None:
 def test_the_stories_are_listed(upshot: Run) -> None:
     ended = upshot("demo", "--list")
     assert ended.code == 0
-    assert [line.split()[0] for line in ended.out.splitlines()] == ["dependencies", "trains", "inventory"]
+    assert [line.split()[0] for line in ended.out.splitlines()] == [
+        "permissions",
+        "dependencies",
+        "trains",
+        "inventory",
+    ]
     names = [json.loads(line)["name"] for line in upshot("demo", "--list", "--format", "json").out.splitlines()]
     assert names == [story.name for story in STORIES]
 
 
-@pytest.mark.parametrize("story", [dependencies(size=1000), trains(), inventory()], ids=lambda story: story.name)
+@pytest.mark.parametrize(
+    "story",
+    [permissions(people=200, documents=3), dependencies(size=1000), trains(), inventory()],
+    ids=lambda story: story.name,
+)
 def test_a_story_is_told_to_the_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, story: Story
 ) -> None:
@@ -75,7 +85,8 @@ def test_where_spark_cannot_run_the_demo_says_so_and_runs_here(upshot: Run, monk
     monkeypatch.setenv("COLUMNS", "200")
     ended = upshot("demo", "inventory")
     assert ended.code == 0, ended.err
-    assert "Running on the local engine, in this process. Spark is not used: " in ended.out
+    assert "Running on the local engine, in this process." in ended.out
+    assert "Spark is not used: " in ended.out
     assert "`pyspark` is not installed" in ended.out
 
 
@@ -93,9 +104,25 @@ def test_the_changes_of_a_story_can_be_data(upshot: Run) -> None:
     assert all(step["maintained"] > 0 and step["recomputed"] > 0 for step in steps)
 
 
+def test_the_permissions_demo_explains_an_access_and_revokes_it(capsys: pytest.CaptureFixture[str]) -> None:
+    tell(Terminal(Format.JSON), permissions(people=200, documents=3))
+    told = [json.loads(line)["changes"] for line in capsys.readouterr().out.splitlines()]
+    joined, revoked, second, closed, moved, folder, nightly = told
+    leak = [["kim.external", "finance/budgets/salaries"]]
+    assert joined["leak"] == {"insert": leak, "delete": []}
+    assert revoked["leak"] == {"insert": [], "delete": leak}
+    assert revoked["access"] == {"insert": [], "delete": joined["access"]["insert"]}
+    twice = second["access"]["insert"][0][0]
+    assert closed["access"]["delete"]
+    assert twice not in {person for person, _ in closed["access"]["delete"]}
+    assert moved["access"]["insert"]
+    assert not moved["access"]["delete"]
+    assert all(change["insert"] or change["delete"] for step in (moved, folder, nightly) for change in step.values())
+
+
 @pytest.mark.slow
-def test_the_steps_of_the_main_story_do_what_their_words_say(upshot: Run) -> None:
-    ended = upshot("demo", "--engine", "local", "--format", "json")
+def test_the_steps_of_the_dependencies_demo_do_what_their_words_say(upshot: Run) -> None:
+    ended = upshot("demo", "dependencies", "--engine", "local", "--format", "json")
     assert ended.code == 0, ended.err
     told = [json.loads(line)["changes"] for line in ended.out.splitlines()]
     published, upgraded, second_path, patched, deployed, cycle, broken, nightly = told

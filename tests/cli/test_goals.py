@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import upshot as package
 from tests.cli.conftest import Ended
-from tests.plan.test_goals import SAME_GENERATION
+from tests.plan.test_goals import SAME_GENERATION, unstored
 
 
 @pytest.mark.parametrize("pragma", ["", '.pragma "magic-transform" "*"'])
@@ -22,3 +24,25 @@ def test_a_run_gives_the_same_rows_either_way(pragma: str, tmp_path: Path, upsho
     assert result.err == ""
     rows = [int(line) for line in result.out.splitlines() if line.isdigit()]
     assert rows == list(range(16, 32))
+
+
+def test_a_run_by_magic_sets_probes_for_the_rows_asked_for_only() -> None:
+    text = SAME_GENERATION + '.pragma "magic-transform" "*"\n'
+    db = package.connect()
+    db.define(text + "".join(f".view {view} materialized=false events=none\n" for view in unstored(text)))
+    depth = 10
+    with db.transaction() as tx:
+        tx.insert("parent", [(node, node // 2) for node in range(2, 1 << depth)])
+    assert tx.stats.derived == 0
+    assert len(db.query("answer(Y)")) == 16
+    # The whole of same generation is 349,524 rows.
+    assert db._state.engine.query_work.derived < 200
+
+
+def test_explain_lists_the_views_that_a_run_does_not_store(tmp_path: Path, upshot: Callable[..., Ended]) -> None:
+    (tmp_path / "sg.dl").write_text(SAME_GENERATION)
+    told = upshot("explain", tmp_path / "sg.dl")
+    assert "`upshot run` does not store unused: no output depends on it" in told.out
+    assert "`upshot run` does not store sg: it is used only with constants" in told.out
+    data = json.loads(upshot("explain", tmp_path / "sg.dl", "--view", "sg", "--format", "json").out)
+    assert list(data["run"]) == ["sg"]

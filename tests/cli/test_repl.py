@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Ended, command, environment_with
-from upshot.cli.repl.statements import ChangeText, Command, Input, ProgramText, Query, Unfinished
+from upshot.cli.repl.statements import ChangeText, Command, Input, ProgramText, QueryText, Unfinished
 
 Run = Callable[..., Ended]
 Write = Callable[[str, str | bytes], Path]
@@ -52,14 +52,14 @@ def test_what_is_typed_is_cut_into_statements() -> None:
     assert [type(statement) for statement in found] == [
         *[ProgramText] * 4,
         ChangeText,
-        Query,
+        QueryText,
         Command,
         *[ProgramText] * 2,
-        Query,
+        QueryText,
     ]
     assert found[4] == ChangeText((("+", "edge(1, 2)"), ("+", "edge(2, 3)"), ("-", "edge(3, f(4, 5))")))
     assert found[6] == Command("explain", "path")
-    assert found[9] == Query("path(2, X).")
+    assert found[9] == QueryText("path(2, X).")
 
 
 def test_a_forgotten_bracket_does_not_swallow_what_follows() -> None:

@@ -98,7 +98,7 @@ def test_apply_commits_to_a_database_in_a_folder(upshot: Run, tmp_path: Path) ->
         assert db.rows("access") == [("bob", "deploy")]
 
 
-def test_what_rules_would_add_is_told_with_each_realisation(upshot: Run, tmp_path: Path) -> None:
+def test_what_rules_would_add_is_told_with_each_realization(upshot: Run, tmp_path: Path) -> None:
     path = tmp_path / "access.dl"
     path.write_text("""
 .decl member(person: symbol, team: symbol)
@@ -118,3 +118,20 @@ member("ann", "ops"). granted("ops", "deploy").
     assert way["changes"]["gone"] == {"insert": [["ann"]], "delete": []}
     assert way["firings"] == [{"rule": "note", "rows": [["ann"]]}]
     assert way["changes"]["member"] == {"insert": [], "delete": [["ann", "ops"]]}
+
+
+def test_a_pattern_stands_for_all_its_rows_and_fewest_side_effects_come_first(upshot: Run, tmp_path: Path) -> None:
+    path = written(tmp_path)
+    path.write_text(path.read_text() + 'member("ann", "dev"). granted("dev", "code").\n')
+    ended = upshot("update", path, '-access("ann", _)', "--prefer", "least_side_effects", "--limit", "1")
+    assert ended.out.splitlines()[1:3] == ['-member("ann", "dev")', '-member("ann", "ops")']
+    assert "also:" not in ended.out
+    assert upshot("update", path, '-access("zoe", _)').out == "// nothing to do: it is so already\n"
+    for wrong, cause in (
+        ("-access(ann, _)", "has the variable `ann`"),
+        ("-access(_)", "is no pattern of `access`"),
+        ('+access("ann", _)', "a row has only constants"),
+    ):
+        ended = upshot("update", path, wrong)
+        assert (ended.code in (1, 2), cause in ended.err) == (True, True), wrong
+    assert "`prefer` is `least_side_effects`" in upshot("update", path, "-access(_, _)", "--prefer", "cheap").err

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from upshot.core.json_values import (
-    Misfit,
+    JsonMisfit,
     from_json,
     row_reader,
     rows_to_json,
@@ -83,7 +83,7 @@ def test_a_json_value_becomes_the_value_of_its_column(given: Any, type: Type, va
     ],
 )
 def test_a_json_value_of_another_type_is_refused_by_name(given: Any, type: Type, words: str) -> None:
-    with pytest.raises(Misfit) as error:
+    with pytest.raises(JsonMisfit) as error:
         from_json(given, type)
     assert words in str(error.value)
 
@@ -116,7 +116,7 @@ def test_a_type_printed_as_json_reads_back(type: Type) -> None:
 
 @pytest.mark.parametrize("text", ["", "text", "number??", "decimal", "number(1,2)", "decimal(1)", "number "])
 def test_what_is_no_type_is_refused(text: str) -> None:
-    with pytest.raises(Misfit):
+    with pytest.raises(JsonMisfit):
         type_from_json(text)
 
 
@@ -125,5 +125,5 @@ def test_a_row_is_read_by_its_schema_and_refused_by_the_name_of_the_column() -> 
     assert read([1, "2026-01-31"]) == (1, date(2026, 1, 31))
     assert read([1, None]) == (1, None)
     for row, words in (([1], "2 values, not 1"), ({}, "must be a list, not an object"), (["a", None], "column `x`")):
-        with pytest.raises(Misfit, match=words):
+        with pytest.raises(JsonMisfit, match=words):
             read(row)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from upshot.client import patience
+from upshot.client import requests
 
 
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "FIRST", 0.002)
-    monkeypatch.setattr(patience, "LONGEST", 0.05)
+    monkeypatch.setattr(requests, "FIRST", 0.002)
+    monkeypatch.setattr(requests, "LONGEST", 0.05)
     monkeypatch.delenv("UPSHOT_TOKEN", raising=False)

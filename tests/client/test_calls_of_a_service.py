@@ -204,3 +204,19 @@ def test_a_copy_that_begins_in_the_past_of_a_quiet_view_does_not_wait_for_a_hear
             with client.follow("closure", since=version) as copy:
                 assert copy.wait(last, WAIT)
                 assert copy.rows == {(1, 2)}
+
+
+def test_pages_of_a_view_and_of_a_query_come_in_any_order(client: Client) -> None:
+    client.transaction(insert={"edge": [(1, 2), (2, 3), (3, 4)]})
+    page = client.page("closure", limit=4, order="-y")
+    assert list(page) == [(1, 4), (2, 4), (3, 4), (1, 3)]
+    assert page.next is not None
+    client.transaction(insert={"edge": [(4, 5)]})
+    rest = client.page("closure", limit=4, after=page.next)
+    assert (list(rest), rest.next, rest.version) == ([(2, 3), (1, 2)], None, page.version)
+    part = client.page("closure($x, Y)", limit=1, order="-Y", x=1)
+    assert list(part) == [(5,)]
+    assert list(client.page("closure($x, Y)", limit=3, after=part.next, x=1)) == [(4,), (3,), (2,)]
+    assert list(client.page("closure", "closure(X, 5)", limit=2)) == [(1, 5), (2, 5)]
+    with pytest.raises(upshot.UsageError, match="unknown column"):
+        client.page("closure", order="z")

@@ -1,4 +1,4 @@
-"""Realisations through the client: what a database in process gives, over HTTP."""
+"""Realizations through the client: what a database in process gives, over HTTP."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def named(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(str(value) if hasattr(value, "name") else value for value in row)
 
 
-def test_a_service_gives_the_realisations_that_a_database_gives(server: Running, client: Client) -> None:
+def test_a_service_gives_the_realizations_that_a_database_gives(server: Running, client: Client) -> None:
     wishes: list[dict[str, Any]] = [
         {"insert": {"staffed": [(DAY, "fire")]}},
         {"delete": {"staffed": [(DAY, "first aid")]}},
@@ -73,6 +73,9 @@ def test_a_service_gives_the_realisations_that_a_database_gives(server: Running,
         {"insert": {"staffed": [(DAY, "fire")]}, "side_effect_free_first": True},
         {"insert": {"shift": [("eve", DAY)]}},
         {"insert": {"staffed": [(DAY, "fire")]}, "frozen": ["skilled", "shift"]},
+        {"delete": {"staffed": "staffed(_, _)"}, "prefer": "least_side_effects"},
+        {"delete": {"skilled": ['skilled("ann", _)', ("bob", "first aid")]}},
+        {"delete": {"team": 'team("zoe")'}},
     ]
     for wish in wishes:
         found = client.realize(**wish, limit=100)
@@ -83,7 +86,7 @@ def test_a_service_gives_the_realisations_that_a_database_gives(server: Running,
         assert (found.status, found.reason, found.version) == (own.status, own.reason, 2)
 
 
-def test_a_realisation_is_printed_as_in_process_with_types_rules_and_what_was_tried(
+def test_a_realization_is_printed_as_in_process_with_types_rules_and_what_was_tried(
     server: Running, client: Client
 ) -> None:
     server.database.define("""
@@ -192,7 +195,7 @@ def test_the_client_takes_the_bounds_that_a_database_takes(client: Client) -> No
     assert {"skilled": (("bob", "singing"),)} in [dict(way.insert) for way in named]
     with pytest.raises(upshot.UsageError, match="`values` is a dict"):
         client.apply(found[0], 3)  # type: ignore[arg-type]
-    with pytest.raises(upshot.UsageError, match="this is no realisation"):
+    with pytest.raises(upshot.UsageError, match="this is no realization"):
         client.apply(3)  # type: ignore[arg-type]
 
 

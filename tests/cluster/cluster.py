@@ -125,6 +125,9 @@ class Cluster:
             "SPARK_DAEMON_MEMORY": "256m",  # master and worker only hand out work
             "SPARK_DAEMON_JAVA_OPTS": jvm_options(),
             "SPARK_LAUNCHER_OPTS": jvm_options(),
+            # Applications leave their jars behind: two dozen of them fill the disk of a worker that is apart.
+            "SPARK_WORKER_OPTS": "-Dspark.worker.cleanup.enabled=true -Dspark.worker.cleanup.interval=60 "
+            "-Dspark.worker.cleanup.appDataTtl=60",
             "PYSPARK_PYTHON": sys.executable,
             # The Upshot of this repository, whichever is installed.
             "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT / "src"), os.environ.get("PYTHONPATH")))),

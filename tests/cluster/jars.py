@@ -70,16 +70,22 @@ def missing_for_s3() -> str:
 
 def fetch() -> str:
     """What kept the jars from being fetched, or nothing."""
-    version, target = hadoop_version(), folder()
-    packages = [f"org.apache.hadoop:{name}:{version}" for name in (HDFS, S3)]
+    packages = [f"org.apache.hadoop:{name}:{hadoop_version()}" for name in (HDFS, S3)]
     packages += [f"software.amazon.awssdk:{name}:{AWS_SDK}" for name in ("s3-transfer-manager", "sts")]
     left_out = ["software.amazon.awssdk:bundle", *(f"org.apache.hadoop:hadoop-client-{n}" for n in ("api", "runtime"))]
+    return fetch_packages(packages, left_out, NEEDED, folder())
+
+
+def fetch_packages(packages: list[str], left_out: list[str], needed: tuple[str, ...], target: Path) -> str:
+    """Fetch packages and what they depend on into a folder, all or nothing; what kept them from it, or nothing.
+    `needed` are names of artifacts that must be among them."""
     with tempfile.TemporaryDirectory() as temporary:
         script = Path(temporary, "nothing.py")
         script.touch()
         command = [
             str(spark_jars().parent / "bin" / "spark-submit"), "--master", "local[1]", "--packages", ",".join(packages),
-            "--exclude-packages", ",".join(left_out), "--conf", f"spark.jars.ivy={temporary}", str(script),
+            *(["--exclude-packages", ",".join(left_out)] if left_out else []),
+            "--conf", f"spark.jars.ivy={temporary}", str(script),
         ]  # fmt: skip
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(spark_jars().parent)}
         try:
@@ -89,7 +95,7 @@ def fetch() -> str:
         except subprocess.TimeoutExpired:
             return f"no answer in {PATIENCE:.0f} s"
         fetched = list(Path(temporary, "jars").glob("*.jar"))
-        if run.returncode or not all(any(f"_{name}-" in jar.name for jar in fetched) for name in NEEDED):
+        if run.returncode or not all(any(f"_{name}-" in jar.name for jar in fetched) for name in needed):
             return (run.stderr.strip().splitlines() or ["no reason given"])[-1]
         target.mkdir(parents=True, exist_ok=True)
         for jar in fetched:

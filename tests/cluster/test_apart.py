@@ -13,6 +13,7 @@ import upshot
 from tests.cluster.hdfs import Hdfs
 from tests.cluster.object_store import ObjectStore
 from tests.properties.settings import is_soak
+from tests.spark.one_core_slice import commit_beyond_memory
 from tests.spark.test_conformance_random import Trial, agree, packs
 from upshot.core.errors import EngineError
 
@@ -189,3 +190,8 @@ def test_what_the_driver_holds_cannot_be_handed_out_by_a_folder_that_executors_d
         with pytest.raises(EngineError, match="location") as caught:
             db.rows("closure").to_spark().count()
     assert caught.value.code == "location-not-shared"
+
+
+def test_joins_that_find_no_memory_on_an_executor_are_made_again_by_sorting(spark_apart: Any, hdfs: Hdfs) -> None:
+    """Executors have a core and a gigabyte each."""
+    assert "joins shuffle: Spark ran out of memory" in commit_beyond_memory(spark_apart, f"{hdfs.uri}/upshot")

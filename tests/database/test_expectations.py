@@ -87,7 +87,7 @@ def test_expecting_is_for_an_open_transaction_and_for_rows_that_fit() -> None:
 
 
 @pytest.mark.parametrize("more", ["", ".view path materialized=false events=none"])
-def test_a_realisation_is_applied_to_a_view_whether_or_not_it_is_stored(more: str) -> None:
+def test_a_realization_is_applied_to_a_view_whether_or_not_it_is_stored(more: str) -> None:
     db = filled(more)
     ways = list(db.realize(delete={"path": [(1, 3)]}))
     db.apply(ways[0])
@@ -109,7 +109,7 @@ def test_a_search_can_be_followed_a_moment_at_a_time_and_gives_the_same() -> Non
     assert search.status == "only through frozen"
 
 
-def test_of_realisations_with_equally_many_side_effects_the_cheapest_comes_first() -> None:
+def test_of_realizations_with_equally_many_side_effects_the_cheapest_comes_first() -> None:
     db = upshot.connect()
     db.define(
         ".decl a(x: number) .decl b(x: number) .decl c(x: number) .decl v(x: number) v(X) :- a(X). v(X) :- b(X), c(X)."

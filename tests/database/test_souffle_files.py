@@ -196,7 +196,7 @@ def test_a_failing_file_loads_nothing(tmp_path: Path) -> None:
 
 
 def test_wrong_options_are_collected(db: upshot.Database, tmp_path: Path) -> None:
-    db.define('.decl e(x: number)  .input e(IO=sqlite, delimeter=",", headers=maybe)')
+    db.define('.decl e(x: number)  .input e(IO=kafka, delimeter=",", headers=maybe)')
     with pytest.raises(upshot.ProgramError) as error:
         load_inputs(db, tmp_path)
     assert [diagnostic.slug for diagnostic in error.value.diagnostics] == ["file-option"] * 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+
 import pytest
 
 import upshot
@@ -44,3 +46,9 @@ def test_no_program_stands_without_its_result() -> None:
     programs = [b for b in blocks(PAGE) if b.language == "datalog"]
     assert len(_pairs()) == len(programs) > 10
     assert {result.language for _, result in _pairs()} <= {"rows", "error"}
+
+
+def test_the_python_of_the_page_runs() -> None:
+    outcome = doctest.testfile(str(PAGE), module_relative=False)
+    assert outcome.attempted
+    assert not outcome.failed

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from tests.engine.driver import Driver
+from tests.properties.settings import base_seed
+from upshot.engine.local.components.aggregates import AggregateView
 
 DAY = dt.date(2026, 1, 1)
 INSTANT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -142,6 +144,47 @@ def test_the_next_extreme_is_found_when_the_extreme_goes() -> None:
     changes = it.change(delete={"r": [(2, 0), (2, 9)]}, insert={"r": [(2, -5), (2, 5), (1, 3)]})
     assert changes["low"] == ({(2, -5), (1, 3)}, {(2, 0)})
     assert changes["high"] == ({(2, 8), (1, 3)}, {(2, 9)})
+
+
+@pytest.mark.parametrize("type", ["number", "symbol", "float", "number?"])
+def test_extremes_of_a_large_group_follow_random_changes_and_rollbacks(type: str) -> None:
+    """Groups with more rows than leaders: values that recur, deletions from both ends, insertions beyond them."""
+    draw = random.Random(base_seed())
+    make = {"symbol": str, "float": lambda x: x / 4}.get(type, int)
+    it = Driver(
+        f"""
+        .decl r(i: number, x: {type}) .decl low(x: {type.rstrip("?")}) .decl high(x: {type.rstrip("?")})
+        low(V) :- r(_, _), V = min X : {{ r(_, X) }}.
+        high(V) :- r(_, _), V = max X : {{ r(_, X) }}.
+        """
+    )
+    rows = {(i, make(draw.randrange(400))) for i in range(1000)}
+    it.insert("r", *rows)
+    for step in range(120):
+        ends = sorted(rows, key=lambda row: row[1])
+        gone = draw.choice((ends[:20], ends[-20:], draw.sample(ends, 5)))
+        come = {(1000 * (step + 1) + k, make(draw.randrange(-5, 410))) for k in range(draw.choice((0, 3, 18)))}
+        rows = (rows - set(gone)) | come
+        if step % 4 == 0:
+            it.engine.delete("r", gone)
+            it.engine.propagate()
+            it.engine.rollback()
+        it.change(delete={"r": gone}, insert={"r": list(come)})
+        assert it.rows("low") == {(min(x for _, x in rows),)}
+        assert it.rows("high") == {(max(x for _, x in rows),)}
+
+
+def test_deleting_extremes_of_a_large_group_reads_its_rows_once_for_many_deletions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = []
+    usual = AggregateView._rows_of
+    monkeypatch.setattr(AggregateView, "_rows_of", lambda *args: read.append(args[1]) or usual(*args))
+    it = Driver(".decl r(x: number) .decl high(x: number) high(V) :- r(_), V = max X : { r(X) }.")
+    it.insert("r", *[(x,) for x in range(10_000)])
+    for x in range(300):
+        assert it.delete("r", (9_999 - x,))["high"] == ({(9_998 - x,)}, {(9_999 - x,)})
+    assert len(read) <= 4
 
 
 def test_only_touched_groups_are_looked_at() -> None:

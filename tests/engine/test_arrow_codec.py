@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from decimal import Decimal
 from typing import Any
 
@@ -138,3 +140,23 @@ def test_a_table_with_too_few_columns_is_refused() -> None:
     with pytest.raises(DataError) as caught:
         encode_rows(Codec(), Schema("r", (Column("x", NUMBER), Column("y", NUMBER))), table_of(pa.array([1])))
     assert caught.value.code == "wrong-arity"
+
+
+def test_a_table_of_numbers_is_encoded_without_pandas() -> None:
+    script = """
+import sys, numpy, pyarrow, upshot
+db = upshot.connect()
+db.define(".decl r(x: number, y: unsigned, z: float, t: symbol)")
+columns = {"x": numpy.arange(9), "y": numpy.arange(9, dtype="uint64"), "z": numpy.arange(9.0)}
+arrays = [pyarrow.Array.from_buffers(t, 9, [None, pyarrow.py_buffer(columns[c])])
+          for c, t in (("x", pyarrow.int64()), ("y", pyarrow.uint64()), ("z", pyarrow.float64()))]
+texts = pyarrow.Array.from_buffers(pyarrow.string(), 9, [None, pyarrow.py_buffer(numpy.arange(10, dtype="int32")),
+                                                         pyarrow.py_buffer(b"abcabcabc")])
+table = pyarrow.Table.from_arrays([*arrays, texts], names=["x", "y", "z", "t"]).slice(2, 5)
+db.register("r", pyarrow.concat_tables([table, table.slice(1, 1)]))
+assert sorted(db.rows("r"))[0] == (2, 2, 2.0, "c") and len(db.rows("r")) == 5
+print("pandas" in sys.modules)
+"""
+    assert (
+        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout == "False\n"
+    )

@@ -10,7 +10,9 @@ from tests.engine.driver import Driver
 from tests.engine.kernels import both_forms, kernel
 from upshot.check import check
 from upshot.core.errors import OverflowError_
-from upshot.rewrite import Stage, bf, normal_form
+from upshot.rewrite import normal_form
+from upshot.strategies.bf import bf
+from upshot.strategies.maintenance_rules import Stage
 from upshot.syntax import parse
 
 EDGE = ".decl edge(x: number, y: number) .decl closure(x: number, y: number) .view closure strategy=bf policy=strict\n"

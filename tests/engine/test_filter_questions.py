@@ -17,9 +17,9 @@ from tests.properties.settings import case_count, seed_of
 from tests.properties.strategies import view_options
 from upshot.check import check
 from upshot.engine.local.queries.demand_run import DemandRun
-from upshot.engine.optimizations import NAMES
 from upshot.plan.demand_plans import filters
-from upshot.rewrite.demand.demand import Held
+from upshot.plan.optimizations import NAMES
+from upshot.rewrite.demand.demand import RowOrigin
 from upshot.syntax import parse
 
 FORGETTING = [name for name in NAMES if name != "memo"]
@@ -127,7 +127,7 @@ def test_no_row_drives_its_proof_twice_in_one_state(optimize: object, monkeypatc
 
     def look(run: DemandRun) -> None:
         for name, meaning in run.program.relations.items():
-            if meaning.held is Held.ASKED:
+            if meaning.held is RowOrigin.ASKED:
                 driving = Counter(map(tuple, run.rows(name).tolist()))
                 assert max(driving.values(), default=1) == 1, (name, driving)
         for potential, asked in filters(run.program).items():

@@ -7,7 +7,7 @@ import pytest
 from tests.engine.driver import Driver
 from tests.goldens.follower import NOTHING, Follower
 from upshot.core.errors import OverflowError_
-from upshot.engine.local.queries.started import StartedViews
+from upshot.engine.local.queries.on_demand import StartedViews
 
 UNSTORED = "production materialized=false"
 TRAINS = """

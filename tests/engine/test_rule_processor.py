@@ -22,8 +22,8 @@ from upshot.engine.rule_processor import (
     in_order,
     net_effect,
 )
-from upshot.rewrite import normal_form, production
-from upshot.rewrite.strategies.production import Group
+from upshot.rewrite import normal_form
+from upshot.strategies.production_rules import RulePurpose, production
 from upshot.syntax.ast import Not
 
 UNIONS = """
@@ -218,7 +218,7 @@ def test_what_left_a_negated_relation_may_be_back() -> None:
     made = production(normal(UNIONS))
     without = tuple(
         replace(rule, clause=replace(rule.clause, body=tuple(x for x in rule.clause.body if not isinstance(x, Not))))
-        if rule.group is Group.NEGATED_DELETE
+        if rule.group is RulePurpose.NEGATED_DELETE
         else rule
         for rule in made.rules
     )
@@ -313,7 +313,8 @@ def test_views_computed_on_demand_are_never_overfilled() -> None:
     for stratified, corrected in ((True, False), (False, True)):
         made = production(normal(UNIONS))
         first = tuple(
-            replace(rule, stratum=0) if rule.group is Group.START and not stratified else rule for rule in made.rules
+            replace(rule, stratum=0) if rule.group is RulePurpose.START and not stratified else rule
+            for rule in made.rules
         )
         # As printed, all at once; the one above the negation first, which nothing forbids.
         ordered = first if stratified else tuple(sorted(first, key=lambda rule: (rule.rank, rule.view != "u")))

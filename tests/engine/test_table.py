@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.engine.kernels import FORMS, both_forms, kernel
-from upshot.engine.local.kernel.layout import NEW, OLD, T_DEL, T_INS
+from upshot.engine.local.kernel.layout import NEW, OLD, T_CAPINS, T_DEL, T_INS, T_NINS, T_ROOM
+from upshot.engine.local.queries.demand_run import insert_rows
 from upshot.engine.local.storage.key_conflicts import key_conflicts
 from upshot.engine.local.storage.storage import Storage, Table
 
@@ -275,3 +276,13 @@ def test_a_dropped_table_gives_its_numbers_and_memory_back(form: str) -> None:
             assert storage.create(0).number == number
             storage.drop(storage.create(3))
         assert as_set(kept.in_state(OLD)) == {(7,)}
+
+
+@pytest.mark.parametrize("count", range(1, 40))
+def test_rows_listed_as_inserted_leave_no_more_room_than_their_list_has(count: int) -> None:
+    """The kernel writes as many rows as a table has room for, and lists each of them."""
+    storage = Storage()
+    table = storage.create(2)
+    table.index_on((0,))
+    insert_rows(table, codes([(each, each) for each in range(count)], 2))
+    assert table.word(T_ROOM) <= table.word(T_CAPINS) - table.word(T_NINS)

@@ -12,7 +12,9 @@ from tests.properties.strategies import STRATEGIES
 from upshot.check import check, print_clause
 from upshot.engine.local import LocalEngine
 from upshot.engine.local.kernel.layout import T_DEL, T_INS, T_RED
-from upshot.rewrite import maintenance, normal_form, print_maintenance
+from upshot.rewrite import normal_form
+from upshot.strategies.maintenance import maintenance
+from upshot.strategies.maintenance_listing import list_maintenance
 from upshot.syntax import parse
 
 CLOSURE = """
@@ -58,7 +60,7 @@ def test_the_rules_of_closure_are_those_of_algorithm_1() -> None:
         "E1   closure_plus(X, Y) :- closure_ins(X, Y), !closure(X, Y).",
         "E2   closure_minus(X, Y) :- closure_del(X, Y), !closure_ins(X, Y), !closure_red(X, Y).",
     ]
-    printed = print_maintenance(made)
+    printed = list_maintenance(made).text
     assert all(print_clause(rule.clause) in printed.splitlines() for rule in made.rules)
 
 

@@ -15,7 +15,7 @@ from tests.page.browser import Browser
 from tests.page.test_page import at, commit
 from tests.revise.goldens import CONSISTENT, CONSTRAINED, EITHER
 from tests.service.serving import Running
-from upshot.service.access.sessions import Door
+from upshot.service.access.sessions import Authenticator
 from upshot.service.access.tokens import Tokens, hash_of
 from upshot.service.service import Service
 
@@ -274,7 +274,7 @@ def test_a_token_that_may_not_write_sees_options_and_cannot_commit_them(browser:
         tx.insert("granted", [("ops", "deploy")])
 
     def prepare(service: Service) -> None:
-        service.door = Door(service.settings, Tokens(tokens))
+        service.authenticator = Authenticator(service.settings, Tokens(tokens))
 
     place = "#/options/delete/access/%5B%22ann%22%2C%22deploy%22%5D"
     with Running(database, prepare=prepare) as running:

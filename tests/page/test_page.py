@@ -14,7 +14,7 @@ from tests.page.browser import Browser
 from tests.page.conftest import PROGRAM
 from tests.service.served_process import free_port
 from tests.service.serving import Running
-from upshot.service.access.sessions import Door
+from upshot.service.access.sessions import Authenticator
 from upshot.service.access.tokens import Tokens, hash_of
 from upshot.service.service import Service
 
@@ -224,6 +224,25 @@ def test_a_large_view_comes_in_pages(browser: Browser) -> None:
         browser.go("about:blank")
 
 
+def test_a_click_on_a_column_sorts_all_pages_by_it(browser: Browser) -> None:
+    database = upshot.connect()
+    database.define(".decl edge(x: number, y: number)")
+    with database.transaction() as tx:
+        tx.insert("edge", [(n, n * 7 % 1_000) for n in range(1_000)])
+    with Running(database) as running:
+        browser.go(at(running, "#/view/edge"))
+        browser.wait(lambda: rows(browser)[:1] == ["0 0"], "the first page")
+        browser.all("th .sort")[1].click()
+        browser.wait(lambda: rows(browser)[:2] == ["0 0", "143 1"], "sorted by the second column")
+        browser.all("th .sort")[1].click()
+        browser.wait(lambda: rows(browser)[:2] == ["857 999", "714 998"], "sorted the other way round")
+        browser.click("next →")
+        browser.wait(lambda: rows(browser)[:1] == ["257 799"], "the second page")
+        commit(running, insert={"edge": [[5000, 798]]})
+        browser.wait(lambda: "+ 5000 798" in rows(browser)[:4], "a row that came, in its place")
+        browser.go("about:blank")
+
+
 def test_what_a_database_holds_is_text_and_never_markup(browser: Browser, served: Running) -> None:
     trap = "<img src=x onerror=\"document.title='taken'\">"
     commit(served, insert={"edge": [["net", trap]]})
@@ -247,7 +266,7 @@ def test_a_token_opens_what_it_may_read_and_nothing_else(browser: Browser, tmp_p
         tx.insert("edge", [("a", "b")])
 
     def prepare(service: Service) -> None:
-        service.door = Door(service.settings, Tokens(tokens))
+        service.authenticator = Authenticator(service.settings, Tokens(tokens))
 
     with Running(database, prepare=prepare) as running:
         browser.go(at(running))
@@ -282,7 +301,7 @@ def test_a_token_that_may_not_follow_is_told_so_and_still_reads(browser: Browser
         tx.insert("edge", [("a", "b")])
 
     def prepare(service: Service) -> None:
-        service.door = Door(service.settings, Tokens(tokens))
+        service.authenticator = Authenticator(service.settings, Tokens(tokens))
 
     with Running(database, prepare=prepare) as running:
         browser.go(at(running))

@@ -1,30 +1,25 @@
 """A broker of Kafka on loopback: one process that is broker and controller, from the jars of Maven Central.
 
-`python -m tests.pipeline.kafka` fetches them, and Spark's connector, with Maven; `make system` calls it. They are kept
+`python -m tests.pipeline.kafka` fetches them, and Spark's connector; `make system` calls it. They are kept
 in the user's cache folder, so that all clones share them.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
+from tests.cluster.jars import fetch_packages, spark_jars
 from tests.cluster.jars import folder as hadoop_jars
 from tests.cluster.processes import HOST, Processes, free_port
 
 KAFKA = "3.9.1"
-_POM = """\
-<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>upshot</groupId><artifactId>tests</artifactId><version>1</version><dependencies>
-<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version></dependency>
-</dependencies></project>
-"""
+TOKENS = "4.0.0"
+"""Of the connector's part for delegation tokens, which no test uses: a version that every repository has."""
 
 
 def _folder(name: str) -> Path:
@@ -32,13 +27,16 @@ def _folder(name: str) -> Path:
 
 
 def broker_jars() -> list[Path]:
-    return sorted(_folder(f"kafka-{KAFKA}").glob("*.jar"))
+    """What a broker needs; Scala is Spark's."""
+    found = sorted(_folder(f"kafka-{KAFKA}").glob("*.jar"))
+    return [*found, *spark_jars().glob("scala-library-*.jar")] if found else []
 
 
 def connector_jars() -> list[Path]:
     """What Spark needs for Kafka; the rest is Spark's own."""
-    wanted = ("spark-sql-kafka", "spark-token-provider-kafka", "kafka-clients", "commons-pool2")
-    return sorted(jar for jar in _folder(f"spark-kafka-{_spark()}").glob("*.jar") if jar.name.startswith(wanted))
+    wanted = ("_spark-sql-kafka", "_spark-token-provider-kafka", "_kafka-clients", "_commons-pool2")
+    found = _folder(f"spark-kafka-{_spark()}").glob("*.jar")
+    return sorted(jar for jar in found if any(name in jar.name for name in wanted))
 
 
 def missing_for_kafka() -> str:
@@ -115,29 +113,17 @@ def _spark() -> str:
 
 def fetch() -> str:
     """What kept the jars from being fetched, or nothing."""
-    wanted = {
-        f"kafka-{KAFKA}": ("org.apache.kafka", "kafka_2.13", KAFKA),
-        f"spark-kafka-{_spark()}": ("org.apache.spark", "spark-sql-kafka-0-10_2.13", _spark()),
-    }
-    for name, (group, artifact, version) in wanted.items():
-        with tempfile.TemporaryDirectory() as temporary:
-            pom = Path(temporary, "pom.xml")
-            pom.write_text(_POM.format(group=group, artifact=artifact, version=version))
-            command = [
-                "mvn",
-                "-q",
-                "-B",
-                "-f",
-                str(pom),
-                "dependency:copy-dependencies",
-                f"-DoutputDirectory={temporary}/jars",
-            ]
-            try:
-                subprocess.run(command, check=True, capture_output=True, timeout=900)
-            except (OSError, subprocess.SubprocessError) as error:
-                return str(error)
-            shutil.copytree(Path(temporary, "jars"), _folder(name), dirs_exist_ok=True)
-    return ""
+    broker = fetch_packages([f"org.apache.kafka:kafka_2.13:{KAFKA}"], [], ("kafka_2.13",), _folder(f"kafka-{KAFKA}"))
+    return broker or (_fetch_connector(_spark()) and _fetch_connector(TOKENS))
+
+
+def _fetch_connector(tokens: str) -> str:
+    """Fetch Spark's connector with this version of what it needs for delegation tokens."""
+    connector, provider = "spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13"
+    target, left_out = _folder(f"spark-kafka-{_spark()}"), [f"org.apache.spark:{provider}"]
+    others = ["org.apache.kafka:kafka-clients", *(f"org.apache.hadoop:hadoop-client-{n}" for n in ("api", "runtime"))]
+    missing = fetch_packages([f"org.apache.spark:{provider}:{tokens}"], others, (provider,), target)
+    return missing or fetch_packages([f"org.apache.spark:{connector}:{_spark()}"], left_out, (connector,), target)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 import upshot
 from tests.engine.kernels import both_forms, kernel
 from tests.plan.plans import Given, changes, declared, steps
-from upshot.engine.local.components.phases import TableStatistics
+from upshot.engine.local.components.phases import LocalStatistics
 from upshot.engine.local.storage.storage import Storage
 
 POINTS_TO = """
@@ -101,7 +101,7 @@ def test_distinct_keys_are_estimated_from_a_sample_where_no_index_counts_them() 
     table.stage(rows, insert=True)
     table.settle()
     table.accept()
-    statistics = TableStatistics({"t": table})
+    statistics = LocalStatistics({"t": table})
     assert statistics.keys("t", (0,)) == 20_000
     assert statistics.keys("t", (1,)) == 10
     halves = statistics.keys("t", (2,))

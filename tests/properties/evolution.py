@@ -26,10 +26,10 @@ from tests.properties.strategies import STRATEGIES
 from upshot.check import check
 from upshot.core.errors import ProgramError
 from upshot.plan import compile_program
-from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
+from upshot.strategies.strategy import on_demand
 from upshot.syntax import parse
 
-STORED = ("auto", *(strategy for strategy in STRATEGIES if strategy not in ON_DEMAND))
+STORED = ("auto", *(strategy for strategy in STRATEGIES if strategy not in on_demand()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from upshot.check.program import CheckedProgram
 from upshot.core.errors import DataError
 from upshot.engine.naive import evaluate
 from upshot.engine.naive_values import canonical
-from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
+from upshot.strategies.strategy import on_demand
 from upshot.syntax import parse
 
 Row = tuple[Any, ...]
@@ -209,7 +209,7 @@ def heard(delta: Delta, options: Sequence[str]) -> Delta:
         if not line.startswith(".view "):
             continue
         view, given = line.split()[1], dict(part.split("=") for part in line.split()[2:])
-        stored = given.get("materialized") or str(given["strategy"] not in ON_DEMAND).lower()
+        stored = given.get("materialized") or str(given["strategy"] not in on_demand()).lower()
         if stored == "false":
             signs = _HEARD[given.get("events", "all")]
             inserted, deleted = (rows if sign else set() for sign, rows in zip(signs, delta[view], strict=True))

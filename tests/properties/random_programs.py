@@ -40,6 +40,8 @@ class Features:
     exotic: float = 0.1
     nullable: float = 0.15
     errors: float = 0.0
+    alternatives: float = 0.0
+    ranges: float = 0.0
     columns: tuple[int, ...] = (1, 2, 2, 2, 2, 3)
     views: int = 4
     rows: int = 8
@@ -245,6 +247,30 @@ class RuleWriter:
         self.solid = solid
         return f"({left} ; {right})" if left and right else None
 
+    def union(self, relations: Sequence[Relation]) -> str | None:
+        """Alternatives that have one variable in common, and others that only one of them has."""
+        places = [(r, i) for r in relations for i in range(len(r.types)) if not r.types[i].endswith("?")]
+        if not places:
+            return None
+        first, at = self.random.choice(places)
+        same = [(r, i) for r, i in places if r.types[i] == first.types[at]]
+        name = self.fresh(kind(first.types[at]), solid=True)
+        parts = []
+        for relation, place in ((first, at), *(self.random.choice(same) for _ in range(self.random.choice((1, 2))))):
+            self.made += 1
+            args = (name if i == place else f"U{self.made}_{i}" for i in range(len(relation.types)))
+            parts.append(f"{relation.name}({', '.join(args)})")
+        return f"({' ; '.join(parts)})"
+
+    def range(self) -> str:
+        """A number of a range whose ends are numbers that are bound, or constants."""
+        ends = [self.random.choice((self.term(), str(self.random.randrange(-2, 6)))) for _ in range(2)]
+        steps = [str(self.random.choice((-2, -1, 0, 1, 2, 3)))] if self.chance(0.5) else []
+        known = self.bound("number")
+        name = self.random.choice(known) if known and self.chance(0.3) else self.result("number")
+        self.solid.add(name)
+        return f"{name} = range({', '.join([*ends, *steps])})"
+
     def aggregate(self, relations: Sequence[Relation], *, recursive: bool = False) -> str:
         """`V = f T : { … }`, with or without variables of the rule injected into the body.
 
@@ -264,6 +290,10 @@ class RuleWriter:
             inner.body += filter(None, [inner.comparison()])
         if self.chance(self.features.negation / 2):
             inner.body.append(inner.denial(self.random.choice(relations)))
+        if self.features.alternatives and self.chance(self.features.alternatives):
+            inner.body += filter(None, [inner.disjunction(relations) if self.chance(0.5) else inner.union(relations)])
+        if self.features.ranges and self.chance(self.features.ranges / 2):
+            inner.body.append(inner.range())
         local = [name for name in inner.kinds if name not in self.kinds]
         function, target, result = self.fold(local, inner.kinds)
         name = self.result(result)
@@ -328,6 +358,8 @@ def rule(
         (features.negation, lambda: writer.denial(rng.choice(below))),
         (features.negation / 4, lambda: writer.denial(rng.choice(below))),
     ]
+    if features.ranges and writer.chance(features.ranges):
+        writer.body.append(writer.range())
     for weight, step in steps:
         if writer.chance(weight):
             made = step()

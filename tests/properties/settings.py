@@ -6,7 +6,7 @@ import hashlib
 import os
 
 DEFAULT_SEED = 20260131
-CASES = 500
+CASES = 250
 """What `make test` takes."""
 SOAK = 10_000
 

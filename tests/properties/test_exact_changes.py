@@ -22,6 +22,8 @@ FOCUSES: dict[str, Features] = {
     "recursion": Features(recursion=1, nonlinear=0.5, mutual=0.5, aggregates=0.05, arithmetic=0.1, constants=0.05),
     "negation": Features(negation=0.9, views=5, wildcards=0.3, aggregates=0.05, arithmetic=0.1, symbols=0.1),
     "aggregates": Features(aggregates=0.8, mean=0.3, recursion=0.2, negation=0.2),
+    "alternatives": Features(aggregates=0.8, alternatives=0.8, nullable=0.2, recursion=0.2, negation=0.2),
+    "ranges": Features(ranges=0.7, aggregates=0.3, symbols=0, nullable=0.1, exotic=0),
     "arithmetic": Features(arithmetic=0.9, division=0.5, symbols=0, aggregates=0.2),
     "nulls": Features(nullable=0.6, symbols=0.2, negation=0.5),
     "types": Features(exotic=0.6, strings=0.3, symbols=0.5),

@@ -8,7 +8,7 @@ from typing import Any
 
 import upshot
 from upshot.check.program import CheckedProgram, Clause
-from upshot.engine.naive import World, evaluate, names
+from upshot.engine.naive import OracleState, evaluate, names
 from upshot.engine.naive_values import canonical
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Formula, Not
 
@@ -78,7 +78,7 @@ def is_step(node: upshot.Derivation, clause: Clause, program: CheckedProgram, st
             ):
                 return False
             relations[f"{literal.relation}#{place}"] = {tuple(map(canonical, part.row))}
-    world = World(relations, clause.types)
+    world = OracleState(relations, clause.types)
     wanted = tuple(map(canonical, node.row))
     for binding in world.solve(numbered(clause), {}, names(clause.head)):
         if tuple(world.value(term, binding) for term in clause.head.args) == wanted:
@@ -90,7 +90,7 @@ def is_step(node: upshot.Derivation, clause: Clause, program: CheckedProgram, st
     return False
 
 
-def group_size(world: World, literal: Formula, clause: Clause, binding: dict[str, Any]) -> int:
+def group_size(world: OracleState, literal: Formula, clause: Clause, binding: dict[str, Any]) -> int:
     assert isinstance(literal, Comparison)
     aggregate = literal.right
     assert isinstance(aggregate, Aggregate)
@@ -113,7 +113,7 @@ def kind_of(literal: Formula, program: CheckedProgram) -> str:
 # ---- the smallest -------------------------------------------------------------------------------
 
 
-class RecordingWorld(World):
+class RecordingWorld(OracleState):
     """Solutions hold the row that each positive literal of the body was matched with."""
 
     def extend(self, literal: Formula, binding: dict[str, Any], scope: frozenset[str]) -> Iterator[dict[str, Any]]:

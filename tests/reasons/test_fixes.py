@@ -73,7 +73,7 @@ def test_what_was_looked_for_once_stays_with_the_answer(db: upshot.Database) -> 
 def test_inside_a_transaction_or_a_reading_the_answer_says_that_it_did_not_look(db: upshot.Database) -> None:
     answer = db.why_not("access", ("ann", "deploy"))
     with db.transaction():
-        assert "not looked for: cannot look for realisations while a transaction is open" in str(answer)
+        assert "not looked for: cannot look for realizations while a transaction is open" in str(answer)
     with db.reading():
         assert "not looked for: cannot search for realizations inside" in str(answer)
     assert "the only way" in str(answer)

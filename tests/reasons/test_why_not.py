@@ -17,7 +17,7 @@ from tests.reasons.test_random_derivations import SPARE, prepared
 from tests.reasons.test_why import CLOSURE, database
 from upshot.check.program import Clause
 from upshot.core.errors import DataError
-from upshot.engine.naive import World, names
+from upshot.engine.naive import OracleState, names
 from upshot.engine.naive_values import canonical
 from upshot.reasons.failure import without_notes
 from upshot.syntax.ast import Call, Comparison, Constant
@@ -197,7 +197,7 @@ def test_what_random_programs_lack_is_true(focus: Features) -> None:
 def fewest_failing(clause: Clause, row: Any, state: Any) -> int | None:
     """By brute force: how many literals have to be left out for the rest to hold with this head, of which a computed
     column is one more; None if the rule has no such head."""
-    world = World(state, clause.types)
+    world = OracleState(state, clause.types)
     scope = names(clause.head).union(*map(names, clause.body))
     columns = list(zip(clause.head.args, row, strict=True))
     computed = [Comparison("=", Constant(value), term) for term, value in columns if isinstance(term, Call)]
@@ -223,7 +223,7 @@ def absent_rows(schema: Any, state: Any, view: str) -> list[Any]:
             for name, rows in state.items()
             for row in rows
             for value in row
-            if type(value) is type(_example(column.type))
+            if type(value) is type(_example(column.type)) and not (column.type.kind.value == "unsigned" and value < 0)
         }
         pools.append(sorted(values, key=repr)[:3] or [_example(column.type)])
     rows = [()]

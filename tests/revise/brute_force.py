@@ -1,4 +1,4 @@
-"""The minimal realisations of a request by trying every base update over a finite domain."""
+"""The minimal realizations of a request by trying every base update over a finite domain."""
 
 from __future__ import annotations
 

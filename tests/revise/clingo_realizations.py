@@ -1,4 +1,4 @@
-"""The minimal realisations of a request as clingo finds them: any base fact over the domain may change, and of the
+"""The minimal realizations of a request as clingo finds them: any base fact over the domain may change, and of the
 models in which the request and the constraints hold those are kept whose changes contain no other's."""
 
 from __future__ import annotations

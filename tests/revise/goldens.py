@@ -1,5 +1,5 @@
 """The worked examples of view updating, stated once: in Python, on the command line, over HTTP and on the page they
-have exactly these realisations. The rules printed for them are in `tests/rewrites/view_updates`.
+have exactly these realizations. The rules printed for them are in `tests/rewrites/view_updates`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ CONSTRAINED = CLOSURE + ".decl some()  some() :- p(X, Y).  .deny ic1() :- !some(
 
 @dataclass(frozen=True, slots=True)
 class Golden:
-    """What is asked of a program and its facts, row by row as `+p(2)`, and the answer: the changes of each realisation,
+    """What is asked of a program and its facts, row by row as `+p(2)`, and the answer: the changes of each realization,
     how the search ended and in what words."""
 
     number: int
@@ -78,7 +78,7 @@ class Golden:
         return (RULES / f"golden_{self.number}.rules").read_text()
 
     def agrees(self, found: Iterable[Iterable[str]]) -> bool:
-        """Whether these are the realisations, the smaller ones first; of equally small ones any may be."""
+        """Whether these are the realizations, the smaller ones first; of equally small ones any may be."""
         ways = [frozenset(each) for each in found]
         return sorted(map(len, ways)) == [*map(len, ways)] and Counter(ways) == Counter(self.ways)
 

@@ -2,7 +2,7 @@
 
 A branch is a set of requests and base changes. A rule whose body holds in it, and none of whose heads does, makes one
 branch for each head; state literals read the perfect model of the branch as the oracle computes it. A branch in which
-no rule has anything left to say, and in which the request and the constraints hold, is a realisation.
+no rule has anything left to say, and in which the request and the constraints hold, is a realization.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from tests.revise.random_requests import Case, Fact
 from upshot.check.program import CheckedProgram, Literal
 from upshot.engine.naive import evaluate
 from upshot.engine.naive_values import compare
-from upshot.revise.model_state import minimal
+from upshot.revise.minimal_realizations import minimal
 from upshot.rewrite import normal_form
 from upshot.rewrite.demand.request_rules import CHANGE, DELETE, INSERT, REQUEST, Signed
-from upshot.rewrite.strategies.operators import operators
+from upshot.rewrite.normalize.operators import operators
 from upshot.rewrite.view_updates import ViewUpdateRule, ViewUpdates, view_updates
 from upshot.syntax.ast import Atom, Comparison, Constant, Not, Term, Variable
 

@@ -178,7 +178,7 @@ def _violations(case: Case) -> set[tuple[int, ...]]:
 
 
 def is_minimal(case: Case, update: Update) -> bool:
-    """Whether no part of a realisation is one."""
+    """Whether no part of a realization is one."""
     changes = [(fact, there) for facts, there in zip(update, (True, False), strict=True) for fact in facts]
     for size in range(len(changes)):
         for chosen in combinations(changes, size):

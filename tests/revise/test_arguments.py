@@ -138,3 +138,33 @@ def test_one_of_a_kind_is_told_in_the_singular() -> None:
     found = database(PROGRAM).realize({"w": [("b",)]}, bounds=upshot.Bounds(size=1))
     assert (list(found), found.reason) == ([], "none found within 1 change")
     assert "1 attempt>" in repr(database(PROGRAM).why_not("w", ("b",)))
+
+
+@pytest.mark.parametrize(
+    ("relation", "pattern", "words"),
+    [
+        ("q", 'q("a")', '"a" is not a value of type `number`'),
+        ("q", "q(1.5)", "1.5 is not a value of type `number`"),
+        ("q", "q(true)", "true is not a value of type `number`"),
+        ("q", "q(null)", "null is in no column without `?`"),
+        ("u", 'u("a", _)', '"a" is not a value of type `unsigned`'),
+        ("u", 'u(_, "a")', '"a" is not a value of type `float`'),
+    ],
+)
+def test_a_pattern_with_a_constant_of_another_type_is_refused_at_once(relation: str, pattern: str, words: str) -> None:
+    db = upshot.connect()
+    db.define(".decl q(x: number)  .decl u(x: unsigned, y: float)")
+    with pytest.raises(upshot.UsageError) as caught:
+        db.realize(delete={relation: pattern})
+    assert caught.value.code == "wrong-argument"
+    assert words in caught.value.message
+
+
+def test_null_in_a_pattern_names_the_rows_with_null() -> None:
+    db = upshot.connect()
+    db.define(".decl n(x: number?)  .decl v(y: number, x: number?)  v(1, X) :- n(X).")
+    with db.transaction() as tx:
+        tx.insert("n", [(None,), (1,)])
+    for relation, pattern in (("n", "n(null)"), ("v", "v(_, null)")):
+        (way, *_) = db.realize(delete={relation: pattern})
+        assert {name: set(rows) for name, rows in way.delete.items()} == {"n": {(None,)}}

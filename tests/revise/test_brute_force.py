@@ -1,4 +1,4 @@
-"""The realisations found are the minimal ones among all base updates over a finite domain.
+"""The realizations found are the minimal ones among all base updates over a finite domain.
 
 UPSHOT_CASES sets how many cases run, UPSHOT_SEED which ones.
 """
@@ -45,7 +45,7 @@ def facts_of(rows: object) -> frozenset[Fact]:
 
 
 def compare(case: Case) -> int:
-    """How many realisations there are; fails if they are not those of brute force, smallest first."""
+    """How many realizations there are; fails if they are not those of brute force, smallest first."""
     try:
         db = opened(case)
     except ProgramError:

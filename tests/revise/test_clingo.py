@@ -1,4 +1,4 @@
-"""The realisations found are clingo's minimal ones, on databases too large for brute force.
+"""The realizations found are clingo's minimal ones, on databases too large for brute force.
 
 UPSHOT_CASES sets how many cases run, UPSHOT_SEED which ones.
 """
@@ -17,7 +17,7 @@ from tests.revise.test_brute_force import found, opened
 from upshot import Bounds, Placeholder, ProgramError
 
 MOST = 200
-"""Cases with more realisations are left to others: there the search would be measured, not compared."""
+"""Cases with more realizations are left to others: there the search would be measured, not compared."""
 OTHER = 9
 """A constant that no case has."""
 

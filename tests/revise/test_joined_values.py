@@ -18,7 +18,9 @@ def test_a_value_that_only_a_joined_column_has_is_taken_and_what_it_meets_is_und
         v(U) :- p(U, _).  .deny no(U) :- p(U, R), q(R), U = "w".
     """
     found = database(program, p=[("x", "a")], q=[("b",)]).realize({"v": [("w",)]})
-    assert shown(found) == [{'+p("w", ?1)'}, {'+p("w", "a")'}, {'-q("b")', '+p("w", "b")'}]
+    listed = shown(found)
+    assert sorted(map(sorted, listed[:2])) == [['+p("w", "a")'], ['+p("w", ?1)']]
+    assert listed[2:] == [{'-q("b")', '+p("w", "b")'}]
     assert (found.status, found.reason) == ("all", "these are all 3")
 
 
@@ -27,22 +29,19 @@ def test_few_values_of_joined_columns_come_in_order_of_their_cost() -> None:
         {"idle": [("w",)]}
     )
     listed = shown(found)
-    assert listed[0] == {'+role("w", ?1)'}
-    assert {frozenset(each) for each in listed[1:3]} == {
-        frozenset({f'+role("w", "{each}")'}) for each in ("aud", "ops")
+    assert {frozenset(each) for each in listed[:3]} == {
+        frozenset({f'+role("w", {each})'}) for each in ("?1", '"aud"', '"ops"')
     }
     assert listed[3:] == [{'-inherits("dev", "adm")', '+role("w", "dev")'}]
     assert found.status == "all"
 
 
-def test_many_values_of_joined_columns_are_not_tried_and_that_is_said() -> None:
+def test_many_values_of_joined_columns_are_all_tried() -> None:
     many = [(f"a{each}", f"b{each}") for each in range(60)]
     found = database(ACCESS, role=[("ann", "dev")], inherits=many).realize({"idle": [("w",)]})
-    assert shown(found) == [{'+role("w", ?1)'}, {'+role("w", "dev")'}]
+    values = ["?1", '"dev"', *(f'"{name}{each}"' for name in "ab" for each in range(60))]
+    assert sorted(map(sorted, shown(found))) == sorted([f'+role("w", {value})'] for value in values)
     assert found.status == "all"
-    assert found.reason == (
-        "these are all 2; values that only `inherits.a` or `inherits.b` has were not tried for `role.r`"
-    )
 
 
 def test_a_stored_value_that_is_the_only_one_between_bounds_is_tried_where_rules_make_others() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from upshot.revise.model_state import DisjunctiveRule, minimal_choices, model_state, perfect_models
+from tests.revise.model_state import DisjunctiveRule, model_state, perfect_models
+from upshot.revise.minimal_realizations import minimal_choices
 from upshot.syntax import parse_query
 from upshot.syntax.ast import Atom, Not
 

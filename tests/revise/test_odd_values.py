@@ -13,7 +13,7 @@ Rows = dict[str, list[tuple[object, ...]]]
 def found(
     program: str, insert: Rows | None = None, delete: Rows | None = None, **bounds: int
 ) -> tuple[dict[str, tuple[str, ...]], str]:
-    """The realisations with their conditions, and whether these are all."""
+    """The realizations with their conditions, and whether these are all."""
     with upshot.connect() as db:
         db.define(program)
         ways = db.realize(insert, delete, bounds=Bounds(**bounds))
@@ -174,7 +174,7 @@ def test_values_that_were_made_up_are_not_told_as_what_stands_in_the_way() -> No
         db.define(program)
         ways = db.realize({"u": [(1,)]})
         assert list(ways) == []
-    assert ways.reason == "none exists: what is asked for contradicts itself"
+    assert ways.reason == "none exists: nothing brings `u(1)` about"
 
 
 def test_a_new_value_that_meets_the_row_of_a_key_is_worked_out_from_that_row() -> None:

@@ -33,7 +33,7 @@ def answered(case: Case) -> tuple[list[Realization], upshot.Realizations]:
 
 
 def instances(way: Realization, case: Case) -> set[Update]:
-    """The realisation with every choice of values for what is new in it."""
+    """The realization with every choice of values for what is new in it."""
     found = set()
     for values in product(case.domain, repeat=len(way.placeholders)):
         names = {each.name: value for each, value in zip(way.placeholders, values, strict=True)}
@@ -88,7 +88,7 @@ def renamed(case: Case) -> Case:
 
 
 def canonical(way: Realization) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
-    """The realisation, whatever its new values are called."""
+    """The realization, whatever its new values are called."""
     names = [each.name for each in way.placeholders]
     rows = [(name, row) for name, each in way.insert.items() for row in each]
 

@@ -1,4 +1,4 @@
-"""The rules that `upshot rewrite --strategy view-update` prints, carried out literally, have the realisations that are
+"""The rules that `upshot rewrite --strategy view-update` prints, carried out literally, have the realizations that are
 found.
 
 UPSHOT_CASES sets how many cases run, UPSHOT_SEED which ones.
@@ -17,10 +17,10 @@ from tests.revise.random_requests import Case, random_case
 from tests.revise.test_brute_force import found, opened
 from upshot import Bounds, ProgramError
 from upshot.core.schema import Role
-from upshot.revise.rules import Rules
+from upshot.revise.rules import RuleParts, rule_parts
 from upshot.rewrite import normal_form
 from upshot.rewrite.demand.request_rules import INSERT
-from upshot.rewrite.strategies.operators import operators
+from upshot.rewrite.normalize.operators import operators
 from upshot.rewrite.view_updates import view_updates
 from upshot.syntax.printing import print_atom, print_formula
 
@@ -28,7 +28,7 @@ DECLARED = ".decl a(x: number) .decl b(x: number) .decl e(x: number, y: number)"
 
 
 def compare(case: Case, most: int) -> bool:
-    """Whether the rules came to an end; fails if they have other realisations than the search."""
+    """Whether the rules came to an end; fails if they have other realizations than the search."""
     with opened(case) as db:
         listed = found(db, case, Bounds(new_constants=0, constants=case.domain, rounds=1000, seconds=300))
     try:
@@ -79,12 +79,14 @@ def one_operator_a_rule(text: str) -> str:
 def same_rules(text: str) -> None:
     """Of a program with one operator a rule, what the search asks is, rule by rule, what is printed."""
     program = normal_form(checked(text))
-    rules = Rules(program)
+    rules: dict[str, list[RuleParts]] = {}
+    for number, clause in enumerate(program.clauses):
+        rules.setdefault(clause.head.relation, []).append(rule_parts(number, clause, program))
     for printed in view_updates(program).requests:
         (given,) = printed.given
-        own = [rule for rule in rules.by_view[given.atom.relation] if rule.clause == printed.source]
+        own = [rule for rule in rules[given.atom.relation] if rule.clause == printed.source]
         if len(printed.heads) > 1 and given.sign == INSERT:
-            wanted = [each.atom.relation for rule in rules.by_view[given.atom.relation] for each in rule.all_of]
+            wanted = [each.atom.relation for rule in rules[given.atom.relation] for each in rule.all_of]
             assert [head.atom.relation for head in printed.heads] == wanted
         elif printed.heads:
             (rule,) = own

@@ -1,4 +1,4 @@
-"""Realisations through groups of three columns are the minimal ones among all base updates over a finite domain.
+"""Realizations through groups of three columns are the minimal ones among all base updates over a finite domain.
 
 UPSHOT_CASES sets how many cases run, UPSHOT_SEED which ones.
 """
@@ -17,7 +17,7 @@ from tests.revise.test_brute_force import facts_of
 from upshot import Bounds
 
 MOST = 3
-"""Changes of a realisation that are looked for."""
+"""Changes of a realization that are looked for."""
 
 
 def opened(program: str, facts: frozenset[Fact]) -> upshot.Database:
@@ -57,7 +57,7 @@ def _rows(facts: frozenset[Fact]) -> dict[str, list[tuple[int, ...]]]:
 
 
 def compare(seed: int, *, in_sql: bool) -> int:
-    """How many realisations there are; fails if they are not those of trying."""
+    """How many realizations there are; fails if they are not those of trying."""
     program, facts, wanted, there = random_groups(seed, in_sql=in_sql)
     with opened(program, facts) as db:
         request = {wanted[0]: [wanted[1]]}

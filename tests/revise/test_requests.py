@@ -1,4 +1,4 @@
-"""Preferences, bounds, the different answers, built-ins, repairs, and what becomes of a realisation."""
+"""Preferences, bounds, the different answers, built-ins, repairs, and what becomes of a realization."""
 
 from __future__ import annotations
 
@@ -307,18 +307,17 @@ def test_the_work_follows_the_request_and_not_the_database(people: int) -> None:
         tx.insert("direct", [(f"p{i}", f"r{i // 5}") for i in range(people // 2)])
     taken = db.realize(delete={"access": [("p7", "r1")]})
     assert len(list(taken)) == 2
-    assert taken.work == {"branches": 4, "derivations": 2, "propagations": 3}
+    assert taken.work == {"models": 6, "instances": 0, "candidates": 2, "propagations": 2}
     first = db.realize({"access": [("p7", "r3")]})
     assert next(first).size == 1
     assert first.work["propagations"] <= 3
-    assert first.work.get("columns read", 0) == 0
-    assert first.work["matches"] <= 2
+    assert first.work["instances"] <= 10
 
 
 def test_booleans_have_no_new_values_and_both_are_tried() -> None:
     db = upshot.connect()
     db.define(".decl flag(name: symbol, on: boolean) .decl known(name: symbol) known(N) :- flag(N, _).")
-    assert shown(db.realize({"known": [("x",)]})) == [{'+flag("x", false)'}, {'+flag("x", true)'}]
+    assert sorted(map(sorted, shown(db.realize({"known": [("x",)]})))) == [['+flag("x", false)'], ['+flag("x", true)']]
 
 
 def test_a_new_value_lies_where_the_constraints_allow_it() -> None:
@@ -344,7 +343,7 @@ def test_facts_that_a_view_was_given_are_changed_under_its_name() -> None:
         tx.insert("link", [(1, 2)])
     assert shown(db.realize(delete={"link": [(1, 2)]})) == [{"-link(1, 2)"}]
     both = db.realize(insert={"link": [(3, 4)]})
-    assert shown(both) == [{"+edge(3, 4)"}, {"+link(3, 4)"}]
+    assert sorted(map(sorted, shown(both))) == [["+edge(3, 4)"], ["+link(3, 4)"]]
     assert both.disjunctions() == [("+edge(3, 4)", "+link(3, 4)")]
     none = db.realize(delete={"link": [(1, 2)]}, frozen=["link"])
     assert list(none) == []
@@ -369,7 +368,7 @@ def test_a_recursion_that_uses_its_view_twice_is_asked_for_step_by_step() -> Non
     db = database(program, step=[(1, 2, 20), (3, 4, 20), (5, 6, 1)])
     found = db.realize({"far": [(1, 4)]}, bounds=Bounds(size=1, new_constants=1))
     assert {way.insert["step"][0][:2] for way in found} == {(1, 4), (2, 4), (1, 3), (2, 3)}
-    assert found.work["branches"] < 40
+    assert found.work["models"] < 40
 
 
 def test_what_is_to_become_true_later_breaks_a_derivation_by_itself() -> None:

@@ -1,4 +1,4 @@
-"""Values for placeholders that do not meet what a realisation states, and those that do."""
+"""Values for placeholders that do not meet what a realization states, and those that do."""
 
 from __future__ import annotations
 
@@ -49,29 +49,28 @@ def test_the_error_names_values_condition_and_cure() -> None:
     with pytest.raises(upshot.DataError) as refused:
         db.apply(way, {"1": 4, "2": 2})
     assert refused.value.message == (
-        f"`?1 = 4` and `?2 = 2` do not meet the condition `{way.conditions[0]}` of this realisation"
+        f"`?1 = 4` and `?2 = 2` do not meet the condition `{way.conditions[0]}` of this realization"
     )
     assert refused.value.help.endswith("ask `db.realize` again with this one among the `constants` of its bounds")
     db.apply(way, {"1": 5, "2": 2})
 
 
-def test_a_value_outside_is_refused_though_the_row_would_come_with_it() -> None:
+def test_a_value_outside_of_what_is_stated_is_proven_and_refused_by_its_condition() -> None:
     program = """
         .decl a(x: number)  .decl ok(x: number)  .decl p()
         p() :- a(X), X > 3.
         .deny unapproved(X) :- a(X), X > 10, !ok(X).
     """
     db = database(program)
-    small, large = db.realize({"p": [()]})
-    assert (large.lines(), large.conditions) == (["+a(?1)", "+ok(?1)"], ("?1 > 10",))
+    (small,) = db.realize({"p": [()]})
+    assert (small.lines(), small.conditions) == (["+a(?1)"], ("?1 > 3", "?1 <= 10"))
+    with pytest.raises(upshot.DataError, match=r"`\?1 = 11` does not meet the condition `\?1 <= 10`") as refused:
+        db.apply(small, {"?1": 11})
+    assert refused.value.code == "condition-not-met"
     with db.transaction() as tx:
         tx.insert("ok", [(100,)])
-    with pytest.raises(upshot.DataError) as refused:
-        db.apply(large, {"?1": 5})
-    assert refused.value.code == "condition-not-met", "5 need not be approved; a commit in between does not matter"
-    with pytest.raises(upshot.DataError, match=r"`\?1 = 11` does not meet the condition `\?1 <= 10`"):
-        db.apply(small, {"?1": 11})
-    db.apply(large, {"?1": 11})
+    db.apply(small, {"?1": 100})
+    assert db.rows("p") == [()], "conditions are enough, and not necessary: what is given is proven"
 
 
 GUARDED = """
@@ -85,11 +84,11 @@ def test_values_that_are_at_fault_are_told_apart_from_a_database_that_moved_on()
     way = next(each for each in db.realize({"p": [(1,)]}) if each.placeholders)
     with db.transaction() as tx:
         tx.insert("b", [(5,)])
-    with pytest.raises(upshot.DataError, match=r"with these values this is no realisation: `p.1.` would"):
+    with pytest.raises(upshot.DataError, match=r"with these values this is no realization: `p.1.` would"):
         db.apply(way, {"?1": 4})
     with db.transaction() as tx:
         tx.insert("b", [(way.tried["?1"],)])
-    with pytest.raises(upshot.DataError, match="this is no realisation any more"):
+    with pytest.raises(upshot.DataError, match="this is no realization any more"):
         db.apply(way, {"?1": 4})
 
 
@@ -100,3 +99,59 @@ def test_values_of_a_wrong_type_are_still_refused_as_such() -> None:
         with pytest.raises(upshot.DataError) as refused:
             db.apply(way, {"?1": wrong})
         assert refused.value.code in ("wrong-type", "null-in-required-column")
+
+
+@pytest.mark.parametrize(
+    ("rule", "stored", "condition"),
+    [
+        ("q(Z) :- one(Z), a(Y), X = Y * 2, !b(X).", 3, ("?1 != 0", "?1 != 1")),
+        ("q(Z) :- one(Z), a(Y), X = Y * 2, !b(X).", 400, ("!b(?1 * 2)",)),
+        ("q(Z) :- one(Z), a(Y). .deny d(Y) :- a(Y), b(X), Y <= X.", 400, ("?1 > 399",)),
+    ],
+    ids=["few", "many", "bounds"],
+)
+def test_a_new_value_that_may_meet_many_stored_rows_is_kept_apart_from_all(
+    rule: str, stored: int, condition: tuple[str, ...]
+) -> None:
+    with upshot.connect() as db:
+        db.define(f".decl a(x: number) .decl b(x: number) .decl q(x: number) .decl one(x: number) one(1). {rule}")
+        with db.transaction() as tx:
+            tx.insert("b", [(each,) for each in range(stored)])
+        answer = db.realize(insert={"q": [(1,)]}, bounds=upshot.Bounds(seconds=300))
+        (way,) = answer
+        assert (way.lines(), way.conditions, answer.status) == (["+a(?1)"], condition, "all")
+        with pytest.raises(upshot.DataError, match=r"no realization|does not meet"):
+            db.apply(way, {"?1": 1})
+        db.apply(way, {"?1": 500})
+
+
+def test_a_value_with_which_a_part_would_do_and_the_whole_does_not_is_excluded() -> None:
+    rules = """
+        .decl a(x: number) .decl b(x: number) .decl e(x: number, y: number)
+        .decl v(x: number) .decl w(x: number) .decl p() .decl r(x: number)
+        v(X) :- b(X).
+        v(Z) :- b(X), b(Y), !a(X), Z = X - 1.
+        w(X) :- b(X), !a(X), X != 2, X <= 2.
+        p() :- v(X), X <= 2, X != 2.
+        p() :- e(2, X), a(Y), X >= 5, Y >= 5.
+        r(K) :- e(K, X), !w(X), X < 5.
+        r(K) :- e(K, X), X = 2.
+        .deny d(X) :- w(X).
+        a(3). a(5). e(2, 4).
+    """
+    with upshot.connect() as db:
+        db.define(rules)
+        ways = list(db.realize({"p": [()]}, bounds=upshot.Bounds(new_constants=2, size=3, rounds=200, seconds=300)))
+        (way,) = (each for each in ways if each.insert.keys() == {"a", "b"})
+        assert way.conditions == ("?1 < 2",)
+
+
+def test_amounts_that_a_rule_keeps_out_of_a_sum_are_excluded() -> None:
+    rules = """
+        .decl emp(i: number, p: number)  .decl few(p: number)  .decl s(s: number)
+        few(P) :- emp(_, P), P <= 100.
+        s(S) :- S = sum P : { few(P) }.
+    """
+    answer = database(rules).realize({"s": [(150,)]}, bounds=upshot.Bounds(new_constants=3), limit=1)
+    (way,) = answer
+    assert {"?2 <= 100", "?3 <= 100", "?2 + ?3 = 150"} <= {*way.conditions}, way.conditions

@@ -11,7 +11,6 @@ import upshot
 from tests.revise.random_values import random_case
 from tests.revise.test_random_values import check
 from upshot import Bounds, Realization
-from upshot.revise.placeholders import telling
 
 BUDGET = """
 .decl budget(p: symbol, lim: number) key(p)
@@ -47,27 +46,27 @@ def conditions(found: list[Realization]) -> dict[str, tuple[str, ...]]:
 
 def test_a_name_beside_a_sum_may_be_any() -> None:
     found = conditions(ways(BUDGET, {"item": [("a", "k", 5)]}))
-    assert found['+item("a", "k", 5) +item("a", ?2, ?1)'] == ("?1 <= -4",)
+    assert found['+item("a", "k", 5) +item("a", ?1, ?2)'] == ("?2 <= -4",)
 
 
 def test_a_sum_that_comes_to_what_it_was_is_no_reason_to_leave_a_value_out() -> None:
     found = conditions(ways(BUDGET, {"item": [("a", "k", 2)]}, {"spend": [("a", 8)]}))
-    assert found['+item("a", "k", 2) +item("a", ?2, ?1)'] == ("?1 != -3", "?1 <= -1")
+    assert found['+item("a", "k", 2) +item("a", ?1, ?2)'] == ("?2 != -3", "?2 <= -1")
 
 
 def test_values_on_both_sides_of_one_that_will_not_do_are_stated_together() -> None:
     found = conditions(ways(BUDGET, None, {"spend": [("a", 9)]}))
-    assert found['+item("a", ?2, ?1)'] == ("?1 != 0", "?1 <= 1")
+    assert found['+item("a", ?1, ?2)'] == ("?2 != 0", "?2 <= 1")
     assert '+item("a", ?1, 1)' not in found
 
 
 def test_a_row_that_follows_from_new_values_says_how() -> None:
     (way,) = [way for way in ways(BUDGET, None, {"spend": [("a", 9)]}) if len(way.placeholders) == 2]
-    assert '// also:  +spend("a", ?1 + 9)' in way.text().splitlines()
-    assert json.loads(way.json())["changes"]["spend"]["insert"] == [["a", {"formula": "?1 + 9"}]]
+    assert '// also:  +spend("a", ?2 + 9)' in way.text().splitlines()
+    assert json.loads(way.json())["changes"]["spend"]["insert"] == [["a", {"formula": "?2 + 9"}]]
     (row,) = way.effects["spend"].inserted
-    assert way.tried["?1"] + 9 == row[1]
-    assert repr(way.named("spend", row)) == "('a', ?1 + 9)"
+    assert way.tried["?2"] + 9 == row[1]
+    assert repr(way.named("spend", row)) == "('a', ?2 + 9)"
 
 
 def test_of_a_row_that_is_computed_in_other_ways_the_value_tried_is_told() -> None:
@@ -102,9 +101,9 @@ top(P, I) :- item(P, I, C), hi(P, C).
 def test_a_row_that_a_negated_literal_forbids_does_not_follow_from_a_new_value() -> None:
     # A sum over nothing is 0: with `?1` for 2 that would leave `?1`, and what is left of 5 is 2.
     found = ways(LIMITS + 'lim("a", 5). item("b", "k", 3).', {"ok": [("a",)]})
-    (way,) = [way for way in found if way.lines() == ['+item("a", ?2, 3)', '+lim("a", ?1)']]
+    (way,) = [way for way in found if way.lines() == ['+item("a", ?1, 3)', '+lim("a", ?2)']]
     rests = {line for line in way.text().splitlines() if "+rest" in line}
-    assert rests == {'// also:  +rest("a", ?1 - 3)', '// also:  +rest("a", 2)'}
+    assert rests == {'// also:  +rest("a", ?2 - 3)', '// also:  +rest("a", 2)'}
 
 
 def test_a_row_that_goes_has_no_new_value_in_it() -> None:
@@ -118,8 +117,8 @@ def test_sums_of_decimals_are_followed_as_those_of_numbers_are() -> None:
     program = BUDGET.replace(": number", ": decimal(10,2)").replace("10)", "10.50)").replace("5)", "5.25)")
     asked = {"spend": [("a", Decimal("9.25"))]}
     (way,) = [way for way in ways(program.replace("4)", "4.00)"), None, asked) if len(way.placeholders) == 2]
-    assert way.conditions == ('?1 != decimal("0.00")', '?1 <= decimal("1.25")')
-    assert '// also:  +spend("a", ?1 + 9.25)' in way.text().splitlines()
+    assert way.conditions == ('?2 != decimal("0.00")', '?2 <= decimal("1.25")')
+    assert '// also:  +spend("a", ?2 + 9.25)' in way.text().splitlines()
 
 
 @pytest.mark.parametrize(
@@ -138,9 +137,9 @@ def test_two_new_values_that_may_be_the_same_are_not_said_to_be_different() -> N
 def test_what_is_computed_of_a_new_value_is_not_called_by_a_name_of_its_own() -> None:
     (way,) = ways(".decl n(x: number) .decl p() p() :- n(X), Y = X % 3, Y > 1.", {"p": [()]})
     assert way.conditions == ("?1 % 3 > 1",)
-    asked = ["?2 = ?1 % 3", "?3 = ?2 + 1", "?2 * ?3 > ?1"]
-    assert telling(asked, ["?1"]) == ("(?1 % 3) * ((?1 % 3) + 1) > ?1",)
-    assert telling(asked, ["?1", "?2", "?3"]) == tuple(asked)
+    program = ".decl n(x: number) .decl p() p() :- n(X), Y = X % 3, Z = Y + 1, Y * Z > 1."
+    (way,) = ways(program, {"p": [()]})
+    assert way.conditions == ("?1 % 3 * (?1 % 3 + 1) > 1",)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +171,7 @@ def test_new_values_that_are_only_handed_on_leave_nothing_to_be_told() -> None:
         pytest.param(536, id="two new values that must not be the same below a border"),
         pytest.param(77000641, id="two new values that may be taken for each other"),
         pytest.param(88000148, id="a new value below all that is stored"),
-        pytest.param(1933, id="a part that is a realisation for some of the values"),
+        pytest.param(1933, id="a part that is a realization for some of the values"),
     ],
 )
 def test_random_cases_that_were_wrong_once(seed: int) -> None:
@@ -180,19 +179,12 @@ def test_random_cases_that_were_wrong_once(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("compared", "alone", "both"),
-    [
-        ("X < Y", ("?1 > 4",), ("?2 <= 4", "?1 < ?2")),
-        ("X > Y", ("?1 < 4",), ("?2 >= 4", "?1 > ?2")),
-        ("X <= Y - 2", ("?1 >= 6",), ("?2 < 6", "?1 <= ?2 - 2")),
-        ("X >= Y + 2", ("?1 <= 2",), ("?2 > 2", "?1 >= ?2 + 2")),
-    ],
+    ("compared", "alone"),
+    [("X < Y", "?1 > 4"), ("X > Y", "?1 < 4"), ("X <= Y - 2", "?1 >= 6"), ("X >= Y + 2", "?1 <= 2")],
 )
-def test_two_new_values_are_tried_on_both_sides_of_a_stored_one(
-    compared: str, alone: tuple[str, ...], both: tuple[str, ...]
-) -> None:
+def test_a_new_value_is_compared_with_a_stored_one(compared: str, alone: str) -> None:
     program = f".decl a(x: number) .decl e(x: number) .decl p() p() :- e(X), a(Y), {compared}. e(4)."
-    assert conditions(ways(program, {"p": [()]})) == {"+a(?1)": alone, "+a(?2) +e(?1)": both}
+    assert conditions(ways(program, {"p": [()]})) == {"+a(?1)": (alone,)}
 
 
 @pytest.mark.parametrize(

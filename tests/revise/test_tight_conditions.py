@@ -11,9 +11,8 @@ import pytest
 import upshot
 from upshot import Bounds, Realization
 from upshot.core.types import Kind, Type
-from upshot.revise.bounds_of_values import bounds_of
-from upshot.revise.linear import Linear, new_value
-from upshot.revise.regions import Region, without_implied
+from upshot.revise.conditions import bounds_of, without_implied
+from upshot.revise.ordered_values import Linear, new_value
 
 LEVELS = """
 .decl person(name: symbol, level: number) check(level > 0)
@@ -62,14 +61,13 @@ def test_stored_values_between_two_borders_that_will_not_do_are_left_out() -> No
 
 def test_stored_values_between_two_borders_that_will_do_need_not_be_left_out() -> None:
     program = LEVELS.replace("L >= 3", "L > 0, L != 3") + 'person("a", 1). person("b", 2).'
-    assert stated(ways(program, {"ok": [("c",)]}))[0] == ('+person("c", ?1)', ("?1 > 0", "?1 != 3"))
+    assert ('+person("c", ?1)', ("?1 > 0", "?1 != 3")) in stated(ways(program, {"ok": [("c",)]}))
 
 
 @pytest.mark.parametrize("check", ["", "check(first <= last)"])
 def test_a_border_that_is_stored_is_not_crossed_if_it_will_not_do(check: str) -> None:
     found = stated(ways(ABSENCES.replace("{check}", check), {"off": [("ann", 1)]}))
-    assert found[0] == ('+away("ann", ?1, ?2)', ("?1 < 2", "?2 > 2"))
-    assert found[1:] == [(f'+away("ann", ?1, {last})', ("?1 < 2",)) for last in (1, 2, 3)]
+    assert sorted(found) == [('+away("ann", ?1, 3)', ("?1 <= 1",)), ('+away("ann", ?1, ?2)', ("?1 <= 1", "?2 >= 1"))]
 
 
 def test_two_new_values_that_can_only_be_one_are_named() -> None:
@@ -96,9 +94,9 @@ def test_borders_beyond_nearer_ones_are_not_stated() -> None:
     value = new_value("?1")
     near, far, last = (value.plus(Linear((), Fraction(-each))) for each in (1, 5, 7))
     below, apart = frozenset({-1}), frozenset({-1, 1})
-    assert without_implied(Region({far: below, near: below, last: apart})).borders == {near: below}
-    assert without_implied(Region({far: below, near: apart})).borders == {far: below, near: apart}
-    assert without_implied(Region({far: frozenset({0}), near: frozenset({1})})).borders == {far: frozenset({0})}
+    assert without_implied({far: below, near: below, last: apart}) == {near: below}
+    assert without_implied({far: below, near: apart}) == {far: below, near: apart}
+    assert without_implied({far: frozenset({0}), near: frozenset({1})}) == {far: frozenset({0})}
 
 
 def test_what_was_asked_for_is_told_as_it_was_asked_for() -> None:

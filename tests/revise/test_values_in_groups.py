@@ -82,29 +82,23 @@ ROOM = """
 
 def test_what_a_sum_lacks_beside_a_new_value_is_new_or_stored() -> None:
     answer = database(ROOM).realize({"big": [("b",)]}, bounds=Bounds(size=2, seconds=300))
-    both = ("?1 <= 15", "?1 + ?2 > 15")
     assert ways(answer) == {
         '+acct("b", ?1)': ("?1 > 15",),
-        '+acct("b", 10) +mv("b", ?2, ?1)': ("?1 > 5",),
+        '+acct("b", 10) +mv("b", ?1, ?2)': ("?2 > 5",),
         '+acct("b", 10) +mv("b", 1, ?1)': ("?1 > 5",),
         '+acct("b", 10) +mv("b", 2, ?1)': ("?1 > 5",),
-        '+acct("b", ?1) +mv("b", 1, ?2)': both,
-        '+acct("b", ?1) +mv("b", 2, ?2)': both,
-        '+acct("b", ?1) +mv("b", ?2, 2)': ("?1 > 13", "?1 <= 15"),
-        '+acct("b", ?1) +mv("b", 1, 2)': ("?1 > 13", "?1 <= 15"),
-        '+acct("b", ?1) +mv("b", 2, 2)': ("?1 > 13", "?1 <= 15"),
     }
-    assert "2 new values" in answer.reason
+    assert "2 changes" in answer.reason
 
 
 def test_what_a_sum_lacks_to_be_an_asked_value_follows_from_the_new_value_beside_it() -> None:
     answer = database(ROOM).realize({"room": [("b", 16)]}, bounds=Bounds(size=2, seconds=300))
     found = ways(answer)
     alone = {f'+acct("b", 10) +mv("b", {n}, 6)' for n in ("?1", 1, 2)}
-    beside = {f'+acct("b", ?1) +mv("b", {n}, ?2)' for n in ("?3", 1, 2)}
-    assert found.keys() == {'+acct("b", 16)', *alone, *beside}
-    # The account with 16 needs no entry.
-    assert all({"?1 != 16", "?1 + ?2 = 16"} <= {*found[each]} for each in beside)
+    beside = {f'+acct("b", ?1) +mv("b", {n}, ?2)' for n in (1, 2)} | {'+acct("b", ?1) +mv("b", ?2, ?3)'}
+    stored = {f'+acct("b", {16 - v}) +mv("b", {n}, {v})' for n in ("?1", 1, 2) for v in (2, -5)}
+    assert found.keys() == {'+acct("b", 16)', *alone, *beside, *stored}
+    assert all(any("+ ?" in condition and "= 16" in condition for condition in found[each]) for each in beside)
 
 
 @pytest.mark.parametrize("function", ["max", "sum"])
@@ -116,7 +110,7 @@ def test_an_aggregate_that_is_compared_with_a_new_value_is_made_of_new_ones(func
         ok() :- M = {function} L : {{ p(_, L) }}, lim(B), M < B, M > 3.
     """
     answer = database(program).realize({"ok": [()]}, bounds=Bounds(new_constants=3))
-    assert ways(answer) == {"+lim(?1) +p(?3, ?2)": ("?2 > 3", "?1 > ?2")}
+    assert ways(answer) == {"+lim(?1) +p(?2, ?3)": ("?3 > 3", "?1 > ?3")}
     fewer = database(program).realize({"ok": [()]})
     assert ways(fewer) == {}
     assert "2 new values" in fewer.reason
@@ -142,13 +136,19 @@ def test_what_makes_another_of_a_row_that_goes_is_worked_out_and_does_not_count_
     found = list(answer)
     assert [*found[0].lines()] == [f'+discount("a", {off}, ?1, ?2)']
     assert found[0].conditions == ("?1 <= 10", "?2 >= 10")
-    assert [each.size for each in found] == sorted(each.size for each in found)
+    others = {frozenset(each.lines()) for each in found[1:]}
+    assert others == {frozenset((f'-item("a", {now})', f"+item({name}, {asked})")) for name in ('"a"', "?1")}
+    assert answer.work["models"] < 200
 
 
 def test_the_bound_that_is_enough_is_one_of_the_new_values() -> None:
     program = PEOPLE.format(a=20, b=1) + "top(M) :- M = max L : { p(_, L) }."
     answer = database(program).realize({"has": [("a",)]}, {"top": [(20,)]})
     found = [(" ".join(sorted(each.lines())), each.conditions) for each in answer]
-    assert found[:2] == [("+p(?2, ?1)", ("?1 > 20",)), ('+p("b", ?1) -p("b", 1)', ("?1 > 20",))]
-    assert not any("21" in line or "!=" in " ".join(stated) for line, stated in found)
+    assert found[0] == ("+p(?1, ?2)", ("?2 > 20",))
+    assert set(found[1:]) == {
+        ('+p("b", ?1) -p("b", 1)', ("?1 > 20",)),
+        ('+p("a", ?1) -p("a", 20)', ()),
+        ('+p("a", 1) -p("a", 20)', ()),
+    }
     assert answer.status == "all"

@@ -11,9 +11,9 @@ from upshot.check.names.variables import atoms
 from upshot.check.program import CheckedProgram
 from upshot.core.schema import Role
 from upshot.core.types import Type
-from upshot.engine.naive import Binding, World, evaluate, names
+from upshot.engine.naive import Binding, OracleState, evaluate, names
 from upshot.engine.naive_values import canonical, compare
-from upshot.rewrite.demand.demand import DemandProgram, DemandRule, Held
+from upshot.rewrite.demand.demand import DemandProgram, DemandRule, RowOrigin
 from upshot.syntax.ast import Atom, Constant, Formula, Not, Term, Variable, Wildcard
 
 Row = tuple[Any, ...]
@@ -39,12 +39,12 @@ def changes(
     relations: Relations = {}
     for name, meaning in demand.relations.items():
         relations[name] = set()
-        if meaning.held is Held.STORED:
+        if meaning.held is RowOrigin.STORED:
             relations[name] = set((old if meaning.state == "old" else new)[meaning.relation])
-        elif meaning.held is Held.CHANGE:
+        elif meaning.held is RowOrigin.CHANGE:
             before, after = old[meaning.relation], new[meaning.relation]
             relations[name] = after - before if meaning.state == "ins" else before - after
-    kept = {name for name, meaning in demand.relations.items() if meaning.held is Held.NET}
+    kept = {name for name, meaning in demand.relations.items() if meaning.held is RowOrigin.NET}
     last = {name: gate for name, gate in demand.last_read.items() if dropping and name not in kept}
     peak = _Wave(demand, relations, last).run()
     nets = {
@@ -131,7 +131,7 @@ def derived(rule: DemandRule, relations: Mapping[str, set[Row]]) -> Iterator[Row
         yield tuple(world.value(term, binding) for term in rule.clause.head.args)
 
 
-class _RowWorld(World):
+class _RowWorld(OracleState):
     """Literals that compare whole rows: a variable that may be NULL finds NULL, one that may not takes none in."""
 
     def __init__(self, relations: Mapping[str, set[Row]], types: Mapping[str, Type], rows: set[int]) -> None:
@@ -145,7 +145,7 @@ class _RowWorld(World):
             if row not in self.relations[literal.body.relation]:
                 yield binding
         elif isinstance(literal, Not):
-            yield from World(self.relations, self.types).extend(literal, binding, scope)
+            yield from OracleState(self.relations, self.types).extend(literal, binding, scope)
         elif isinstance(literal, Atom):
             known = binding if id(literal) not in self._rows else None
             for row in self.relations[literal.relation]:

@@ -11,7 +11,7 @@ from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.operations import DELETED, INSERTED
 from upshot.engine.naive import derive, evaluate
 from upshot.engine.rule_processor import RuleProcessor, ScheduledRule, Transition, Window
-from upshot.rewrite.strategies.production import MATERIALIZE, Group, ProductionProgram, ProductionRule, production
+from upshot.strategies.production_rules import MATERIALIZE, ProductionProgram, ProductionRule, RulePurpose, production
 from upshot.syntax.ast import Atom, Not
 
 Row = tuple[Any, ...]
@@ -107,7 +107,7 @@ class Host:
         self.processor.changed(relation, operation, reported)
 
     def _derived(self, rule: ProductionRule, window: Window[Rows]) -> set[Row]:
-        clause = rule.source if rule.group is Group.START else _qualified(rule.clause)
+        clause = rule.source if rule.group is RulePurpose.START else _qualified(rule.clause)
         return set(derive(clause, _States(self.relations, window, old_is_current=self._old_is_current)))
 
 

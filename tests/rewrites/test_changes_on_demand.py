@@ -15,8 +15,9 @@ from upshot.check import CheckedProgram, check
 from upshot.check.printing import print_clause
 from upshot.core.errors import Error
 from upshot.rewrite import normal_form
-from upshot.rewrite.changes.changes_on_demand import ALGORITHMS, changes_on_demand
 from upshot.rewrite.demand.demand import DemandProgram
+from upshot.strategies.changes_on_demand import changes_on_demand
+from upshot.strategies.strategy import on_demand
 from upshot.syntax import parse
 
 FOCUSES = {
@@ -62,12 +63,12 @@ def all_views(program: CheckedProgram) -> list[str]:
 
 def mixed(program: CheckedProgram, rng: random.Random) -> dict[str, str]:
     """A strategy for each stratum, or none: it counts as stored."""
-    picks = [(layer, rng.choice([*ALGORITHMS, None])) for layer in program.strata]
+    picks = [(layer, rng.choice([*on_demand(), None])) for layer in program.strata]
     return {view: strategy for layer, strategy in picks if strategy for view in layer}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", ALGORITHMS)
+@pytest.mark.parametrize("strategy", on_demand())
 @pytest.mark.parametrize("focus", FOCUSES)
 def test_the_rules_alone_give_exact_changes(strategy: str, focus: str) -> None:
     for number in range(case_count(400, least=5)):
@@ -106,7 +107,7 @@ def test_what_nobody_listens_to_can_be_left_out(focus: str) -> None:
                     assert getattr(found, sign)[view] == expected[sign], f"{told}\n{chosen}\n{wanted}\n{sign} {view}"
 
 
-@pytest.mark.parametrize("strategy", ALGORITHMS)
+@pytest.mark.parametrize("strategy", on_demand())
 def test_rules_for_signs_that_do_not_occur_can_be_left_out(strategy: str) -> None:
     for number in range(case_count(400, least=5)):
         for program, old, new, told in transitions(seed_of("signs", number), "everything"):
@@ -121,7 +122,7 @@ def signs(old: Relations, new: Relations) -> dict[str, set[str]]:
     }
 
 
-@pytest.mark.parametrize("strategy", ALGORITHMS)
+@pytest.mark.parametrize("strategy", on_demand())
 def test_a_second_negation_over_a_computed_value_is_asked_for_once_the_value_is_there(strategy: str) -> None:
     program = normal_form(
         check(

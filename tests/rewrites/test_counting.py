@@ -12,8 +12,11 @@ from tests.rewrites.transitions import Transition, transition
 from upshot.check import CheckedProgram, Clause
 from upshot.core.errors import DataError, UsageError
 from upshot.engine.naive import derive
-from upshot.rewrite import MaintenanceProgram, Stage, StateOf, counting, normal_form, print_maintenance
+from upshot.rewrite import normal_form
 from upshot.rewrite.shapes import aggregate_of
+from upshot.strategies.counting import counting
+from upshot.strategies.maintenance_listing import list_maintenance
+from upshot.strategies.maintenance_rules import MaintenanceProgram, Stage, StateOf
 
 Bag = Counter[tuple[object, ...]]
 
@@ -21,7 +24,7 @@ Bag = Counter[tuple[object, ...]]
 @pairs("counting")
 def test_the_rules_are_as_written_down(pair: Pair) -> None:
     made = counting(normal_form(checked(pair.before)))
-    assert print_maintenance(made) == pair.after
+    assert list_maintenance(made).text == pair.after
     assert checked(pair.after).clauses == made.program.clauses
 
 
@@ -56,7 +59,7 @@ def test_recursive_views_are_left_out_unless_asked_for_and_then_refused() -> Non
     )
     made = counting(program)
     assert {meaning.relation for meaning in made.states.values()} == {"tc", "p"}
-    assert print_maintenance(made, view="tc") == "// no rules for tc\n"
+    assert list_maintenance(made, view="tc").text == "// no rules for tc\n"
     with pytest.raises(UsageError) as caught:
         counting(program, ["tc"])
     assert caught.value.code == "strategy-not-applicable"

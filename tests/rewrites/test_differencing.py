@@ -15,10 +15,10 @@ from tests.rewrites.demand_interpreter import Found, changes, stored_rows
 from upshot.check import CheckedProgram, check, print_clause
 from upshot.core.errors import Error
 from upshot.rewrite import normal_form
-from upshot.rewrite.changes.changes_on_demand import changes_on_demand
-from upshot.rewrite.demand.demand import DemandProgram, Held
+from upshot.rewrite.demand.demand import DemandProgram, RowOrigin
+from upshot.rewrite.demand.network import levels, network
 from upshot.rewrite.normalize.unfold import unfold
-from upshot.rewrite.strategies.network import levels, network
+from upshot.strategies.changes_on_demand import changes_on_demand
 from upshot.syntax import parse
 
 Base = Mapping[str, Collection[tuple[Any, ...]]]
@@ -236,7 +236,7 @@ def test_every_step_is_dropped_after_its_last_reader_and_states_never() -> None:
     assert made.last_read["v2_plus_candidate"] == gates["v2_plus"] > gates["v2_plus_candidate"]
     assert "v3_plus" not in made.last_read
     for name in made.last_read:
-        assert made.relations[name].held in (Held.NET, Held.PART)
+        assert made.relations[name].held in (RowOrigin.NET, RowOrigin.PART)
 
 
 # ---- the condition of the paper ---------------------------------------------------------------

@@ -7,8 +7,8 @@ import pytest
 from tests.rewrites.demand_interpreter import Found, Row, changes, derived, stored_rows
 from upshot.check import CheckedProgram, check, print_clause
 from upshot.rewrite import normal_form
-from upshot.rewrite.changes.changes_on_demand import changes_on_demand
-from upshot.rewrite.demand.demand import DemandProgram, Held
+from upshot.rewrite.demand.demand import DemandProgram, RowOrigin
+from upshot.strategies.changes_on_demand import changes_on_demand
 from upshot.syntax import parse
 from upshot.syntax.ast import Atom
 
@@ -98,7 +98,7 @@ def test_the_calls_of_figure_3_in_their_order() -> None:
 def test_what_is_disqualified_goes_nowhere_and_other_components_are_never_read() -> None:
     made, found = removed()
     for name, meaning in made.relations.items():
-        if meaning.held is Held.STORED:
+        if meaning.held is RowOrigin.STORED:
             continue
         rows = found.relations[name]
         assert not any(row[0] == "a" and str(row[-1]).startswith("e") for row in rows if len(row) > 1), name

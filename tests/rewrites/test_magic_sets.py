@@ -15,7 +15,7 @@ from upshot.check import CheckedProgram, check
 from upshot.check.printing import print_clause
 from upshot.core.errors import Error
 from upshot.rewrite import normal_form
-from upshot.rewrite.demand.demand import DemandProgram, Held, Meaning
+from upshot.rewrite.demand.demand import DemandProgram, Meaning, RowOrigin
 from upshot.rewrite.demand.magic_sets import magic_sets
 from upshot.syntax import parse
 from upshot.syntax.ast import Atom, Constant, Term, Variable
@@ -52,7 +52,7 @@ def run(program: CheckedProgram, made: DemandProgram, rows: Relations) -> Relati
 
 
 def answers(made: DemandProgram, relation: str, state: str = "old") -> str:
-    return next(name for name, each in made.relations.items() if each == Meaning(Held.ANSWERS, relation, state))
+    return next(name for name, each in made.relations.items() if each == Meaning(RowOrigin.ANSWERS, relation, state))
 
 
 def test_closure_with_its_first_argument_bound_has_the_query_rules_of_the_paper() -> None:
@@ -118,14 +118,14 @@ def test_stored_views_are_read_where_they_lie() -> None:
         "M m_unconnected_new_bb(1, 2).",
         "Q unconnected_new(X, Y) :- m_unconnected_new_bb(X, Y), station_new(X), station_new(Y), !route_new(X, Y).",
     ]
-    assert made.relations["route_new"] == Meaning(Held.STORED, "route", "new")
+    assert made.relations["route_new"] == Meaning(RowOrigin.STORED, "route", "new")
 
 
 def test_a_goal_over_a_stored_relation_needs_no_rules() -> None:
     program = normal(CLOSURE)
     made = magic_sets(program, goal(program, "edge", 1, None))
     assert not made.rules
-    assert made.relations == {"edge": Meaning(Held.STORED, "edge", "old")}
+    assert made.relations == {"edge": Meaning(RowOrigin.STORED, "edge", "old")}
 
 
 def test_what_the_goal_cannot_reach_is_never_derived() -> None:

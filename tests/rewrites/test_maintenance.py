@@ -10,7 +10,10 @@ from tests.rewrites.transitions import Transition, given, transition
 from upshot.check import CheckedProgram, print_checked, print_clause
 from upshot.core.errors import DataError, UsageError
 from upshot.engine.naive import evaluate
-from upshot.rewrite import MaintenanceProgram, Stage, StateOf, maintenance, normal_form, print_maintenance
+from upshot.rewrite import normal_form
+from upshot.strategies.maintenance import maintenance
+from upshot.strategies.maintenance_listing import list_maintenance
+from upshot.strategies.maintenance_rules import MaintenanceProgram, Stage, StateOf
 from upshot.syntax.ast import Atom
 
 FEATURES = (
@@ -46,13 +49,13 @@ def closure() -> CheckedProgram:
 
 @pairs("maintenance")
 def test_the_rules_are_as_written_down(pair: Pair) -> None:
-    assert print_maintenance(maintenance(normal_form(checked(pair.before)))) == pair.after
+    assert list_maintenance(maintenance(normal_form(checked(pair.before)))).text == pair.after
 
 
 @pairs("maintenance")
 def test_the_printed_rules_are_the_program(pair: Pair) -> None:
     made = maintenance(normal_form(checked(pair.before)))
-    for text in (print_maintenance(made), print_checked(made.program)):
+    for text in (list_maintenance(made).text, print_checked(made.program)):
         again = checked(text)
         assert again.clauses == made.program.clauses
         assert again.schemas == made.program.schemas
@@ -152,7 +155,7 @@ def test_printing_one_view_leaves_the_others_out_and_still_checks() -> None:
     program = normal_form(
         checked(".decl a(x: number) .decl p(x: number) .decl u(x: number)\np(X) :- a(X), X > 1. u(X) :- a(X), !p(X).")
     )
-    text = print_maintenance(maintenance(program), view="u")
+    text = list_maintenance(maintenance(program), view="u").text
     assert "u_minus(X) :- " in text
     assert "a_new(X) :- " in text
     assert "p_del" not in text

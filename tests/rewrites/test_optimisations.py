@@ -16,11 +16,11 @@ from upshot.core.errors import Error
 from upshot.core.schema import Role
 from upshot.engine.naive import derive
 from upshot.rewrite import normal_form
-from upshot.rewrite.changes.changes_on_demand import ALGORITHMS, changes_on_demand
-from upshot.rewrite.changes.event_paths import event_paths
 from upshot.rewrite.changes.screening import relevant_rows
-from upshot.rewrite.demand.demand import DemandProgram, Held
-from upshot.rewrite.strategies.partial_evaluation import partial_evaluation
+from upshot.rewrite.demand.demand import DemandProgram, RowOrigin
+from upshot.rewrite.demand.partial_evaluation import partial_evaluation
+from upshot.strategies.changes_on_demand import changes_on_demand, event_paths
+from upshot.strategies.strategy import on_demand
 from upshot.syntax import parse
 
 
@@ -34,7 +34,7 @@ def all_views(program: CheckedProgram) -> list[str]:
 
 def drivers(made: DemandProgram) -> set[str]:
     """The changes of stored relations that some rule is driven by."""
-    return {name for name, meaning in made.relations.items() if meaning.held is Held.CHANGE}
+    return {name for name, meaning in made.relations.items() if meaning.held is RowOrigin.CHANGE}
 
 
 # ---- events nobody listens to -----------------------------------------------------------------
@@ -56,7 +56,7 @@ def test_a_sign_turns_at_every_negation() -> None:
     assert both <= event_paths(program, strategies, {"u": ["plus"]})
 
 
-@pytest.mark.parametrize("strategy", [name for name in ALGORITHMS if name != "rod"])
+@pytest.mark.parametrize("strategy", [name for name in on_demand() if name != "rod"])
 def test_who_wants_only_additions_does_not_pay_for_the_rest(strategy: str) -> None:
     program = normal(NEGATED)
     made = changes_on_demand(program, dict.fromkeys("pqu", strategy), wanted={"q": ["plus"]})
@@ -117,7 +117,7 @@ def test_a_view_that_is_needed_as_a_whole_is_not_copied() -> None:
     assert partial_evaluation(doubled, ["reach", "far"], ["far"]) == (doubled, {})
 
 
-@pytest.mark.parametrize("strategy", ALGORITHMS)
+@pytest.mark.parametrize("strategy", on_demand())
 def test_changes_elsewhere_are_not_followed(strategy: str) -> None:
     program = normal(REACH)
     old = stored_rows(program, {"edge": {(1, 2), (5, 6)}})
@@ -131,7 +131,7 @@ def test_changes_elsewhere_are_not_followed(strategy: str) -> None:
         found[specializing] = sum(
             len(rows)
             for name, rows in result.relations.items()
-            if made.relations[name].held in (Held.PART, Held.ANSWERS)
+            if made.relations[name].held in (RowOrigin.PART, RowOrigin.ANSWERS)
         )
     assert found[True] < found[False]
 
@@ -216,7 +216,7 @@ def test_results_are_the_same_with_every_optimisation_on_and_off() -> None:
         seed = seed_of("optimisations", number)
         case, rng = random_case(seed, Features(constants=0.4)), random.Random(seed)
         program = normal(case.text())
-        strategy = rng.choice([*ALGORITHMS])
+        strategy = rng.choice([*on_demand()])
         wanted = {view: ("plus", "minus") for view in all_views(program) if rng.random() < 0.4}
         views = dict.fromkeys(all_views(program), strategy)
         made = [

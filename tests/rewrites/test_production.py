@@ -9,10 +9,10 @@ from tests.rewrites.pairs import HERE, Pair, checked, normal_or_refused, pairs, 
 from tests.rewrites.production_host import Host
 from upshot.check import CheckedProgram
 from upshot.core.errors import DataError
-from upshot.rewrite import normal_form, print_production, production
+from upshot.rewrite import normal_form
 from upshot.rewrite.normalize.unique_derivations import unique_derivations
-from upshot.rewrite.strategies.print_production import print_production_rule
-from upshot.rewrite.strategies.production import Group, strata
+from upshot.strategies.production import list_production, print_production_rule
+from upshot.strategies.production_rules import RulePurpose, production, strata
 
 TRAINS = (HERE / "production/trains.dl").read_text()
 NAMES = {"route": "RT", "reach_cal": "RC", "unconnected": "UC"}
@@ -55,12 +55,12 @@ def normal(text: str) -> CheckedProgram:
 
 @pairs("production")
 def test_the_rules_are_as_written_down(pair: Pair) -> None:
-    assert print_production(production(normal(pair.before))) == pair.after
+    assert list_production(production(normal(pair.before))).text == pair.after
 
 
 def test_stations_and_trains_have_the_23_rules_of_the_paper_in_their_order() -> None:
     made = production(normal(TRAINS), names=NAMES).rules
-    kept = [rule for rule in made if rule.group is not Group.START]
+    kept = [rule for rule in made if rule.group is not RulePurpose.START]
     assert [print_production_rule(rule) for rule in kept] == PAPER.strip().split("\n")
     assert [rule.rank for rule in kept] == sorted(rule.rank for rule in kept)
     assert len(kept) == 23
@@ -68,7 +68,7 @@ def test_stations_and_trains_have_the_23_rules_of_the_paper_in_their_order() -> 
 
 def test_every_deductive_rule_has_a_start_rule() -> None:
     made = production(normal(TRAINS), names=NAMES).rules
-    starts = [rule for rule in made if rule.group is Group.START]
+    starts = [rule for rule in made if rule.group is RulePurpose.START]
     assert [rule.name for rule in starts] == ["RT1-start", "RT2-start", "RC1-start", "RC2-start", "UC-start"]
     assert {rule.trigger for rule in starts} == {("materialize", "inserted")}
     assert [rule.stratum for rule in starts] == [1, 1, 1, 1, 2]
@@ -78,8 +78,8 @@ def test_rules_of_one_view_are_those_of_the_whole_program() -> None:
     program = normal(TRAINS)
     alone = production(program, ["reach_cal"]).rules
     assert alone == tuple(rule for rule in production(program).rules if rule.view == "reach_cal")
-    assert "route(X, Z)" not in print_production(production(program), "unconnected")
-    assert print_production(production(program), "train") == "// no rules for train\n"
+    assert "route(X, Z)" not in list_production(production(program), "unconnected").text
+    assert list_production(production(program), "train").text == "// no rules for train\n"
 
 
 def test_strata_grow_at_negations_and_aggregates_only() -> None:
@@ -106,7 +106,7 @@ def test_the_page_shows_the_program_and_its_rules() -> None:
     assert TRAINS in page
     shown = [rule for rule in production(normal(TRAINS)).rules if rule.view != "reach_cal"]
     for rule in shown:
-        if rule.group is not Group.START or rule.name == "route/1-start":
+        if rule.group is not RulePurpose.START or rule.name == "route/1-start":
             assert print_production_rule(rule) + "\n" in page
 
 
@@ -139,8 +139,8 @@ def test_one_derivation_a_row_is_proven_from_keys(rule: str, unique: bool) -> No
     program = normal(KEYED + rule)
     assert ("p" in unique_derivations(program)) is unique
     made = [each for each in production(program).rules if each.view == "p"]
-    assert any(each.group is Group.REINSERT for each in made) is not unique
-    insertions = [each for each in made if each.group is Group.INSERT]
+    assert any(each.group is RulePurpose.REINSERT for each in made) is not unique
+    insertions = [each for each in made if each.group is RulePurpose.INSERT]
     assert {each.distinct for each in insertions} == {not unique}
 
 

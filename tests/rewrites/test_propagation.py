@@ -13,12 +13,12 @@ from upshot.check import CheckedProgram, check, print_clause
 from upshot.core.errors import Error
 from upshot.engine.naive import evaluate
 from upshot.rewrite import normal_form
-from upshot.rewrite.changes.changes_on_demand import changes_on_demand
-from upshot.rewrite.demand.demand import Held
+from upshot.rewrite.demand.demand import RowOrigin
+from upshot.rewrite.normalize.operators import operators
 from upshot.rewrite.shapes import aggregate_of
-from upshot.rewrite.strategies.operators import operators
-from upshot.rewrite.strategies.print_propagation import print_propagation
-from upshot.rewrite.strategies.propagation import transition_rules
+from upshot.strategies.changes_on_demand import changes_on_demand
+from upshot.strategies.propagation import transition_rules
+from upshot.strategies.strategy import strategy_named
 from upshot.syntax import parse
 from upshot.syntax.ast import Atom, Not
 
@@ -55,6 +55,12 @@ def rules(text: str, names: str) -> set[str]:
     for ours, theirs in (("p_aux_1", "aux2"), ("p_aux", "aux1"), ("_ins", "_plus"), ("_del", "_minus")):
         found = {rule.replace(ours, theirs) for rule in found}
     return found
+
+
+def listed(program: CheckedProgram, view: str | None = None) -> str:
+    demand = strategy_named("propagation").demand
+    assert demand is not None
+    return demand.listing(changes_on_demand(program, dict.fromkeys(views(program), "propagation")), view).text
 
 
 # ---- one operator per rule --------------------------------------------------------------------
@@ -176,12 +182,12 @@ def test_the_transition_rules_of_paths_are_those_of_the_paper_put_right() -> Non
 
 
 def test_the_rules_are_printed_with_their_normal_form_and_their_transition_rules() -> None:
-    printed = print_propagation(normal(PATHS))
+    printed = listed(normal(PATHS))
     single, states, propagated = printed.split("\n\n", 2)
     assert single.splitlines()[1:] == [print_clause(each) for each in operators(normal(PATHS), ["p"]).clauses]
     assert states.splitlines()[1:] == [print_clause(each) for each in transition_rules(operators(normal(PATHS), ["p"]))]
     assert "p_plus(X, Y) :- e_ins(X, Y), !p(X, Y)." in propagated
-    of_h, of_everything = (print_propagation(normal(DATABASE), view) for view in ("h", None))
+    of_h, of_everything = (listed(normal(DATABASE), view) for view in ("h", None))
     assert "h_new(X, Y) :- p_new(X, Y), !e_new(X, Y)." in of_h
     assert "aux" not in of_h
     assert "p_aux_new(X, Y) :- p_aux_1_new(X, Y, Z)." in of_everything
@@ -204,7 +210,7 @@ def test_states_are_asked_by_the_transition_rules_with_bindings() -> None:
     program = normal(PATHS)
     made = changes_on_demand(program, {"p": "propagation"})
     wanted = {print_clause(clause) for clause in transition_rules(operators(program, ["p"]))}
-    asking = {name for name, meaning in made.relations.items() if meaning.held is Held.ASKED}
+    asking = {name for name, meaning in made.relations.items() if meaning.held is RowOrigin.ASKED}
     for rule in made.rules:
         if rule.name == "Q" and rule.clause.head.relation.endswith("_new"):
             assert rule.source is not None
@@ -263,7 +269,7 @@ def test_helper_views_are_no_results() -> None:
     program = normal(PATHS)
     made = changes_on_demand(program, {"p": "propagation"})
     assert made.views == ("p",)
-    assert {meaning.relation for meaning in made.relations.values() if meaning.held is Held.NET} == {"p"}
+    assert {meaning.relation for meaning in made.relations.values() if meaning.held is RowOrigin.NET} == {"p"}
 
 
 def test_a_negation_tested_before_its_question_is_answered_gives_phantom_changes() -> None:

@@ -9,8 +9,9 @@ import pytest
 from tests.rewrites.demand_interpreter import Row, changes, stored_rows
 from upshot.check import CheckedProgram, Clause, check
 from upshot.rewrite import normal_form
-from upshot.rewrite.changes.changes_on_demand import ALGORITHMS, changes_on_demand
-from upshot.rewrite.demand.demand import DemandProgram, Held
+from upshot.rewrite.demand.demand import DemandProgram, RowOrigin
+from upshot.strategies.changes_on_demand import changes_on_demand
+from upshot.strategies.strategy import on_demand
 from upshot.syntax import parse
 from upshot.syntax.printing import print_atom, print_formula
 
@@ -107,7 +108,7 @@ def test_nine_old_tuples_are_rederived_and_none_of_the_subgraph() -> None:
     assert found.relations["closure"] == {*((x, y) for x in "abde" for y in "cg"), ("c", "g")}
     assert len([row for row in old["closure"] if row[0] not in "uvw"]) == 19
     for name, meaning in made.relations.items():
-        if meaning.held is not Held.STORED:
+        if meaning.held is not RowOrigin.STORED:
             assert not any(set(row) & set("uvw") for row in found.relations[name]), name
 
 
@@ -140,7 +141,7 @@ def test_the_two_streams_of_a_delta_in_the_middle_stay_linked() -> None:
     assert found.relations["p_del"] == found.minus["p"] == {(1, 6), (3, 8)}
 
 
-@pytest.mark.parametrize("strategy", ALGORITHMS)
+@pytest.mark.parametrize("strategy", on_demand())
 def test_strata_pass_on_net_changes_only(strategy: str) -> None:
     program = normal(".decl a() .decl b() .decl c() .decl p() .decl u()\np() :- a(). p() :- b(). u() :- c(), !p().")
     made = changes_on_demand(program, {"p": strategy, "u": strategy})
@@ -149,7 +150,7 @@ def test_strata_pass_on_net_changes_only(strategy: str) -> None:
     assert not any((*found.plus.values(), *found.minus.values()))
 
 
-@pytest.mark.parametrize("strategy", ALGORITHMS)
+@pytest.mark.parametrize("strategy", on_demand())
 def test_a_row_that_is_deleted_and_inserted_again_by_other_rules_stays(strategy: str) -> None:
     program = normal(".decl a(x: number) .decl b(x: number) .decl p(x: number)\np(X) :- a(X). p(X) :- b(X).")
     made = changes_on_demand(program, {"p": strategy})

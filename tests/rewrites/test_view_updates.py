@@ -7,15 +7,15 @@ import pytest
 from tests.revise.goldens import CONSISTENT, GOLDENS, Golden, name
 from upshot.check import check
 from upshot.rewrite import normal_form
-from upshot.rewrite.print_view_updates import print_view_updates
-from upshot.rewrite.strategies.operators import operators
+from upshot.rewrite.normalize.operators import operators
+from upshot.rewrite.view_update_listing import list_view_updates
 from upshot.rewrite.view_updates import view_updates
 from upshot.syntax import parse
 
 
 def printed(text: str, view: str | None = None) -> str:
     normal = normal_form(check(parse(text)))
-    return print_view_updates(view_updates(operators(normal, [v for layer in normal.strata for v in layer]), view))
+    return list_view_updates(view_updates(operators(normal, [v for layer in normal.strata for v in layer]), view)).text
 
 
 def lines(text: str, view: str | None = None) -> list[str]:

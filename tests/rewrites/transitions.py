@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tests.rewrites.pairs import Rows
 from upshot.check import CheckedProgram
 from upshot.engine.naive import evaluate
-from upshot.rewrite import MaintenanceProgram, StateOf
+from upshot.strategies.maintenance_rules import MaintenanceProgram, StateOf
 
 CHANGES = ("ins", "del", "plus", "minus", "new", "old")
 

@@ -25,8 +25,8 @@ from typing import Any
 
 from upshot.core.schema import Schema
 from upshot.core.types import Kind
-from upshot.engine.naive import World
-from upshot.syntax import parse_query
+from upshot.engine.naive import OracleState
+from upshot.syntax import parse_query, print_term
 from upshot.syntax.ast import Atom
 
 Row = tuple[Any, ...]
@@ -84,8 +84,11 @@ def changes_of(command: str, schemas: Mapping[str, Schema]) -> list[Change]:
 def row_of(text: str, schemas: Mapping[str, Schema]) -> tuple[str, Row]:
     atom = parse_query(text)
     assert isinstance(atom, Atom), f"{text} is not a fact"
-    values = [World({}, {}).value(term, {}) for term in atom.args]
     kinds = [column.type.kind for column in schemas[atom.relation].columns]
+    values = [
+        print_term(term) if kind is Kind.RECORD else OracleState({}, {}).value(term, {})
+        for term, kind in zip(atom.args, kinds, strict=True)
+    ]
     return atom.relation, tuple(_typed(value, kind) for value, kind in zip(values, kinds, strict=True))
 
 
@@ -120,6 +123,8 @@ def show_row(row: Row) -> str:
 def show_value(value: Any) -> str:
     """The value as program text; NaN and infinities, which have no literal, as a quotient."""
     match value:
+        case str() if value == "nil" or value[:1] in ("[", "$"):
+            return value  # a record; no other text of the scripts begins like one
         case None:
             return "null"
         case bool():

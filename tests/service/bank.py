@@ -93,7 +93,7 @@ def served(folder: Path, settings: Settings | None = None, database: Any = None)
     tokens = Tokens(write_tokens(folder / "tokens.toml"))
 
     def prepare(service: Service) -> None:
-        service.door.tokens = tokens
+        service.authenticator.tokens = tokens
 
     with Running(database or filled(), settings, prepare=prepare) as running:
         yield running

@@ -189,7 +189,7 @@ def check_journals(writers: list[Writer], keys: dict[str, int]) -> None:
 
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("upshot.client.patience.LONGEST", 0.2)
+    monkeypatch.setattr("upshot.client.requests.LONGEST", 0.2)
 
 
 @pytest.mark.slow

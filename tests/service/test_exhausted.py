@@ -19,8 +19,7 @@ import upshot
 from tests.service.served_process import PATIENCE, ServedProcess
 from tests.service.serving import CLOSURE, Running
 from upshot.engine.local.kernel import machine
-from upshot.service import warming
-from upshot.service.wire import descriptors
+from upshot.service import server
 
 NONE_LEFT = OSError(errno.EMFILE, "Too many open files")
 
@@ -31,9 +30,9 @@ def test_warming_without_descriptors_says_what_ran_out(
     def load() -> None:
         raise NONE_LEFT
 
-    monkeypatch.setattr(warming.MACHINE, "load", load)
+    monkeypatch.setattr(server.MACHINE, "load", load)
     with upshot.connect() as db, caplog.at_level(logging.WARNING):
-        warming._warm(db)
+        server._warm(db)
     assert "there are no file descriptors left to load machine code" in caplog.text
 
 
@@ -115,5 +114,5 @@ def test_a_server_that_could_not_even_start_says_how_many_descriptors_it_needs(t
     command = f"ulimit -n 20; exec {sys.executable} -m upshot serve {tmp_path / 'p.dl'} --port 0"
     ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert ended.returncode == 2, ended.stderr
-    assert f"needs {descriptors.LEAST} file descriptors; the limit of this process is 20" in ended.stderr
+    assert f"needs {server.LEAST} file descriptors; the limit of this process is 20" in ended.stderr
     assert "Traceback" not in ended.stderr

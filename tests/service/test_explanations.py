@@ -16,7 +16,7 @@ import upshot
 from tests.service.bank import bearer, write_tokens
 from tests.service.serving import Running
 from upshot.service.access.scopes import Scopes
-from upshot.service.access.sessions import Door
+from upshot.service.access.sessions import Authenticator
 from upshot.service.access.tokens import Tokens
 from upshot.service.service import Service
 
@@ -167,7 +167,7 @@ def test_notes_of_commits_are_shown_to_nobody_but_an_admin_in_any_form(running: 
     })  # fmt: skip
 
     def prepare(service: Service) -> None:
-        service.door = Door(service.settings, Tokens(tokens))
+        service.authenticator = Authenticator(service.settings, Tokens(tokens))
 
     running.stop()
     with Running(upshot.connect(tmp_path / "store"), prepare=prepare) as again:

@@ -33,7 +33,7 @@ def fixes(answer: dict[str, Any]) -> dict[str, Any]:
     return part
 
 
-def test_an_answer_has_the_realisations_that_would_bring_the_row_about(access: Running) -> None:
+def test_an_answer_has_the_realizations_that_would_bring_the_row_about(access: Running) -> None:
     part = fixes(told(access, "access", row=EVE))
     body = {"insert": {"access": [["eve", "deploy"]]}, "limit": 3}
     _, found, _ = access.request("POST", "/realizations", body)
@@ -41,6 +41,7 @@ def test_an_answer_has_the_realisations_that_would_bring_the_row_about(access: R
              for each in part["parts"]]  # fmt: skip
     assert plain == found["realizations"]
     assert (part["status"], part["reason"], part["request"]) == (found["status"], found["reason"], found["request"])
+    assert (part["status"], part["reason"]) == ("all", "these are all 3")
     assert part["parts"][0]["statement"] == '+member("eve", "ops")'
 
 
@@ -121,14 +122,14 @@ def scoped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     file = write_tokens(tmp_path_factory.mktemp("tokens") / "tokens.toml", tokens)
 
     def prepare(service: Service) -> None:
-        service.door.tokens = Tokens(file)
+        service.authenticator.tokens = Tokens(file)
 
     with Running(filled(), prepare=prepare) as running:
         yield running
 
 
 @pytest.mark.parametrize("token", ["above", "without_rule", "without_key"])
-def test_who_may_not_ask_for_realisations_is_told_that_none_were_looked_for(scoped: Running, token: str) -> None:
+def test_who_may_not_ask_for_realizations_is_told_that_none_were_looked_for(scoped: Running, token: str) -> None:
     status, _, text = get(scoped, "reached", bearer(token), row=ROW)
     assert status == 200, text
     part = json.loads(text)["why_not"]["parts"][-1]
@@ -155,7 +156,7 @@ def test_a_side_effect_that_may_not_be_read_is_not_named() -> None:
     database.define(".decl b(x: number) .decl v(x: number) v(X) :- b(X). .decl hidden(x: number) hidden(X) :- b(X).")
 
     def prepare(service: Service) -> None:
-        service.door.scopes = lambda request: Scopes("low", read=frozenset({"b", "v"}))  # type: ignore[method-assign]
+        service.authenticator.scopes = lambda request: Scopes("low", read=frozenset({"b", "v"}))  # type: ignore[method-assign]
 
     with Running(database, prepare=prepare) as running:
         for form in ("json", "text", "svg"):

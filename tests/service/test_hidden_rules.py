@@ -1,4 +1,4 @@
-"""The answer to a request for realisations is the same, byte for byte, whatever there is that it cannot hang on."""
+"""The answer to a request for realizations is the same, byte for byte, whatever there is that it cannot hang on."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def answers(folder: Path, before: str, after: str, hidden: list[tuple[Any, ...]]
     file = write_tokens(folder / "tokens.toml", {"low": Scopes("low", NAMES)})
 
     def prepare(service: Service) -> None:
-        service.door.tokens = Tokens(file)
+        service.authenticator.tokens = Tokens(file)
 
     with Running(database, prepare=prepare) as running:
         return [sent(running, body) for body in REQUESTS]

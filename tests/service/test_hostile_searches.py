@@ -20,7 +20,7 @@ from tests.service.search_turns import check_turns, watched_turns
 from tests.service.served_process import PATIENCE, ROOT
 from tests.service.serving import Running
 from upshot.service.routes.openapi_realizations import MOST_GIVEN, MOST_NEW, MOST_ROUNDS
-from upshot.service.settings import Bounds, Settings
+from upshot.service.settings import RequestBounds, Settings
 
 PROGRAM = """
 .decl noise(x: number)
@@ -65,7 +65,7 @@ def database() -> upshot.Database:
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_commit_does_not_wait_for_searches(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     turns = watched_turns(monkeypatch)
-    with Running(database(), Settings(bounds=Bounds(seconds=SECONDS))) as running:
+    with Running(database(), Settings(bounds=RequestBounds(seconds=SECONDS))) as running:
         answers: list[dict[str, Any]] = []
 
         def search() -> None:
@@ -94,7 +94,7 @@ import sys
 from tests.service.test_hostile_searches import database
 from upshot.service.server import listen, serve
 from upshot.service.service import Service
-from upshot.service.settings import Bounds, Settings
+from upshot.service.settings import RequestBounds, Settings
 
 from upshot.service.writing.searches import Hunt
 
@@ -106,7 +106,7 @@ def tell(hunt, is_wanted):
     return go_on(hunt, is_wanted)
 Hunt.go_on = tell
 
-settings = Settings(port=0, grace=30.0, bounds=Bounds(seconds=600.0))
+settings = Settings(port=0, grace=30.0, bounds=RequestBounds(seconds=600.0))
 with listen(settings) as bound:
     serve(Service(database(), settings), bound, lambda address: print(address, flush=True))
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import io
 import json
@@ -17,8 +18,10 @@ import pytest
 import upshot
 from tests.service.served_process import PATIENCE
 from tests.service.serving import Running
-from upshot.service.settings import Bounds, Settings
+from upshot.engine.local.storage.codec import Codec
+from upshot.service.settings import RequestBounds, Settings
 from upshot.service.wire import whole_answers
+from upshot.service.wire.pages import Pages
 
 ARROW, NDJSON = "application/vnd.apache.arrow.stream", "application/x-ndjson"
 PROGRAM = """
@@ -39,7 +42,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     database.define(PROGRAM)
     with database.transaction() as tx:
         tx.insert("n", [(i, f"text {i % 70}") for i in range(ROWS)])
-    with Running(database, Settings(bounds=Bounds(rows=100, snapshot=1_000, readers=2))) as service:
+    with Running(database, Settings(bounds=RequestBounds(rows=100, snapshot=1_000, readers=2))) as service:
         yield service
 
 
@@ -101,6 +104,121 @@ def test_a_page_of_five_rows_of_a_large_view_is_no_error_and_pages_are_all_of_it
     assert (len(lines(body)), "upshot-next" in head) == (5, True)
 
 
+def all_pages(service: Running, path: str) -> list[list[Any]]:
+    found: list[list[Any]] = []
+    after = ""
+    while True:
+        status, page, _ = service.request("GET", f"{path}{after}")
+        assert status == 200, page
+        found += page["rows"]
+        if "next" not in page:
+            return found
+        after = f"&after={page['next']}"
+
+
+def test_pages_come_in_the_order_of_any_column(large: Running) -> None:
+    everything = sorted(expected())
+    assert all_pages(large, "/views/v?limit=97") == [list(row) for row in everything]
+    by_text = sorted(everything, key=lambda row: (row[1], row[0]))
+    assert all_pages(large, "/views/v?limit=97&order=t") == [list(row) for row in by_text]
+    downwards = sorted(everything, key=lambda row: row[1], reverse=True)
+    assert all_pages(large, "/views/v?limit=97&order=-t") == [list(row) for row in downwards]
+    part = [row for row in everything if row[1] == "text 7"]
+    assert all_pages(large, "/views/v?where=v(X,%22text%207%22)&limit=20&order=-x") == [
+        list(row) for row in reversed(part)
+    ]
+    _, page, _ = large.request("GET", "/views/n?limit=3&order=-x")
+    assert [row[0] for row in page["rows"]] == [4999, 4998, 4997]
+
+
+def test_a_page_decodes_no_more_than_its_rows(large: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[int] = []
+    decode = Codec.decode
+
+    def counting(self: Codec, codes: Any, type: Any) -> list[Any]:
+        decoded.append(len(codes))
+        return decode(self, codes, type)
+
+    monkeypatch.setattr(Codec, "decode", counting)
+    assert large.request("GET", "/views/v?limit=5")[0] == 200
+    assert large.request("GET", "/views/v?limit=5&order=-t")[0] == 200
+    assert decoded == [6, 6, 6, 6]
+
+
+def test_a_cursor_outlives_its_listing_while_nothing_is_committed(large: Running) -> None:
+    _, page, _ = large.request("GET", "/views/v?limit=5")
+    large.service.pages = Pages()
+    path = f"/views/v?limit=5&after={page['next']}"
+    status, later, _ = large.request("GET", path)
+    assert (status, [row[0] for row in later["rows"]]) == (200, [5, 6, 7, 8, 9])
+    with large.database.transaction() as tx:
+        tx.insert("n", [(-1, "new"), (4, "zzz")])
+    large.service.pages = Pages()
+    status, refused, _ = large.request("GET", path)
+    assert (status, refused["error"]["code"]) == (410, "page-expired")
+    status, later, _ = large.request("GET", f"{path}&consistent=false")
+    assert (status, later["version"], later["rows"][0]) == (200, 3, [4, "zzz"])
+
+
+def test_cursors_of_other_orders_rows_and_views_are_refused(large: Running) -> None:
+    _, page, _ = large.request("GET", "/views/v?limit=5&order=-t")
+    assert large.request("GET", f"/views/v?limit=5&after={page['next']}")[0] == 200
+    cases = {
+        f"/views/v?after={page['next']}&order=t": (400, "bad-cursor"),
+        f"/views/n?after={page['next']}": (410, "page-expired"),
+        f"/views/v?after={page['next']}&where=v(1,T)": (410, "page-expired"),
+        f"/views/v?after={page['next'][:-6]}": (400, "bad-cursor"),
+        "/views/v?order=u": (400, "unknown-column"),
+        "/views/v?order=x,-x": (400, "wrong-argument"),
+        "/views/v?order=": (400, "unknown-column"),
+    }
+    for path, answer in cases.items():
+        status, body, _ = large.request("GET", path)
+        assert (status, body["error"]["code"]) == answer, path
+    content = json.loads(base64.urlsafe_b64decode(page["next"] + "=="))
+    for row in ([1], ["x", "y"], [None, "y"], [1.5, "y"], -1, True, 10**30):
+        forged = base64.urlsafe_b64encode(json.dumps([*content[:-1], row]).encode()).decode().rstrip("=")
+        status, body, _ = large.request("GET", f"/views/v?after={forged}")
+        assert (status, body["error"]["code"]) == (400, "bad-cursor"), row
+
+
+def test_rows_too_long_for_a_cursor_have_pages_too(large: Running) -> None:
+    with large.database.transaction() as tx:
+        tx.replace("n", [(i % 3, f"{i % 2}{'ü' * 3_000}{i}") for i in range(20)])
+    found = all_pages(large, "/views/v?limit=3&order=t")
+    assert found == sorted(found, key=lambda row: row[1])
+    assert len(found) == 20
+
+
+def test_the_answers_to_a_query_come_in_pages(large: Running) -> None:
+    def pages(**body: Any) -> list[list[Any]]:
+        found: list[list[Any]] = []
+        after: dict[str, Any] = {}
+        while True:
+            status, page, _ = large.request("POST", "/query", {**body, **after})
+            assert status == 200, page
+            found += page["rows"]
+            if "next" not in page:
+                return found
+            after = {"after": page["next"]}
+            with large.database.transaction() as tx:
+                tx.insert("n", [(-len(found), "text 7")])
+
+    part = sorted(row[0] for row in expected() if row[1] == "text 7")
+    query = {"query": "v(X, $t)", "parameters": {"t": "text 7"}}
+    assert large.request("POST", "/query", {**query, "limit": 2})[1]["rows"] == [[part[0]], [part[1]]]
+    assert pages(**query, limit=9, order="-X") == [[value] for value in reversed(part)]
+    sql = "SELECT x % 10 AS digit, x FROM v WHERE t = 'text 8' ORDER BY digit, x"
+    part = sorted((row[0] for row in expected() if row[1] == "text 8"), key=lambda x: (x % 10, x))
+    assert pages(query=sql, limit=7) == [[value % 10, value] for value in part]
+    assert pages(query=sql, limit=7, order="x") == [[value % 10, value] for value in sorted(part)]
+    status, body, _ = large.request("POST", "/query", {"query": "v(X, T)"})
+    assert (status, body["error"]["code"]) == (422, "too-many-rows")
+    for key, value in {"limit": 0, "order": 1, "after": ["x"], "consistent": "no"}.items():
+        status, body, _ = large.request("POST", "/query", {"query": "v(X, T)", key: value})
+        assert (status, body["error"]["code"]) == (400, "bad-request"), key
+
+
 def test_commits_go_on_while_a_large_view_is_sent_and_it_stays_of_its_version(large: Running) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", large.port, timeout=PATIENCE)
     connection.request("GET", "/views/n", headers={"accept": NDJSON})
@@ -128,7 +246,7 @@ def test_clients_that_take_nothing_are_cut_off_and_hold_up_nobody(monkeypatch: p
     database.define(".decl n(x: number, t: symbol)")
     with database.transaction() as tx:
         tx.insert("n", [(i, "x" * 500) for i in range(60_000)])
-    with Running(database, Settings(bounds=Bounds(rows=100, readers=2))) as service:
+    with Running(database, Settings(bounds=RequestBounds(rows=100, readers=2))) as service:
         clients = [_stalled(service.port) for _ in range(2)]
         until = time.monotonic() + PATIENCE
         while service.service._whole < 2:

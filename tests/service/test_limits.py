@@ -13,7 +13,7 @@ import pytest
 import upshot
 from tests.service.served_process import PATIENCE
 from tests.service.serving import CLOSURE, Running
-from upshot.service.settings import Bounds, Settings
+from upshot.service.settings import RequestBounds, Settings
 
 NUMBERS = """
 .decl n(x: number)
@@ -27,7 +27,7 @@ matching(P, T) :- pattern(P), text(T), match(P, T).
 def running(program: str = CLOSURE, **bounds: float) -> Running:
     database = upshot.connect()
     database.define(program)
-    return Running(database, Settings(bounds=Bounds(**bounds)))  # type: ignore[arg-type]
+    return Running(database, Settings(bounds=RequestBounds(**bounds)))  # type: ignore[arg-type]
 
 
 def test_a_body_beyond_its_bound_is_refused_before_it_is_read() -> None:

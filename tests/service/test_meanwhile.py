@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ def database() -> upshot.Database:
 
 def low(service: Service) -> None:
     scopes = Scopes("low", read=frozenset({"b", "v"}))
-    service.door.scopes = lambda request: scopes  # type: ignore[method-assign]
+    service.authenticator.scopes = lambda request: scopes  # type: ignore[method-assign]
 
 
 def before_the_turn(monkeypatch: pytest.MonkeyPatch, deed: Callable[[], object]) -> None:
@@ -83,7 +84,7 @@ def test_a_rule_that_comes_meanwhile_is_not_explained_to_whoever_may_not_read_wh
         assert (status, json.loads(text)["error"]["code"], "secret" in text) == (403, "forbidden", False)
 
 
-def test_realisations_are_forbidden_if_such_a_constraint_comes_meanwhile(
+def test_realizations_are_forbidden_if_such_a_constraint_comes_meanwhile(
     database: upshot.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before_the_turn(monkeypatch, lambda: database.define(HIDDEN_CONSTRAINT))
@@ -127,9 +128,9 @@ def test_a_rule_that_comes_while_too_many_searches_wait_is_not_explained_either(
 class Endless:
     """A search that finds nothing and does not end."""
 
-    status, reason = OPEN, ""
+    status, reason, work = OPEN, "", MappingProxyType({"models": 0})
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, seconds: float, models: float) -> None:
         return None
 
 

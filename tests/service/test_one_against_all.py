@@ -17,7 +17,7 @@ import upshot
 from tests.properties.settings import case_count
 from tests.service.served_process import PATIENCE
 from tests.service.serving import Running
-from upshot.service.settings import Bounds, Settings
+from upshot.service.settings import RequestBounds, Settings
 
 PROGRAM = """
 .decl n(x: number)
@@ -86,7 +86,7 @@ def test_others_commit_and_read_exactly_while_one_client_does_what_it_can(tmp_pa
     with database.transaction() as tx:
         tx.insert("n", [(i,) for i in range(1_500)])
         tx.insert("text", [("a" * 2_000 + str(i),) for i in range(300)])
-    settings = Settings(bounds=Bounds(seconds=SECONDS, body=1_000_000))
+    settings = Settings(bounds=RequestBounds(seconds=SECONDS, body=1_000_000))
     statuses: Counter[tuple[str, int]] = Counter()
     with Running(database, settings) as service:
         ended = threading.Event()

@@ -19,7 +19,7 @@ from tests.service.serving import Running
 from upshot.service.access.scopes import Scopes
 from upshot.service.access.tokens import Tokens
 from upshot.service.service import Service
-from upshot.service.settings import Bounds, Settings
+from upshot.service.settings import RequestBounds, Settings
 
 ACCESS = """
 .decl member(person: symbol, team: symbol)
@@ -80,7 +80,7 @@ def base_changes(answer: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str,
 
 
 @pytest.mark.parametrize("golden", GOLDENS, ids=name)
-def test_the_worked_examples_have_exactly_their_realisations(golden: Golden) -> None:
+def test_the_worked_examples_have_exactly_their_realizations(golden: Golden) -> None:
     bounds = {"new_constants": golden.new_values}
     with serving(golden.text) as running:
         found = asked(
@@ -118,7 +118,7 @@ def test_golden_5_says_what_the_placeholder_stands_for_and_what_becomes_of_it() 
 # ---- what is asked and answered -------------------------------------------------------------------
 
 
-def test_each_realisation_comes_with_all_that_it_would_do(access: Running) -> None:
+def test_each_realization_comes_with_all_that_it_would_do(access: Running) -> None:
     found = asked(access, **TAKE_AWAY)
     assert (found["version"], found["status"]) == (2, "all")
     assert found["request"] == {"insert": {}, "delete": {"access": [["ann", "deploy"]]}}
@@ -188,7 +188,7 @@ def commit_of(found: dict[str, Any], number: int) -> dict[str, Any]:
     return {"insert": way["insert"], "delete": way["delete"], "expect": found["request"]}
 
 
-def test_a_realisation_is_committed_by_a_transaction_that_expects_what_was_asked_for(access: Running) -> None:
+def test_a_realization_is_committed_by_a_transaction_that_expects_what_was_asked_for(access: Running) -> None:
     body = commit_of(asked(access, **TAKE_AWAY), 0)
     for repeated in (None, True):
         status, answer, _ = access.request("POST", "/transactions", body, {"idempotency-key": "k"})
@@ -198,7 +198,7 @@ def test_a_realisation_is_committed_by_a_transaction_that_expects_what_was_asked
     assert (status, answer["error"]["code"]) == (409, "key-reused")
 
 
-def test_a_realisation_that_would_no_longer_do_is_refused_and_nothing_happens(access: Running) -> None:
+def test_a_realization_that_would_no_longer_do_is_refused_and_nothing_happens(access: Running) -> None:
     body = commit_of(asked(access, **TAKE_AWAY), 0)
     more = {"insert": {"team": [["sre"]], "member": [["ann", "sre"]], "granted": [["sre", "deploy"]]}}
     assert access.request("POST", "/transactions", more)[0] == 200
@@ -231,7 +231,7 @@ def test_those_who_commit_together_with_one_that_is_refused_are_not_held_up(acce
             threading.Thread(target=lambda body=body: found.append(access.request("POST", "/transactions", body)[0]))
         )
         threads[-1].start()
-        until(lambda: len(access.service.writer._line) == len(threads))
+        until(lambda: len(access.service.writer._queue) == len(threads))
     go_on.set()
     for thread in (*threads, holding):
         thread.join()
@@ -278,7 +278,7 @@ def scoped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     file = write_tokens(tmp_path_factory.mktemp("tokens") / "tokens.toml", tokens)
 
     def prepare(service: Service) -> None:
-        service.door.tokens = Tokens(file)
+        service.authenticator.tokens = Tokens(file)
 
     with Running(filled(), prepare=prepare) as running:
         yield running
@@ -299,6 +299,24 @@ def test_the_token_reads_all_that_the_answer_can_hang_on(scoped: Running, token:
         else:
             assert (status, answer["error"]["code"]) == (403, "forbidden")
             assert answer["error"]["message"] == "the realizations would disclose data that this token may not read"
+
+
+def test_an_objective_over_all_views_needs_a_token_that_reads_them(scoped: Running, tmp_path: Path) -> None:
+    body = {"insert": {"reached": [["bob-secret", "zoe"]]}, "prefer": "least_side_effects"}
+    status, answer = send(scoped, "with_constraint", body)
+    assert (status, answer["error"]["code"]) == (403, "forbidden")
+    with served(tmp_path) as running:
+        assert send(running, "everything", body)[0] == 200
+        assert send(running, "reader", {"delete": {"reached": "reached(_, _)"}})[0] == 404
+
+
+def test_a_pattern_is_the_rows_that_match_it_when_the_search_begins(access: Running) -> None:
+    found = asked(access, delete={"access": 'access("ann", _)'}, prefer="least_side_effects")
+    rows = found["request"]["delete"]["access"]
+    assert rows
+    assert all(row[0] == "ann" for row in rows)
+    assert found["realizations"][0]["side_effects"] == 0
+    assert asked(access, delete={"access": ['access("nobody", _)']})["reason"] == "nothing to do: it is so already"
 
 
 def test_whether_the_answer_is_refused_does_not_hang_on_the_data(scoped: Running) -> None:
@@ -340,15 +358,15 @@ def test_rows_of_effects_that_may_not_be_read_do_not_count(tmp_path: Path) -> No
     database = filled()
     with database.transaction() as tx:
         tx.insert("transfer", [("alice-secret", f"x{each}", 1) for each in range(30)])
-    with served(tmp_path, Settings(bounds=Bounds(rows=8)), database) as running:
+    with served(tmp_path, Settings(bounds=RequestBounds(rows=8)), database) as running:
         body = {"insert": {"public_note": [[each, "alice-secret"] for each in range(10, 14)]}}
         assert send(running, "everything", body)[0] == 422
         status, answer = send(running, "reader", body)
         assert (status, answer["status"]) == (200, "all")
 
 
-def test_a_realisation_with_more_effects_than_an_answer_may_have_is_refused() -> None:
-    with serving(HARD, Settings(bounds=Bounds(rows=50)), e=[(x, x + 1) for x in range(20)]) as running:
+def test_a_realization_with_more_effects_than_an_answer_may_have_is_refused() -> None:
+    with serving(HARD, Settings(bounds=RequestBounds(rows=50)), e=[(x, x + 1) for x in range(20)]) as running:
         status, answer, _ = running.request("POST", "/realizations", {"delete": {"p": [[9, 10]]}})
         assert (status, answer["error"]["code"]) == (422, "too-many-rows")
         found = asked(running, delete={"p": [[0, 2]]})
@@ -377,6 +395,9 @@ def test_why_an_absent_row_is_not_there_is_explained(access: Running) -> None:
         ({**TAKE_AWAY, "bounds": {"constants": [[1]]}}, "`constants` must be texts, numbers"),
         ({**TAKE_AWAY, "cost": {"member": -1}}, "the `cost` of `member` must be a number"),
         ({**TAKE_AWAY, "limit": 0}, "`limit` must be an integer from 1 to 1,000"),
+        ({**TAKE_AWAY, "prefer": "cheap"}, "`prefer` must be `least_side_effects`"),
+        ({"delete": {"access": "access(ann, _)"}}, "has the variable `ann`"),
+        ({"insert": {"access": 'access("ann", _)'}}, "must have a list of rows"),
     ],
 )
 def test_what_is_wrong_with_a_request_is_named_with_a_cure(access: Running, body: dict[str, Any], said: str) -> None:

@@ -1,4 +1,4 @@
-"""Searches for realisations beside commits: nobody waits long for them, and they end."""
+"""Searches for realizations beside commits: nobody waits long for them, and they end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.service.search_turns import check_turns, until, watched_turns
 from tests.service.served_process import PATIENCE
 from tests.service.serving import Running
 from tests.service.test_realizations import ACCESS, HARD, TAKE_AWAY, TEAMS, asked, refused, serving
-from upshot.service.settings import Bounds, Settings
+from upshot.service.settings import RequestBounds, Settings
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def grid(side: int) -> list[tuple[Any, ...]]:
 @pytest.mark.slow
 def test_a_search_without_end_is_cut_off_and_commits_go_on_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     turns = watched_turns(monkeypatch)
-    with serving(HARD, Settings(bounds=Bounds(seconds=5.0)), e=grid(8)) as running:
+    with serving(HARD, Settings(bounds=RequestBounds(seconds=5.0)), e=grid(8)) as running:
         answers: list[dict[str, Any]] = []
         body = {"delete": {"p": [[0, 63]]}, "limit": 1_000, "bounds": {"seconds": 3.5}}
         searches = [threading.Thread(target=lambda: answers.append(asked(running, **body))) for _ in range(3)]
@@ -103,7 +103,7 @@ def test_a_search_with_long_steps_ends_on_a_database_that_is_changed_all_the_tim
 
 
 def test_too_many_searches_are_told_to_come_again() -> None:
-    settings = Settings(bounds=Bounds(seconds=2.0, searches=1))
+    settings = Settings(bounds=RequestBounds(seconds=2.0, searches=1))
     with serving(ACCESS, settings, **TEAMS) as running:
         go_on = threading.Event()
         holding = threading.Thread(
@@ -121,7 +121,7 @@ def test_too_many_searches_are_told_to_come_again() -> None:
 
 
 def test_nobody_goes_on_with_a_search_whose_client_has_gone() -> None:
-    settings = Settings(bounds=Bounds(seconds=10 * PATIENCE, searches=1))
+    settings = Settings(bounds=RequestBounds(seconds=10 * PATIENCE, searches=1))
     with serving(HARD, settings, e=grid(8)) as running:
         body = json.dumps({"delete": {"p": [[0, 63]]}, "limit": 1_000}).encode()
         head = f"Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"

@@ -12,10 +12,10 @@ from upshot.core.types import NUMBER
 from upshot.service.feed.selections import Selection
 from upshot.service.feed.streams import (
     LARGEST_CHUNK,
-    Entry,
+    ChangeStream,
     NetChange,
     RingBounds,
-    Stream,
+    StreamEvent,
     change_event,
     end_event,
     progress_event,
@@ -25,12 +25,12 @@ from upshot.service.feed.streams import (
 SCHEMA = Schema("item", (Column("n", NUMBER),))
 
 
-def entry(version: int, size: int = 10) -> Entry:
-    return Entry(version, [(version,)], [], b"x" * size)
+def entry(version: int, size: int = 10) -> StreamEvent:
+    return StreamEvent(version, [(version,)], [], b"x" * size)
 
 
-def stream(base: int = 0, **bounds: Any) -> Stream:
-    return Stream(Selection("item"), SCHEMA, base, RingBounds(**bounds))
+def stream(base: int = 0, **bounds: Any) -> ChangeStream:
+    return ChangeStream(Selection("item"), SCHEMA, base, RingBounds(**bounds))
 
 
 def test_a_place_is_found_by_version_and_everything_after_it_is_taken_at_once() -> None:

@@ -17,7 +17,7 @@ import pytest
 import upshot
 from tests.service.served_process import PATIENCE, ROOT
 from tests.service.serving import Running
-from upshot.service.settings import Bounds, Settings
+from upshot.service.settings import RequestBounds, Settings
 
 SERVER = """
 import sys, time
@@ -125,7 +125,7 @@ def test_commits_and_other_functions_go_on_without_one_that_hangs(
     database = upshot.connect(tmp_path / "store") if durable else upshot.connect()
     database.define(PROGRAM)
     functions = Functions(database)
-    with Running(database, Settings(bounds=Bounds(seconds=2.0))) as running:
+    with Running(database, Settings(bounds=RequestBounds(seconds=2.0))) as running:
         committed(running, "a")
         assert functions.called == [("slow", "a"), ("quick", "a")], "before the answer"
         assert len(functions.threads) == 1
@@ -161,7 +161,7 @@ def test_a_function_that_commits_is_not_waited_for_by_itself() -> None:
 
     database.action("slow", slow)
     database.action("quick", called.extend)
-    with Running(database, Settings(bounds=Bounds(seconds=PATIENCE))) as running:
+    with Running(database, Settings(bounds=RequestBounds(seconds=PATIENCE))) as running:
         committed(running, "a")
         assert called == [("a",), ("z",), ("a",)]
         assert metric(running, "late_calls_total") == 0
@@ -172,7 +172,7 @@ def test_a_function_that_ends_its_thread_ends_nothing_else() -> None:
     database.define(PROGRAM)
     database.action("slow", lambda rows: sys.exit(1))
     database.action("quick", lambda rows: None)
-    with Running(database, Settings(bounds=Bounds(seconds=PATIENCE))) as running:
+    with Running(database, Settings(bounds=RequestBounds(seconds=PATIENCE))) as running:
         for name in ("a", "b"):
             committed(running, name)
         assert len(database.pending()) == 2

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from upshot.service.webhooks.targets import MOST_LOOKUPS, RefusedTarget, Target, TargetRules, is_public
+from upshot.service.webhooks.targets import MOST_LOOKUPS, RefusedTarget, TargetRules, WebhookTarget, is_public
 
 RULES = TargetRules(("hooks.example.org", "*.example.net", "93.184.216.34", "127.0.0.1", "[::1]"))
 
@@ -104,7 +104,7 @@ def test_addresses_of_the_public_internet_are_not(address: str) -> None:
 
 def test_insecure_admits_http_and_private_addresses_of_allowed_hosts_only() -> None:
     rules = TargetRules(("127.0.0.1", "inside.example.org"), insecure=True)
-    assert rules.target("http://127.0.0.1:9000/x") == Target("http", "127.0.0.1", 9000, "/x")
+    assert rules.target("http://127.0.0.1:9000/x") == WebhookTarget("http", "127.0.0.1", 9000, "/x")
     rules.check([ipaddress.ip_address("10.0.0.1")])
     with pytest.raises(RefusedTarget):
         rules.target("http://127.0.0.2:9000/")

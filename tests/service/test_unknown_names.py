@@ -15,7 +15,7 @@ from tests.service.serving import CLOSURE, Running
 from upshot.cli.input import changes
 from upshot.pipeline.sources import envelopes
 from upshot.service.access.scopes import Scopes
-from upshot.service.access.sessions import Door
+from upshot.service.access.sessions import Authenticator
 from upshot.service.access.tokens import Tokens
 from upshot.service.service import Service
 from upshot.service.wire import bodies
@@ -117,7 +117,7 @@ def test_whoever_may_not_read_everything_is_offered_no_name(tmp_path: Path) -> N
     tokens = write_tokens(tmp_path / "tokens.toml", {"low": Scopes("low", read=frozenset(["closure"]))})
 
     def prepare(running: Service) -> None:
-        running.door = Door(running.settings, Tokens(tokens))
+        running.authenticator = Authenticator(running.settings, Tokens(tokens))
 
     database = upshot.connect()
     database.define(CLOSURE)

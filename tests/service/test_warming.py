@@ -9,7 +9,7 @@ SCRIPT = """
 import time
 import upshot
 from upshot.engine.local.kernel.machine import MACHINE
-from upshot.service.warming import warming
+from upshot.service.server import warming
 
 database = upshot.connect()
 database.define(".decl r(x: number) .decl v(x: number) v(X) :- r(X).")

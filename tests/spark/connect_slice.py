@@ -110,7 +110,7 @@ def main() -> int:
         random = named(packs("connect")[0][: SHARE[1]])
         found = failures(make, {**scripts, **random})
         if given_ways(make) != given_ways(upshot.connect):
-            found["realisations"] = "other ones than in process"
+            found["realizations"] = "other ones than in process"
         spark.sql("CREATE SCHEMA upshot_connect")
         for place in ({}, {"location": "schema:upshot_connect"}):
             joined = frames_joined(spark, **place)

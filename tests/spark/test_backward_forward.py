@@ -87,7 +87,9 @@ def test_on_a_dense_graph_less_is_deleted_than_by_maintenance_in_parts_and_by_ro
 # ---- by rounds of joins ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("text", "small"), [(RIGHT, 1000), (BOTH, 1000), (RIGHT, IN_FILES)])
+@pytest.mark.parametrize(
+    ("text", "small"), [(RIGHT, 1000), (BOTH, 1000), pytest.param(RIGHT, IN_FILES, marks=pytest.mark.deep)]
+)
 def test_a_cycle_that_is_cut_off_does_not_prove_itself(text: str, small: int, spark: Any) -> None:
     with SparkDriver(spark, text, small=small, most_shared=ROUNDS) as it:
         it.insert("edge", (0, 1), (1, 2), (2, 3), (3, 1))

@@ -23,7 +23,7 @@ from tests.properties.strategies import STRATEGIES
 from tests.properties.test_evolving_programs import FOCUSES as EVOLVING
 from tests.properties.test_exact_changes import FAILING, FOCUSES
 from tests.spark.packing import Part, failures
-from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
+from upshot.strategies.strategy import on_demand
 
 pytestmark = pytest.mark.slow
 """Every commit is a handful of Spark jobs."""
@@ -56,7 +56,7 @@ def packs(name: str) -> list[list[Trial]]:
     # Four strides without a common factor: before anything comes round again, everything has met everything.
     for number in range(wanted):
         focus, strategy = list(FOCUSES)[number % 10 - number // 10 % 10], STRATEGIES[number % len(STRATEGIES)]
-        if strategy in ON_DEMAND and number % 3:
+        if strategy in on_demand() and number % 3:
             # Reading a view that is not stored is a job; a copy must be as exact.
             strategy += " materialized=true"
         case = random_case(seed_of(f"spark {name} {focus}", number), FOCUSES[focus])
@@ -142,7 +142,7 @@ def test_they_do_so_when_the_driver_holds_no_relation_whole(in_parts: Make, pack
     agree(in_parts, pack if is_soak() else pack[:3])
 
 
-@pytest.mark.parametrize("strategy", ON_DEMAND if is_soak() else ON_DEMAND[1:2])
+@pytest.mark.parametrize("strategy", on_demand() if is_soak() else on_demand()[1:2])
 def test_they_do_so_when_nobody_may_hold_a_relation(by_rounds: Make, strategy: str) -> None:
     """A view on demand takes some dozens of rounds, each a job."""
     seeds = [seed_of(f"spark rounds {strategy}", number) for number in range(case_count(20 * SHARE))]

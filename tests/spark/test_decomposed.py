@@ -33,9 +33,9 @@ from upshot.engine.spark.recursion import Recursion
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import SMALL, FilePiece, LocalPiece, Piece, nothing
 from upshot.engine.spark.tables.table import Table
+from upshot.spark.preflight import shared_workspace
 from upshot.spark.session import private_session
 from upshot.spark.types import rows_for_spark, rows_from_spark
-from upshot.spark.workspace import Workspace
 
 FOCUSES = [
     Features(recursion=1, nonlinear=0.4, mutual=0.3, aggregates=0, arithmetic=0.1, constants=0.02, views=2),
@@ -54,7 +54,7 @@ class Lab:
 
     def __init__(self, spark: Any) -> None:
         self.session = private_session(spark)
-        self.workspace = Workspace(session=spark)
+        self.workspace = shared_workspace(spark)
         self.answers = Jobs(self.session, self.workspace)
         # For a few rows Spark's own compiler takes longer than it saves.
         self.answers.compile(False)

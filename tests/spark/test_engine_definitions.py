@@ -9,6 +9,7 @@ from tests.engine.driver import plan_of
 from tests.engine.test_install import BASE, CHAIN
 from tests.spark.engine_driver import IN_FILES, SparkDriver
 from upshot.engine.saved import Saved
+from upshot.spark.location import files_of
 
 
 def test_definitions_come_and_go_and_views_stay_exact(spark: Any) -> None:
@@ -90,9 +91,10 @@ def test_rows_handed_out_do_not_follow_later_changes(spark: Any) -> None:
         assert lent.count() == 20
         path = it.engine.rows("path")
         assert len(set(path)) == len(path)
+        workspace = it.engine._workspace
         it.engine.close()
         assert len(set(path)) == len(path)
-        assert not it.engine._workspace.path.exists()
+        assert files_of(spark, workspace.uri).status(workspace.uri) is None
 
 
 def test_saved_relations_come_back_without_being_computed(spark: Any, tmp_path: Path) -> None:

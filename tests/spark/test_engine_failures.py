@@ -141,3 +141,27 @@ def test_what_is_too_much_to_send_to_all_workers_is_shuffled(spark: Any, caplog:
         assert "joins shuffle" in caplog.text
         it.assert_exact()
         assert it.engine._session.conf.get("spark.sql.adaptive.enabled") == "false", "only until the change is made"
+
+
+def test_work_that_finds_no_memory_for_its_joins_is_done_again_with_joins_that_spill(
+    spark: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Joins of small rows are hashed in one task, which keeps a page for each of them."""
+    text = ".decl a(x: number) .decl b(x: number) .decl p(x: number) p(X) :- a(X), b(X). .view p strategy=counting"
+    usual, hints = Jobs.answer, []
+
+    def answer(self: Jobs, asks: Any) -> Any:
+        hints.append(it.engine._session.conf.get("spark.sql.optimizer.disableHints"))
+        if len(hints) == 1:
+            raise translated(
+                RuntimeError("SparkOutOfMemoryError: [UNABLE_TO_ACQUIRE_MEMORY] Unable to acquire 2048 bytes")
+            )
+        return usual(self, asks)
+
+    with SparkDriver(spark, text) as it, caplog.at_level("INFO", logger="upshot.spark"):
+        it.insert("a", (1,), (2,))
+        monkeypatch.setattr(Jobs, "answer", answer)
+        it.insert("b", (2,), (3,))
+        assert hints[:2] == ["false", "true"]
+        assert "joins shuffle" in caplog.text
+        it.assert_exact()

@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
+import upshot
 from tests.engine.test_joins import names
 from tests.properties.strategies import STRATEGIES
 from tests.spark.engine_driver import IN_FILES, SparkDriver
+from upshot.database.database import Database
+from upshot.engine.spark.engine import SparkEngine
+from upshot.engine.spark.rounds.counts import count
 
 
 @pytest.mark.parametrize("small", [IN_FILES, 1000], ids=["in files", "in the driver"])
@@ -60,3 +64,37 @@ def test_wide_long_and_computed_bodies_follow_their_base(spark: Any, small: int)
                 },
             )  # fmt: skip
             it.assert_exact()
+
+
+def test_rows_inserted_and_deleted_are_joined_together(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    derived: list[int] = []
+
+    def counted(table: Any, frames: Any, *rest: Any, **options: Any) -> Any:
+        derived.append(len(frames))
+        return count(table, frames, *rest, **options)
+
+    monkeypatch.setattr("upshot.engine.spark.rounds.component.count", counted)
+    program = """
+        .decl stock(item: number, n: number)
+        .decl least(item: number, n: number)
+        .decl low(item: number)
+        .decl plenty()
+        low(I) :- stock(I, N), least(I, M), N < M.
+        plenty() :- stock(_, N), N > 8.
+    """
+    changed = [(item, item % 10) for item in range(0, 30, 7)]
+    with Database(lambda: SparkEngine(spark, small=20, driver=0)) as db, upshot.connect() as local:
+        for each in (db, local):
+            each.define(program)
+            with each.transaction() as tx:
+                tx.insert("stock", [(item, item % 10) for item in range(30)])
+                tx.insert("least", [(item, 5) for item in range(30)])
+            derived.clear()
+            with each.transaction() as tx:
+                tx.delete("stock", changed)
+                tx.insert("stock", [(item, 9 - n) for item, n in changed])
+            assert derived == ([1, 1] if each is db else [])
+            assert {len(tx.changes["low"].inserted), len(tx.changes["low"].deleted)} == {2, 3}
+        assert set(db.rows("low")) == set(local.rows("low"))
+        assert set(db.rows("plenty")) == set(local.rows("plenty"))
+        db.verify()

@@ -14,7 +14,7 @@ from upshot.core.errors import DataError
 from upshot.database.database import Database
 from upshot.engine.limits import Limits
 from upshot.engine.spark.engine import SparkEngine
-from upshot.plan.on_demand import STRATEGIES
+from upshot.strategies.strategy import on_demand
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,7 @@ BY_ROUNDS = {"driver": 0}
 """The driver may hold no relation whole."""
 WAYS = {"in the driver": {}, "by rounds": BY_ROUNDS, "by rounds in files": {**BY_ROUNDS, "small": IN_FILES}}
 COMBINED = [
-    *((strategy, "in the driver") for strategy in STRATEGIES),
+    *((strategy, "in the driver") for strategy in on_demand()),
     ("rod", "by rounds"),
     ("epf", "by rounds in files"),
 ]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
+from tests.spark.conftest import Place
 from upshot.core.errors import DataError, EngineError, Error, OverflowError_
 from upshot.core.span import Source, Span
 from upshot.engine.spark.frames.functor_udfs import arrow_function
 from upshot.spark.failures import CarriedError, marked, place, translated
+from upshot.spark.location import child, files_of
+from upshot.spark.preflight import shared_workspace
 from upshot.spark.session import private_session
 
 
@@ -72,11 +73,12 @@ def test_what_else_a_worker_raises_is_told_apart(session: Any) -> None:
     assert "ValueError: something else" in found["spark-failed"].message
 
 
-def test_stored_rows_that_are_gone_can_be_tried_again(session: Any, tmp_path: Path) -> None:
-    folder = tmp_path / "rows"
-    session.range(10).write.parquet(str(folder))
-    frame = session.read.parquet(str(folder))
-    shutil.rmtree(folder)
+def test_stored_rows_that_are_gone_can_be_tried_again(session: Any, place: Place) -> None:
+    shared_workspace(session, place.uri).remove()
+    folder = child(place.uri, "rows")
+    session.range(10).write.parquet(folder)
+    frame = session.read.parquet(folder)
+    files_of(session, folder).delete(folder)
     found = failure(frame.collect)
     assert (type(found), found.code, found.retryable) == (EngineError, "lost-worker", True)
 

@@ -14,7 +14,7 @@ import pytest
 from tests.properties.engines import Make
 from tests.service.serving import Running
 from tests.service.test_large_views import ARROW, NDJSON, fetched, lines
-from upshot.service.settings import Bounds, Settings
+from upshot.service.settings import RequestBounds, Settings
 
 PROGRAM = """
 .decl n(x: number, t: symbol, u: unsigned, f: float, d: decimal(6,2))
@@ -39,7 +39,7 @@ def large(on_files: Make, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     database.define(PROGRAM)
     with database.transaction() as tx:
         tx.insert("n", [row(i) for i in range(ROWS)])
-    with Running(database, Settings(bounds=Bounds(rows=100, snapshot=200, readers=2))) as service:
+    with Running(database, Settings(bounds=RequestBounds(rows=100, snapshot=200, readers=2))) as service:
         yield service
     database.close()
 
@@ -114,3 +114,16 @@ def test_copies_that_were_made_for_readers_are_removed_when_they_have_read(large
         tx.insert("n", [row(-1)])
     assert len(workspace._apart) <= 1
     assert json.loads(fetched(large, "/views/v?limit=3", "application/json")[2])["version"] == 4
+
+
+def test_pages_in_the_order_of_a_column_are_selected_by_spark(large: Running) -> None:
+    rows = large.database.rows("v")
+    everything = sorted(row(i) for i in range(ROWS))
+    orders: dict[str, Any] = {"-u": lambda each: -each[2], "t,-x": lambda each: (each[1], -each[0])}
+    for order, key in orders.items():
+        found: list[tuple[Any, ...]] = []
+        while part := rows.page(250, order, found[-1] if found else None):
+            found += part
+        assert found == sorted(everything, key=key)
+    status, page, _ = large.request("GET", "/views/v?limit=2&order=-d,f")
+    assert (status, [each[0] for each in page["rows"]], "next" in page) == (200, [599, 598], True)

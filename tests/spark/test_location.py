@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 import upshot
+from tests.spark.conftest import Place
 from upshot.core.errors import EngineError, UsageError
 
 pytest.importorskip("pyspark")
@@ -16,7 +18,7 @@ from upshot.database.database import Database
 from upshot.engine.spark.engine import SparkEngine
 from upshot.spark import preflight
 from upshot.spark.lent_rows import MOST_IN_PLAN, lending
-from upshot.spark.location import local_path, location_of, uri_of
+from upshot.spark.location import SETTING, child, local_path, location_of, uri_of
 from upshot.spark.workspace import StoredRows, Workspace
 
 CLOSURE = """
@@ -29,14 +31,15 @@ path(X, Z) :- path(X, Y), step(Y, Z).
 CHAIN = [(x, x + 1) for x in range(60)]
 
 
-def files_below(folder: Path) -> list[Path]:
-    return list(folder.rglob("*.parquet"))
+def rows_at(place: Place) -> list[str]:
+    return [file for file in place.files() if file.endswith(".parquet")]
 
 
 def test_the_location_is_the_one_of_the_call_then_of_the_settings_then_the_temporary_directory(
     spark: Any, tmp_path: Path
 ) -> None:
     session = spark.newSession()
+    session.conf.unset(SETTING)
     here = location_of(session)
     assert local_path(here) is not None
     session.conf.set("upshot.scratch", str(tmp_path / "old"))
@@ -46,17 +49,17 @@ def test_the_location_is_the_one_of_the_call_then_of_the_settings_then_the_tempo
     assert location_of(session, tmp_path / "a b") == f"{tmp_path.as_uri()}/a%20b"
 
 
-def test_rows_are_at_the_location_of_the_call_until_the_database_is_closed(spark: Any, tmp_path: Path) -> None:
-    place = tmp_path / "a b [1]"
-    with Database(lambda: SparkEngine(spark, location=place, small=10, driver=0)) as db:
+def test_rows_are_at_the_location_of_the_call_until_the_database_is_closed(spark: Any, place: Place) -> None:
+    place = Place(child(place.uri, quote("a b [1]")), spark)
+    with Database(lambda: SparkEngine(spark, location=place.uri, small=10, driver=0)) as db:
         db.define(CLOSURE)
         with db.transaction() as tx:
             tx.insert("step", CHAIN)
-        assert files_below(place)
+        assert rows_at(place)
         assert len(db.rows("path")) == 60 * 61 // 2
         assert db.rows("path").to_spark().where("x = 0").count() == 60
         db.verify()
-    assert not list(place.iterdir())
+    assert not place.files()
 
 
 def test_a_location_is_refused_where_nothing_is_done_on_spark(tmp_path: Path) -> None:
@@ -85,7 +88,7 @@ def test_a_schema_of_the_catalog_is_a_location(spark: Any, driver: int | None) -
 
 
 def test_a_location_that_is_not_shared_is_refused_by_name_and_asked_about_once(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preflight, "runs_here", lambda session: False)
     monkeypatch.setattr(preflight, "_proven", set())
@@ -99,42 +102,42 @@ def test_a_location_that_is_not_shared_is_refused_by_name_and_asked_about_once(
 
     monkeypatch.setattr(Workspace, "write", lost)
     with pytest.raises(EngineError, match="the driver does not see files written by executors") as caught:
-        SparkEngine(spark, location=tmp_path)
+        SparkEngine(spark, location=place.uri)
     assert caught.value.code == "location-not-shared"
-    assert not list(tmp_path.iterdir())
+    assert not place.files()
     for _ in range(2):
-        SparkEngine(spark, location=tmp_path).close()
+        SparkEngine(spark, location=place.uri).close()
     assert asked == ["probe", "probe"]
 
 
-def test_many_rows_of_the_local_engine_become_a_frame_by_way_of_a_file(spark: Any, tmp_path: Path) -> None:
+def test_many_rows_of_the_local_engine_become_a_frame_by_way_of_a_file(spark: Any, place: Place) -> None:
     rows = [(x, f"n{x}" if x % 3 else None) for x in range(MOST_IN_PLAN + 1)]
-    with upshot.connect(spark=spark, location=tmp_path) as db:
+    with upshot.connect(spark=spark, location=place.uri) as db:
         db.define(CLOSURE)
         with db.transaction() as tx:
             tx.insert("edge", rows)
         with lending():
             frame = db.rows("edge").to_spark()
             assert frame.columns == ["x", "y"]
-            assert len(files_below(tmp_path)) == 1
+            assert len(rows_at(place)) == 1
             mine = spark.range(10).withColumnRenamed("id", "x")
             assert sorted(map(tuple, frame.join(mine, "x").collect())) == rows[:10]
             assert frame.where("y IS NULL").count() == sum(y is None for _, y in rows)
-        assert not files_below(tmp_path)
+        assert not rows_at(place)
         with db.transaction() as tx:
             tx.delete("edge", rows[:5])
         assert db.rows("edge").to_spark().count() == MOST_IN_PLAN - 4
-        assert not files_below(tmp_path), "few rows are part of the plan"
+        assert not rows_at(place), "few rows are part of the plan"
 
 
-def test_frames_that_the_engine_on_spark_hands_out_are_those_of_the_users_session(spark: Any, tmp_path: Path) -> None:
+def test_frames_that_the_engine_on_spark_hands_out_are_those_of_the_users_session(spark: Any, place: Place) -> None:
     rows = [(x, str(x)) for x in range(MOST_IN_PLAN + 1)]
     for small in (10, 100_000):
-        with Database(lambda small=small: SparkEngine(spark, location=tmp_path, small=small)) as db:
+        with Database(lambda small=small: SparkEngine(spark, location=place.uri, small=small)) as db:
             db.define(CLOSURE)
             with db.transaction() as tx:
                 tx.insert("edge", rows)
             frame = tx.changes["edge"].inserted.to_spark()
             assert frame.sparkSession is spark
             assert frame.count() == len(rows)
-            assert files_below(tmp_path)
+            assert rows_at(place)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import upshot
-from upshot.core.machine_memory import available_memory
+from upshot.core.resources import available_memory
 from upshot.spark.memory import worker_memory
 
 

@@ -1,4 +1,4 @@
-"""A session with one core, one shuffle partition and little memory: the same answers."""
+"""A session with one core, one shuffle partition and little memory: the same answers, also where joins find none."""
 
 from __future__ import annotations
 
@@ -25,3 +25,4 @@ def test_random_cases_and_histories_agree_on_one_core(root: Path) -> None:
     told = json.loads(done.stdout.splitlines()[-1])
     assert (told["cores"], told["ran"]) == (1, 2 * SHARE)
     assert not told["failed"], "\n\n".join(f"{name}\n{words}" for name, words in told["failed"].items())
+    assert "joins shuffle: Spark ran out of memory" in told["logged"]

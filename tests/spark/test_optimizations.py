@@ -9,9 +9,9 @@ import pytest
 from tests.engine.driver import plain
 from upshot.database.database import Database
 from upshot.engine.limits import Limits
-from upshot.engine.optimizations import NAMES, optimizations
 from upshot.engine.spark.engine import SparkEngine
 from upshot.engine.work import Work
+from upshot.plan.optimizations import NAMES, optimizations
 
 pytestmark = pytest.mark.slow
 

@@ -1,4 +1,4 @@
-"""View updating on the Spark engine: the same realisations as in process, few jobs each."""
+"""View updating on the Spark engine: the same realizations as in process, few jobs each."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _realized(db: upshot.Database, number: int, request: Request) -> upshot.Real
 
 
 def answers(db: upshot.Database, requests: list[Request]) -> list[tuple[set[str], str]]:
-    """What each request came to: its realisations with all that they would do, and how the search ended."""
+    """What each request came to: its realizations with all that they would do, and how the search ended."""
     given = []
     for number, request in enumerate(requests):
         found = _realized(db, number, request)

@@ -1,4 +1,4 @@
-"""Requests through aggregates on the Spark engine: the same realisations as in process."""
+"""Requests through aggregates on the Spark engine: the same realizations as in process."""
 
 from __future__ import annotations
 

@@ -23,7 +23,8 @@ from upshot.engine.spark.jobs.requests import Jobs, Request
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece
 from upshot.engine.spark.tables.statements import sifted
-from upshot.spark.location import local_path
+from upshot.spark.location import files_of
+from upshot.spark.preflight import shared_workspace
 from upshot.spark.session import is_connect, private_session
 from upshot.spark.types import rows_for_spark
 from upshot.spark.workspace import StoredRows, Workspace
@@ -40,7 +41,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def answers(spark: Any) -> Iterator[Jobs]:
-    workspace = Workspace(session=spark)
+    workspace = shared_workspace(spark)
     yield Jobs(private_session(spark), workspace, small=100)
     workspace.remove()
 
@@ -98,9 +99,7 @@ def test_a_file_that_is_gone_is_an_error_and_never_an_empty_set(answers: Jobs) -
         (piece,) = answers.answer([Request(rows.frame(answers.session), (NUMBER,), large=True)])
         assert isinstance(piece, FilePiece)
         frame = piece.frame(answers.session) if use == "frame made before" else None
-        path = local_path(piece.files[0])
-        assert path is not None
-        path.unlink()
+        files_of(answers.session, piece.files[0]).delete(piece.files[0])
 
         def looked_at(gone: FilePiece = piece, frame: Any = frame, use: str = use) -> object:
             if use == "read by the driver":
@@ -109,7 +108,8 @@ def test_a_file_that_is_gone_is_an_error_and_never_an_empty_set(answers: Jobs) -
 
         with pytest.raises(EngineError) as caught:
             looked_at()
-        assert caught.value.code in ("lost-rows", "lost-worker"), use
+        assert (caught.value.code, caught.value.retryable) == ("lost-rows", True), use
+        assert piece.files[0].rpartition("/")[2] in caught.value.message, use
 
 
 def test_contents_follow_a_set_through_any_changes(answers: Jobs) -> None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import datetime as dt
 import math
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from tests.spark.conftest import Place
 from upshot.core.arrow_schema import arrow_schema
 from upshot.core.rows import Rows
 from upshot.core.schema import Column, Schema
 from upshot.core.types import Kind, Type
+from upshot.spark.location import child
 from upshot.spark.session import private_session
 from upshot.spark.types import (
     arrow_for_spark,
@@ -70,11 +71,11 @@ def test_rows_go_to_a_frame_and_back(session: Any) -> None:
     assert shown(rows_from_spark(back, TYPES)) == shown(ROWS)
 
 
-def test_tables_of_natural_types_go_through_parquet_and_back(session: Any, tmp_path: Path) -> None:
+def test_tables_of_natural_types_go_through_parquet_and_back(session: Any, place: Place) -> None:
     natural = Rows.of(SCHEMA, ROWS).to_arrow()
     frame = session.createDataFrame(arrow_for_spark(natural, SCHEMA), spark_schema(TYPES))
-    frame.write.parquet(str(tmp_path / "rows"))
-    back = table_from_spark(session.read.parquet(str(tmp_path / "rows")).toArrow(), SCHEMA)
+    frame.write.parquet(child(place.uri, "rows"))
+    back = table_from_spark(session.read.parquet(child(place.uri, "rows")).toArrow(), SCHEMA)
     assert back.schema == arrow_schema(SCHEMA)
     assert shown(back.to_pylist()) == shown(natural.to_pylist())
 

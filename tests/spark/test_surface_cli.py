@@ -18,7 +18,7 @@ from upshot.cli import main
 from upshot.cli.demo.inventory import inventory
 from upshot.cli.demo.telling import tell
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.settings import Engine
+from upshot.cli.settings import EngineName
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_a_story_told_on_spark_ends_with_both_engines_agreeing(
     spark: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    told = tell(Terminal(), inventory(), Engine.SPARK)
+    told = tell(Terminal(), inventory(), EngineName.SPARK)
     out, err = capsys.readouterr()
     assert err == ""
     assert "Running on Spark 4." in out

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import upshot.spark.workspace
 from upshot.core.errors import EngineError
 from upshot.spark.workspace import Workspace, this_machine
 
@@ -84,3 +86,21 @@ def test_a_root_that_cannot_be_used_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(EngineError) as caught:
         Workspace(tmp_path / "file" / "folder")
     assert caught.value.code == "location-unusable"
+
+
+def test_files_of_this_machine_are_copied_whole_for_executors_that_do_not_see_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A single file, files in folders below, and files without rows."""
+    monkeypatch.setattr(upshot.spark.workspace, "shares_disk", lambda session: False)
+    table, folder = pa.table({"x": [1, 2]}), tmp_path / "here"
+    (folder / "below").mkdir(parents=True)
+    (folder / "_SUCCESS").touch()
+    empty = tmp_path / "empty.parquet"
+    for rows, path in ((table, folder / "one.parquet"), (table, folder / "below" / "two.pq"), (table.slice(2), empty)):
+        pq.write_table(rows, path)
+    workspace = Workspace(tmp_path / "there", object())
+    found = [workspace.adopted(path) for path in (folder, folder / "one.parquet", empty)]
+    assert [(len(each.files), each.rows) for each in found] == [(2, 4), (1, 2), (1, 0)]
+    assert all(file.startswith(workspace.uri) for each in found for file in each.files)
+    workspace.remove()

@@ -56,12 +56,13 @@ class Peer:
     def answer(self, query: str, schema: Schema | None = None) -> set[Row] | None:
         try:
             found = self._connection.execute(query)
+            rows = found.fetchall()
         except duckdb.Error:
             # Decimals that grow beyond its digits, and recursions it has no plan for.
             return None
         if schema is not None and _rounds(found.description or (), schema):
             return None
-        return comparable(found.fetchall())
+        return comparable(rows)
 
     def replace(self, state: State) -> None:
         for table in self._tables:

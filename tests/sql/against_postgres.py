@@ -29,11 +29,11 @@ class Postgres:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         self._tables = tables
-        self._say("SET client_min_messages = error; SET statement_timeout = '10s'")
+        self.say("SET client_min_messages = error; SET statement_timeout = '10s'")
         for table in tables:
-            assert not self._say(table.definition().replace("CREATE TABLE", "CREATE TEMPORARY TABLE", 1))
+            assert not self.say(table.definition().replace("CREATE TABLE", "CREATE TEMPORARY TABLE", 1))
 
-    def _say(self, statement: str) -> list[str]:
+    def say(self, statement: str) -> list[str]:
         """What the server answers, line by line."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -46,24 +46,27 @@ class Postgres:
         return lines
 
     def define(self, view: str, query: str) -> bool:
-        return not self._say(f"CREATE TEMPORARY VIEW {view} AS {distinct(query)}")
+        return not self.say(f"CREATE TEMPORARY VIEW {view} AS {distinct(query)}")
 
     def answer(self, query: str, schema: Schema) -> set[Row] | None:
-        lines = self._say(f"COPY ({query}) TO STDOUT (FORMAT csv, NULL '{_NULL}')")
+        found = self.rows(query, schema)
+        return None if found is None else comparable(found)
+
+    def rows(self, query: str, schema: Schema) -> list[Row] | None:
+        """The rows in the types of the schema, None if the server cannot tell."""
+        lines = self.say(f"COPY ({query}) TO STDOUT (FORMAT csv, NULL '{_NULL}')")
         if lines and lines[0].startswith("ERROR:"):
             # Recursion whose type is found otherwise than here, FULL JOIN on more than equality, and the like.
             return None
         # One empty text is an empty line.
         rows = (row or [""] for row in csv.reader(lines))
-        return comparable(
-            tuple(_value(text, type) for text, type in zip(row, schema.types, strict=True)) for row in rows
-        )
+        return [tuple(_value(text, type) for text, type in zip(row, schema.types, strict=True)) for row in rows]
 
     def replace(self, state: State) -> None:
         for table in self._tables:
-            rows = ", ".join(f"({', '.join(map(_literal, row))})" for row in state[table.name])
+            rows = ", ".join(f"({', '.join(map(literal_text, row))})" for row in state[table.name])
             insert = f"; INSERT INTO {table.name} VALUES {rows}" if rows else ""  # noqa: S608
-            assert not self._say(f"DELETE FROM {table.name}{insert}")  # noqa: S608 - a name of ours
+            assert not self.say(f"DELETE FROM {table.name}{insert}")  # noqa: S608 - a name of ours
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -73,7 +76,7 @@ class Postgres:
         self._process.stdout.close()
 
 
-def _literal(value: object) -> str:
+def literal_text(value: object) -> str:
     if value is None:
         return "NULL"
     return f"'{value}'" if isinstance(value, str | dt.date) else str(value)

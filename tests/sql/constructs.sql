@@ -453,3 +453,281 @@ SELECT name, bonus + 0.125 AS b FROM emp WHERE bonus >= 1.5;
 --> ('ann', Decimal('2.625'))
 --> ('cy', Decimal('1.625'))
 --> ('flo', Decimal('1.625'))
+
+-- the first rows
+SELECT name, salary FROM emp ORDER BY salary DESC NULLS LAST, name LIMIT 3;
+--> ('ann', 200)
+--> ('bob', 150)
+--> ('ed', 100)
+
+-- rows after the first
+SELECT name, id FROM emp ORDER BY id LIMIT 2 OFFSET 1;
+--> ('bob', 2)
+--> ('cy', 3)
+
+-- the first rows of an inner query
+SELECT count(*) AS n FROM (SELECT dept FROM emp ORDER BY salary, id LIMIT 4) AS few;
+--> (4,)
+
+-- an order that says nothing
+SELECT name FROM emp WHERE salary > 100 ORDER BY name DESC;
+--> ('ann',)
+--> ('bob',)
+
+-- ranks in a partition
+SELECT name, rank() OVER (PARTITION BY dept ORDER BY salary DESC) AS place FROM emp WHERE dept IS NOT NULL;
+--> ('ann', 1)
+--> ('bob', 2)
+--> ('ed', 1)
+--> ('flo', 1)
+
+-- a running sum
+SELECT name, sum(salary) OVER (ORDER BY id) AS total, row_number() OVER (ORDER BY id DESC) AS place FROM emp;
+--> ('ann', 200, 6)
+--> ('bob', 350, 5)
+--> ('cy', 350, 4)
+--> ('di', 440, 3)
+--> ('ed', 540, 2)
+--> ('flo', 640, 1)
+
+-- a difference with the row before
+SELECT name, salary - lag(salary) OVER (ORDER BY id) AS more FROM emp;
+--> ('ann', None)
+--> ('bob', -50)
+--> ('cy', None)
+--> ('di', None)
+--> ('ed', 10)
+--> ('flo', 0)
+
+-- ROLLUP
+SELECT boss, count(*) AS n FROM emp GROUP BY ROLLUP (boss);
+--> (None, 2)
+--> (None, 6)
+--> (1, 2)
+--> (2, 2)
+
+-- GROUPING SETS
+SELECT dept, boss, count(*) AS n FROM emp WHERE dept = 1 GROUP BY GROUPING SETS ((dept), (boss), ());
+--> (1, None, 2)
+--> (None, None, 1)
+--> (None, 1, 1)
+--> (None, None, 2)
+
+-- EXCEPT ALL
+SELECT boss FROM emp EXCEPT ALL SELECT boss FROM emp WHERE id < 4;
+--> (None,)
+--> (2,)
+
+-- INTERSECT ALL
+SELECT dept FROM emp INTERSECT ALL SELECT id FROM dept;
+--> (1,)
+--> (2,)
+
+-- functions on text
+SELECT upper(name) AS u, lpad(name, 4, '.') AS p, replace(name, 'n', 'm') AS r, position('n' IN name) AS at FROM emp WHERE id = 1;
+--> ('ANN', '.ann', 'amm', 2)
+
+-- parts of dates
+SELECT name, EXTRACT(year FROM since) AS y FROM emp WHERE since >= DATE '2022-05-01' - INTERVAL '1 month' AND since < DATE '2022-05-01' + 1;
+--> ('di', 2022)
+
+-- integers beside decimals
+SELECT name, salary * 1.5 AS more FROM emp WHERE salary > 99.5 AND id < 3;
+--> ('ann', Decimal('300.0'))
+--> ('bob', Decimal('225.0'))
+
+-- CROSS JOIN LATERAL with the first row of each
+SELECT d.title, best.name FROM dept d CROSS JOIN LATERAL (SELECT e.name FROM emp e WHERE e.dept = d.id ORDER BY e.salary DESC LIMIT 1) AS best;
+--> ('sales', 'ed')
+--> ('tools', 'ann')
+
+-- LEFT JOIN LATERAL
+SELECT d.title, e.name FROM dept d LEFT JOIN LATERAL (SELECT name FROM emp WHERE emp.dept = d.id AND salary > 100) AS e ON TRUE;
+--> ('food', None)
+--> ('sales', None)
+--> ('tools', 'ann')
+--> ('tools', 'bob')
+
+-- LATERAL that uses a LATERAL before it
+SELECT e.name, b.x FROM emp e, LATERAL (SELECT e.salary * 2 AS twice) AS a, LATERAL (SELECT a.twice + 1) AS b(x);
+--> ('ann', 401)
+--> ('bob', 301)
+--> ('cy', None)
+--> ('di', 181)
+--> ('ed', 201)
+--> ('flo', 201)
+
+-- LATERAL VALUES
+SELECT e.name, v.kind, v.value FROM emp e CROSS JOIN LATERAL (VALUES ('salary', e.salary), ('dept', e.dept)) AS v(kind, value) WHERE e.id < 4;
+--> ('ann', 'dept', 1)
+--> ('ann', 'salary', 200)
+--> ('bob', 'dept', 1)
+--> ('bob', 'salary', 150)
+--> ('cy', 'dept', None)
+--> ('cy', 'salary', None)
+
+-- an aggregate in LATERAL
+SELECT d.id, s.n, s.total FROM dept d CROSS JOIN LATERAL (SELECT count(*) AS n, sum(salary) AS total FROM emp e WHERE e.dept = d.id) AS s;
+--> (1, 2, 350)
+--> (2, 1, 100)
+--> (3, 0, None)
+
+-- a sum over the rows of LATERAL
+SELECT count(*) AS n, sum(l.x) AS s FROM dept d CROSS JOIN LATERAL (SELECT salary AS x FROM emp WHERE dept = d.id UNION ALL SELECT 1) AS l;
+--> (6, 453)
+
+-- LATERAL beside NULL
+SELECT e.name, o.name AS other FROM emp e CROSS JOIN LATERAL (SELECT b.name FROM emp b WHERE b.dept IS NOT DISTINCT FROM e.dept AND b.id > e.id) AS o;
+--> ('ann', 'bob')
+--> ('cy', 'di')
+
+-- a scalar subquery with LIMIT 1
+SELECT d.title, (SELECT e.name FROM emp e WHERE e.dept = d.id ORDER BY e.id DESC LIMIT 1) AS last FROM dept d;
+--> ('food', None)
+--> ('sales', 'ed')
+--> ('tools', 'bob')
+
+-- a scalar subquery that finds by the key
+SELECT e.name, (SELECT title FROM dept d WHERE d.id = e.dept) AS title FROM emp e;
+--> ('ann', 'tools')
+--> ('bob', 'tools')
+--> ('cy', None)
+--> ('di', None)
+--> ('ed', 'sales')
+--> ('flo', None)
+
+-- a scalar subquery by the key in a condition
+SELECT e.name FROM emp e WHERE e.salary < (SELECT b.salary FROM emp b WHERE b.id = e.boss);
+--> ('bob',)
+--> ('di',)
+--> ('flo',)
+
+-- a scalar subquery without FROM
+SELECT e.name, (SELECT e.salary + e.id) AS s FROM emp e;
+--> ('ann', 201)
+--> ('bob', 152)
+--> ('cy', None)
+--> ('di', 94)
+--> ('ed', 105)
+--> ('flo', 106)
+
+-- QUALIFY
+SELECT name, salary FROM emp QUALIFY row_number() OVER (PARTITION BY dept ORDER BY salary DESC NULLS LAST, id) = 1;
+--> ('ann', 200)
+--> ('di', 90)
+--> ('ed', 100)
+--> ('flo', 100)
+
+-- QUALIFY by the name of a column
+SELECT name, rank() OVER (ORDER BY salary DESC NULLS LAST) AS place FROM emp QUALIFY place <= 2;
+--> ('ann', 1)
+--> ('bob', 2)
+
+-- QUALIFY over groups
+SELECT dept, count(*) AS n FROM emp GROUP BY dept QUALIFY rank() OVER (ORDER BY count(*) DESC) = 1;
+--> (1, 2)
+--> (None, 2)
+
+-- DISTINCT ON
+SELECT DISTINCT ON (dept) dept, name FROM emp ORDER BY dept, salary DESC NULLS LAST, id;
+--> (1, 'ann')
+--> (2, 'ed')
+--> (9, 'flo')
+--> (None, 'di')
+
+-- DISTINCT ON inside a query
+SELECT count(*) AS n FROM (SELECT DISTINCT ON (boss) boss, id FROM emp ORDER BY boss, id) AS q;
+--> (3,)
+
+-- a moving average
+SELECT name, avg(salary) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS mean FROM emp;
+--> ('ann', 175.0)
+--> ('bob', 175.0)
+--> ('cy', 120.0)
+--> ('di', 95.0)
+--> ('ed', 96.66666666666667)
+--> ('flo', 100.0)
+
+-- a sum to the end of the partition
+SELECT name, sum(salary) OVER (PARTITION BY boss ORDER BY id ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS rest FROM emp;
+--> ('ann', 300)
+--> ('bob', 150)
+--> ('cy', None)
+--> ('di', 190)
+--> ('ed', 100)
+--> ('flo', 100)
+
+-- a frame before the row
+SELECT name, count(*) OVER (ORDER BY id ROWS BETWEEN 3 PRECEDING AND 2 PRECEDING) AS n, max(salary) OVER (ORDER BY id ROWS BETWEEN 4 PRECEDING AND 3 PRECEDING) AS m FROM emp;
+--> ('ann', 0, None)
+--> ('bob', 0, None)
+--> ('cy', 1, None)
+--> ('di', 2, 200)
+--> ('ed', 2, 200)
+--> ('flo', 2, 150)
+
+-- a frame of rows that are alike
+SELECT name, sum(salary) OVER (ORDER BY boss RANGE BETWEEN CURRENT ROW AND CURRENT ROW) AS s FROM emp;
+--> ('ann', 300)
+--> ('bob', 150)
+--> ('cy', 150)
+--> ('di', 190)
+--> ('ed', 300)
+--> ('flo', 190)
+
+-- a default of lag and lead
+SELECT name, lag(salary, 1, 0) OVER (ORDER BY id) AS before, lead(name, 2, name) OVER (ORDER BY id) AS after FROM emp;
+--> ('ann', 0, 'cy')
+--> ('bob', 200, 'di')
+--> ('cy', 150, 'ed')
+--> ('di', None, 'flo')
+--> ('ed', 90, 'ed')
+--> ('flo', 100, 'flo')
+
+-- percent_rank and cume_dist
+SELECT name, percent_rank() OVER (ORDER BY boss) AS p, cume_dist() OVER (ORDER BY boss) AS c FROM emp;
+--> ('ann', 0.8, 1.0)
+--> ('bob', 0.0, 0.3333333333333333)
+--> ('cy', 0.0, 0.3333333333333333)
+--> ('di', 0.4, 0.6666666666666666)
+--> ('ed', 0.8, 1.0)
+--> ('flo', 0.4, 0.6666666666666666)
+
+-- nth_value
+SELECT name, nth_value(name, 2) OVER (PARTITION BY boss ORDER BY id) AS second FROM emp;
+--> ('ann', None)
+--> ('bob', None)
+--> ('cy', 'cy')
+--> ('di', None)
+--> ('ed', 'ed')
+--> ('flo', 'flo')
+
+-- string_agg
+SELECT dept, string_agg(name, ', ' ORDER BY name) AS names FROM emp GROUP BY dept;
+--> (1, 'ann, bob')
+--> (2, 'ed')
+--> (9, 'flo')
+--> (None, 'cy, di')
+
+-- string_agg in another order
+SELECT boss, string_agg(name, '|' ORDER BY salary DESC NULLS LAST, id) AS names FROM emp GROUP BY boss;
+--> (1, 'bob|cy')
+--> (2, 'flo|di')
+--> (None, 'ann|ed')
+
+-- string_agg of distinct texts
+SELECT string_agg(DISTINCT CAST(salary AS TEXT), ',' ORDER BY CAST(salary AS TEXT)) AS s FROM emp;
+--> ('100,150,200,90',)
+
+-- string_agg that filters
+SELECT dept, string_agg(name, ',' ORDER BY id) FILTER (WHERE salary > 100) AS s FROM emp GROUP BY dept;
+--> (1, 'ann,bob')
+--> (2, None)
+--> (9, None)
+--> (None, None)
+
+-- string_agg for each row
+SELECT d.title, (SELECT string_agg(e.name, '+' ORDER BY e.name) FROM emp e WHERE e.dept = d.id) AS s FROM dept d;
+--> ('food', None)
+--> ('sales', 'ed')
+--> ('tools', 'ann+bob')

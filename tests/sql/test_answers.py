@@ -54,8 +54,11 @@ def test_parameters_are_those_of_the_query(db: upshot.Database) -> None:
         db.sql("SELECT name FROM emp", id=1)
     assert error.value.code == "unused-parameter"
     with pytest.raises(upshot.ProgramError) as error:
-        db.sql("SELECT name FROM emp WHERE id = :id", id=[1])
+        db.sql("SELECT name FROM emp WHERE id = :id", id={1})
     assert error.value.code == "bad-parameter"
+    with pytest.raises(upshot.ProgramError) as error:
+        db.sql("SELECT name FROM emp WHERE id = :id", id=[1])  # a list is a record
+    assert error.value.code == "type-mismatch"
 
 
 def test_an_answer_has_columns_with_names_and_types(db: upshot.Database) -> None:
@@ -90,7 +93,7 @@ def test_an_open_transaction_is_not_seen(db: upshot.Database) -> None:
         ("", "sql-one-query"),
         ("SELECT 1; SELECT 2", "sql-one-query"),
         ("CREATE VIEW v AS SELECT 1", "sql-not-a-query"),
-        ("SELECT name FROM emp ORDER BY id", "sql-order"),
+        ("SELECT DISTINCT name FROM emp ORDER BY id", "sql-order"),
         ("SELECT name FROM emp LIMIT -1", "sql-syntax"),
         ("DELETE FROM emp", "sql-unsupported"),
         ("SELECT name FROM emp WHERE id = ?", "sql-parameter"),

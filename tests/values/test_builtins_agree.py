@@ -68,6 +68,7 @@ def test_a_rule_and_a_view_of_sql_have_the_values_of_the_oracle(form: str) -> No
                 assert {n: comparable(value) for n, value in db.rows(view)} == expected, (view, use.term, use.types)
 
 
+@pytest.mark.slow
 def test_all_built_ins_in_one_program_have_the_values_of_the_oracle() -> None:
     case = packed()
     with upshot.connect() as db:
@@ -134,7 +135,7 @@ def test_aggregates_in_rules_and_in_sql_agree_with_the_oracle() -> None:
                 tx.insert(f"g{fold.number}", rows)
         for fold, groups in known.items():
             expected = {g: comparable(v) for g, (_, v) in enumerate(groups) if not isinstance(v, DataError)}
-            for view in (f"f{fold.number}", f"q{fold.number}"):
+            for view in (f"f{fold.number}", *([f"q{fold.number}"] if fold.sql() else [])):
                 assert {g: comparable(v) for g, v in db.rows(view)} == expected, (fold.name, fold.type, view)
         for fold, groups in known.items():
             failing = [(group, v) for group, v in groups if isinstance(v, DataError)]

@@ -102,6 +102,7 @@ def answer(expression: str, text: str) -> str:
         return "t" if "very long" in error.message else "e"
 
 
+@pytest.mark.slow
 def test_random_patterns_match_what_they_match_in_souffle(judge: Path) -> None:
     cases: list[tuple[str, str]] = []
     for number in range(case_count(1)):

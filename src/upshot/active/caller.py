@@ -1,5 +1,5 @@
-"""Who makes the calls that rules leave for after a commit: the thread that committed, or one that it waits for only so
-long.
+"""Make the calls that rules leave for after a commit: on the committing thread, or on one that it waits for a bounded
+time.
 
 commit ─► call ─► thread of the calls: function returns ─► struck off the outbox ─► the next commit
                    └─ not in time: commits and other functions go on without it; its further calls wait for it, in order

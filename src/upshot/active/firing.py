@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from upshot.check.program import RuleAction
-from upshot.core.row_sets import row_set
-from upshot.core.rows import Row, Rows
+from upshot.core.errors import UsageError
+from upshot.core.rows import Rows, row_set
 from upshot.core.schema import Schema
+
+if TYPE_CHECKING:
+    from upshot.active.turn_log import RuleTurn
+    from upshot.check.program import RuleAction
+    from upshot.core.cause import Cause
+    from upshot.core.rows import Row
 
 
 @dataclass(slots=True)
@@ -30,6 +36,18 @@ class Firing:
     key: str = ""
     error: Exception | None = None
     query: Callable[..., Rows] | None = field(default=None, repr=False, compare=False)
+    turn: RuleTurn | None = field(default=None, repr=False, compare=False)
+    find_cause: Callable[[Firing], Mapping[Row, Cause]] | None = field(default=None, repr=False, compare=False)
+    """Set by the transaction that was committed."""
+
+    @property
+    def cause(self) -> Mapping[Row, Cause]:
+        """For each of `rows`, the literals that made the rule fire and the base changes that they follow from. Found by
+        a search in the states around its turn, while these are kept."""
+        if self.find_cause is None:
+            hint = "read it from `tx.firings` after the `with` block, or in a function called after the commit"
+            raise UsageError(f"the firing of `{self.rule}` has no transaction to ask", code="no-causes", help=hint)
+        return self.find_cause(self)
 
 
 def shown(rule: str, instances: Rows, places: Sequence[int]) -> Rows:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from upshot.check.program import CheckedRule
 from upshot.engine.rule_processor import ScheduledRule, in_order
+
+if TYPE_CHECKING:
+    from upshot.check.program import CheckedRule
 
 IMMEDIATE, DEFERRED, AFTER = "immediate", "deferred", "after"
 
@@ -24,7 +27,7 @@ class ActiveRules:
     def of(rules: Iterable[CheckedRule]) -> ActiveRules:
         """Rules that are active for nothing are left out; what is ordered by way of them keeps its order."""
         known = list(rules)
-        awake = [rule for rule in known if rule.activations]
+        awake = [rule for rule in known if rule.is_awake]
         followed = {relation for rule in awake for relation, _ in rule.triggers}
         followed |= {window.relation for rule in awake for window in rule.windows}
         return ActiveRules(
@@ -32,7 +35,7 @@ class ActiveRules:
             tuple(
                 ScheduledRule(rule.name, rule.triggers, rank=(turn,))
                 for turn, rule in enumerate(_in_turn(known))
-                if rule.activations
+                if rule.is_awake
             ),
             frozenset(followed),
         )
@@ -43,7 +46,7 @@ class ActiveRules:
 
 
 def _in_turn(rules: Sequence[CheckedRule]) -> Iterator[CheckedRule]:
-    """Those of one coupling after those of another, whatever is to precede what; then as they are ordered."""
+    """Order the rules by coupling first, whatever their precedence, then by their order."""
     for coupling in (IMMEDIATE, DEFERRED, AFTER):
         alike = {rule.name: rule for rule in rules if rule.coupling == coupling}
         for each in in_order([_scheduled(rule, alike) for rule in alike.values()]):

@@ -11,16 +11,18 @@ the transaction began, and the difference to the one before is what the rules he
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from upshot.active.cascade import Cascade
 from upshot.active.firing import Firing, arguments, shown
 from upshot.active.rules import AFTER, DEFERRED, IMMEDIATE, ActiveRules
+from upshot.active.turn_log import RuleTurn, TurnLog
 from upshot.check.program import CheckedRule, Clause, RuleAction
 from upshot.core.errors import DataError
 from upshot.core.operations import DELETED, INSERTED
-from upshot.core.row_sets import row_set
-from upshot.core.rows import Row, Rows
+from upshot.core.rows import Row, Rows, row_set
 from upshot.core.schema import Schema
 from upshot.engine.rule_processor import RuleProcessor, Window
 from upshot.engine.work import ViewWork, Work
@@ -32,7 +34,7 @@ NOTHING: Net = (frozenset(), frozenset())
 
 
 class OpenChange(Protocol):
-    """What rules need of an engine; see `database.engines`."""
+    """The part of an engine that rules use; see `database.engines`."""
 
     def insert(self, name: str, rows: Any) -> None: ...
     def delete(self, name: str, rows: Any) -> None: ...
@@ -63,13 +65,31 @@ class PythonSets:
         return not rows
 
 
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """The progress of the rules of a transaction: the changes they have read, and their firings."""
+
+    processor: RuleProcessor[RowSet]
+    heard: Mapping[str, Net]
+    cascade: Cascade
+    firings: Sequence[Firing]
+    turns: tuple[dict[str, int], dict[str, int]] | None
+
+
 class RuleRun:
-    """`call` runs the function of an action while the transaction is open; `most` bounds the firings."""
+    """`call` runs the function of an action while the transaction is open; `most` bounds the firings; `log` makes
+    the log of the states around them, once a rule has a turn."""
 
     def __init__(
-        self, rules: ActiveRules, change: OpenChange, call: Callable[[Firing, RuleAction], None], most: int
+        self,
+        rules: ActiveRules,
+        change: OpenChange,
+        call: Callable[[Firing, RuleAction], None],
+        most: int,
+        log: Callable[[], TurnLog],
     ) -> None:
-        self._rules, self._change, self._call = rules, change, call
+        self._rules, self._change, self._call, self._make_log = rules, change, call, log
+        self._log: TurnLog | None = None
         self._processor: RuleProcessor[RowSet] = RuleProcessor(rules.scheduled, PythonSets())
         self._immediate, self._after = rules.coupled(IMMEDIATE), rules.coupled(AFTER)
         self._before_commit = rules.coupled(IMMEDIATE, DEFERRED)
@@ -95,8 +115,8 @@ class RuleRun:
         deltas = self._propagate()
         if self._before_commit:
             deltas = self._process(self._before_commit)
-        for rule, rows in self._turns(self._after):
-            self.firings.append(_firing(rule, rows))
+        for rule, rows, turn in self._turns(self._after):
+            self.firings.append(_firing(rule, rows, turn))
         return deltas
 
     @property
@@ -112,17 +132,57 @@ class RuleRun:
             total.firings[firing.rule] = total.firings.get(firing.rule, 0) + 1
         return total
 
+    # ---- points of a transaction --------------------------------------------------------------------
+
+    @property
+    def before_commit(self) -> frozenset[str]:
+        """The rules that have their turns before the commit."""
+        return self._before_commit
+
+    def propagated(self) -> Deltas:
+        """The changes of the statements so far; no rule runs."""
+        return self._propagate()
+
+    def process(self, names: frozenset[str]) -> Deltas:
+        """A processing point: these rules have their turns, until none is triggered."""
+        self._propagate()
+        return self._process(names)
+
+    def reopen(self) -> None:
+        """Statements may come that no rule answers."""
+        self._reopen()
+
+    def remember(self) -> RunState:
+        """The progress of the rules, for `restore`."""
+        processor, cascade = deepcopy(self._processor), deepcopy(self._cascade)
+        turns = None if self._log is None else self._log.remember()
+        return RunState(processor, dict(self._heard), cascade, list(self.firings), turns)
+
+    def restore(self, known: RunState) -> None:
+        """Takes the rules back to where they were; the engine has been taken back already."""
+        self._processor, self._cascade = deepcopy(known.processor), deepcopy(known.cascade)
+        self._heard, self.firings = dict(known.heard), list(known.firings)
+        if self._log is not None:
+            self._log.restore(known.turns or ({}, {}))
+
     # ---- propagation --------------------------------------------------------------------------------
 
     def _reopen(self) -> None:
         if self._deltas is not None:
             _join(self._earlier, self._change.work)
             self._deltas = None
+            if self._log is not None:
+                self._log.is_open = True
             self._change.reopen()
 
     def _propagate(self) -> Deltas:
         if self._deltas is None:
-            self._deltas = self._change.propagate()
+            try:
+                self._deltas = self._change.propagate()
+            except BaseException:
+                # Half a propagation must not be the start of the next one.
+                self._change.reopen()
+                raise
             self._hear(self._deltas)
         return self._deltas
 
@@ -141,20 +201,22 @@ class RuleRun:
     # ---- turns --------------------------------------------------------------------------------------
 
     def _process(self, names: frozenset[str]) -> Deltas:
-        for rule, rows in self._turns(names):
-            self._fire(rule, rows)
+        for rule, rows, turn in self._turns(names):
+            self._fire(rule, rows, turn)
         return self._propagate()
 
-    def _turns(self, names: frozenset[str]) -> Iterable[tuple[CheckedRule, Rows]]:
+    def _turns(self, names: frozenset[str]) -> Iterable[tuple[CheckedRule, Rows, RuleTurn]]:
         """Rules with instances, as their turns come; what they change counts for the next."""
         while (turn := self._processor.next(names)) is not None:
             rule = self._rules.rules[turn.rule.name]
+            self._log = self._log or self._make_log()
+            logged = self._log.turn(rule.name, turn.window, self._propagate())
             try:
                 rows = self._instances(rule, turn.window)
             except DataError as error:
                 raise _of_rule(error, rule) from None
             if rows:
-                yield rule, Rows.of(rule.instance, list(rows))
+                yield rule, Rows.of(rule.instance, list(rows)), logged
 
     def _instances(self, rule: CheckedRule, window: Window[RowSet]) -> RowSet:
         if rule.becomes is not None and not rule.clauses:
@@ -168,10 +230,10 @@ class RuleRun:
             if found and rule.before_schema is not None:
                 held = row_set(self._change.query_open(rule.before_schema, rule.before, given, rule.helpers))
                 found = frozenset(row for row in found if tuple(row[place] for place in rule.identity) not in held)
-        return frozenset(row for row in found if _is_active(rule, row))
+        return found
 
-    def _fire(self, rule: CheckedRule, rows: Rows) -> None:
-        firing = _firing(rule, rows)
+    def _fire(self, rule: CheckedRule, rows: Rows, turn: RuleTurn) -> None:
+        firing = _firing(rule, rows, turn)
         self.firings.append(firing)
         self._cascade.enter(rule, rows)
         for action in rule.actions:
@@ -184,7 +246,7 @@ class RuleRun:
         for action in changing:
             stage = self._change.insert if action.kind == "insert" else self._change.delete
             stage(action.target, arguments(rows, action))
-        self._propagate()
+        turn.log.acted(rule.name, self._propagate())
         self._processor.acted(rule.name)
 
 
@@ -205,8 +267,8 @@ def _join(total: Work, more: Work) -> None:
         total.views.setdefault(name, ViewWork()).add(work)
 
 
-def _firing(rule: CheckedRule, rows: Rows) -> Firing:
-    return Firing(rule.name, shown(rule.name, rows, rule.shown), rows, rule.coupling, rule.shown)
+def _firing(rule: CheckedRule, rows: Rows, turn: RuleTurn) -> Firing:
+    return Firing(rule.name, shown(rule.name, rows, rule.shown), rows, rule.coupling, rule.shown, turn=turn)
 
 
 def _rows_of(window: Window[RowSet], relation: str, operation: str) -> list[Row]:
@@ -216,12 +278,3 @@ def _rows_of(window: Window[RowSet], relation: str, operation: str) -> list[Row]
 
 def _net(delta: tuple[Rows, Rows] | None) -> Net:
     return NOTHING if delta is None else (row_set(delta[0]), row_set(delta[1]))
-
-
-def _is_active(rule: CheckedRule, row: Row) -> bool:
-    """Whether the rule is active for the instance, whose first columns are the parameters; one NaN stands for all."""
-    values = dict(zip(rule.parameters, row, strict=False))
-    return any(
-        all(values[name] is value or values[name] == value for name, value in binding.items())
-        for binding in rule.activations
-    )

@@ -1,14 +1,17 @@
-"""What rules have still to do once a transaction is committed: their changes, as a transaction of its own, and their
-calls."""
+"""The tasks of rules for after a commit: their changes, as a transaction of its own, and their calls."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from upshot.active.firing import Firing, shown
-from upshot.check.program import CheckedRule, RuleAction
-from upshot.store import Task
+from upshot.check.program import RuleAction
+from upshot.store import OutboxTask
+
+if TYPE_CHECKING:
+    from upshot.check.program import CheckedRule
 
 
 @dataclass(slots=True)
@@ -34,28 +37,28 @@ class Pending:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Where the outbox has it."""
+        """The position in the outbox."""
         assert self.firing.version is not None, "committed"
         return self.firing.version, self.number
 
 
 def pending_of(rule: CheckedRule, firing: Firing, first: int) -> list[Pending]:
-    """What a firing leaves to be done, numbered from `first`."""
+    """The tasks of a firing, numbered from `first`."""
     changing = tuple(action for action in rule.actions if action.kind != "call")
     calls = [(action,) for action in rule.actions if action.kind == "call"]
     groups = [changing, *calls] if changing else calls
     return [Pending(firing, first + place, group, rule.per) for place, group in enumerate(groups)]
 
 
-def as_task(pending: Pending) -> Task:
+def as_task(pending: Pending) -> OutboxTask:
     """For the outbox of a store."""
     actions = [[action.kind, action.target, action.columns] for action in pending.actions]
     firing = pending.firing
     text = {"rule": firing.rule, "shown": firing.places, "per": pending.per, "actions": actions, "key": firing.key}
-    return Task(*pending.place, json.dumps(text), firing.instances)
+    return OutboxTask(*pending.place, json.dumps(text), firing.instances)
 
 
-def from_task(task: Task) -> Pending:
+def from_task(task: OutboxTask) -> Pending:
     """The inverse of `as_task`."""
     found = json.loads(task.text)
     actions = tuple(RuleAction(kind, target, tuple(columns)) for kind, target, columns in found["actions"])

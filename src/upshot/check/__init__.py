@@ -1,11 +1,36 @@
 """Programs resolved, typed, safe and stratified; all diagnostics at once."""
 
-from upshot.check.checking import check
-from upshot.check.clause.query import binding, check_query
-from upshot.check.mistakes import with_findings
-from upshot.check.printing import print_checked, print_clause
-from upshot.check.program import CheckedProgram, Clause, Constraint, Literal, ViewOptions
-from upshot.check.strata import stratify
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from upshot.core.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from upshot.check.checking import check
+    from upshot.check.clause.query import binding, check_query
+    from upshot.check.mistakes import with_findings
+    from upshot.check.printing import print_checked, print_clause
+    from upshot.check.program import CheckedProgram, Clause, Constraint, Literal, ViewOptions
+    from upshot.check.strata import stratify
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "CheckedProgram": "upshot.check.program",
+            "Clause": "upshot.check.program",
+            "Constraint": "upshot.check.program",
+            "Literal": "upshot.check.program",
+            "ViewOptions": "upshot.check.program",
+            "binding": "upshot.check.clause.query",
+            "check": "upshot.check.checking",
+            "check_query": "upshot.check.clause.query",
+            "print_checked": "upshot.check.printing",
+            "print_clause": "upshot.check.printing",
+            "stratify": "upshot.check.strata",
+            "with_findings": "upshot.check.mistakes",
+        },
+    )
 
 __all__ = [
     "CheckedProgram",

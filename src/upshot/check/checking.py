@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from upshot.check.active.active_rules import CheckedRules, active_rules
-from upshot.check.active.interplay import warn_of_interplay
+from upshot.check import active
+from upshot.check.clause.clause_form import TRUE
 from upshot.check.clause.clauses import ClauseMaker
 from upshot.check.clause.facts import constant_row, ground_clause
 from upshot.check.constraints import constraint_clauses
+from upshot.check.disjunctions import Undecided, refuse_qualifiers, undecided
+from upshot.check.equivalences import expanded
 from upshot.check.findings import Findings
+from upshot.check.functors import Functors, functors, resolved
+from upshot.check.lattices import check_monotone, lattices
 from upshot.check.names.names import NameCheck, warn_of_singletons
 from upshot.check.names.relations import Relations, relations
 from upshot.check.names.type_names import type_names
-from upshot.check.names.variables import fresh_name
+from upshot.check.names.variables import atoms, fresh_name
 from upshot.check.options import check_directives, constraint_policies, view_options
-from upshot.check.program import CheckedProgram, Clause
+from upshot.check.program import CheckedProgram, CheckedRules, Clause, Constraint
 from upshot.check.short_forms import short_forms
 from upshot.check.strata import Components, Need, needs, order, unstratified, view_names
 from upshot.core.schema import Role, Schema
@@ -25,65 +29,84 @@ from upshot.syntax.ast import (
     ActiveRule,
     Aggregate,
     Atom,
+    Call,
     Constant,
     Declaration,
     Deny,
     DenyPolicy,
     Directive,
+    DisjunctiveRule,
+    FunctorDeclaration,
     Ignored,
     Item,
     Program,
     Rule,
+    Subsumption,
     TypeDeclaration,
     Variable,
     ViewDirective,
     subterms,
 )
+from upshot.values.functors import is_functor
+from upshot.values.ranges import RANGE
 
 
 def check(program: Program) -> CheckedProgram:
     """The program resolved, typed, safe and stratified; raises `ProgramError` with all that is wrong with it."""
     findings = Findings()
-    sorted_items = _Items.of(program.items)
-    _note_ignored(sorted_items.ignored, findings)
-    types = type_names(sorted_items.types, findings)
-    known = relations(sorted_items.declarations, types, findings)
-    _assign_roles(known, sorted_items.rules)
-    short = short_forms(sorted_items.declarations, sorted_items.denies, known, findings)
-    sorted_items.denies.extend(short.denies)
-    denied = frozenset(d.head.relation for d in sorted_items.denies)
-    input_part = _input_parts(known, denied, sorted_items.directives)
+    items = _Items.of(program.items)
+    _note_ignored(items.ignored, findings)
+    types = type_names(items.types, findings)
+    own_functions = functors(items.functors, types, findings)
+    items = items.resolved(own_functions, findings)
+    special = expanded(items.declarations, items.rules, items.subsumptions, types.records, findings)
+    items = replace(items, declarations=special.declarations, rules=special.rules, subsumptions=special.subsumptions)
+    known = relations(items.declarations, types, findings)
+    left_out = undecided(items.rules, items.disjunctive, items.denies, findings)
+    items = items.without(left_out)
+    _assign_roles(known, (*items.rules, *left_out.rules))
+    lattices(items.declarations, items.subsumptions, known, findings)
+    short = short_forms(items.declarations, items.denies, known, findings)
+    items.denies.extend(short.denies)
+    denied = frozenset(d.head.relation for d in items.denies)
+    input_part = _input_parts(known, denied, items.directives)
     maker = ClauseMaker(known.schemas, known.vague, types, findings)
-    active = frozenset(rule.name for rule in sorted_items.active)
-    names = NameCheck(known.schemas, denied, findings, rules=active)
-    clauses, facts = _rules(sorted_items.rules, maker, names)
-    clauses += [_load_clause(known.schemas[view], part) for view, part in input_part.items()]
-    constraints = constraint_clauses(sorted_items.denies, maker, names)
+    names = NameCheck(known.schemas, denied, findings, rules=frozenset(rule.name for rule in items.active))
+    clauses, facts = _rules(items.rules, maker, names)
+    clauses += [_load_clause(known.schemas[special.loaded.get(view, view)], part) for view, part in input_part.items()]
+    constraints = constraint_clauses(items.denies, maker, names)
     visible = {**known.schemas, **constraints.schemas}
-    check_directives(sorted_items.directives, visible, findings)
-    rules = active_rules(
-        sorted_items.active,
-        sorted_items.activations,
-        replace(maker, schemas=visible),
-        replace(names, schemas=visible, constraints=denied - visible.keys()),
-    )
+    check_directives(items.directives, visible, findings)
+    names_of_rules = replace(names, schemas=visible, constraints=denied - visible.keys())
+    rules = _active_rules(items, replace(maker, schemas=visible), names_of_rules)
     schemas = {**visible, **rules.schemas}
     checked = CheckedProgram(
         schemas=schemas,
         clauses=(*clauses, *constraints.clauses, *rules.clauses),
         facts={name: tuple(rows) for name, rows in facts.items()},
-        strata=_strata(schemas, sorted_items, rules, findings),
-        options={**view_options(sorted_items.views, visible, findings), **rules.options},
-        constraints=constraint_policies((*constraints.names, *short.names), sorted_items.policies, findings),
-        directives=tuple(sorted_items.directives),
+        strata=_strata(schemas, items, rules, findings),
+        options={**view_options(items.views, visible, findings), **rules.options},
+        constraints=_policies((*constraints.names, *short.names), left_out, items.policies, findings),
+        directives=tuple(items.directives),
         input_part=input_part,
         rules=tuple(rules.rules),
+        functors=own_functions,
+        undecided=left_out.relations,
         hidden=frozenset(rules.schemas),
-        parts={each.name: each.part_of for each in sorted_items.declarations if each.part_of},
+        parts={each.name: each.part_of for each in items.declarations if each.part_of},
     )
+    _check_left_out(left_out, program.items, replace(maker, schemas=visible), names)
+    check_monotone(schemas, checked.clauses, checked.strata, findings)
     findings.raise_errors()
-    warn_of_interplay(checked, findings)
+    if checked.rules:
+        active.interplay.warn_of_interplay(checked, findings)
     return replace(checked, warnings=findings.sorted_warnings())
+
+
+def _active_rules(items: _Items, maker: ClauseMaker, names: NameCheck) -> CheckedRules:
+    if not items.active and not items.activations:
+        return CheckedRules()
+    return active.active_rules.active_rules(items.active, items.activations, maker, names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +116,9 @@ class _Items:
     types: list[TypeDeclaration]
     declarations: list[Declaration]
     rules: list[Rule]
+    subsumptions: list[Subsumption]
+    functors: list[FunctorDeclaration]
+    disjunctive: list[DisjunctiveRule]
     denies: list[Deny]
     policies: list[DenyPolicy]
     directives: list[Directive]
@@ -103,7 +129,7 @@ class _Items:
 
     @staticmethod
     def of(items: Iterable[Item]) -> _Items:
-        result = _Items([], [], [], [], [], [], [], [], [], [])
+        result = _Items([], [], [], [], [], [], [], [], [], [], [], [], [])
         for item in items:
             match item:
                 case TypeDeclaration():
@@ -112,6 +138,12 @@ class _Items:
                     result.declarations.append(item)
                 case Rule():
                     result.rules.append(item)
+                case DisjunctiveRule():
+                    result.disjunctive.append(item)
+                case FunctorDeclaration():
+                    result.functors.append(item)
+                case Subsumption():
+                    result.subsumptions.append(item)
                 case Deny():
                     result.denies.append(item)
                 case DenyPolicy():
@@ -128,12 +160,39 @@ class _Items:
                     result.ignored.append(item)
         return result
 
+    def resolved(self, known: Functors, findings: Findings) -> _Items:
+        """The same items, with the types of the functions that they call."""
+        return replace(
+            self,
+            rules=list(resolved(tuple(self.rules), known, findings)),
+            disjunctive=list(resolved(tuple(self.disjunctive), known, findings)),
+            denies=list(resolved(tuple(self.denies), known, findings)),
+            declarations=list(resolved(tuple(self.declarations), known, findings)),
+            active=list(resolved(tuple(self.active), known, findings)),
+        )
+
+    def without(self, left_out: Undecided) -> _Items:
+        """The items that are maintained."""
+        if not left_out.relations:
+            return self
+        return replace(
+            self,
+            rules=[each for each in self.rules if each not in left_out.rules],
+            denies=[each for each in self.denies if each not in left_out.denies],
+        )
+
 
 def _note_ignored(ignored: Iterable[Ignored], findings: Findings) -> None:
     for item in ignored:
         if item.text.startswith('.pragma "magic-transform"'):
             continue  # `upshot run` honors it
         word = item.text.split(maxsplit=1)[0] if item.text.split() else item.text
+        if word == ".limitsize":
+            findings.warn(
+                "ignored-directive", "`.limitsize` has no effect: views are exact", item.span, label="ignored",
+                help="limit the relation in its rules",
+            )  # fmt: skip
+            continue
         findings.note(
             "ignored-directive",
             f"`{word}` has no effect",
@@ -144,15 +203,18 @@ def _note_ignored(ignored: Iterable[Ignored], findings: Findings) -> None:
 
 
 def _is_fact(rule: Rule) -> bool:
-    """Whether the rule states values; a fact with an aggregate in it is a rule without literals."""
+    """Test whether the rule states values; a fact with an aggregate or a range in it is a rule without literals."""
     return rule.body is None and not any(
-        isinstance(t, Aggregate) for head in rule.heads for a in head.args for t in subterms(a)
+        isinstance(t, Aggregate) or (isinstance(t, Call) and (is_functor(t.function) or t.function == RANGE))
+        for head in rule.heads
+        for a in head.args
+        for t in subterms(a)
     )
 
 
-def _assign_roles(known: Relations, rules: Iterable[Rule]) -> None:
+def _assign_roles(known: Relations, rules: Iterable[Rule | DisjunctiveRule]) -> None:
     for rule in rules:
-        if not _is_fact(rule):
+        if isinstance(rule, DisjunctiveRule) or not _is_fact(rule):
             for head in rule.heads:
                 schema = known.schemas.get(head.relation)
                 if schema is not None and schema.role is Role.BASE:
@@ -166,7 +228,7 @@ def _input_parts(known: Relations, denied: frozenset[str], directives: Iterable[
         schema = known.schemas.get(directive.relation)
         if directive.kind == "input" and schema is not None and schema.role is Role.VIEW and schema.name not in parts:
             name = fresh_name(f"{schema.name}_input", denied.union(known.schemas))
-            known.schemas[name] = replace(schema, name=name, role=Role.BASE)
+            known.schemas[name] = replace(schema, name=name, role=Role.BASE, lattice=None)
             if schema.name in known.vague:
                 known.vague.add(name)
             parts[schema.name] = name
@@ -193,6 +255,34 @@ def _rules(
         else:
             clauses += _rule(rule, maker, names)
     return clauses, facts
+
+
+def _check_left_out(left_out: Undecided, items: Sequence[Item], maker: ClauseMaker, names: NameCheck) -> None:
+    """Report what is wrong with rules that are not maintained, and who reads what they leave undecided."""
+    refuse_qualifiers(left_out, items, maker.findings)
+    for rule in left_out.rules:
+        for head in rule.heads:
+            _rule(Rule((head,), rule.body if rule.body is not None else TRUE, span=rule.span), maker, names)
+    constraint_clauses(left_out.denies, maker, names)
+    for each in (item for item in items if isinstance(item, ActiveRule)):
+        nodes = [node for node in (each.condition, each.event.atom if each.event else None) if node is not None]
+        for atom in (atom for node in nodes for atom in atoms(node) if atom.relation in left_out.relations):
+            maker.findings.error(
+                "undecided-relation",
+                f"`{atom.relation}` depends on a rule with alternatives in its head: it has no rows to react to",
+                atom.span,
+                label="not maintained",
+                help="use relations that do not depend on such a rule",
+            )
+
+
+def _policies(
+    names: Iterable[str], left_out: Undecided, policies: Iterable[DenyPolicy], findings: Findings
+) -> dict[str, Constraint]:
+    """The constraints that are maintained; one over undecided relations may have a policy too, for `db.models`."""
+    others = {each.head.relation for each in left_out.denies}
+    found = constraint_policies((*names, *others), policies, findings)
+    return {name: each for name, each in found.items() if name not in others}
 
 
 def _fact(

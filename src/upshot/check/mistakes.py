@@ -1,4 +1,4 @@
-"""All that is wrong with a text, even if some of it could not be read."""
+"""Every mistake in a text, even if some of it could not be read."""
 
 from __future__ import annotations
 

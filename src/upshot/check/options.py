@@ -9,20 +9,10 @@ from upshot.check.findings import Findings
 from upshot.check.program import Constraint, ViewOptions
 from upshot.core.schema import Role, Schema
 from upshot.core.span import Span
+from upshot.strategies.names import NAMES
 from upshot.syntax.ast import DenyPolicy, Directive, ViewDirective
 
-STRATEGIES = (
-    "auto",
-    "maintenance",
-    "rod",
-    "epf",
-    "differencing",
-    "propagation",
-    "production",
-    "counting",
-    "bf",
-    "recompute",
-)
+STRATEGIES = ("auto", *NAMES)
 POLICIES = ("auto", "incremental", "strict", "full")
 VIEW_VALUES: Mapping[str, tuple[str, ...]] = {
     "strategy": STRATEGIES,

@@ -47,7 +47,11 @@ def print_checked(program: CheckedProgram) -> str:
 
 
 def _declaration(schema: Schema) -> ast.Declaration:
-    attributes = tuple(ast.Attribute(c.name, _type_name(c.type)) for c in schema.columns)
+    best = schema.lattice
+    attributes = tuple(
+        ast.Attribute(c.name, _type_name(c.type), best.function if best is not None and best.column == place else "")
+        for place, c in enumerate(schema.columns)
+    )
     keys = tuple(tuple(schema.columns[i].name for i in key) for key in schema.keys)
     return ast.Declaration(schema.name, attributes, keys)
 

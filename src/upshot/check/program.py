@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from upshot.core.diagnostic import Diagnostic
+from upshot.core.operations import OPPOSITE
 from upshot.core.schema import Schema
 from upshot.core.span import Span
 from upshot.core.types import Type
 from upshot.syntax.ast import Atom, Comparison, Directive, Not, Test
+
+if TYPE_CHECKING:
+    from upshot.check.strata import Need
 
 Literal = Atom | Not | Comparison | Test
 """One conjunct of a clause. A `Not` holds an `Atom` or a `Test` (negated comparisons are turned round by check)."""
@@ -90,6 +95,10 @@ class CheckedRule:
     event is a hidden view, `becomes`, over the identity: its additions are what fires, and if an instance is nothing
     but its identity there are no clauses. A condition that picks whole rows of one relation needs no view: `becomes` is
     that relation, or nothing, and the clauses pick from its window.
+
+    `bindings` are hidden base relations whose rows are the values of parameters that the rule is active for; condition
+    and clauses read them. `activations` and `deactivations` are the rows that the text adds and takes away. A rule that
+    is not awake has no view: `asleep` are the clauses it would have.
     """
 
     name: str
@@ -111,13 +120,45 @@ class CheckedRule:
     per: str = "set"
     precedes: tuple[str, ...] = ()
     follows: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
     activations: tuple[Mapping[str, object], ...] = field(default=EVERY, hash=False)
+    deactivations: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
+    bindings: tuple[Schema, ...] = ()
+    asleep: tuple[Clause, ...] = ()
     span: Span | None = field(default=None, compare=False)
+
+    @property
+    def is_awake(self) -> bool:
+        """Test whether the rule is active for all values, or for those that `bindings` have."""
+        return bool(self.bindings) or self.activations == EVERY
+
+    @property
+    def hears(self) -> frozenset[tuple[str, str]]:
+        """The changes that the rule must be told of: pairs of a relation and `inserted` or `deleted`.
+
+        A rule after the commit has one turn, and its window is the transaction. Windows of other rules begin at earlier
+        turns: a row that came before one and left after it is no net change of the transaction, yet one of the window.
+        """
+        found = {*self.triggers, *((table.relation, table.operation) for table in self.windows)}
+        if self.coupling != "after":
+            found |= {(relation, OPPOSITE[operation]) for relation, operation in found}
+        return frozenset(found) if self.is_awake else frozenset()
 
     @property
     def visible(self) -> Schema:
         """The columns that users see of an instance."""
         return Schema(self.name, tuple(self.instance.columns[place] for place in self.shown))
+
+
+@dataclass(slots=True)
+class CheckedRules:
+    """The checked rules, and the hidden views that their conditions are, with all that views have."""
+
+    rules: list[CheckedRule] = field(default_factory=list)
+    schemas: dict[str, Schema] = field(default_factory=dict)
+    clauses: list[Clause] = field(default_factory=list)
+    needs: list[Need] = field(default_factory=list)
+    options: dict[str, ViewOptions] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,4 +186,8 @@ class CheckedProgram:
     """The views of rule conditions, which users cannot name."""
     parts: Mapping[str, str] = field(default_factory=dict)
     """Views that were made for another, which they lead to; users do not see them either."""
+    functors: Mapping[str, str] = field(default_factory=dict)
+    """The functions of users, by `@name`: each name with its types."""
+    undecided: frozenset[str] = frozenset()
+    """The relations that depend on a rule with alternatives in its head: they have no rows here."""
     warnings: tuple[Diagnostic, ...] = ()

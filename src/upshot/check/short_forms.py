@@ -124,7 +124,8 @@ class _Maker:
         self.row = tuple(Variable(self._variables[column.name]) for column in schema.columns)
 
     def is_idle(self, form: ShortForm) -> bool:
-        """Whether the form says what the type of the column says already; then there is a warning and no constraint."""
+        """Test whether the form says what the type of the column says already; then there is a warning and no
+        constraint."""
         if not isinstance(form, NotNull):
             return False
         (column,) = form.columns
@@ -140,7 +141,7 @@ class _Maker:
         return True
 
     def body(self, form: ShortForm) -> Formula | None:
-        """What makes a row a witness; None if something is wrong with the form."""
+        """The condition that makes a row a witness; None if something is wrong with the form."""
         before = self._findings.reported
         match form:
             case ForeignKey():

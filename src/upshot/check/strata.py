@@ -28,7 +28,7 @@ class Need:
 
 
 def needs(head: str, body: Iterable[Formula | Term]) -> Iterator[Need]:
-    """What a rule uses, literal by literal, in the order of the text."""
+    """The relations that a rule uses, literal by literal, in the order of the text."""
     stack: list[tuple[Formula | Term, str, Span | None]] = [(node, "", None) for node in body]
     stack.reverse()
     while stack:
@@ -204,8 +204,17 @@ def _explain(circle: Sequence[Need]) -> Diagnostic:
         if first.relation != first.head
         else f"`{first.head}` must be complete first",
         notes=notes,
-        help="break the cycle: define one of its relations without the others",
+        help=_help(first),
     )
+
+
+def _help(first: Need) -> str:
+    if first.how in ("min", "max"):
+        return (
+            f"keep the best value in a column of `{first.relation}`, declared `{first.how} number` or of another type, "
+            "and derive every value; or break the cycle"
+        )
+    return "break the cycle: define one of its relations without the others"
 
 
 def _words(need: Need) -> str:

@@ -12,11 +12,21 @@ import typer
 
 from upshot.cli.asking import repairs, update, what_if, why, why_changed, why_not
 from upshot.cli.input.requests import RequestCommand
-from upshot.cli.options import ActionFile, ChangeFile, EngineOption, FactDir, FormatOption, ProgramFile, ViewName
+from upshot.cli.options import (
+    ActionFile,
+    ChangeFile,
+    DatabaseFile,
+    EngineOption,
+    FactDir,
+    FormatOption,
+    ProgramFile,
+    ViewName,
+)
 from upshot.cli.output.outcome import finish
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.serving import serve, token
-from upshot.cli.settings import Engine, Format, OnError
+from upshot.cli.settings import EngineName, ExportTarget, Format, OnError
+from upshot.strategies.names import WITH_RULES
 
 app = typer.Typer(
     help="Keep recursive views exact: every change of your tables returns the exact changes of the views.",
@@ -72,9 +82,9 @@ def upshot(
 
 @app.command()
 def demo(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The demo to run.")] = "dependencies",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The demo to run.")] = "permissions",
     list_: Annotated[bool, typer.Option("--list", help="List the demos and exit.")] = False,
-    engine: EngineOption = Engine.AUTO,
+    engine: EngineOption = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Run a demo: transactions on generated data and the changes of recursive views."""
@@ -91,7 +101,7 @@ def demo(
 def check(
     file: ProgramFile,
     actions: ActionFile = None,
-    engine: EngineOption = Engine.AUTO,
+    engine: EngineOption = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Report all errors and warnings of a program."""
@@ -113,7 +123,7 @@ def run(
         typer.Option("--output-dir", "-D", metavar="DIR", help="Directory for .output relations; - prints them."),
     ] = Path("."),
     actions: ActionFile = None,
-    engine: EngineOption = Engine.AUTO,
+    engine: EngineOption = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Evaluate a program once: read the fact files, write the output relations."""
@@ -135,7 +145,7 @@ def watch(
         OnError, typer.Option("--on-error", help="Stop at an invalid transaction, or continue.")
     ] = OnError.STOP,
     actions: ActionFile = None,
-    engine: EngineOption = Engine.AUTO,
+    engine: EngineOption = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Commit transactions one by one and print the view changes of each."""
@@ -157,14 +167,14 @@ def rewrite(
             "--strategy",
             "-s",
             metavar="STRATEGY",
-            help="maintenance, counting, bf, production, rod, epf, propagation, differencing, magic or view-update.",
+            help=f"{', '.join(WITH_RULES)}, magic or view-update.",
         ),
     ],
     view: ViewName = None,
     query: Annotated[
         str | None, typer.Option("--query", "-q", metavar="QUERY", help="The query for magic, as in 'closure(1, Y)'.")
     ] = None,
-    engine: EngineOption = Engine.AUTO,
+    engine: EngineOption = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Print the rules that compute the changes of views."""
@@ -173,6 +183,28 @@ def rewrite(
         from upshot.cli.commands.rewrite import rewrite
 
         return rewrite(terminal, file, strategy, view, query)
+
+    finish(body, format)
+
+
+@app.command()
+def export(
+    target: Annotated[ExportTarget, typer.Argument(metavar="TARGET", show_default=False, help="postgres.")],
+    file: ProgramFile,
+    schema: Annotated[
+        str,
+        typer.Option(
+            "--schema", metavar="NAME", help="The schema of the tables. NAME_changes and NAME_internal are created too."
+        ),
+    ] = "upshot",
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Print a script of tables and triggers with which PostgreSQL maintains the views."""
+
+    def body(terminal: Terminal) -> int:
+        from upshot.cli.commands.export import export
+
+        return export(terminal, target, file, schema)
 
     finish(body, format)
 
@@ -188,7 +220,7 @@ def explain(
     ] = None,
     fact_dir: FactDir = None,
     actions: ActionFile = None,
-    engine: EngineOption = Engine.AUTO,
+    engine: EngineOption = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Explain how each view is maintained and why, and when each active rule fires."""
@@ -210,6 +242,24 @@ app.command(cls=RequestCommand)(repairs)
 
 
 @app.command()
+def models(
+    file: ProgramFile,
+    fact_dir: FactDir = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Print at most this many models; 0: all.")] = 10,
+    functions: ActionFile = None,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Print the perfect models of a program with rules such as `s(X) | t(X) :- r(X).`"""
+
+    def body(terminal: Terminal) -> int:
+        from upshot.cli.commands.models import models
+
+        return models(terminal, file, fact_dir, limit or None, functions)
+
+    finish(body, format)
+
+
+@app.command()
 def verify(
     file: ProgramFile,
     fact_dir: FactDir = None,
@@ -220,7 +270,7 @@ def verify(
         ),
     ] = None,
     actions: ActionFile = None,
-    engine: EngineOption = Engine.AUTO,
+    engine: EngineOption = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Recompute every view and compare it with the stored rows. FILE is a program or a database directory."""
@@ -234,10 +284,69 @@ def verify(
 
 
 @app.command()
+def query(
+    file: DatabaseFile,
+    text: Annotated[
+        str, typer.Argument(metavar="QUERY", show_default=False, help="A rule body with $x, or a SELECT with :x.")
+    ],
+    values: Annotated[
+        list[str] | None, typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="The value of a parameter.")
+    ] = None,
+    fact_dir: FactDir = None,
+    version: Annotated[
+        int | None, typer.Option("--at", metavar="VERSION", help="Answer from this version of a database directory.")
+    ] = None,
+    functions: ActionFile = None,
+    engine: EngineOption = EngineName.AUTO,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Print the answers to a query. FILE is a program or a database directory."""
+
+    def body(terminal: Terminal) -> int:
+        from upshot.cli.commands.query import query
+
+        return query(terminal, file, text, values or (), fact_dir, version, engine, functions)
+
+    finish(body, format)
+
+
+@app.command()
+def init(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", show_default=False, help="A new or empty directory.")],
+    program: Annotated[
+        Path | None, typer.Option("--program", metavar="FILE", help="Define this program in the database.")
+    ] = None,
+    engine: EngineOption = EngineName.AUTO,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Create a database directory."""
+
+    def body(terminal: Terminal) -> int:
+        from upshot.cli.commands.init import init
+
+        return init(terminal, directory, program)
+
+    finish(body, format)
+
+
+@app.command()
+def warm(engine: EngineOption = EngineName.AUTO, format: FormatOption = Format.TEXT) -> None:
+    """Compile the engine now and keep the machine code for later runs."""
+
+    def body(terminal: Terminal) -> int:
+        from upshot.engine.local.warm import main as compile_kernel
+
+        compile_kernel()
+        return 0
+
+    finish(body, format)
+
+
+@app.command()
 def backup(
     store: Annotated[Path, typer.Argument(metavar="STORE", show_default=False, help="The database directory.")],
     target: Annotated[Path, typer.Argument(metavar="TARGET", show_default=False, help="A new or empty directory.")],
-    engine: EngineOption = Engine.AUTO,
+    engine: EngineOption = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Copy a database directory as of one commit. The database may be in use."""
@@ -253,7 +362,7 @@ def backup(
 @app.command("accept-loss")
 def accept_loss(
     store: Annotated[Path, typer.Argument(metavar="STORE", show_default=False, help="The database directory.")],
-    engine: EngineOption = Engine.AUTO,
+    engine: EngineOption = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Continue from the last readable version of a damaged database (error `store-damaged`). Later commits are lost."""
@@ -273,7 +382,7 @@ def repl(
     ] = None,
     fact_dir: FactDir = None,
     actions: ActionFile = None,
-    engine: EngineOption = Engine.AUTO,
+    engine: EngineOption = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Start an interactive session: type rules, changes and queries."""
@@ -308,7 +417,7 @@ def follow(
     once: Annotated[bool, typer.Option("--once", help="Print the current rows and exit.")] = False,
     ca: Annotated[Path | None, typer.Option("--ca", metavar="FILE", help="Trusted CA certificates, PEM.")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Allow the token to be sent without TLS.")] = False,
-    engine: EngineOption = Engine.AUTO,
+    engine: EngineOption = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Print a served view, then the changes of each commit. Set UPSHOT_TOKEN if the service needs a token."""
@@ -331,7 +440,7 @@ _ANYTHING: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options":
 @app.command(context_settings=_ANYTHING)
 def bench(
     context: typer.Context,
-    engine: EngineOption = Engine.AUTO,
+    engine: EngineOption = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Run the benchmarks of a source checkout. Other arguments are passed to them."""
@@ -363,7 +472,7 @@ def pipeline_run(
         bool, typer.Option("--dry-run", help="Check the program, sources and sinks, and print the plan. Run nothing.")
     ] = False,
     engine: Annotated[
-        Engine | None, typer.Option("--engine", help="The engine for views [default: from the file].")
+        EngineName | None, typer.Option("--engine", help="The engine for views [default: from the file].")
     ] = None,
     format: FormatOption = Format.TEXT,
 ) -> None:

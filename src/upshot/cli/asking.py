@@ -10,7 +10,7 @@ import typer
 from upshot.cli.options import ActionFile, DatabaseFile, EngineOption, FactDir, FormatOption
 from upshot.cli.output.outcome import finish
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.settings import Engine, Format
+from upshot.cli.settings import EngineName, Format
 
 MostShown = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Show at most N [default: all].")]
 Frozen = Annotated[
@@ -48,6 +48,14 @@ LeastSideEffects = Annotated[
         "--least-side-effects", help="Find all realizations, then print those with the fewest side effects first."
     ),
 ]
+Prefer = Annotated[
+    str | None,
+    typer.Option(
+        "--prefer",
+        metavar="OBJECTIVE",
+        help="least_side_effects: first those whose changes affect the fewest other rows of views.",
+    ),
+]
 Values = Annotated[
     list[str] | None,
     typer.Option("--value", metavar="?N=VALUE", help="With --apply: the value of placeholder ?N. Repeatable."),
@@ -74,15 +82,15 @@ def why(
     bounds: Instances = None,
     svg: Picture = None,
     actions: ActionFile = None,
-    engine: EngineOption = Engine.AUTO,
+    engine: EngineOption = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Print the derivation of a row, down to base facts."""
 
     def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.why import Asked, why
+        from upshot.cli.commands.why import WhyOptions, why
 
-        asked = Asked(row, None if every else limit, bounds)
+        asked = WhyOptions(row, None if every else limit, bounds)
         return why(terminal, file, asked, fact_dir, svg, actions, engine)
 
     finish(body, format)
@@ -105,7 +113,7 @@ def why_not(
     bounds: Instances = None,
     svg: Picture = None,
     actions: ActionFile = None,
-    engine: EngineOption = Engine.AUTO,
+    engine: EngineOption = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Print why a row is missing: the literals that fail in each rule, and base changes that would insert it."""
@@ -127,7 +135,7 @@ def why_changed(
     ] = None,
     bounds: Instances = None,
     svg: Picture = None,
-    engine: EngineOption = Engine.AUTO,
+    engine: EngineOption = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Print the derivation that a row gained or lost in a commit, down to the base changes."""
@@ -156,7 +164,7 @@ def what_if(
     ] = None,
     fact_dir: FactDir = None,
     actions: ActionFile = None,
-    engine: EngineOption = Engine.AUTO,
+    engine: EngineOption = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Print the changes, violations and rule firings of a transaction without committing it."""
@@ -173,7 +181,11 @@ def update(
     file: DatabaseFile,
     request: Annotated[
         list[str],
-        typer.Argument(metavar="+ROW|-ROW...", show_default=False, help="'+p(2)' must be true, '-q(3)' must be false."),
+        typer.Argument(
+            metavar="+ROW|-ROW...",
+            show_default=False,
+            help="'+p(2)' must be true, '-q(3)' must be false; '-q(_)': all rows of q.",
+        ),
     ],
     fact_dir: FactDir = None,
     limit: MostShown = None,
@@ -185,20 +197,20 @@ def update(
     size: Size = None,
     constants: Constants = None,
     least: LeastSideEffects = False,
+    prefer: Prefer = None,
     apply: Apply = False,
     values: Values = None,
     actions: ActionFile = None,
-    engine: EngineOption = Engine.AUTO,
+    engine: EngineOption = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Find base changes that insert or delete rows of views."""
 
     def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.update import update
-        from upshot.cli.realizations import Wishes
+        from upshot.cli.commands.realizations import Wishes, update
 
         bounds = new_values, seconds, rounds, size, constants or ()
-        wishes = Wishes(limit, frozen or (), cost or (), *bounds, least, apply, values or ())
+        wishes = Wishes(limit, frozen or (), cost or (), *bounds, least, apply, values or (), prefer)
         return update(terminal, file, request, fact_dir, wishes, actions, engine)
 
     finish(body, format)
@@ -227,20 +239,20 @@ def repairs(
     size: Size = None,
     constants: Constants = None,
     least: LeastSideEffects = False,
+    prefer: Prefer = None,
     apply: Apply = False,
     values: Values = None,
     actions: ActionFile = None,
-    engine: EngineOption = Engine.AUTO,
+    engine: EngineOption = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Find base changes that repair constraint violations, present ones or those of a rejected transaction."""
 
     def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.repairs import repairs
-        from upshot.cli.realizations import Wishes
+        from upshot.cli.commands.realizations import Wishes, repairs
 
         bounds = new_values, seconds, rounds, size, constants or ()
-        wishes = Wishes(limit, frozen or (), cost or (), *bounds, least, apply, values or ())
+        wishes = Wishes(limit, frozen or (), cost or (), *bounds, least, apply, values or (), prefer)
         return repairs(terminal, file, attempted or (), changes, constraint, fact_dir, wishes, actions, engine)
 
     finish(body, format)

@@ -1,4 +1,4 @@
-"""Where a command's work is done: in this process, or on a Spark session that is started for it and ends with it."""
+"""Open the engine of a command: in this process, or on a Spark session that is started for it and ends with it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.settings import Engine
+from upshot.cli.settings import EngineName
 from upshot.core.errors import EngineError, UsageError
 from upshot.core.running_spark import running_session
 from upshot.database.connect import connect
@@ -34,7 +34,7 @@ _LAST_LINES = 5
 
 
 def missing_for_spark() -> str:
-    """What this machine lacks to run Spark, in words; nothing if it lacks nothing."""
+    """Describe what is missing on this machine to run Spark; empty if nothing is."""
     try:
         require_spark()
         require_java({})
@@ -50,10 +50,10 @@ def missing_for_spark() -> str:
 
 
 @contextmanager
-def connected(terminal: Terminal, engine: Engine, store: Path | None = None) -> Iterator[Database]:
+def connected(terminal: Terminal, engine: EngineName, store: Path | None = None) -> Iterator[Database]:
     """An empty database, or the one in the folder `store`, where the user wants the work done; without a session that
     is here unless Spark is named."""
-    if engine is not Engine.SPARK:
+    if engine is not EngineName.SPARK:
         with connect(store, engine=engine.value) as database:
             yield database
         return
@@ -81,8 +81,8 @@ def spark_session(terminal: Terminal) -> Iterator[Any]:
 
 @contextmanager
 def _aside() -> Iterator[IO[bytes] | None]:
-    """What is started inside writes its errors into a file that nobody sees: the warnings of Java and Spark would
-    otherwise stand between ours. Our own stream goes on as it is. Where faults are looked for, nothing is hidden."""
+    """Redirect the errors of processes started inside to a file: warnings of Java and Spark would otherwise stand
+    between ours. Our own stream is unchanged. With debugging on, nothing is redirected."""
     if os.environ.get("UPSHOT_TRACEBACK"):
         yield None
         return

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from upshot.cli.settings import Engine, Format
+from upshot.cli.settings import EngineName, Format
 
 ProgramFile = Annotated[
     Path, typer.Argument(metavar="FILE", show_default=False, help="The program; - reads standard input.")
@@ -27,9 +27,14 @@ ViewName = Annotated[
 ]
 ActionFile = Annotated[
     Path | None,
-    typer.Option("--actions", metavar="FILE", help="Python file with the functions that active rules call."),
+    typer.Option(
+        "--functions",
+        "--actions",
+        metavar="FILE",
+        help="Python file with the functions that rules call, as `@f(…)` or in actions.",
+    ),
 ]
-EngineOption = Annotated[Engine, typer.Option("--engine", help="The engine; auto is local, except for demo.")]
+EngineOption = Annotated[EngineName, typer.Option("--engine", help="The engine; auto is local, except for demo.")]
 FormatOption = Annotated[Format, typer.Option("--format", help="Output format of results and errors.")]
 DatabaseFile = Annotated[
     Path,

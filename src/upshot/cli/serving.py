@@ -9,14 +9,14 @@ import typer
 
 from upshot.cli.output.outcome import finish
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.settings import Engine, Format
+from upshot.cli.settings import EngineName, Format
 
 
 def _option(*names: str, **facts: Any) -> Any:
     return typer.Option(*names, **facts)
 
 
-_Engine = Annotated[Engine, _option("--engine", help="The engine; auto is local.")]
+_Engine = Annotated[EngineName, _option("--engine", help="The engine; auto is local.")]
 _Format = Annotated[Format, _option("--format", help="Output format of results and errors.")]
 _Program = Annotated[
     Path, typer.Argument(metavar="FILE", show_default=False, help="The program; - reads standard input.")
@@ -30,7 +30,13 @@ _Key = Annotated[Path | None, _option("--tls-key", metavar="FILE", help="TLS pri
 _Insecure = Annotated[bool, _option("--insecure", help="Allow a public address without tokens or TLS.")]
 _Files = Annotated[Path | None, _option("--files", metavar="DIR", help="The only directory .input may read.")]
 _Actions = Annotated[
-    Path | None, _option("--actions", metavar="FILE", help="Python file with the functions that active rules call.")
+    Path | None,
+    _option(
+        "--functions",
+        "--actions",
+        metavar="FILE",
+        help="Python file with the functions that rules call, as `@f(…)` or in actions.",
+    ),
 ]
 _Hosts = Annotated[list[str] | None, _option("--allow-host", metavar="NAME", help="Accept this Host name. Repeatable.")]
 _Origins = Annotated[
@@ -79,7 +85,7 @@ def serve(
     max_seconds: _MaxSeconds = 10.0,
     max_queue: _MaxQueue = 1_000,
     max_subscribers: _MaxSubscribers = 10_000,
-    engine: _Engine = Engine.AUTO,
+    engine: _Engine = EngineName.AUTO,
     format: _Format = Format.TEXT,
 ) -> None:
     """Serve views over HTTP: accept transactions and send exact changes to subscribers."""
@@ -118,13 +124,13 @@ def token(
     write: _Write = None,
     subscribe: _Subscribe = True,
     admin: _Admin = False,
-    engine: _Engine = Engine.AUTO,
+    engine: _Engine = EngineName.AUTO,
     format: _Format = Format.TEXT,
 ) -> None:
     """Create a token for `upshot serve`. It is printed once; the file stores only its hash."""
 
     def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.token import token
+        from upshot.cli.commands.serve import token
 
         return token(terminal, name, tokens, read or [], write or [], subscribe=subscribe, admin=admin)
 

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from upshot.check import check
 from upshot.cli.engines import connected
-from upshot.cli.input.files import existing_directory, read_program
+from upshot.cli.input.files import existing_directory, existing_store, read_program
 from upshot.cli.input.programs import parse_source
 from upshot.cli.output.firings import register_actions, report_failures
 from upshot.cli.output.terminal import Bar, Terminal
 from upshot.cli.output.wording import counted
-from upshot.cli.settings import Engine
+from upshot.cli.settings import EngineName
 from upshot.core.diagnostic import Diagnostic, Severity
-from upshot.core.errors import DataError
+from upshot.core.errors import DataError, UsageError
 from upshot.core.schema import Role, Schema
 from upshot.database.database import Database
 from upshot.database.files.souffle_files import FileOptions, file_options, read_facts
 from upshot.plan.goals import magic_pragma, unstored_views
-from upshot.syntax.ast import Program
+from upshot.syntax.ast import Directive, Program
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def opened(
     terminal: Terminal,
     file: Path,
     fact_dir: Path | None,
-    engine: Engine,
+    engine: EngineName,
     *,
     actions: Path | None = None,
     facts_required: bool = False,
@@ -44,26 +44,41 @@ def opened(
     `facts_required`, and otherwise a warning and an empty relation. `goal_directed`: only what the outputs, constraints
     and rules need is computed.
     """
-    if fact_dir is not None:
-        existing_directory(fact_dir, "-F")
+    if file.is_dir():
+        with _opened_store(terminal, file, fact_dir, engine) as database:
+            register_actions(database, actions)
+            yield database
+        return
     source = read_program(file)
     program = parse_source(source)
+    if fact_dir is not None and any(isinstance(item, Directive) and item.kind == "input" for item in program.items):
+        existing_directory(fact_dir, "-F")
     rejecting = _rejecting(program) if keeps_violations else []
     with connected(terminal, engine) as database:
         register_actions(database, actions)
         with terminal.progress(f"defining {source.name}"):
             text = source.text + "".join(f"\n.deny {name} on_violation=warn" for name in rejecting)
             if goal_directed:
-                text += "".join(f"\n.view {view} materialized=false events=none" for view in _unstored(program))
+                text += "".join(f"\n.view {view} materialized=false events=none" for view in unstored_in_run(program))
             terminal.report(_but_violations(database.define(text, name=source.name).warnings, rejecting))
         load_facts(
             terminal, database, fact_dir or Path(), optional=fact_dir is None and not facts_required, kept=rejecting
         )
         if rejecting:
             database.define("".join(f".deny {name} existing=keep\n" for name in rejecting), name=source.name)
-        if fact_dir is not None:
+        if fact_dir is not None and fact_dir.is_dir():
             terminal.report(_unread(database, fact_dir))
         yield database
+
+
+def _opened_store(
+    terminal: Terminal, folder: Path, fact_dir: Path | None, engine: EngineName
+) -> AbstractContextManager[Database]:
+    """The database of a directory, with the rows it has."""
+    if fact_dir is not None:
+        message = f"`{folder}` is a database directory, which has its rows"
+        raise UsageError(message, code="wrong-argument", help="omit `-F`")
+    return connected(terminal, engine, existing_store(folder, "FILE"))
 
 
 def _rejecting(program: Program) -> list[str]:
@@ -71,8 +86,8 @@ def _rejecting(program: Program) -> list[str]:
     return [name for name, each in check(program).constraints.items() if each.on_violation == "reject"]
 
 
-def _unstored(program: Program) -> Iterable[str]:
-    """The views that a run computes only as far as its outputs ask for them."""
+def unstored_in_run(program: Program) -> dict[str, str]:
+    """The views that `upshot run` computes only as far as its outputs need them, each with the reason."""
     return unstored_views(check(program), magic_pragma(program.items))
 
 

@@ -1,11 +1,11 @@
-"""What every command can be told: which engine, which format."""
+"""The options of every command: engine and format."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
 
-class Engine(StrEnum):
+class EngineName(StrEnum):
     AUTO = "auto"
     LOCAL = "local"
     SPARK = "spark"
@@ -19,6 +19,10 @@ class Format(StrEnum):
 class OnError(StrEnum):
     STOP = "stop"
     CONTINUE = "continue"
+
+
+class ExportTarget(StrEnum):
+    POSTGRES = "postgres"
 
 
 OK, WRONG_INPUT, WRONG_USAGE, ENGINE_FAILED = 0, 1, 2, 3

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 
 from upshot.client.change_feed import ChangeFeed
-from upshot.client.client import Answer, Client
+from upshot.client.client import Answer, AnswerPage, Client
 from upshot.client.events import Change
 from upshot.client.local_copy import Copy
 from upshot.client.outcomes import Outcome
@@ -23,6 +23,6 @@ from upshot.client.relations import Program
 logging.getLogger("upshot.client").addHandler(logging.NullHandler())
 
 __all__ = [
-    "Answer", "Change", "ChangeFeed", "Client", "Copy", "Formula", "Outcome", "Placeholder", "Program", "Realization",
-    "Realizations",
+    "Answer", "AnswerPage", "Change", "ChangeFeed", "Client", "Copy", "Formula", "Outcome", "Placeholder", "Program",
+    "Realization", "Realizations",
 ]  # fmt: skip

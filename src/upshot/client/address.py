@@ -1,4 +1,4 @@
-"""Where a service is, and how its certificate is checked."""
+"""The address of a service, and the TLS context that checks its certificate."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def _wrong(words: str, help: str = "write it as in `http://127.0.0.1:8000`") -> 
 
 
 def tls_context(address: Address, ca: str | os.PathLike[str] | None) -> ssl.SSLContext | None:
-    """How the service's certificate is checked: against the system's authorities, or those in the file `ca`."""
+    """The TLS context that checks the service's certificate, against the system's authorities or those in the file
+    `ca`."""
     if not address.secure:
         if ca is not None:
             raise UsageError("`ca` needs `https://`", code="wrong-argument", help="correct the URL")

@@ -19,7 +19,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class BrokenStream(Exception):
-    """What came is no event stream; the words say why."""
+    """The received bytes are no event stream; the message says why."""
 
 
 class TooLarge(BrokenStream):

@@ -1,4 +1,4 @@
-"""What a followed view does, step by step, read from the events of the service."""
+"""The steps of a followed view, read from the events of the service."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from upshot.client.event_stream import BrokenStream, ServerEvent
 from upshot.client.relations import Row, listed_rows
-from upshot.core.json_values import Misfit, row_reader
-from upshot.core.row_sets import row_set
+from upshot.core.json_values import JsonMisfit, row_reader
+from upshot.core.rows import row_set
 from upshot.core.schema import Schema
 
 
@@ -85,7 +85,7 @@ def read_step(name: str, content: dict[str, Any], schema: Schema) -> Step | None
 def _rows(rows: Any, schema: Schema) -> frozenset[Row]:
     try:
         return row_set(listed_rows(row_reader(schema), rows))
-    except Misfit as misfit:
+    except JsonMisfit as misfit:
         raise BrokenStream(f"a row does not fit: {misfit}") from None
 
 

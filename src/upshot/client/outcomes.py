@@ -1,4 +1,4 @@
-"""What a transaction meant, as a service answers."""
+"""The outcome of a transaction, as a service answers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Understood = Callable[[Callable[[Relations], Any]], Any]
 
 
 class Outcome:
-    """What a transaction did, or would do: `version` is the one it made (or was tried at).
+    """The changes of a transaction that was committed or tried: `version` is the one it made (or was tried at).
 
     Rows become values when they are looked at. What their columns are may have to be asked for then; that this fails
     must not look as if the transaction had.
@@ -111,7 +111,7 @@ def read_witnesses(content: Any, relations: Mapping[str, Schema]) -> dict[str, t
 
 
 def transaction_body(parts: Mapping[str, Facts | None], meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What is sent: each part that has something, its rows as JSON."""
+    """The body of a transaction request: each part that is not empty, its rows as JSON."""
     for part, facts in parts.items():
         _require_facts(part, facts)
     body: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Realisations, as a service answers: base changes that bring about what was asked for, and all that they do."""
+"""Realizations, as a service answers: base changes that bring about what was asked for, and all that they do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from upshot.client.relations import Row, read_version
 from upshot.client.trouble import unexpected
 from upshot.core.errors import DataError, UsageError
 from upshot.core.fact_text import spelled
-from upshot.core.json_values import Misfit, json_reader, type_from_json
+from upshot.core.json_values import JsonMisfit, json_reader, type_from_json
 from upshot.core.schema import Role, Schema
 from upshot.core.search_bounds import Bounds
 from upshot.core.types import Type
@@ -20,7 +20,7 @@ from upshot.core.types import Type
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Placeholder:
-    """Some new value, of a type, that is filled in when the realisation is applied."""
+    """Some new value, of a type, that is filled in when the realization is applied."""
 
     name: str
     type: str
@@ -31,7 +31,7 @@ class Placeholder:
         return type_from_json(self.type)
 
     def __repr__(self) -> str:
-        """As it stands in rows: `?1`."""
+        """The spelling in rows: `?1`."""
         return self.name
 
 
@@ -42,7 +42,7 @@ class Formula:
     name: str
 
     def __repr__(self) -> str:
-        """As it stands in rows."""
+        """The spelling in rows."""
         return self.name
 
 
@@ -80,7 +80,7 @@ class Realization:
 
     @property
     def size(self) -> int:
-        """How many base rows it changes."""
+        """The number of base rows it changes."""
         return sum(map(len, (*self.insert.values(), *self.delete.values())))
 
     def lines(self) -> list[str]:
@@ -136,9 +136,9 @@ class Realization:
             if name not in known:
                 listed = ", ".join(f"`{each}`" for each in known)
                 hint = f"it has {listed}" if known else "it leaves nothing open: leave out the values"
-                raise UsageError(f"the realisation has no placeholder `{name}`", code="wrong-argument", help=hint)
+                raise UsageError(f"the realization has no placeholder `{name}`", code="wrong-argument", help=hint)
         if missing := [name for name in known if name not in given]:
-            words = f"the realisation leaves {', '.join(f'`{name}`' for name in missing)} open"
+            words = f"the realization leaves {', '.join(f'`{name}`' for name in missing)} open"
             hint = f'say which new value is meant: `client.apply(realization, {{"{missing[0]}": …}})`'
             raise UsageError(words, code="placeholder-open", help=hint)
         insert = {
@@ -151,7 +151,7 @@ class Realization:
 
 
 class Realizations(Sequence[Realization]):
-    """The realisations of a request at one `version`, the cheapest first. `status` is `all` if these are all there are,
+    """The realizations of a request at one `version`, the cheapest first. `status` is `all` if these are all there are,
     `more` if there may be others, `bounds reached`, `none exists` or `only through frozen`; `reason` says it in
     words."""
 
@@ -175,14 +175,14 @@ class Realizations(Sequence[Realization]):
         return iter(self._found)
 
     def __repr__(self) -> str:
-        return f"<{len(self)} realisations at version {self.version}: {self.reason}>"
+        return f"<{len(self)} realizations at version {self.version}: {self.reason}>"
 
 
 def filled(realization: Any, values: Any) -> tuple[Facts, Facts]:
-    """What is committed of a realisation with these values for its placeholders."""
+    """The rows to insert and delete for a realization with these values of its placeholders."""
     if not isinstance(realization, Realization):
         hint = "take one of those of `client.realize`"
-        raise UsageError("this is no realisation", code="wrong-argument", help=hint)
+        raise UsageError("this is no realization", code="wrong-argument", help=hint)
     return realization.filled({} if values is None else values)
 
 
@@ -190,10 +190,10 @@ def not_any_more(realization: Realization, why: str) -> DataError:
     """The error for a change that would not bring about what was asked for, with what is asked of its values."""
     again = "ask `client.realize` again"
     if not realization.placeholders:
-        return DataError(f"this is no realisation any more: {why}", code="not-a-realization", help=again)
+        return DataError(f"this is no realization any more: {why}", code="not-a-realization", help=again)
     stated = " and ".join(f"`{each}`" for each in realization.conditions)
     help = f"give {f'values that meet {stated}' if stated else 'other values'}, or {again}"
-    words = f"with these values, or in the database as it is by now, this is no realisation: {why}"
+    words = f"with these values, or in the database as it is by now, this is no realization: {why}"
     return DataError(words, code="not-a-realization", help=help)
 
 
@@ -204,8 +204,11 @@ def realizations_body(
     cost: Any,
     bounds: Any,
 ) -> dict[str, Any]:
-    """What `POST /realizations` is sent of these."""
-    body = transaction_body({"insert": insert, "delete": delete})
+    """The body of `POST /realizations`."""
+    patterns, rows = patterns_apart(delete)
+    body = transaction_body({"insert": insert, "delete": rows})
+    for name, texts in patterns.items():
+        body["delete"][name] = [*body["delete"].get(name, ()), *texts]
     names = [frozen] if isinstance(frozen, str) else frozen
     if isinstance(names, Mapping) or not isinstance(names, Iterable):
         hint = 'as in frozen=["granted", "+member"]'
@@ -214,6 +217,22 @@ def realizations_body(
         hint = 'as in cost={"-granted": 5}'
         raise UsageError("`cost` is a dict of prices by base relation", code="wrong-argument", help=hint)
     return body | {"frozen": list(names), "cost": dict(cost or {}), "bounds": _sent_bounds(bounds)}
+
+
+def patterns_apart(delete: Any) -> tuple[dict[str, list[str]], Any]:
+    """The patterns, and the rows, that are to go, by relation."""
+    if not isinstance(delete, Mapping):
+        return {}, delete
+    patterns: dict[str, list[str]] = {}
+    rows: dict[str, Any] = {}
+    for name, given in delete.items():
+        listed = [given] if isinstance(given, str) and "(" in given else given
+        texts = [each for each in listed if isinstance(each, str)] if isinstance(listed, list | tuple) else []
+        if texts:
+            patterns[name] = texts
+            listed = [each for each in listed if not isinstance(each, str)]
+        rows[name] = listed
+    return patterns, rows
 
 
 def _sent_bounds(bounds: Any) -> dict[str, Any]:
@@ -235,11 +254,11 @@ def _sent_bounds(bounds: Any) -> dict[str, Any]:
 
 
 def read_realizations(content: Mapping[str, Any], relations: Relations) -> Realizations:
-    """What `POST /realizations` answers with. `KeyError` if a relation is not among those known, `Misfit` if its
-    columns are others."""
+    """Read the answer of `POST /realizations`. `KeyError` if a relation is unknown, `JsonMisfit` if its columns are
+    others."""
     version, request = read_version(content), content.get("request")
     if not isinstance(request, dict) or not isinstance(content.get("realizations"), list):
-        raise unexpected("realisations without what was asked for")
+        raise unexpected("realizations without what was asked for")
     expect = {part: _facts(request.get(part), relations, {}) for part in ("insert", "delete")}
     ways = [_way(each, relations, expect, version) for each in content["realizations"]]
     return Realizations(ways, version, str(content.get("status")), str(content.get("reason")))
@@ -249,7 +268,7 @@ def _way(
     content: Any, relations: Relations, expect: Mapping[str, Mapping[str, tuple[Row, ...]]], version: int
 ) -> Realization:
     if not isinstance(content, dict):
-        raise unexpected("a realisation that is no object")
+        raise unexpected("a realization that is no object")
     new = {name: Placeholder(name, str(type)) for name, type in (content.get("placeholders") or {}).items()}
     by_trial = content.get("by_trial") or {}
     return Realization(
@@ -286,7 +305,7 @@ def _facts(content: Any, relations: Relations, new: Mapping[str, Placeholder]) -
 def _rows(schema: Schema, rows: Any, new: Mapping[str, Placeholder]) -> tuple[Row, ...]:
     readers = [json_reader(column.type) for column in schema.columns]
     if not isinstance(rows, list) or any(not isinstance(row, list) or len(row) != len(readers) for row in rows):
-        raise Misfit(f"rows of `{schema.name}` are lists of {len(readers)} values", "wrong-row")
+        raise JsonMisfit(f"rows of `{schema.name}` are lists of {len(readers)} values", "wrong-row")
     return tuple(
         tuple(
             _open_value(value, new) if isinstance(value, dict) else read(value)

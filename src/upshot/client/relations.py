@@ -1,13 +1,14 @@
-"""What a service says of its relations: names, columns and types, so that rows become Python values."""
+"""The relations of a service: names, columns and types, which turn rows into Python values."""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from upshot.client.trouble import unexpected
-from upshot.core.json_values import Misfit, row_reader, type_from_json
+from upshot.core.json_values import JsonMisfit, row_reader, type_from_json
 from upshot.core.rows import Rows
 from upshot.core.schema import Column, Role, Schema
 
@@ -16,11 +17,31 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a service serves: the text as far as the token may read it, and the relations it may read."""
+    """The program of a service: the text and the relations that the token may read."""
 
     text: str
     version: int
     relations: Mapping[str, Schema]
+
+
+@dataclass(frozen=True, slots=True)
+class RowChangeAt:
+    """A commit that inserted or deleted a row: `change` is `inserted` or `deleted`."""
+
+    version: int
+    change: str
+    time: dt.datetime
+
+
+def read_history(content: Mapping[str, Any]) -> tuple[RowChangeAt, ...]:
+    """The changes that `GET /views/{name}/history` answers with."""
+    try:
+        return tuple(
+            RowChangeAt(int(each["version"]), str(each["change"]), dt.datetime.fromisoformat(each["time"]))
+            for each in content["changes"]
+        )
+    except (KeyError, TypeError, ValueError):
+        raise unexpected("a history without versions") from None
 
 
 def read_program(content: Mapping[str, Any]) -> Program:
@@ -48,7 +69,7 @@ def read_schema(name: str, columns: Any, role: Role = Role.VIEW) -> Schema:
         raise unexpected(f"`{name}` comes without its columns")
     try:
         return Schema(name, tuple(Column(str(c["name"]), type_from_json(str(c["type"]))) for c in columns), role)
-    except (KeyError, Misfit) as misfit:
+    except (KeyError, JsonMisfit) as misfit:
         raise unexpected(f"a column of `{name}`: {misfit}") from None
 
 
@@ -60,11 +81,11 @@ def read_version(content: Mapping[str, Any]) -> int:
 
 
 def read_rows(schema: Schema, rows: Any) -> Rows:
-    """The rows as Python values; `Misfit` if they do not fit the schema."""
+    """The rows as Python values; `JsonMisfit` if they do not fit the schema."""
     return Rows.of(schema, listed_rows(row_reader(schema), rows))
 
 
 def listed_rows(read: Callable[[Any], Row], rows: Any) -> list[Row]:
     if not isinstance(rows, list):
-        raise Misfit("rows are a list", "wrong-row")
+        raise JsonMisfit("rows are a list", "wrong-row")
     return [read(row) for row in rows]

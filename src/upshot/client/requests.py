@@ -1,18 +1,47 @@
-"""Requests that are repeated as long as that is safe and of use, and answers that are understood."""
+"""Requests that are repeated, with growing pauses, while that is safe and useful."""
 
 from __future__ import annotations
 
 import json
 import logging
+import random
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from upshot.client.patience import Patience
 from upshot.client.transport import OpenReply, Reply, Transport, Unreachable
 from upshot.client.trouble import error_of, unexpected
 from upshot.core.errors import EngineError, Error
+
+FIRST, LONGEST = 0.1, 10.0
+_GROWTH = 2.0
+
+
+class Patience:
+    """The waits of one row of failures. Each is random, so that clients a restart has cut off come back spread out.
+
+    >>> patience = Patience(random.Random(1))
+    >>> waits = [patience.next() for _ in range(20)]
+    >>> max(waits) <= LONGEST, waits[0] <= FIRST
+    (True, True)
+    """
+
+    def __init__(self, dice: random.Random | None = None, *, first: float | None = None) -> None:
+        self._dice = dice or random.Random()
+        self._first = FIRST if first is None else first
+        self._bound = self._first
+
+    def next(self, least: float = 0.0) -> float:
+        """Seconds to wait now; `least` is what the service asked for."""
+        wait = self._dice.uniform(self._bound / 2, self._bound)
+        self._bound = min(self._bound * _GROWTH, LONGEST)
+        return max(wait, min(least, LONGEST))
+
+    def reset(self) -> None:
+        """Something worked."""
+        self._bound = self._first
+
 
 log = logging.getLogger("upshot.client")
 

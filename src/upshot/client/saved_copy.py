@@ -12,8 +12,8 @@ from typing import Any
 from upshot.client.past_rows import RowsAt
 from upshot.client.relations import Row, read_schema
 from upshot.core.errors import EngineError, Error, UsageError
-from upshot.core.json_values import Misfit, row_reader, to_json, type_to_json
-from upshot.core.row_sets import row_set
+from upshot.core.json_values import JsonMisfit, row_reader, to_json, type_to_json
+from upshot.core.rows import row_set
 from upshot.core.schema import Schema
 
 _FORMAT = "upshot-copy-1"
@@ -73,7 +73,7 @@ class SavedCopy:
             return RowsAt(int(facts["version"]), facts["epoch"], schema, rows)
         except sqlite3.Error as error:
             raise self._trouble(error) from None
-        except (KeyError, ValueError, Misfit):
+        except (KeyError, ValueError, JsonMisfit):
             raise self._refused("is damaged", "wrong-state") from None
 
     def save(

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from upshot.client.event_stream import BrokenStream, EventParser, ServerEvent, TooLarge
 from upshot.client.events import Change, End, Progress, Snapshot, fields_of, read_step
-from upshot.client.patience import Patience
 from upshot.client.relations import read_schema
+from upshot.client.requests import Patience
 from upshot.client.transport import OpenReply, Reply, Unreachable
 from upshot.client.trouble import error_of, unexpected
 from upshot.core.errors import EngineError, Error, LimitError
@@ -24,9 +24,10 @@ _ERROR_SIZE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """What a stream of `view` needs of its client. `connect` sends the request for the events after a cursor (None:
-    from a snapshot on) of an epoch; `schema` asks for the view's columns; `trouble` is told why a connection ended."""
+class StreamSource:
+    """The calls of a client that a stream of `view` uses. `connect` sends the request for the events after a cursor
+    (None: from a snapshot on) of an epoch; `schema` fetches the view's columns; `trouble` is called with the reason why
+    a connection ended."""
 
     view: str
     connect: Callable[[int | None, str], OpenReply]
@@ -43,7 +44,9 @@ class ViewStream:
     good is raised.
     """
 
-    def __init__(self, source: Source, cursor: int | None, epoch: str = "", patience: Patience | None = None) -> None:
+    def __init__(
+        self, source: StreamSource, cursor: int | None, epoch: str = "", patience: Patience | None = None
+    ) -> None:
         self.cursor = cursor
         self.epoch = epoch
         """Which database the versions count the commits of, as the service calls it."""
@@ -126,7 +129,7 @@ class ViewStream:
             raise unexpected("it is no event stream")
 
     def _step(self, event: ServerEvent, *, first: bool) -> Snapshot | Change | Progress | End | None:
-        """What the event adds to what is known, None if nothing; `BrokenStream` if it does not follow."""
+        """The step that the event adds, None if none; `BrokenStream` if it does not continue the stream."""
         if event.name not in ("snapshot", "change", "progress", "end"):
             return None
         content = fields_of(event)

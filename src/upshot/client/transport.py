@@ -97,7 +97,7 @@ class OpenReply:
         return {name.lower(): value for name, value in self._response.getheaders()}
 
     def read(self) -> bytes:
-        """What has come, as soon as anything has; nothing at the end."""
+        """Return the bytes that have arrived, at least one; none at the end."""
         assert self._response is not None, "received"
         try:
             return self._response.read1(_STEP)
@@ -127,7 +127,7 @@ class OpenReply:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the body was read to its end, and another request can follow."""
+        """Test whether the body was read to its end, so that another request can follow."""
         response = self._response
         return response is not None and response.isclosed() and not response.will_close
 
@@ -224,7 +224,7 @@ class Transport:
 
 
 def words_of(error: Exception) -> str:
-    """What went wrong on the way, in a few words."""
+    """A short description of a transport error."""
     match error:
         case socket.gaierror():
             return "the host has no address"

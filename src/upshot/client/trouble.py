@@ -1,4 +1,4 @@
-"""What a service refuses, as the errors that the same mistake raises in process."""
+"""The errors of a service, as the exceptions that the same mistake raises in process."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def arrow_type(type: Type) -> pa.DataType:
             return pa.uint64()
         case Kind.FLOAT:
             return pa.float64()
-        case Kind.SYMBOL:
+        case Kind.SYMBOL | Kind.RECORD:
             return pa.string()
         case Kind.BOOLEAN:
             return pa.bool_()

@@ -1,4 +1,4 @@
-"""What is wrong with a program or its data: slug, place, cause and cure, as a person reads it."""
+"""A mistake in a program or its data: slug, place, cause and cure, as a person reads it."""
 
 from __future__ import annotations
 
@@ -42,6 +42,8 @@ def render(diagnostic: Diagnostic) -> str:
     lines = [f"{diagnostic.severity.value}[{diagnostic.slug}]: {diagnostic.message}"]
     if diagnostic.span is not None:
         lines += _excerpt(diagnostic.span, diagnostic.label)
+        if diagnostic.span.within:
+            lines.append(f"  = note: in {diagnostic.span.within}")
     for span, words in diagnostic.notes:
         lines.append(f"  = note: {words}")
         if span is not None:

@@ -96,7 +96,7 @@ class RuleError(Error):
 
 
 class Veto(Error):
-    """What the function of a rule raises to refuse the transaction it is called in."""
+    """Raised by the function of a rule to refuse the transaction it is called in."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code="vetoed")
@@ -125,3 +125,9 @@ def system_reason(error: OSError) -> str:
     'no such file or directory'
     """
     return (error.strerror or str(error)).lower()
+
+
+def counted(number: float, noun: str) -> str:
+    """`1 view`, `2,000 views`, `0.5 seconds`."""
+    shown = f"{number:,}" if isinstance(number, int) else f"{number:g}"
+    return f"{shown} {noun}{'s' * (number != 1)}"

@@ -40,7 +40,7 @@ def spelled(value: Any, type: Type | None = None) -> str:
         case float():
             return _spelled_float(value)
         case str():
-            return quoted(value)
+            return value if type is not None and type.kind is Kind.RECORD else quoted(value)
         case datetime():
             return f'timestamp("{_spelled_timestamp(value)}")'
         case date():

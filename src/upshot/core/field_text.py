@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from upshot.core import structures
 from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
 
 NULL = r"\N"
@@ -95,6 +96,13 @@ def _decimal(text: str, type: Type) -> Decimal:
     return fitted
 
 
+def _structure(text: str, type: Type) -> str:
+    try:
+        return structures.read(text, type, plain=True)
+    except structures.Misshapen as wrong:
+        raise Unreadable(str(wrong)) from None
+
+
 _READERS: dict[Kind, Callable[[str, Type], Any]] = {
     Kind.NUMBER: _integer,
     Kind.UNSIGNED: _integer,
@@ -104,6 +112,7 @@ _READERS: dict[Kind, Callable[[str, Type], Any]] = {
     Kind.DATE: _date,
     Kind.TIMESTAMP: _timestamp,
     Kind.DECIMAL: _decimal,
+    Kind.RECORD: _structure,
 }
 
 

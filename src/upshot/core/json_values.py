@@ -1,7 +1,8 @@
 """Values as JSON, to and from the Python values of a column's type.
 
 Numbers, booleans and text are themselves; dates and timestamps are text in ISO's spelling, decimals are text, so that
-no reader makes binary fractions of them, and the floats that JSON lacks are "NaN", "Infinity" and "-Infinity".
+no reader makes binary fractions of them, records are text as programs write them (and are read from arrays, branches
+from `{"Tag": [fields]}`), and the floats that JSON lacks are "NaN", "Infinity" and "-Infinity".
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from typing import Any
 
 from upshot.core.field_text import Unreadable, reader_of, text_of
 from upshot.core.schema import Schema
+from upshot.core.structures import Misshapen, canonical
 from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
 
 
-class Misfit(ValueError):
+class JsonMisfit(ValueError):
     """The words say what was found, as in `"abc" is not a number`; `code` is the slug of the error it becomes."""
 
     def __init__(self, words: str, code: str = "wrong-type") -> None:
@@ -44,7 +46,7 @@ def repeated_key(pairs: Iterable[tuple[str, Any]]) -> str:
 
 
 def json_reader(type: Type) -> Callable[[Any], Any]:
-    """The function from what `json` has read to a value of the type; it raises `Misfit`.
+    """The function from what `json` has read to a value of the type; it raises `JsonMisfit`.
 
     Fractions for decimal columns must have been read as `Decimal`, so that the column gets what was written.
 
@@ -71,46 +73,46 @@ def _exact_reader(type: Type) -> Callable[[Any], Any]:
             found = None if value is None else read(value, type)
             if found is not None and found == reserved:
                 words = f"{found} is the one value that a nullable {type.kind.value} cannot store"
-                raise Misfit(words, "reserved-value")
+                raise JsonMisfit(words, "reserved-value")
             return found
 
         return nullable
 
     def required(value: Any) -> Any:
         if value is None:
-            raise Misfit("NULL in a column that is not nullable", "null-in-required-column")
+            raise JsonMisfit("NULL in a column that is not nullable", "null-in-required-column")
         return read(value, type)
 
     return required
 
 
 def from_json(value: Any, type: Type) -> Any:
-    """The Python value of `type` that a JSON value stands for, or `Misfit`."""
+    """The Python value of `type` that a JSON value stands for, or `JsonMisfit`."""
     return json_reader(type)(value)
 
 
 def row_reader(schema: Schema) -> Callable[[Any], tuple[Any, ...]]:
-    """The function from a JSON array to a row of the schema; it raises `Misfit`, which names the column."""
+    """The function from a JSON array to a row of the schema; it raises `JsonMisfit`, which names the column."""
     names = [column.name for column in schema.columns]
     readers = [json_reader(column.type) for column in schema.columns]
 
     def read(row: Any) -> tuple[Any, ...]:
         if row.__class__ is not list:
-            raise Misfit(f"a row of `{schema.name}` must be a list, not {_shown(row)}", "wrong-row")
+            raise JsonMisfit(f"a row of `{schema.name}` must be a list, not {_shown(row)}", "wrong-row")
         if len(row) != len(readers):
-            raise Misfit(f"a row of `{schema.name}` must have {len(readers)} values, not {len(row)}", "wrong-arity")
+            raise JsonMisfit(f"a row of `{schema.name}` must have {len(readers)} values, not {len(row)}", "wrong-arity")
         try:
             return tuple([reader(value) for reader, value in zip(readers, row, strict=True)])
-        except Misfit:
+        except JsonMisfit:
             raise _of_column(row) from None
 
-    def _of_column(row: Sequence[Any]) -> Misfit:
-        """What is wrong with the first value that does not fit."""
+    def _of_column(row: Sequence[Any]) -> JsonMisfit:
+        """The mistake in the first value that does not fit."""
         for name, reader, value in zip(names, readers, row, strict=True):
             try:
                 reader(value)
-            except Misfit as misfit:
-                return Misfit(f"column `{name}`: {misfit}", misfit.code)
+            except JsonMisfit as misfit:
+                return JsonMisfit(f"column `{name}`: {misfit}", misfit.code)
         raise AssertionError("one does not fit")
 
     return read
@@ -123,7 +125,7 @@ def _integer(value: Any, type: Type) -> int:
     if value.__class__ is not int:
         raise _is_not(value, type)
     if value not in (UNSIGNED_RANGE if type.kind is Kind.UNSIGNED else NUMBER_RANGE):
-        raise Misfit(f"{_short(str(value))} is outside the range of {type.kind.value}")
+        raise JsonMisfit(f"{_short(str(value))} is outside the range of {type.kind.value}")
     return value
 
 
@@ -148,7 +150,7 @@ def _finite(value: int | Decimal | float) -> float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise Misfit(f"{_short(str(value))} is outside the range of float")
+        raise JsonMisfit(f"{_short(str(value))} is outside the range of float")
     return number
 
 
@@ -159,7 +161,7 @@ def _symbol(value: Any, type: Type) -> str:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise Misfit("text with half of a surrogate pair") from None
+            raise JsonMisfit("text with half of a surrogate pair") from None
     return value
 
 
@@ -179,12 +181,12 @@ def _moment(value: Any, type: Type) -> Any:
     if value.__class__ is not str:
         raise _is_not(value, type)
     if type.kind is Kind.TIMESTAMP and finer_than_stored(value):
-        raise Misfit(f"{_quoted(value)} has more than microsecond precision")
+        raise JsonMisfit(f"{_quoted(value)} has more than microsecond precision")
     return _written(value, type)
 
 
 def finer_than_stored(moment: str) -> bool:
-    """Whether reading the timestamp would lose something of its fraction.
+    """Test whether reading the timestamp would lose something of its fraction.
 
     >>> finer_than_stored("2026-01-31T10:00:00.1234567"), finer_than_stored("2026-01-31T10:00:00.1230000000")
     (True, False)
@@ -200,7 +202,14 @@ def _written(text: str, type: Type) -> Any:
     try:
         return reader_of(type.required())(text)
     except Unreadable as wrong:
-        raise Misfit(f"{_quoted(text)} is not {wrong}") from None
+        raise JsonMisfit(f"{_quoted(text)} is not {wrong}") from None
+
+
+def _structure(value: Any, type: Type) -> str:
+    try:
+        return canonical(value, type)
+    except Misshapen as wrong:
+        raise JsonMisfit(f"{_shown(value)} is not {wrong}") from None
 
 
 _READERS: dict[Kind, Callable[[Any, Type], Any]] = {
@@ -212,13 +221,14 @@ _READERS: dict[Kind, Callable[[Any, Type], Any]] = {
     Kind.DATE: _moment,
     Kind.TIMESTAMP: _moment,
     Kind.DECIMAL: _decimal,
+    Kind.RECORD: _structure,
 }
 
 # ---- to JSON -----------------------------------------------------------------------------------
 
 
 def to_json(value: Any) -> Any:
-    """What `json` can write: ISO dates and timestamps, decimals and the non-finite floats as text."""
+    """Values that `json` can write: ISO dates and timestamps, decimals and the non-finite floats as text."""
     match value:
         case None | bool() | int() | str():
             return value
@@ -260,14 +270,14 @@ def type_to_json(type: Type) -> str:
 
 
 def type_from_json(text: str) -> Type:
-    """The type that `type_to_json` has written, or `Misfit`.
+    """The type that `type_to_json` has written, or `JsonMisfit`.
 
     >>> type_from_json("decimal(6,2)?") == Type(Kind.DECIMAL, nullable=True, precision=6, scale=2)
     True
     """
     found = _TYPE.fullmatch(text)
     if found is None or (found["kind"] == Kind.DECIMAL.value) != (found["precision"] is not None):
-        raise Misfit(f"{_quoted(text)} is not a type", "unknown-type")
+        raise JsonMisfit(f"{_quoted(text)} is not a type", "unknown-type")
     precision, scale = int(found["precision"] or 0), int(found["scale"] or 0)
     return Type(Kind(found["kind"]), "", bool(found["nullable"]), precision, scale)
 
@@ -280,9 +290,9 @@ _TYPE = re.compile(
 # ---- words for messages -------------------------------------------------------------------------
 
 
-def _is_not(value: Any, type: Type) -> Misfit:
+def _is_not(value: Any, type: Type) -> JsonMisfit:
     name = str(type.required())
-    return Misfit(f"{_shown(value)} is not {'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}")
+    return JsonMisfit(f"{_shown(value)} is not {'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}")
 
 
 def _shown(value: Any) -> str:

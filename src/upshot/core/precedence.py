@@ -1,4 +1,4 @@
-"""What is to come before what, and the circles in it."""
+"""Orders of precedence, and the cycles in them."""
 
 from __future__ import annotations
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from upshot.core.errors import UsageError
+from upshot.core.row_order import RowOrder, row_order
 from upshot.core.running_spark import running_session
 from upshot.core.schema import Schema
 from upshot.core.types import Kind
@@ -18,11 +20,12 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
+
 Row = tuple[Any, ...]
 
 
 class RowSource(Protocol):
-    """Where rows come from: an engine's own memory, or a list."""
+    """The source of rows: an engine's own memory, or a list."""
 
     def __len__(self) -> int: ...
 
@@ -43,6 +46,13 @@ class PortionedSource(RowSource, Protocol):
     """A source whose rows have an order, and of which any part can be had without the others."""
 
     def part(self, first: int, last: int) -> RowSource: ...
+
+
+@runtime_checkable
+class OrderedSource(RowSource, Protocol):
+    """A source that finds the first rows of an order, after a row, without making the others Python values."""
+
+    def page(self, order: RowOrder, after: Row | None, limit: int) -> list[Row]: ...
 
 
 @runtime_checkable
@@ -135,7 +145,7 @@ class Rows:
 
     @property
     def has_parts(self) -> bool:
-        """Whether `part` takes only the memory of the part."""
+        """Test whether `part` takes only the memory of the part."""
         return self._tuples is not None or isinstance(self._source, PortionedSource)
 
     def part(self, first: int, last: int) -> Rows:
@@ -143,6 +153,13 @@ class Rows:
         if self._tuples is None and isinstance(self._source, PortionedSource):
             return Rows(self.schema, self._source.part(first, last))
         return Rows.of(self.schema, self._all()[first:last])
+
+    def page(self, limit: int, order: str | RowOrder | None = None, after: Row | None = None) -> list[Row]:
+        """The first `limit` rows after a row, in the order of columns such as `-y,x`: the others are not decoded."""
+        chosen = order if isinstance(order, RowOrder) else row_order(self.schema, order)
+        if self._tuples is None and isinstance(self._source, OrderedSource):
+            return self._source.page(chosen, after, limit)
+        return chosen.page(self._all(), after, limit)
 
     def __repr__(self) -> str:
         shown = ", ".join(str(row) for row in self.sorted()[:10])
@@ -183,7 +200,7 @@ class Rows:
 
     @property
     def is_on_spark(self) -> bool:
-        """Whether `to_spark` collects nothing."""
+        """Test whether `to_spark` collects nothing."""
         return isinstance(self._source, FrameSource)
 
     def to_spark(self, session: Any = None) -> Any:
@@ -288,3 +305,16 @@ def _comparable(value: Any) -> Any:
 
 def _order(row: Row) -> tuple[Any, ...]:
     return tuple((0, 0) if v is None else (2, 0) if v != v else (1, v) for v in row)
+
+
+def row_set(rows: Iterable[Row]) -> frozenset[Row]:
+    """The distinct rows. Python compares by identity first, so one NaN object stands for all.
+
+    >>> len(row_set([(float("nan"),), (float("nan"),)]))
+    1
+    """
+    return frozenset(row if all(value == value for value in row) else _with_one_nan(row) for row in rows)
+
+
+def _with_one_nan(row: Row) -> Row:
+    return tuple(value if value == value else math.nan for value in row)

@@ -1,4 +1,4 @@
-"""What is known of a relation: its columns, its keys, how it is kept."""
+"""The schema of a relation: its columns, its keys, how it is kept."""
 
 from __future__ import annotations
 
@@ -25,6 +25,18 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class Lattice:
+    """The column whose least (`min`) or greatest (`max`) derived value is kept, for each value of the other columns."""
+
+    column: int
+    function: str
+
+    def group(self, arity: int) -> tuple[int, ...]:
+        """The places of the other columns."""
+        return tuple(place for place in range(arity) if place != self.column)
+
+
+@dataclass(frozen=True, slots=True)
 class Schema:
     """A relation's name and shape; `keys` are tuples of column positions."""
 
@@ -33,6 +45,7 @@ class Schema:
     role: Role = Role.BASE
     keys: tuple[tuple[int, ...], ...] = ()
     span: Span | None = field(default=None, compare=False)
+    lattice: Lattice | None = None
 
     @property
     def arity(self) -> int:

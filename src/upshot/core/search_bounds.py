@@ -1,4 +1,4 @@
-"""Where a search for realisations ends that has not ended by itself."""
+"""The bounds of a search for realizations."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from upshot.core.json_values import to_json
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Where a search ends that has not ended by itself.
+    """The bounds at which a search ends.
 
     `rounds`: how deep it goes, which is how many rules, or repairs of constraints, may lead from what is asked for to a
     row that is brought in, each resting on the one before; what has nothing to do with each other does not add up.
-    `new_constants`: how many values that do not occur yet one realisation may need. `size`: how many base changes it
+    `new_constants`: how many values that do not occur yet one realization may need. `size`: how many base changes it
     may have. `seconds`: how long all of it may take. `constants` are tried wherever any value would do, beside those
     of the columns in question.
     """
@@ -41,7 +41,8 @@ class Bounds:
 
 
 def is_amount(given: object) -> TypeGuard[float]:
-    """Whether this is a number from 0 on that can be counted with, which whole numbers beyond all floats cannot."""
+    """Test whether this is a number from 0 on that can be counted with, which whole numbers beyond all floats
+    cannot."""
     if isinstance(given, bool) or not isinstance(given, int | float):
         return False
     return 0 <= given <= sys.float_info.max or given == math.inf

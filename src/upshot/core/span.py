@@ -1,8 +1,8 @@
-"""Where a piece of a program stands in the text it was written in."""
+"""The place of a piece of a program in the text it was written in."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +15,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The half-open range `[start, end)` of characters of a source."""
+    """The half-open range `[start, end)` of characters of a source; `within` names the instance of a component that
+    the text stands in there."""
 
     source: Source
     start: int
     end: int
+    within: str = field(default="", compare=False)
 
     @property
     def line(self) -> int:

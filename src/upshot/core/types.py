@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """What a value is physically; subtypes and nullability are in `Type`."""
+    """The physical kind of a value; subtypes and nullability are in `Type`."""
 
     NUMBER = "number"
     UNSIGNED = "unsigned"
@@ -17,6 +17,8 @@ class Kind(Enum):
     DATE = "date"
     TIMESTAMP = "timestamp"
     DECIMAL = "decimal"
+    RECORD = "record"
+    """A record, or a value of an algebraic data type: canonical text, see `core.structures`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,8 @@ class Type:
     """A column type. `name` is the declared subtype (`.type City <: symbol`), or the kind's own name.
 
     Python values: number/unsigned `int`, float `float`, symbol `str`, boolean `bool`, date `datetime.date`,
-    timestamp `datetime.datetime` (aware, UTC, microseconds), decimal `decimal.Decimal`, NULL `None`.
+    timestamp `datetime.datetime` (aware, UTC, microseconds), decimal `decimal.Decimal`, record `str` (see
+    `core.structures`, which reads the `definition`), NULL `None`.
 
     >>> str(Type(Kind.DECIMAL, precision=10, scale=2, nullable=True))
     'decimal(10,2)?'
@@ -35,6 +38,7 @@ class Type:
     nullable: bool = False
     precision: int = 0
     scale: int = 0
+    definition: str = ""
 
     def required(self) -> Type:
         return replace(self, nullable=False) if self.nullable else self
@@ -60,6 +64,9 @@ class Type:
             name = f"decimal({self.precision},{self.scale})"
         return name + ("?" if self.nullable else "")
 
+
+TEXTUAL = (Kind.SYMBOL, Kind.RECORD)
+"""The kinds whose values are text."""
 
 MOST_DIGITS = 18
 """The digits that a decimal has at most, whatever its column declares: its code has 64 bits."""

@@ -1,11 +1,11 @@
-"""How many bytes the local engine may take: as a user says it, or a share of what the machine has."""
+"""The memory budget of the local engine: as the user states it, or a share of the machine's memory."""
 
 from __future__ import annotations
 
 import re
 
 from upshot.core.errors import UsageError
-from upshot.core.machine_memory import available_memory
+from upshot.core.resources import available_memory
 
 SHARE = 4
 """One part in so many of the machine's memory is the budget when nobody says otherwise: Python, Spark's driver and

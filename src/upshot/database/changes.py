@@ -1,19 +1,31 @@
-"""What a transaction meant: for every relation the rows that came and the rows that went."""
+"""The changes of a transaction: for every relation the inserted and deleted rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
-from upshot.active.firing import Firing
-from upshot.active.tasks import Pending
-from upshot.core.diagnostic import Diagnostic, did_you_mean
+from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import UsageError
 from upshot.core.rows import Rows
-from upshot.core.schema import Schema
-from upshot.engine.work import Work
-from upshot.plan import ProgramPlan
+
+if TYPE_CHECKING:
+    from upshot.active.firing import Firing
+    from upshot.active.tasks import Pending
+    from upshot.core.cause import Cause
+    from upshot.core.diagnostic import Diagnostic
+    from upshot.core.rows import Row
+    from upshot.core.schema import Schema
+    from upshot.engine.work import Work
+    from upshot.plan import ProgramPlan
+    from upshot.reasons.changed import RowChange
+    from upshot.reasons.derivation import Derivation
+
+
+WhyChanged = Callable[[str, "Row"], "RowChange"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +34,37 @@ class Changes:
 
     inserted: Rows
     deleted: Rows
+    why: Callable[[Row], RowChange] | None = field(default=None, repr=False, compare=False, kw_only=True)
+    """The derivation that a row gained or lost, of changes that a transaction made."""
 
     def __bool__(self) -> bool:
         return bool(len(self.inserted) or len(self.deleted))
+
+    def causes(self) -> dict[Row, Cause]:
+        """For each row that came or went, which base changes and which literals made it so. Found by a search in the
+        states before and after the transaction, while these are kept."""
+        if self.why is None:
+            hint = "read them from `tx.changes` after the `with` block"
+            raise UsageError("these changes have no transaction to ask", code="no-causes", help=hint)
+        return {row: cause_of(self.why(row)) for rows in (self.inserted, self.deleted) for row in rows}
+
+
+def cause_of(change: RowChange) -> Cause:
+    """The base changes and the literals that brought a change of a row about."""
+    from upshot.core.cause import Cause  # noqa: PLC0415 - as few are asked for
+
+    found = changed_base_rows([change.derivation])
+    literals = tuple(each.statement for each in change.derivation.premises if each.change)
+    return Cause(*found, literals)
+
+
+def changed_base_rows(trees: Iterable[Derivation]) -> tuple[tuple[tuple[str, Row], ...], tuple[tuple[str, Row], ...]]:
+    """The base rows in derivations that came, and those that went."""
+    found: dict[str, dict[tuple[str, Row], None]] = {"came": {}, "went": {}}
+    for node in chain.from_iterable(tree.nodes for tree in trees):
+        if node.kind == "base" and node.change and node.relation is not None and node.row is not None:
+            found[node.change][node.relation, node.row] = None
+    return tuple(found["came"]), tuple(found["went"])
 
 
 def reported(plan: ProgramPlan, deltas: Mapping[str, tuple[Rows, Rows]]) -> dict[str, tuple[Rows, Rows]]:
@@ -45,10 +85,12 @@ class ChangeSet:
         self._schemas = schemas
         found = {name: Changes(*delta) for name, delta in deltas.items() if name in schemas}
         self._changes = {name: changes for name, changes in sorted(found.items()) if changes}
+        self.why: WhyChanged | None = None
 
     def __getitem__(self, name: str) -> Changes:
         if name in self._changes:
-            return self._changes[name]
+            found, why = self._changes[name], self.why
+            return found if why is None else replace(found, why=partial(why, name))
         schema = self._schemas.get(name)
         if schema is None:
             raise unknown_relation(name, self._schemas)
@@ -73,8 +115,8 @@ class ChangeSet:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What was committed: the version it made, its exact changes, the work it took, the warnings it left. `violations`
-    are the witnesses it added to constraints that only warn, `repaired` those it took from any constraint."""
+    """A commit: the version it made, its exact changes, its work counters and its warnings. `violations` are the
+    witnesses it added to constraints that only warn, `repaired` those it removed from any constraint."""
 
     version: int
     changes: ChangeSet
@@ -89,8 +131,8 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Definition(Commit):
-    """What a definition did: `kept` views were not touched; `followed` ones have other rules, or rest on a view that
-    has, and their rows followed the change; `recomputed` ones are new or were computed anew."""
+    """The result of a definition: `kept` views were not touched; `followed` ones have other rules, or depend on a view
+    that has, and their rows followed the change; `recomputed` ones are new or were computed anew."""
 
     kept: tuple[str, ...] = ()
     recomputed: tuple[str, ...] = ()
@@ -103,3 +145,12 @@ def unknown_relation(name: object, known: Mapping[str, Schema]) -> UsageError:
     listed = ", ".join(f"`{each}`" for each in names[:10]) + (", …" if len(names) > 10 else "")
     hint = did_you_mean(name, names) or (f"the relations are {listed}" if names else "define a program first")
     return UsageError(f"unknown relation `{name}`", code="unknown-relation", help=hint)
+
+
+def undecided_relation(name: str) -> UsageError:
+    """The error for a relation whose rows differ from model to model."""
+    return UsageError(
+        f"`{name}` depends on a rule with alternatives in its head: it is not maintained",
+        code="undecided-relation",
+        help="`db.models()`, or `upshot models FILE`, computes its rows in each model",
+    )

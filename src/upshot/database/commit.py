@@ -10,63 +10,52 @@ caller holds the right to write; watchers are told after it was given back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from upshot.active.firing import Firing
-from upshot.active.run import RuleRun
-from upshot.active.tasks import Pending, pending_of
-from upshot.check.program import RuleAction
-from upshot.core.errors import UsageError
-from upshot.core.row_sets import row_set
-from upshot.core.rows import Row, Rows
-from upshot.core.schema import Schema
-from upshot.database.changes import ChangeSet, Commit, reported
-from upshot.database.engines import Deltas, Engine
-from upshot.database.program.compile import Compiled
+from upshot.core.rows import Rows
+from upshot.database import rules
+from upshot.database.changes import Changes, ChangeSet, Commit, reported
 from upshot.database.program.constraints import (
-    Findings,
+    ConstraintFindings,
     added_violations,
     key_violations,
     rejected_transaction,
     repaired_violations,
     warnings_for,
 )
-from upshot.database.queries.query import query_open
-from upshot.database.rules.actions import failed_call
-from upshot.database.state import State
 from upshot.database.watch import EVERYTHING, CommitEvent, Event
 from upshot.engine.local.kernel.interrupts import uninterrupted
 
-
-def begin_rules(state: State) -> RuleRun:
-    """The rules of a transaction that begins."""
-
-    def call(firing: Firing, action: RuleAction) -> None:
-        rule = state.compiled.rules.rules[firing.rule]
-        state.actions.require(rule)
-        firing.query = _while_called(firing, state)
-        try:
-            state.actions.call(firing, action, rule.per)
-        except Exception as error:
-            raise failed_call(rule.name, action, error) from error
-        finally:
-            firing.query = None
-
-    return RuleRun(state.compiled.rules, state.engine, call, state.max_firings)
+if TYPE_CHECKING:
+    from upshot.active.run import RuleRun
+    from upshot.active.tasks import Pending
+    from upshot.database.engines import Deltas, Engine
+    from upshot.database.program.compile import Compiled
+    from upshot.database.state import State
 
 
-def _while_called(firing: Firing, state: State) -> Callable[..., Rows]:
-    """Queries of the state that a rule sees, until its function has ended: then there is another state, or another's
-    transaction."""
+@dataclass(slots=True)
+class Proposal:
+    """A staged change on its way to a version, under the `program` that is to hold then. `examine` raises if it must
+    not be; `propagate` is the engine's own unless rules take part; `corrected` puts right what the engine cannot know
+    of; relations `afresh` are shown whole to watchers. What is `left` to be done, and what it `settles`, is written
+    with it, and so is its `meta`, a JSON text."""
 
-    def query(text: object, /, **values: Any) -> Rows:
-        if firing.query is None:
-            hint = "query while the function runs, or use `db.query`"
-            raise UsageError("the function of this firing has returned", code="transaction-ended", help=hint)
-        return query_open(state, text, **values)
+    program: Compiled
+    examine: Callable[[Engine, Deltas], ConstraintFindings]
+    propagate: Callable[[], Deltas] | None = None
+    corrected: Callable[[Deltas], Deltas] | None = None
+    afresh: Collection[str] = ()
+    meta: str | None = None
+    left: list[Pending] = field(default_factory=list)
+    settles: Pending | None = None
 
-    return query
+
+def begin_rules(state: State) -> RuleRun | None:
+    """The rules of a transaction that begins; None in a program without rules."""
+    return rules.transaction_rules.transaction_rules(state) if state.compiled.rules.rules else None
 
 
 def commit(
@@ -85,11 +74,15 @@ def commit(
     """
     compiled = state.compiled
 
-    def examine(engine: Engine, deltas: Deltas) -> Findings:
-        findings = Findings(
-            key_violations(engine, compiled, deltas),
-            added_violations(compiled, deltas),
-            repaired_violations(compiled, deltas),
+    def examine(engine: Engine, deltas: Deltas) -> ConstraintFindings:
+        findings = (
+            NOTHING_FOUND
+            if not deltas
+            else ConstraintFindings(
+                key_violations(engine, compiled, deltas),
+                added_violations(compiled, deltas),
+                repaired_violations(compiled, deltas),
+            )
         )
         if rejection := rejected_transaction(findings, compiled):
             raise rejection
@@ -97,80 +90,64 @@ def commit(
             require(deltas)
         return findings
 
+    proposal = Proposal(compiled, examine, meta=meta, settles=settles)
     run = run or begin_rules(state)
-    left: list[Pending] = []
-
-    def propagate() -> Deltas:
-        deltas = run.finish()
-        left.extend(_left(state, run))
-        return deltas
-
-    changes, findings = settle(state, compiled, examine, propagate=propagate, meta=meta, left=left, settles=settles)
-    announce_firings(state, run.firings)
+    if run is not None:
+        proposal.propagate = _with_rules(state, run, proposal)
+    changes, findings = settle(state, proposal)
+    if run is not None:
+        rules.transaction_rules.announce_firings(state, run.firings)
     return Commit(
         state.version,
         changes,
-        run.work(),
+        state.engine.work if run is None else run.work(),
         warnings_for(findings, compiled),
-        firings=tuple(run.firings),
-        left=tuple(left),
+        firings=() if run is None else tuple(run.firings),
+        left=tuple(proposal.left),
         violations=findings.warning(compiled),
         repaired=findings.repaired,
     )
 
 
-def _left(state: State, run: RuleRun) -> list[Pending]:
-    """What the rules have to do once this is the next version. A function that is not there is missed now, not then."""
-    left: list[Pending] = []
-    for firing in run.pending:
-        rule = state.compiled.rules.rules[firing.rule]
-        state.actions.require(rule)
-        firing.version = state.version + 1
-        firing.key = f"{state.identity}-{firing.version}-{len(left)}"
-        left += pending_of(rule, firing, len(left))
-    return left
+NOTHING_FOUND = ConstraintFindings()
 
 
-def settle(
-    state: State,
-    new: Compiled,
-    examine: Callable[[Engine, Deltas], Findings],
-    *,
-    propagate: Callable[[], Deltas] | None = None,
-    corrected: Callable[[Deltas], Deltas] | None = None,
-    afresh: Collection[str] = (),
-    meta: str | None = None,
-    left: Sequence[Pending] = (),
-    settles: Pending | None = None,
-) -> tuple[ChangeSet, Findings]:
-    """What the staged change means, under the program `new`. It is durable before it is accepted, and announced after;
-    if propagation fails, `examine` raises or the store cannot write, it is undone.
+def _with_rules(state: State, run: RuleRun, proposal: Proposal) -> Callable[[], Deltas]:
+    def propagate() -> Deltas:
+        deltas = run.finish()
+        proposal.left += rules.transaction_rules.tasks_left(state, run)
+        return deltas
 
-    `propagate` is the engine's own unless rules take part; `corrected` puts right what the engine cannot know of;
-    relations `afresh` are shown whole to watchers. What is `left` to be done, and what it `settles`, is written with
-    it.
-    """
-    engine, accepted = state.engine, False
+    return propagate
+
+
+def settle(state: State, proposal: Proposal) -> tuple[ChangeSet, ConstraintFindings]:
+    """The meaning of a staged change. It is durable before it is accepted, and announced after; if propagation fails,
+    the examination raises or the store cannot write, it is undone."""
+    engine, new, accepted = state.engine, proposal.program, False
     try:
-        deltas = (propagate or engine.propagate)()
-        if corrected is not None:
-            deltas = {**deltas, **corrected(deltas)}
-        findings = examine(engine, deltas)
+        deltas = (proposal.propagate or engine.propagate)()
+        if proposal.corrected is not None:
+            deltas = {**deltas, **proposal.corrected(deltas)}
+        findings = proposal.examine(engine, deltas)
         deltas = reported(new.plan, deltas)
         changes = ChangeSet(new.visible, deltas)
-        is_new = bool(changes) or meta is not None or new.program != state.compiled.program or _hidden(new, deltas)
+        same_program = new is state.compiled or new.program == state.compiled.program
+        is_new = bool(changes) or proposal.meta is not None or not same_program or _hidden(new, deltas)
         version = state.version + is_new
-        record = state.prepared(version, new, deltas, meta, left, settles)
+        record = state.prepared(version, deltas, proposal)
         with uninterrupted():
             with record:
                 engine.accept()
                 accepted = True
                 state.became(version, new, deltas)
-            state.outbox += left
-            if settles is not None and is_new:
-                state.outbox = [each for each in state.outbox if each is not settles]
+            state.outbox += proposal.left
+            if proposal.settles is not None and is_new:
+                state.outbox = [each for each in state.outbox if each is not proposal.settles]
             if is_new:
-                announce(state, changes, afresh)
+                announce(state, changes, proposal.afresh, deltas)
+            for topic, event in state.live.events(deltas, state.version):
+                state.tell(event, topic)
     except BaseException:
         if not accepted:
             engine.rollback()
@@ -179,33 +156,23 @@ def settle(
 
 
 def _hidden(compiled: Compiled, deltas: Deltas) -> bool:
-    """Whether rows came or went that no visible relation shows: given for a view that has them by its rules too."""
-    hidden = (deltas[name] for name in compiled.checked.input_part.values() if name in deltas)
+    """Test whether rows changed that no visible relation shows: facts of a view that its rules derive too, or values
+    that a rule is active for."""
+    names = (*compiled.checked.input_part.values(), *(t.name for rule in compiled.checked.rules for t in rule.bindings))
+    hidden = (deltas[name] for name in names if name in deltas)
     return any(len(inserted) or len(deleted) for inserted, deleted in hidden)
 
 
-def announce(state: State, changes: ChangeSet, afresh: Collection[str] = ()) -> None:
+def announce(state: State, changes: ChangeSet, afresh: Collection[str], deltas: Deltas) -> None:
     """Queues what the watchers of each changed relation are to hear; relations `afresh` are shown whole."""
-    watched = state.feed.watched()
-    for name in sorted(watched & set(afresh)):
+    feed = state.feed
+    for name in sorted(each for each in afresh if feed.is_watched(each)):
         rows = state.engine.rows(name)
         state.tell(Event(name, state.version, rows, Rows.of(rows.schema, []), snapshot=True))
     for name, change in changes.items():
-        if name in watched and name not in afresh:
+        if feed.is_watched(name) and name not in afresh:
             state.tell(Event(name, state.version, change.inserted, change.deleted))
-    if EVERYTHING in watched:
-        state.tell(CommitEvent(state.version, changes, frozenset(afresh), state.schemas))
-
-
-def announce_firings(state: State, firings: Iterable[Firing]) -> None:
-    """Queues what the watchers of each rule are to hear: all instances it fired for, at once."""
-    found: dict[str, set[Row]] = {}
-    schemas: dict[str, Schema] = {}
-    watched = state.feed.watched()
-    for firing in firings:
-        if firing.rule in watched:
-            found.setdefault(firing.rule, set()).update(row_set(firing.rows))
-            schemas[firing.rule] = firing.rows.schema
-    for rule, rows in found.items():
-        schema = schemas[rule]
-        state.tell(Event(rule, state.version, Rows.of(schema, list(rows)), Rows.of(schema, [])))
+    if feed.is_watched(EVERYTHING):
+        live = {name: Changes(*deltas[name]) for name in deltas.keys() & state.live.by_answer.keys()}
+        everything = CommitEvent(state.version, changes, frozenset(afresh), state.schemas, live=live)
+        state.tell(replace(everything, live_queries=frozenset(state.live.by_answer)))

@@ -6,23 +6,22 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import UsageError
 from upshot.core.running_spark import running_session
+from upshot.database import durable
 from upshot.database.budget import memory_budget
 from upshot.database.database import Database
-from upshot.database.durable.durable import open_durable
-from upshot.database.durable.retention import retention_of
-from upshot.database.engines import Engine, local_engine
-from upshot.database.placement import SparkPlace
+from upshot.database.engines import local_engine
 from upshot.database.state import MAX_FIRINGS
 from upshot.engine.limits import MOST_ROUNDS, Limits
-from upshot.engine.optimizations import optimizations
-from upshot.spark.lake_path import LakePath
-from upshot.spark.location import has_scheme, named_location
-from upshot.spark.session import own_session
+from upshot.engine.user_functions import UserFunction
+from upshot.plan.optimizations import optimizations
+
+if TYPE_CHECKING:
+    from upshot.database.engines import Engine
 
 ENGINES = ("auto", "local", "spark")
 
@@ -38,6 +37,7 @@ def connect(
     optimize: bool | Collection[str] = True,
     max_firings: int = MAX_FIRINGS,
     keep: int | str | Mapping[str, Any] | None = None,
+    functions: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Database:
     """A new database in memory; with a `path`, the durable one in that folder, made if the folder is new or empty. A
     URI (`s3a://bucket/db`, `hdfs://…`) is reached through the Spark session: one process at a time has the database
@@ -53,32 +53,47 @@ def connect(
     `RuleError`.
     `optimize` switches optimizations off (False) or names those to use: the answers are the same without them.
     `keep` says how much of its past a durable database keeps for `history` and `watch(since=…)`: a number of commits,
-    bounds such as {"commits": 100_000, "bytes": "1GiB", "age": timedelta(days=7)}, or "all"; usually the last million
-    commits, as long as their changes take no more than 4 GiB.
+    bounds such as {"commits": 100_000, "bytes": "1GiB", "age": timedelta(days=7)}, or "all"; by default a million
+    commits of at most 4 GiB. `functions` has the code of functions that rules call, as `db.function` registers it.
 
     >>> with connect() as db:
     ...     _ = db.define(".decl edge(x: number, y: number)")
     """
     _refuse_engine(engine, spark, location, memory)
-    for name, bound in (("max_rounds", max_rounds), ("max_firings", max_firings)):
-        if (bound is not None or name == "max_firings") and (not isinstance(bound, int) or bound < 1):
-            hint = "pass a positive integer, such as 1_000"
-            raise UsageError(f"invalid `{name}`: {bound!r}", code="wrong-argument", help=hint)
+    _refuse_bound("max_rounds", 1 if max_rounds is None else max_rounds)
+    _refuse_bound("max_firings", max_firings)
     limits = Limits(min(max_rounds or Limits().max_rounds, MOST_ROUNDS), optimizations=optimizations(optimize))
+    for name, code in (functions or {}).items():
+        limits.functions.registered[name] = UserFunction(code)
     make_engine = _engines(spark, engine, limits, memory, _files_of_engine(path, spark, location))
-    retention = retention_of(keep)
+    if path is None and keep is not None:
+        raise UsageError("`keep` needs a database directory", code="wrong-argument", help="pass its path too")
     if path is None:
-        if keep is not None:
-            raise UsageError("`keep` needs a database directory", code="wrong-argument", help="pass its path too")
-        return Database(make_engine, max_firings=max_firings)
-    return open_durable(path, make_engine, max_firings, retention, spark or running_session())
+        # Spark is looked at now: what is wrong with a session is an error of `connect`.
+        return Database(make_engine, max_firings=max_firings, lazy=isinstance(make_engine, partial))
+    kept = durable.retention.retention_of(keep)
+    opened = durable.durable.open_durable(path, make_engine, max_firings, kept, spark or running_session())
+    for name, code in (functions or {}).items():
+        opened.function(name, code)
+    return opened
+
+
+def _refuse_bound(name: str, bound: object) -> None:
+    if not isinstance(bound, int) or bound < 1:
+        hint = "pass a positive integer, such as 1_000"
+        raise UsageError(f"invalid `{name}`: {bound!r}", code="wrong-argument", help=hint)
 
 
 def _files_of_engine(path: object, spark: Any, location: str | os.PathLike[str] | None) -> str | None:
     """The location of an engine's files: as named, else beside a database on a lake, which all machines reach."""
     if location is not None:
         return os.fspath(location)
-    if spark is None or not isinstance(path, str | LakePath) or not has_scheme(path) or named_location(spark):
+    if spark is None:
+        return None
+    from upshot.spark.lake_path import LakePath  # noqa: PLC0415 - for Spark
+    from upshot.spark.location import has_scheme, named_location  # noqa: PLC0415 - for Spark
+
+    if not isinstance(path, str | LakePath) or not has_scheme(path) or named_location(spark):
         return None
     return f"{os.fspath(path).rstrip('/')}.work"
 
@@ -106,14 +121,17 @@ def _refuse_engine(engine: str, spark: Any, location: object, memory: object) ->
 def _engines(
     spark: Any, engine: str, limits: Limits, memory: int | str | None, location: str | None
 ) -> Callable[[], Engine]:
-    """What makes the engines of a database: one at once, further ones to check it."""
+    """The factory of a database's engines: one at once, further ones to verify it."""
+    if engine == "local" or (engine == "auto" and spark is None):
+        bound = None if memory is None else memory_budget(memory)
+        return partial(local_engine, replace(limits, memory=bound))
+    from upshot.database.placement import SparkPlace  # noqa: PLC0415 - for Spark
+    from upshot.spark.session import own_session  # noqa: PLC0415 - for Spark
+
     if engine == "spark":
         reason = 'asked for by `engine="spark"`'
         spark = spark or running_session()
         if spark is not None:
             return SparkPlace(spark, limits, reason=reason, location=location)
         return SparkPlace(None, limits, reason=reason, start=own_session, location=location)
-    if engine == "local" or spark is None:
-        bound = None if memory is None else memory_budget(memory)
-        return partial(local_engine, replace(limits, memory=bound))
     return SparkPlace(spark, replace(limits, memory=memory_budget(memory)), location=location)

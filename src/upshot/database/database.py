@@ -4,54 +4,52 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from upshot.active.caller import MakeCall
-from upshot.active.firing import Firing
-from upshot.active.tasks import Pending
-from upshot.check import binding
-from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import RuleError, UsageError
+from upshot.core.lazy_exports import lazy_base
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
-from upshot.database.changes import Commit, Definition
-from upshot.database.durable.backup import backup
-from upshot.database.durable.batches import AppliedBatch, Batch, apply_batch
-from upshot.database.durable.held_version import held_version
-from upshot.database.durable.history import PastCommit, history, past_events, refuse_forgotten
-from upshot.database.durable.journal import Journal, meta_text
-from upshot.database.durable.records import Records
-from upshot.database.durable.retention import Compacted, Cursors, compact
-from upshot.database.engines import Engine, local_engine
-from upshot.database.explain.explain import Explanation, explain
-from upshot.database.files.register import register
-from upshot.database.group import Group
-from upshot.database.placement import PlacedEngine, Placement, placement_of
-from upshot.database.program.compile import (
-    compile_items,
-    compile_text,
-    compile_with_rules,
-    compile_without_rules,
-    nothing,
-)
-from upshot.database.program.drop import drop
-from upshot.database.program.redefine import redefine
-from upshot.database.program.verify import Verified, verify
-from upshot.database.queries.query import query
-from upshot.database.queries.reading import Reading
-from upshot.database.queries.sql_answers import sql
-from upshot.database.queries.what_if import WhatIf, what_if
-from upshot.database.queries.why import AsksWhy
-from upshot.database.realize import Revises
-from upshot.database.rules.actions import Function
-from upshot.database.rules.outbox import carry_out, log, settle_task
+from upshot.database import durable, explain, files, live, queries, rules
+from upshot.database import program as programs
+from upshot.database.engines import Engine, ReportsProgress, local_engine
 from upshot.database.state import MAX_FIRINGS, State
 from upshot.database.transaction import Transaction
 from upshot.database.watch import EVERYTHING, Callback, CommitCallback, Event, Subscription
-from upshot.engine.local import LocalEngine
-from upshot.store.trouble import not_durable
-from upshot.syntax.ast import Activation, Directive, Program
+
+if TYPE_CHECKING:
+    from upshot.active.caller import MakeCall
+    from upshot.active.firing import Firing
+    from upshot.active.tasks import Pending
+    from upshot.core.diagnostic import Diagnostic
+    from upshot.database.changes import Changes, Commit, Definition
+    from upshot.database.durable.batches import AppliedBatch
+    from upshot.database.durable.history import PastCommit
+    from upshot.database.durable.journal import Journal
+    from upshot.database.durable.past_version import PastVersion
+    from upshot.database.durable.records import Records
+    from upshot.database.durable.retention import Compacted, Cursors
+    from upshot.database.explain.explain import Explanation
+    from upshot.database.group import Group
+    from upshot.database.live.follow import LiveHandle
+    from upshot.database.placement import Placement
+    from upshot.database.program.verify import Verified
+    from upshot.database.queries.models import Models
+    from upshot.database.queries.reading import Reading
+    from upshot.database.queries.what_if import WhatIf
+    from upshot.database.queries.why import AsksWhy
+    from upshot.database.realize import Revises
+    from upshot.database.rules.actions import Function
+    from upshot.engine.user_functions import Fold
+    from upshot.syntax.ast import Directive, Program
+else:
+    AsksWhy = lazy_base(
+        "upshot.database.queries.why", "AsksWhy", "why", "why_not", "why_changed", "row_history", "explained_schema"
+    )
+    Revises = lazy_base("upshot.database.realize", "Revises", "realize", "search_reach", "apply", "repairs")
 
 
 class Database(AsksWhy, Revises):
@@ -76,15 +74,34 @@ class Database(AsksWhy, Revises):
         *,
         state: State | None = None,
         max_firings: int = MAX_FIRINGS,
+        lazy: bool = False,
     ) -> None:
-        """An empty database, or the one with this state. Changes that its rules had still to make are made now."""
-        self._state = state or _empty(make_engine)
+        """An empty database, or the one with this state. Changes that its rules had still to make are made now. With
+        `lazy` the engine is made when the database is first used."""
+        self._make_engine, self._max_firings, self._first_use = make_engine, max_firings, threading.Lock()
+        if lazy:
+            return
+        self._state = state or empty_state(make_engine)
         self._state.max_firings = max_firings
+        if self._state.outbox:
+            self._resume()
+
+    @cached_property
+    def _state(self) -> State:  # type: ignore[override]  # the base classes only read it
+        """An empty database and its engine, made when they are first used: opening one costs next to nothing."""
+        with self._first_use:
+            if "_state" not in self.__dict__:
+                self.__dict__["_state"] = empty_state(self._make_engine)
+                self._state.max_firings = self._max_firings
+            made: State = self.__dict__["_state"]
+            return made
+
+    def _resume(self) -> None:
         try:
             self._carry_out([each for each in self._state.outbox if not each.is_call])
         except RuleError as error:
             # What was committed stands and the database is whole: it can be opened.
-            log.error("rules that had still to run: %s", error)
+            rules.outbox.log.error("rules that had still to run: %s", error)
 
     # ---- the program ----------------------------------------------------------------------------
 
@@ -92,22 +109,28 @@ class Database(AsksWhy, Revises):
         """Adds a program text or file. Relations it declares or gives rules for are replaced by what it says, all
         others stay; views whose definition did not change keep their rows. On any error everything is as before."""
         with self._state.writing("define a program"):
-            return redefine(self._state, compile_text(program, self._state.compiled, name))
+            return programs.redefine.redefine(
+                self._state, programs.compile.compile_text(program, self._state.compiled, name)
+            )
 
     def add_rule(self, text: str) -> Definition:
         """Adds rules to views, beside those they have; what the new rules derive is propagated, not recomputed."""
         with self._state.writing("add a rule"):
-            return redefine(self._state, compile_with_rules(text, self._state.compiled))
+            return programs.redefine.redefine(
+                self._state, programs.compile.compile_with_rules(text, self._state.compiled)
+            )
 
     def remove_rule(self, text: str) -> Definition:
         """Takes rules out of the program, given as they were written; what only they derived goes, exactly."""
         with self._state.writing("remove a rule"):
-            return redefine(self._state, compile_without_rules(text, self._state.compiled))
+            return programs.redefine.redefine(
+                self._state, programs.compile.compile_without_rules(text, self._state.compiled)
+            )
 
     def drop(self, name: str) -> Definition:
         """Removes a view, constraint or active rule that nothing uses, or a base relation that is empty too."""
         with self._state.writing("drop a relation"):
-            return drop(self._state, name)
+            return programs.drop.drop(self._state, name)
 
     @property
     def schemas(self) -> Mapping[str, Schema]:
@@ -135,7 +158,7 @@ class Database(AsksWhy, Revises):
 
     @property
     def policies(self) -> Mapping[str, str]:
-        """What each constraint does when it is violated: `reject` or `warn`."""
+        """The policy of each violated constraint: `reject` or `warn`."""
         self._state.open()
         return {name: found.on_violation for name, found in self._state.compiled.checked.constraints.items()}
 
@@ -147,8 +170,10 @@ class Database(AsksWhy, Revises):
 
     @property
     def placement(self) -> Placement:
-        """Where changes are propagated, and why there."""
+        """The engine that propagates changes, and the reason."""
         self._state.open()
+        from upshot.database.placement import placement_of  # noqa: PLC0415 - for Spark
+
         return placement_of(self._state.engine)
 
     @property
@@ -163,7 +188,7 @@ class Database(AsksWhy, Revises):
         """A transaction for a `with` block. `meta` is kept with the commit in a durable database, for `history`: any
         mapping that can be written as JSON. A transaction with `meta` makes a version even if no row changes."""
         self._state.open()
-        return Transaction(self._state, meta_text(meta))
+        return Transaction(self._state, None if meta is None else durable.journal.meta_text(meta))
 
     def apply_batch(self, frame: Any, batch_id: int, relation: str, *, stream: str | None = None) -> AppliedBatch:
         """Applies a micro-batch of changes as one transaction, for `foreachBatch` of a Spark stream: the same id twice
@@ -172,27 +197,56 @@ class Database(AsksWhy, Revises):
         feed; without one, rows are inserted, or take the place of those with the same key. Ids are counted by `stream`,
         which is the relation unless it is named."""
         self._state.open()
-        return apply_batch(self._state, Batch(frame, batch_id, relation, stream or relation))
+        return durable.batches.apply_batch(
+            self._state, durable.batches.Batch(frame, batch_id, relation, stream or relation)
+        )
 
     def group(self) -> Group:
         """A group of transactions for a `with` block, opened by `group.transaction()`: each makes its own version or
         fails alone, and all that succeed become durable with one write when the block ends. Until then nobody sees
         anything of them, and readers wait."""
         self._state.open()
+        from upshot.database.group import Group  # noqa: PLC0415 - imports this class
+
         return Group(self._state)
 
     def register(self, name: str, table: Any) -> Commit:
         """Makes a whole table (pandas, Arrow, Polars, or a Parquet or CSV path) the contents of a base relation, which
         is declared from the table if nobody declared it."""
         self._state.open()
-        made = register(self._state, name, table)
+        made = files.register.register(self._state, name, table)
         self._carry_out(made.left)
         return made
 
     def what_if(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> WhatIf:
         """The changes these insertions and deletions would make, and what they would violate; nothing is committed."""
         self._state.open()
-        return what_if(self._state, insert or {}, delete or {})
+        return queries.what_if.what_if(self._state, insert or {}, delete or {})
+
+    # ---- functions --------------------------------------------------------------------------------
+
+    def function(self, name: str, function: Callable[..., Any] | Fold, *, arrow: bool = False) -> Definition | None:
+        """Register the code of `.functor name(…)`, which rules call as `@name(…)`. It takes the values of one row and
+        gives one; with `arrow`, whole Arrow columns of distinct rows. A `fold` has a `Fold`. Other code of a function
+        that rules call is a definition: views that call it are computed again, and the answer is what changed."""
+        self._state.open()
+        return programs.functors.register(self._state, name, function, arrow=arrow)
+
+    def refresh(self, name: str) -> Definition:
+        """Compute the values of a stateful function again, and what follows from them: a definition, with exact
+        changes."""
+        self._state.open()
+        return programs.functors.refresh(self._state, name)
+
+    # ---- models -----------------------------------------------------------------------------------
+
+    def models(self, limit: int | None = 10) -> Models:
+        """The perfect models of a program whose rules have alternatives in their heads, `s(X) | t(X) :- r(X).`, over
+        the rows there are: at most `limit`, with what all models have (`cautious`) and what some have (`brave`).
+        Computed anew at each call; the relations that differ between models are not maintained."""
+        self._state.open()
+        with self._state.reading():
+            return queries.models.models(self._state, limit)
 
     # ---- active rules -----------------------------------------------------------------------------
 
@@ -220,18 +274,17 @@ class Database(AsksWhy, Revises):
         return self._switch(rule, bindings, active=False)
 
     def _switch(self, rule: str, bindings: Mapping[str, Any], *, active: bool) -> Definition:
-        item = Activation(rule, tuple((name, binding(name, value)) for name, value in bindings.items()), active)
         with self._state.writing("activate a rule" if active else "deactivate a rule"):
-            return redefine(self._state, compile_items((item,), self._state.compiled))
+            return programs.switch.switch(self._state, rule, bindings, active=active)
 
     def pending(self) -> tuple[Firing, ...]:
-        """What rules have still to do after their commits, each with the error that stood in the way."""
+        """The tasks that rules left for after their commits, each with the error that stopped it."""
         with self._state.reading():
             return tuple(each.firing for each in self._state.outbox)
 
     @property
     def tasks_left(self) -> int:
-        """How much rules have still to do after their commits, calls and changes one by one; nobody is waited for."""
+        """The number of tasks that rules left for after their commits, calls and changes one by one; does not wait."""
         return len(self._state.outbox)
 
     def retry(self) -> None:
@@ -247,10 +300,11 @@ class Database(AsksWhy, Revises):
                 hint = "`db.pending()` lists pending firings with their keys"
                 raise UsageError(f"no pending firing has the key `{key}`", code="wrong-argument", help=hint)
             for each in found:
-                settle_task(self._state, each)
+                rules.outbox.settle_task(self._state, each)
 
     def _carry_out(self, pending: Sequence[Pending]) -> None:
-        carry_out(self._state, pending, Transaction)
+        if pending:
+            rules.outbox.carry_out(self._state, pending, Transaction)
 
     # ---- answers --------------------------------------------------------------------------------
 
@@ -258,13 +312,18 @@ class Database(AsksWhy, Revises):
         """The answers to a rule body; `$x` takes the value of the parameter `x`. Inside an open transaction the answer
         comes from the state before it."""
         self._state.open()
-        return query(self._state, text, parameters)
+        return queries.query.query(self._state, text, parameters)
 
     def sql(self, text: str, /, **parameters: Any) -> Rows:
         """The answer to a query in SQL, each row once, in the order of its ORDER BY; `:x` takes the value of the
         parameter `x`. Inside an open transaction the answer comes from the state before it."""
         self._state.open()
-        return sql(self._state, text, parameters)
+        return queries.sql_answers.sql(self._state, text, parameters)
+
+    def as_of(self, text: str, /, **parameters: Any) -> int | None:
+        """The version that a query in SQL names with `VERSION AS OF`, None if it names none."""
+        with self._state.reading():
+            return queries.sql_answers.as_of(self._state, text, parameters)
 
     def rows(self, name: str) -> Rows:
         """All rows of a relation."""
@@ -274,7 +333,20 @@ class Database(AsksWhy, Revises):
     def reading(self) -> Reading:
         """Several answers of one version, for a `with` block: `at.version`, `at.query(…)`, `at.rows(…)`."""
         self._state.open()
-        return Reading(self._state)
+        return queries.reading.Reading(self._state)
+
+    def at(self, version: int) -> PastVersion:
+        """A version of the past: `query`, `sql`, `rows`, `why`, `why_not`, `realize`, `what_if` as if it were the last.
+        Of a durable database any that is kept and has the program of today; in memory the last two."""
+        with self._state.reading():
+            return durable.past_version.PastVersion(self._state, version, lambda state: Database(state=state))
+
+    def changes(self, view: str, /, since: int, until: int | None = None, **parameters: Any) -> Changes:
+        """The net change of a relation, or of the answers to a query, from version `since` to version `until`, the
+        last one unless told: `inserted` and `deleted` rows."""
+        last = self.version if until is None else until
+        with live.shapes.arguments_of("changes", "since", "until"):
+            return durable.past_version.net_changes(self._state, self.at, view, (since, last), parameters)
 
     def hold_version(self, most: int) -> Callable[[], Database] | None:
         """The version there is, as a database of its own that is in memory and stays as it is; made, some time later
@@ -282,45 +354,50 @@ class Database(AsksWhy, Revises):
         Spark, or if transactions call functions: those expect one thread."""
         with self._state.reading():
             self._state.refuse_group()
-            held = held_version(self._state, most)
+            held = durable.held_version.held_version(self._state, most)
         return None if held is None else lambda: Database(state=held.opened(), max_firings=held.max_firings)
 
-    def watch(self, view: str, callback: Callback, since: int | None = None) -> Subscription:
+    def watch(
+        self,
+        view: str,
+        callback: Callback | None = None,
+        /,
+        since: int | None = None,
+        *,
+        every: float | None = None,
+        events: str = "all",
+        limit: int | None = None,
+        **parameters: Any,
+    ) -> Subscription:
         """Calls back with all rows of the relation first, then with each commit's exact changes to it, in order, once.
+        `view` may be any rule body or SELECT, with values for its `$x` or `:x` as `parameters`; queries that differ in
+        values only share one plan. `every`: at most one event in so many seconds, with the net change; `events`:
+        `insert` or `delete` for rows of one sign; `limit`: the most rows of a sign in one event.
         `since` a version, it starts with the changes after that one; a database in memory knows only the current. The
         name of an active rule stands for its firings: those of each commit come as inserted, past ones are not kept. A
         nervous view tells more than its exact changes: keep no copy from them."""
+        if callback is None:
+            callback = parameters.pop("callback", None)
+        elif "callback" in parameters:
+            raise live.shapes.refused_parameter("watch", "callback")
         if not callable(callback):
             raise UsageError(
                 "the callback is not callable", code="wrong-argument", help="pass a function with one parameter"
             )
         state = self._state
-        with state.reading() as engine:
-            if state.held is not None:
-                hint = "watch before or after the group"
-                raise UsageError(
-                    "cannot watch while a group is open on this thread", code="transaction-open", help=hint
-                )
-            schema = state.watchable(view)
-            subscription = Subscription(view, callback, state.feed)
-            is_rule = state.compiled.rule(view) is not None
-            if since is None:
-                rows = Rows.of(schema, []) if is_rule else engine.rows(view)
-                first = Event(view, state.version, rows, Rows.of(schema, []), snapshot=True)
-                state.feed.add(subscription, [first])
-            elif state.journal is not None and not is_rule:
-                store = state.journal.store
-                refuse_forgotten(store, since, state.version)
-                state.feed.add(subscription, past_events(store, view, since, state.version))
-            elif since == state.version:
-                state.feed.add(subscription)
-            else:
-                what = "firings" if is_rule else "changes"
-                message = f"{what} since version {since} are not kept; the current version is {state.version}"
-                hint = "watch without `since` to start from all rows"
-                raise UsageError(message, code="history-not-kept", help=hint)
-        state.feed.hand_over()
-        return subscription
+        state.open()
+        quality = live.pace.Quality(every, events, limit)
+        pace = None if quality == live.pace.Quality() else quality
+        if parameters or not live.shapes.is_name(view):
+            with live.shapes.arguments_of("watch", "since", "every", "events", "limit"):
+                return live.follow.follow(state, view, callback, parameters, since, pace)
+        return live.follow.watch_relation(state, view, callback, since, pace)
+
+    def hold_query(self, text: str, /, **parameters: Any) -> LiveHandle:
+        """A query that is kept current without a callback, for those who hear of commits: its changes are in
+        `CommitEvent.live`. It is kept until the handle is closed."""
+        self._state.open()
+        return live.follow.hold(self._state, text, parameters)
 
     def watch_commits(self, callback: CommitCallback) -> Subscription:
         """Calls back with every commit and definition from now on, in order, once, with all it changed. The `version`
@@ -333,20 +410,20 @@ class Database(AsksWhy, Revises):
         return subscription
 
     def past_events(self, view: str, since: int, until: int) -> Iterator[Event]:
-        """What those who watch a relation were told with the versions after `since`, up to `until`; of a durable
-        database, read as it is asked for. `history-not-kept` if the log does not reach back so far."""
+        """The events of a watched relation for the versions after `since`, up to `until`; a durable database reads them
+        lazily. `history-not-kept` if the log does not reach back that far."""
         with self._state.reading():
             store = self._journal("has no history").store
-            refuse_forgotten(store, since, until)
-            return past_events(store, view, since, until)
+            durable.history.refuse_forgotten(store, since, until)
+            return durable.history.past_events(store, view, since, until)
 
     def reports_changes(self, name: str) -> bool:
-        """Whether all changes of a relation are worked out and told; not those of a view with `events=none`."""
+        """Test whether all changes of a relation are computed and reported; not those of a view with `events=none`."""
         self._state.open()
         return self._state.compiled.plan.reported(name) == ("plus", "minus")
 
     def reports_net_changes(self, name: str) -> bool:
-        """Whether a copy of the relation can follow its changes; not those of a view with `semantics=nervous`."""
+        """Test whether a copy of the relation can follow its changes; not those of a view with `semantics=nervous`."""
         self._state.open()
         return name not in self._state.compiled.plan.on_demand.nervous
 
@@ -357,7 +434,7 @@ class Database(AsksWhy, Revises):
 
     @property
     def is_durable(self) -> bool:
-        """Whether it outlives its process."""
+        """Test whether the database outlives its process."""
         return self._state.journal is not None
 
     # ---- what is on the disk ----------------------------------------------------------------------
@@ -366,10 +443,10 @@ class Database(AsksWhy, Revises):
         """The commits of a durable database after a version, oldest first, or newest first if `reverse`. They are read
         as they are asked for."""
         with self._state.reading():
-            return history(self._journal("has no history"), since, self._state.version, reverse=reverse)
+            return durable.history.history(self._journal("has no history"), since, self._state.version, reverse=reverse)
 
     def last_meta(self) -> Mapping[str, Any] | None:
-        """What the newest commit that has one carries as `meta`; nothing if none has, or nothing is kept."""
+        """The `meta` of the newest commit that has one; None if none has, or nothing is kept."""
         with self._state.reading():
             journal = self._state.journal
             text = None if journal is None else journal.store.last_meta()
@@ -386,17 +463,17 @@ class Database(AsksWhy, Revises):
     def compact(self) -> Compacted:
         """Lets go of the past that is not to be kept, at once and in small steps between which commits go on. It
         happens by itself as commits are made."""
-        return compact(self._state)
+        return durable.retention.compact(self._state)
 
     def backup(self, target: str | os.PathLike[str]) -> int:
         """Copies a durable database into a new or empty folder, as it is after one commit, while others go on; the
         version it has there. The copy is a database of its own, to be opened with `upshot.connect`."""
-        return backup(self._state, target)
+        return durable.backup.backup(self._state, target)
 
     @property
     def cursors(self) -> Cursors:
-        """How far readers of the past have come, by name; what they still need is kept for them, within bounds."""
-        return Cursors(self._state)
+        """The cursors of readers of the change log, by name; changes they still need are kept, within bounds."""
+        return durable.retention.Cursors(self._state)
 
     def records(self, kind: str) -> Records:
         """Notes of one kind that are kept with the database, beside its relations: JSON objects by id, with `put(id,
@@ -405,6 +482,8 @@ class Database(AsksWhy, Revises):
         return self._state.records(kind)
 
     def _journal(self, lacks: str) -> Journal:
+        from upshot.store.trouble import not_durable  # noqa: PLC0415 - for durable databases
+
         if self._state.journal is None:
             raise not_durable(lacks)
         return self._state.journal
@@ -412,18 +491,18 @@ class Database(AsksWhy, Revises):
     # ---- insight --------------------------------------------------------------------------------
 
     def explain(self, name: str | None = None) -> Explanation:
-        """How one view, or every view, is maintained and why so; when one active rule, or each, fires, and which sets
-        off which. `.svg()` draws the network."""
-        return explain(self._state, name)
+        """Explain the maintenance of one view or all views, and the firing of one active rule or all of them. `.svg()`
+        draws the network."""
+        return explain.explain.explain(self._state, name)
 
     def verify(self) -> Verified:
         """Recomputes every view from the base rows and compares; raises `VerifyError` on any difference."""
-        return verify(self._state)
+        return programs.verify.verify(self._state)
 
     def report_progress(self, told: Callable[[str, int], None] | None) -> None:
         """Calls `told` now and then, while a view is computed in this process, with its name and its rows so far."""
         with self._state.reading() as engine:
-            if isinstance(engine, LocalEngine | PlacedEngine):
+            if isinstance(engine, ReportsProgress):
                 engine.set_progress(told)
 
     # ---- the end ----------------------------------------------------------------------------------
@@ -453,16 +532,17 @@ class Database(AsksWhy, Revises):
 
 
 def _awaits(pending: Pending, function: str) -> bool:
-    """Whether a function that is registered lets the task be tried: it is what is called, or its absence stood in the
-    way of changes, whose rules may call it."""
+    """Test whether registering a function lets the task run: it is the function to call, or its absence stopped changes
+    whose rules may call it."""
     if pending.is_call:
         return pending.actions[0].target == function
     error = pending.firing.error
     return isinstance(error, RuleError) and error.code == "unknown-action"
 
 
-def _empty(make_engine: Callable[[], Engine]) -> State:
-    engine, compiled = make_engine(), nothing()
+def empty_state(make_engine: Callable[[], Engine]) -> State:
+    """The state of a new database, with its engine."""
+    engine, compiled = make_engine(), programs.compile.nothing()
     engine.install(compiled.plan)
     engine.propagate()
     engine.accept()

@@ -1,30 +1,28 @@
-"""What the database asks of an engine, and the engines there are."""
+"""The protocol of engines, and the factories of the two engines."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from upshot.check.program import Clause
 from upshot.core.rows import Rows
-from upshot.core.schema import Schema
+from upshot.engine import local
 from upshot.engine.limits import Limits
-from upshot.engine.local import LocalEngine
-from upshot.engine.saved import Saved
-from upshot.engine.work import Work
-from upshot.plan import ProgramPlan
-from upshot.spark.catalog_workspace import workspace_at
-from upshot.spark.location import local_path, location_of, spark_path
-from upshot.spark.workspace import Workspace, shares_disk
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from upshot.check.program import Clause
+    from upshot.core.schema import Schema
+    from upshot.engine.saved import Saved
+    from upshot.engine.user_functions import UserFunctions
+    from upshot.engine.work import Work
+    from upshot.plan import ProgramPlan
+
 Row = tuple[Any, ...]
 Deltas = Mapping[str, tuple[Rows, Rows]]
-Asked = tuple[Schema, Sequence[Clause], Mapping[str, tuple[Schema, Sequence[Row]]], Mapping[str, Schema]]
+Asked = tuple["Schema", Sequence["Clause"], Mapping[str, tuple["Schema", Sequence[Row]]], Mapping[str, "Schema"]]
 """A query: the head, clauses, `given` and `helpers`, as in `query_open`."""
 
 
@@ -58,12 +56,16 @@ class Engine(Protocol):
 
     @property
     def work(self) -> Work: ...
+    @property
+    def functions(self) -> UserFunctions:
+        """The functions of users that rules call, the same for all engines of a database."""
+
     def rows(self, name: str) -> Rows: ...
     def size(self, name: str) -> int: ...
     def contains(self, name: str, row: Row) -> bool: ...
     def contains_all(self, name: str, rows: Any) -> bool: ...
     def contains_many(self, keys: Sequence[tuple[str, Row]]) -> list[bool]:
-        """Which of some rows of any relations are there."""
+        """Test for each of some rows of any relations whether it is there."""
 
     def query(
         self,
@@ -98,7 +100,14 @@ class Engine(Protocol):
         """Write the committed rows as a Parquet folder of natural types; how many there are."""
 
 
-class Folders(Protocol):
+@runtime_checkable
+class ReportsProgress(Protocol):
+    """An engine that reports rows of views while it computes them in this process."""
+
+    def set_progress(self, progress: Callable[[str, int], None] | None) -> None: ...
+
+
+class TemporaryFolders(Protocol):
     """Files on their way to Spark, removed with the engine that they are for."""
 
     def folder(self) -> Path:
@@ -110,9 +119,9 @@ class Folders(Protocol):
     def remove(self) -> None: ...
 
 
-def local_engine(limits: Limits = Limits()) -> Engine:  # noqa: B008 - immutable
+def local_engine(limits: Limits | None = None) -> Engine:
     """A new engine in this process."""
-    return LocalEngine(limits=limits)
+    return local.LocalEngine(limits=limits)
 
 
 def spark_engine(session: Any, limits: Limits, location: str | None = None) -> Engine:
@@ -120,30 +129,3 @@ def spark_engine(session: Any, limits: Limits, location: str | None = None) -> E
     from upshot.engine.spark.engine import SparkEngine  # noqa: PLC0415 - pyspark is an optional package
 
     return SparkEngine(session, limits=limits, location=location)
-
-
-class SparkFolders:
-    """Folders in the temporary directory of this machine; what executors read is copied to the location unless they
-    see this machine's disk."""
-
-    def __init__(self, session: Any, location: str | None = None) -> None:
-        self._session, self._location = session, location
-        self._here = Workspace(tempfile.gettempdir())
-        self._there: Workspace | None = None
-
-    def folder(self) -> Path:
-        path = local_path(self._here.new("folder"))
-        assert path is not None
-        return path
-
-    def readable(self, path: Path) -> list[str]:
-        if shares_disk(self._session):
-            return [str(path.absolute())]
-        if self._there is None:
-            self._there = workspace_at(location_of(self._session, self._location), self._session)
-        return [spark_path(file) for file in self._there.adopted(path).files]
-
-    def remove(self) -> None:
-        self._here.remove()
-        if self._there is not None:
-            self._there.remove()

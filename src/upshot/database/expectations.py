@@ -1,21 +1,24 @@
-"""What must be so when a transaction ends, or it is undone: rows that are there, and rows that are not."""
+"""Expectations of a transaction, checked at its end: rows that must be present and rows that must be absent."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from upshot.check.types.constants import fit
 from upshot.core.errors import DataError
 from upshot.core.fact_text import fact
-from upshot.core.schema import Schema
 from upshot.core.types import Kind
-from upshot.database.engines import Deltas
 from upshot.database.files.given_rows import given_rows
-from upshot.database.state import State
 from upshot.database.tried_changes import TriedChanges
 from upshot.reasons.search import one_nan
-from upshot.revise.request import Key, Request, Row
+from upshot.revise.request import Request
+
+if TYPE_CHECKING:
+    from upshot.core.schema import Schema
+    from upshot.database.engines import Deltas
+    from upshot.database.state import State
+    from upshot.revise.request import Key, Row
 
 NOT_AS_EXPECTED = "not-as-expected"
 
@@ -35,17 +38,24 @@ def asked_for(state: State, given: Mapping[str, Any]) -> frozenset[Key]:
     return frozenset(found)
 
 
+def request_of_rows(state: State, insert: Mapping[str, Any], delete: Mapping[str, Any]) -> Request:
+    """The request that these rows are there in the end, and those are not."""
+    return Request(asked_for(state, insert), asked_for(state, delete))
+
+
 def as_kept(row: Row, schema: Schema) -> Row:
-    """A row of a relation as it is read again: decimals have the scale of their column, numbers for floats a point."""
+    """A row of a relation as it is read again: decimals have the scale of their column, numbers for floats a point,
+    records are text."""
     return tuple(
         fit(value, column.type)[0]
-        if column.type.kind is Kind.DECIMAL or (column.type.kind is Kind.FLOAT and not isinstance(value, float))
+        if column.type.kind in (Kind.DECIMAL, Kind.RECORD)
+        or (column.type.kind is Kind.FLOAT and not isinstance(value, float))
         else value
         for value, column in zip(row, schema.columns, strict=True)
     )
 
 
-class OpenChange(TriedChanges):
+class PropagatedChange(TriedChanges):
     """The change that is open, after its propagation, to be asked which rows it leaves there."""
 
     def __init__(self, state: State, deltas: Deltas) -> None:
@@ -55,7 +65,7 @@ class OpenChange(TriedChanges):
 
 def require(state: State, deltas: Deltas, expected: Request) -> None:
     """`not-as-expected` if the open change leaves a row out that is to be there, or one in that is not to be."""
-    change = OpenChange(state, deltas)
+    change = PropagatedChange(state, deltas)
     for keys, there in ((expected.insert, True), (expected.delete, False)):
         for key in sorted(keys, key=repr):
             if change.holds(key) != there:

@@ -12,15 +12,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from upshot.core.errors import Error, RuleError, UsageError
-from upshot.core.rows import Rows
 from upshot.database.durable.journal import meta_text
 from upshot.database.rules.outbox import carry_out
-from upshot.database.state import Held, State
+from upshot.database.state import PendingGroup
 from upshot.database.transaction import Transaction
 from upshot.engine.local.kernel.interrupts import uninterrupted
+
+if TYPE_CHECKING:
+    from upshot.core.rows import Rows
+    from upshot.database.state import State
 
 log = logging.getLogger("upshot.store")
 
@@ -56,7 +59,7 @@ class Group:
         except BaseException:
             state.writer.release()
             raise
-        state.held = Held(list(state.outbox))
+        state.held = PendingGroup(list(state.outbox))
         if state.journal is not None:
             state.journal.hold()
         self._stage = "open"
@@ -96,7 +99,7 @@ class Group:
             # The group stands, whatever its rules go on to do.
             log.error("rules that ran after a group of transactions: %s", endless)
 
-    def _finish(self, held: Held, *, failed: bool) -> None:
+    def _finish(self, held: PendingGroup, *, failed: bool) -> None:
         """Writes the group, or undoes it."""
         state = self._state
         try:
@@ -111,10 +114,10 @@ class Group:
             self._undo(held)
             return
         state.held, state.shown = None, state.version
-        for event in held.events:
-            state.feed.announce(event)
+        for event, topic in held.events:
+            state.feed.announce(event, topic)
 
-    def _undo(self, held: Held) -> None:
+    def _undo(self, held: PendingGroup) -> None:
         """Takes the engine back to the state before the group: the base changes the other way round, last one first."""
         state, engine = self._state, self._state.engine
         state.held, state.outbox = None, held.outbox

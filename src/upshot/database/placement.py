@@ -1,6 +1,7 @@
-"""Where the work is done: in this process while the state fits its budget, on Spark beyond it, with the same answers.
+"""Placement: the work is done in this process while the state fits its budget, on Spark beyond it, with the same
+answers.
 
-    statement ─► fits? ──► local engine ──── outgrown while it grows ────┐
+statement ─► fits? ──► local engine ──── outgrown while it grows ────┐
                   └ no ─────────────────────────────────────────────────►│
                                                                          ▼
                     roll back ─► save what is committed ─► restore on Spark ─► the open change once more
@@ -11,6 +12,7 @@ There is no way back: what was too large once may be so again at the next change
 from __future__ import annotations
 
 import logging
+import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,14 +23,18 @@ from upshot.check.program import Clause
 from upshot.core.errors import EngineError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
-from upshot.database.engines import Asked, Deltas, Engine, Folders, Row, SparkFolders, spark_engine
-from upshot.database.files.spark_frames import collected, counted, is_spark_frame, refuse_other_session
+from upshot.database.engines import Asked, Deltas, Engine, Row, TemporaryFolders, spark_engine
+from upshot.database.files.arrow_tables import is_spark_frame
+from upshot.database.files.spark_frames import collected, counted, refuse_other_session
 from upshot.engine.limits import BudgetExceeded, Limits, in_bytes
 from upshot.engine.local import LocalEngine
 from upshot.engine.saved import Saved
+from upshot.engine.user_functions import UserFunctions
 from upshot.engine.work import Work
 from upshot.plan import ProgramPlan
-from upshot.spark.preflight import refuse_unfit_workers
+from upshot.spark.location import local_path, spark_path
+from upshot.spark.preflight import refuse_unfit_workers, shared_workspace
+from upshot.spark.workspace import Workspace, shares_disk
 
 log = logging.getLogger("upshot.placement")
 
@@ -42,7 +48,7 @@ have not, the local engine stops by itself."""
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Which engine does the work, and why."""
+    """The engine that does the work, and the reason."""
 
     engine: str
     reason: str = ""
@@ -52,12 +58,39 @@ class Placement:
 
 
 def placement_of(engine: Engine) -> Placement:
-    """Where an engine does its work."""
+    """The placement of an engine."""
     if isinstance(engine, PlacedEngine):
         return engine.placement
     if isinstance(engine, LocalEngine) and engine.budget is not None:
         return Placement("local", _of_budget(engine.reserved, engine.budget))
     return Placement("local" if isinstance(engine, LocalEngine) else "spark")
+
+
+class SparkFolders:
+    """Folders in the temporary directory of this machine; what executors read is copied to the location unless they
+    see this machine's disk."""
+
+    def __init__(self, session: Any, location: str | None = None) -> None:
+        self._session, self._location = session, location
+        self._here = Workspace(tempfile.gettempdir())
+        self._there: Workspace | None = None
+
+    def folder(self) -> Path:
+        path = local_path(self._here.new("folder"))
+        assert path is not None
+        return path
+
+    def readable(self, path: Path) -> list[str]:
+        if shares_disk(self._session):
+            return [str(path.absolute())]
+        if self._there is None:
+            self._there = shared_workspace(self._session, self._location)
+        return [spark_path(file) for file in self._there.adopted(path).files]
+
+    def remove(self) -> None:
+        self._here.remove()
+        if self._there is not None:
+            self._there.remove()
 
 
 @dataclass(slots=True)
@@ -68,7 +101,7 @@ class SparkPlace:
     session: Any
     limits: Limits
     make: Callable[[Any, Limits, str | None], Engine] = spark_engine
-    make_folders: Callable[[Any, str | None], Folders] = SparkFolders
+    make_folders: Callable[[Any, str | None], TemporaryFolders] = SparkFolders
     check_workers: Callable[[Any], None] = refuse_unfit_workers
     """Raises if the session's workers cannot do the work; asked before anything moves there."""
     reason: str = ""
@@ -93,7 +126,7 @@ class SparkPlace:
         # The memory budget is the local engine's; every other limit and switch holds here too.
         return self.make(self.session, replace(self.limits, memory=None), self.location)
 
-    def folders(self) -> Folders:
+    def folders(self) -> TemporaryFolders:
         return self.make_folders(self.session, self.location)
 
     def closed(self) -> None:
@@ -104,7 +137,7 @@ class SparkPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class _Statement:
+class _StagedStatement:
     """A step of the open change, kept so that it can be done again elsewhere."""
 
     verb: str
@@ -115,10 +148,10 @@ class _Statement:
 
 
 @dataclass(slots=True)
-class _Change:
-    """What was staged since the last commit, in order."""
+class _StagedChange:
+    """The statements staged since the last commit, in order."""
 
-    statements: list[_Statement] = field(default_factory=list)
+    statements: list[_StagedStatement] = field(default_factory=list)
     plan: ProgramPlan | None = None
     """The program that the change defines, if it does."""
     reached: bool = False
@@ -140,9 +173,9 @@ class PlacedEngine:
     def __init__(self, place: SparkPlace) -> None:
         self._place = place
         self._plan: ProgramPlan | None = None
-        self._change = _Change()
+        self._change = _StagedChange()
         self._closed = False
-        self._folders: Folders | None = None
+        self._folders: TemporaryFolders | None = None
         self._local: LocalEngine | None = None
         self._engine: Engine
         self._reason = place.reason
@@ -176,7 +209,7 @@ class PlacedEngine:
 
     def install(self, plan: ProgramPlan, recompute: Collection[str] = frozenset()) -> frozenset[str]:
         anew = self._engine.install(plan, recompute)
-        self._change.statements.append(_Statement("install", (plan, recompute)))
+        self._change.statements.append(_StagedStatement("install", (plan, recompute)))
         self._change.plan = plan
         return anew
 
@@ -198,7 +231,7 @@ class PlacedEngine:
             rows = self._held(self._schema(name), rows, grows=verb != "delete")
         elif is_spark_frame(rows):
             refuse_other_session(rows, self.session)
-        statement = _Statement(verb, (name, rows))
+        statement = _StagedStatement(verb, (name, rows))
         self._do(lambda engine: getattr(engine, verb)(name, rows))
         # What was done on Spark is never done again: there is no move from there.
         if self._local is not None:
@@ -217,7 +250,8 @@ class PlacedEngine:
         return collected(rows, schema) if is_frame else rows
 
     def holds(self, expected: int) -> bool:
-        """Whether the local engine, if that is in charge, would stay within its budget with so many bytes more."""
+        """Test whether the local engine, if that is in charge, would stay within its budget with `expected` bytes
+        more."""
         if self._local is None:
             return False
         return expected * _WORTH_A_LOOK < self._budget or self._local.reserved + expected <= self._budget
@@ -239,16 +273,16 @@ class PlacedEngine:
     def accept(self) -> None:
         self._engine.accept()
         self._plan = self._change.plan or self._plan
-        self._change = _Change()
+        self._change = _StagedChange()
 
     def rollback(self) -> None:
-        self._change = _Change()
+        self._change = _StagedChange()
         self._engine.rollback()
 
     # ---- moving ------------------------------------------------------------------------------------
 
     def _do(self, work: Callable[[Engine], Any]) -> Any:
-        """What the work comes to, here or, if it outgrows the budget here, on Spark."""
+        """Do the work here or, if it outgrows the budget here, on Spark."""
         try:
             return work(self._engine)
         except BudgetExceeded as outgrown:
@@ -281,7 +315,7 @@ class PlacedEngine:
             log.warning("the move to Spark failed, the state stays in this process: %s", error)
             raise _failed_move(reason, budget, error) from error
         self._reason = self._place.reason = f"outgrew {budget}: {reason}"
-        self._engine, self._local, self._change = spark, None, _Change(plan=self._change.plan)
+        self._engine, self._local, self._change = spark, None, _StagedChange(plan=self._change.plan)
         local.close()
         log.info("moved to Spark")
 
@@ -319,7 +353,7 @@ class PlacedEngine:
         assert local is not None
         if self._plan is None or not saved:
             return local
-        fresh = LocalEngine(limits=Limits(max_rounds=self._place.limits.max_rounds))
+        fresh = LocalEngine(limits=replace(self._place.limits, memory=None))
         try:
             fresh.restore(self._plan, saved)
         except Exception:
@@ -339,7 +373,7 @@ class PlacedEngine:
     # ---- everything else goes to the engine in charge ------------------------------------------------
 
     def restore(self, plan: ProgramPlan, saved: Mapping[str, Saved]) -> None:
-        """As the engines do; rows that are too many for this process are restored on Spark at once."""
+        """Restore the relations; too many rows for this process are restored on Spark at once."""
         known = plan.normal.schemas
         rows = sum(bytes_of_rows(kept.rows, known[name].arity) for name, kept in saved.items() if name in known)
         reason = f"the saved rows would take {in_bytes(rows)}"
@@ -377,7 +411,7 @@ class PlacedEngine:
         """The paths under which executors read the Parquet file or folder of this machine."""
         return self._opened().readable(path)
 
-    def _opened(self) -> Folders:
+    def _opened(self) -> TemporaryFolders:
         if self._folders is None:
             self._folders = self._place.folders()
         return self._folders
@@ -386,6 +420,10 @@ class PlacedEngine:
         if self._folders is not None:
             folders, self._folders = self._folders, None
             folders.remove()
+
+    @property
+    def functions(self) -> UserFunctions:
+        return self._place.limits.functions
 
     @property
     def work(self) -> Work:

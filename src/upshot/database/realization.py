@@ -1,4 +1,4 @@
-"""A realisation: base changes that bring about what was asked for, and all that they bring about."""
+"""A realization: base changes that bring about what was asked for, and all that they bring about."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from upshot.core.json_values import to_json, type_to_json
 from upshot.core.schema import Role, Schema
 from upshot.database.queries.what_if import WhatIf
 from upshot.reasons.search import one_nan
-from upshot.revise.formulas import Formula
-from upshot.revise.likeness import named
-from upshot.revise.placeholders import Placeholder
+from upshot.revise.effects import Formula
+from upshot.revise.placeholders import Placeholder, named
 from upshot.revise.request import Key, Request, Row
 from upshot.syntax.ast import Constant
 from upshot.syntax.printing import print_term
@@ -45,12 +44,12 @@ class Realization:
 
     @property
     def size(self) -> int:
-        """How many base rows it changes."""
+        """The number of base rows it changes."""
         return sum(map(len, (*self.insert.values(), *self.delete.values())))
 
     @property
     def side_effects(self) -> int:
-        """How many rows of views change that nobody asked for."""
+        """The number of changed rows of views that were not requested."""
         return sum(1 for _, _, _, asked in self.view_changes() if not asked)
 
     def view_changes(self) -> Iterator[tuple[str, str, Row, bool]]:

@@ -1,15 +1,14 @@
-"""View updating: the realisations of a request, found one by one; applying one; repairs."""
+"""View updating: the realizations of a request, found one by one; applying one; repairs."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
-from upshot.core.counted import counted
 from upshot.core.diagnostic import did_you_mean
-from upshot.core.errors import ConstraintError, DataError, LimitError, RuleError, UsageError
+from upshot.core.errors import ConstraintError, DataError, LimitError, RuleError, UsageError, counted
 from upshot.core.fact_text import fact
 from upshot.database.expectations import NOT_AS_EXPECTED, as_kept, require
 from upshot.database.queries.what_if import WhatIf, what_if
@@ -17,6 +16,7 @@ from upshot.database.realization import Realization
 from upshot.database.search_arguments import (
     bounds_of,
     limit_of,
+    pattern_rows,
     preferences_of,
     request_of,
     require_base_rows,
@@ -24,27 +24,25 @@ from upshot.database.search_arguments import (
     require_rows,
     values_of,
 )
-from upshot.database.search_reach import search_reach, searched_program, views_served
+from upshot.database.search_reach import refuse_unsearchable, search_reach, searched_program, views_served
 from upshot.database.state import State
 from upshot.database.stated_conditions import require_conditions
 from upshot.database.transaction import Transaction
 from upshot.database.tried_changes import TriedChanges, by_relation
 from upshot.engine.local.kernel.machine import MACHINE
-from upshot.revise.branch import Branch
-from upshot.revise.likeness import named
-from upshot.revise.model_state import minimal_choices
-from upshot.revise.moving_columns import looked_at, moving_columns
-from upshot.revise.placeholders import Placeholder
+from upshot.revise.description import Found
+from upshot.revise.effects import Looks
+from upshot.revise.minimal_realizations import SLICE, Search, minimal_choices
+from upshot.revise.placeholders import Placeholder, by_place, named
 from upshot.revise.request import Bounds, Key, Preferences, Request, Row
-from upshot.revise.rules import Rules
-from upshot.revise.search import SLICE, Search
+from upshot.revise.rules import Rules, inventing_recursion, leaves_columns_out
 
 ALL, NONE, BOUNDED, FROZEN, OPEN = "all", "none exists", "bounds reached", "only through frozen", "more"
 SO_ALREADY = "nothing to do: it is so already"
 
 
 class Realizations(Iterator[Realization]):
-    """The realisations of a request, the cheapest first, each found and proven when it is asked for.
+    """The realizations of a request, the cheapest first, each found and proven when it is asked for.
 
     `status` says how the search stands: `more` while it goes on; then `all` if these are all there are, `bounds
     reached` if the search was cut short, `none exists`, or `only through frozen`. `reason` says it in words.
@@ -60,44 +58,57 @@ class Realizations(Iterator[Realization]):
         limit: int | None = None,
         by_side_effects: bool = False,
     ) -> None:
+        refuse_unsearchable(
+            state.compiled.checked, state.compiled.plan.normal, {name for name, _ in (*request.insert, *request.delete)}
+        )
         self._state, self._request, self._preferences, self._bounds = state, request, preferences, bounds
         self._limit, self._by_side_effects = limit, by_side_effects
         self._waiting: list[Realization] | None = None
         self._version = state.version
         self._world = TriedChanges(state)
-        with state.writing("look for realisations"):
+        with state.writing("look for realizations"):
             self._search = self._made(preferences)
         self._unfrozen: Search | None = None
-        self._every_rule: Rules | None = None
+        self._looks: Looks | None = None
         self._given = self._proven_so_far = 0
         self._waited_before = MACHINE.seconds_waited
         self._unproven: list[str] = []
         self.status, self.reason = OPEN, "the search has not ended: there may be more"
+        if self.unbounded:
+            names = ", ".join(f"`{name}`" for name in self.unbounded)
+            self.reason += f", since rows of {names} can need any number of new values"
 
     @property
     def version(self) -> int:
-        """The version they are realisations in."""
+        """The version they are realizations in."""
         return self._version
 
     @property
     def work(self) -> Mapping[str, int]:
-        """What the search took so far: branches looked at, propagations, matches of rule bodies, columns read."""
+        """The work of the search so far: models of the solver, instances of rules, candidates, propagations."""
         return {**self._search.counts, "propagations": self._world.propagations}
 
     @property
     def is_certain_to_end(self) -> bool:
-        """Whether the search ends by itself, whatever the bounds: no rule that the request or a constraint reaches asks
-        for values that its head does not name."""
+        """Test whether the search terminates whatever the bounds: no rule that the request or a constraint reaches
+        needs values that its head does not name."""
         asked = {name for name, _ in (*self._request.insert, *self._request.delete)}
-        return not self._search.rules.leaves_columns_out([*asked, *self._search.constraints])
+        return not leaves_columns_out(self._search.rules, [*asked, *self._search.constraints])
+
+    @property
+    def unbounded(self) -> tuple[str, ...]:
+        """The views through whose recursion a realization can need any number of new values, told from the rules before
+        anything is searched. Empty if there is a bound."""
+        asked = {name for name, _ in self._request.insert}
+        found = inventing_recursion(self._search.rules, [*asked, *self._search.constraints])
+        return tuple(dict.fromkeys(self._search.rules.shown(name) for name in found))
 
     def disjunctions(self) -> list[tuple[str, ...]]:
-        """What the realisations found so far have in common, as the model state of their changes: of each of these sets
-        of changes every realisation makes at least one, and no smaller set will do."""
+        """The model state of the realizations found so far: sets of changes of each of which every realization makes at
+        least one, and no smaller set will do."""
         ways = [
-            frozenset([f"+{self._fact(key)}" for key in insert] + [f"-{self._fact(key)}" for key in delete])
+            frozenset([f"+{self._fact(key)}" for key in known.insert] + [f"-{self._fact(key)}" for key in known.delete])
             for known in self._search.found
-            for insert, delete in [known.update]
             if not known.placeholders
         ]
         return sorted(tuple(sorted(each)) for each in minimal_choices(ways)) if ways else []
@@ -120,15 +131,16 @@ class Realizations(Iterator[Realization]):
         self._given += 1
         return following
 
-    def advance(self, seconds: float = SLICE) -> Realization | None:
-        """Goes on for about so many seconds, for whoever has other things to see to in between: the next realisation,
-        as the search comes to it, if that was enough to find it. The search has ended once `status` is not `more`."""
+    def advance(self, seconds: float = SLICE, models: float = math.inf) -> Realization | None:
+        """Continue the search for about so many seconds, and at most until the solver has returned so many models
+        altogether: the next realization if that was enough to find it. The search has ended once `status` is not
+        `more`."""
         if self.status != OPEN:
             return None
         if self._search.is_exhausted:
             self._conclude(seconds)
             return None
-        branch = self._step(self._search, seconds)
+        branch = self._step(self._search, seconds, models)
         proven = None if branch is None else self._proven(branch)
         if proven is not None:
             self._proven_so_far += 1
@@ -147,10 +159,10 @@ class Realizations(Iterator[Realization]):
     def _conclude(self, seconds: float) -> None:
         """Finds out how the search ended; if it found none, and met what is frozen, whether there would be one without
         that, which is a search of its own."""
-        limits, possible = self._search.limits, False
-        if limits.frozen and self._preferences.frozen and not limits.reached and not self._proven_so_far:
+        search, possible = self._search, False
+        if search.limits.frozen and self._preferences.frozen and not search.reached and not self._proven_so_far:
             if self._unfrozen is None:
-                with self._state.writing("look for realisations"):
+                with self._state.writing("look for realizations"):
                     self._unfrozen = self._made(Preferences(cost=self._preferences.cost))
             if not self._unfrozen.is_exhausted:
                 branch = self._step(self._unfrozen, seconds)
@@ -167,15 +179,15 @@ class Realizations(Iterator[Realization]):
         rules = Rules(program, views_served(program, compiled.visible))
         return Search(self._world, rules, constraints, self._request, preferences, self._bounds)
 
-    def _step(self, search: Search, seconds: float) -> Branch | None:
-        with self._state.writing("look for realisations"):
+    def _step(self, search: Search, seconds: float, models: float = math.inf) -> Found | None:
+        with self._state.writing("look for realizations"):
             if self._state.version != self._version:
-                message = "the database has changed since these realisations were asked for"
+                message = "the database has changed since these realizations were asked for"
                 raise UsageError(message, code="state-changed", help="ask again")
-            return search.run(seconds)
+            return search.run(seconds, models)
 
-    def _proven(self, branch: Branch) -> Realization | None:
-        """The realisation with its effects, if propagation and the rules of the database confirm it."""
+    def _proven(self, branch: Found) -> Realization | None:
+        """The realization with its effects, if propagation and the rules of the database confirm it."""
         insert, delete = self._shown(branch.insert), self._shown(branch.delete)
         # The search has propagated it already and seen that the request holds; only rules of users have not had a say.
         effects = None if self._state.compiled.checked.rules else self._world.effects(branch.insert, branch.delete)
@@ -184,9 +196,12 @@ class Realizations(Iterator[Realization]):
             if effects is None:
                 return None
         cost = self._preferences.total(branch.insert, branch.delete)
-        placeholders = tuple(self._placed(each, branch, effects) for each in branch.placeholders)
+        placeholders = self._placed(branch)
         return Realization(
-            {name: tuple(named((name, row), placeholders) for row in rows) for name, rows in insert.items()},
+            {
+                name: tuple(sorted((named((name, row), placeholders) for row in rows), key=by_place(placeholders)))
+                for name, rows in insert.items()
+            },
             {name: tuple(rows) for name, rows in delete.items()},
             effects,
             cost,
@@ -195,42 +210,40 @@ class Realizations(Iterator[Realization]):
             self._request,
             self._state.schemas,
             self._version,
-            branch.formulas,
+            {(self._public(name), row): shown for (name, row), shown in branch.consequences.rows.items()},
             self._by_trial(branch, effects),
         )
 
-    def _by_trial(self, branch: Branch, effects: WhatIf) -> frozenset[str]:
-        """The relations of which only the new values that were tried tell what becomes of them."""
+    def _placed(self, branch: Found) -> tuple[Placeholder, ...]:
+        """The placeholders in the columns that users know, those of views included that the search does not read."""
+        placed = []
+        for each in branch.placeholders:
+            columns = {(self._public(name), place) for name, place in each.columns or ()}
+            searched = self._search.rules
+            reached = self._looked.moving(_columns(branch, [each]))
+            columns.update(c for c in reached if c[0] not in searched.by_view and c[0] not in searched.folds)
+            placed.append(replace(each, columns=frozenset(columns)))
+        return tuple(placed)
+
+    @property
+    def _looked(self) -> Looks:
+        """The rules of the whole program, of which the search has only what it needs."""
+        if self._looks is None:
+            self._looks = Looks(self._state.compiled.plan.normal)
+        return self._looks
+
+    def _by_trial(self, branch: Found, effects: WhatIf) -> frozenset[str]:
+        """The relations of which only the values that were tried tell the rows."""
         if not branch.placeholders:
             return frozenset()
         if effects.firings:
             return frozenset(effects)
-        rules, found = self._search.rules, branch.by_trial
-        columns = frozenset().union(*(_columns(each, branch) for each in branch.placeholders))
-        if branch.is_followed:
-            return looked_at(self._all_rules(), columns, told=rules.by_view.keys()) & self._state.schemas.keys()
-        found |= looked_at(self._all_rules(), columns) - rules.by_view.keys()
+        columns = _columns(branch, branch.placeholders)
+        found = self._looked.open(columns, branch.consequences.certain) | branch.consequences.open
         return found & self._state.schemas.keys()
 
-    def _all_rules(self) -> Rules:
-        """Those of the whole program, of which the search has only seen what it needs."""
-        if self._every_rule is None:
-            self._every_rule = Rules(self._state.compiled.plan.normal)
-        return self._every_rule
-
-    def _placed(self, placeholder: Placeholder, branch: Branch, effects: WhatIf) -> Placeholder:
-        """The placeholder in the columns that users know, those of views included that the search has not looked at."""
-        rules = self._search.rules
-        beside = {name for name in effects if name not in rules.by_view and not rules.is_base(name)}
-        columns = {(self._public(name), place) for name, place in placeholder.columns or ()}
-        if beside:
-            reached = moving_columns(self._all_rules(), _columns(placeholder, branch))
-            columns.update(column for column in reached if column[0] in beside)
-        return replace(placeholder, columns=frozenset(columns))
-
     def _tried_with_rules(self, insert: dict[str, list[Row]], delete: dict[str, list[Row]]) -> WhatIf | None:
-        """What the change comes to when the rules of the database have had their turns; None if that is no realisation
-        any more."""
+        """The effects of the change after the active rules have run; None if it is no longer a realization."""
         state = self._state
         try:
             effects = what_if(state, insert, delete, lambda deltas: require(state, deltas, self._request))
@@ -254,76 +267,63 @@ class Realizations(Iterator[Realization]):
         return fact(self._state.schemas[self._public(key[0])], key[1])
 
     def _public(self, name: str) -> str:
-        """What users call a relation: facts that a view was given are kept under a hidden name."""
+        """The public name of a relation: facts of a view are stored under a hidden name."""
         homes = self._state.compiled.checked.input_part.items()
         return next((view for view, home in homes if home == name), name)
 
     def _verdict(self, possible_unfrozen: bool) -> tuple[str, str]:
-        limits = self._search.limits
-        if limits.reached:
-            bounds = "; ".join(limits.reached)
+        search = self._search
+        if search.reached:
+            bounds = "; ".join(search.reached)
             found = f"{self._proven_so_far} found" if self._proven_so_far else "none found"
             return BOUNDED, f"{found} within {bounds}{self._waited()}"
         if self._proven_so_far:
             number = self._proven_so_far
             if self._by_side_effects and self._limit is not None and self._limit < number:
                 return ALL, f"there are {number}, of which these have the fewest side effects"
-            told = f"these are all {number}" if number > 1 else "this is the only one"
-            return ALL, "; ".join((told, *self._untried()))
+            return ALL, f"these are all {number}" if number > 1 else "this is the only one"
         if self._unfrozen is not None:
-            names = ", ".join(f"`{self._public(name)}`" for name in limits.frozen)
+            names = ", ".join(f"`{self._public(name)}`" for name in search.limits.frozen)
             if possible_unfrozen:
                 return FROZEN, f"none exists that leaves {names} alone, though there are some that do not"
-            if reached := self._unfrozen.limits.reached:
+            if reached := self._unfrozen.reached:
                 return BOUNDED, f"none found within {'; '.join(reached)}, with {names} frozen or not"
         if self._unproven:
             return NONE, f"none exists: {self._unproven[0]}"
         return NONE, f"none exists: {self._dead_end()}"
 
     def _waited(self) -> str:
-        """What the time went into, if it is over and machine code was made in it, which is not made again."""
+        """The reason of a timeout in which machine code was compiled, which is not compiled again."""
         seconds = round(MACHINE.seconds_waited - self._waited_before)
-        if not seconds or not any("second" in each for each in self._search.limits.reached):
+        if not seconds or not any("second" in each for each in self._search.reached):
             return ""
         return f"; compiling the engine, which is done once, took {counted(seconds, 'second')}: ask again"
 
-    def _untried(self) -> Iterator[str]:
-        """Which columns have values that were not tried for others."""
-        for column, joined in self._search.limits.untried.items():
-            names = [self._column(each) for each in joined]
-            if names:
-                yield f"values that only {' or '.join(names)} has were not tried for {self._column(column)}"
-
-    def _column(self, column: tuple[str, int]) -> str:
-        relation, place = self._public(column[0]), column[1]
-        return f"`{relation}.{self._state.schemas[relation].columns[place].name}`"
-
     def _dead_end(self) -> str:
-        """Why the branches came to nothing: a constraint first, then what was asked for."""
+        """The goals that cannot be met together: a constraint first, then what was asked for."""
         checked = self._state.compiled.checked
-        ends = [key for key in self._search.dead_ends if key[0] in self._state.schemas]
-        broken = next((name for name, _ in ends if name in checked.constraints), None)
+        goals = [key for key in self._search.contradictory() if key[0] in checked.schemas]
+        broken = next((name for name, _ in goals if name in checked.constraints and name in self._state.schemas), None)
         if broken is not None:
             return f"the constraint `{broken}` would be violated beyond repair"
-        asked = [key for key in ends if key in self._request.insert or key in self._request.delete]
-        for name, row in (*asked, *ends):
-            schema, shown = checked.schemas[name], fact(checked.schemas[name], row)
-            if schema.keys and self._search.rules.is_base(name):
-                # Base rows can be there or not as one likes, but for others with their key.
-                return self._key_conflict((name, row))
-            there = (name, row) in self._request.insert
-            if not there:
-                return f"`{shown}` stands in the way, and cannot be changed"
-            return ": ".join((f"nothing brings `{shown}` about", *self._excluded()))
-        return next(self._excluded(), "what is asked for contradicts itself")
+        asked = [key for key in goals if key in self._request.insert or key in self._request.delete]
+        keyed = next((key for key in goals if key[0] in self._state.schemas and self._has_key(key[0])), None)
+        if len(asked) != 1 and keyed is not None:
+            return self._key_conflict(keyed)
+        if len(asked) != 1:
+            return "what is asked for contradicts itself"
+        (key,) = asked
+        shown = fact(checked.schemas[key[0]], key[1])
+        if key in self._request.insert:
+            return f"nothing brings `{shown}` about"
+        return f"`{shown}` stands in the way, and cannot be changed"
 
-    def _excluded(self) -> Iterator[str]:
-        """The first thing that is known to stand in the way, if any is."""
-        limits = self._search.limits
-        yield from islice((*limits.excluded, *map(self._key_conflict, limits.keyed)), 1)
+    def _has_key(self, name: str) -> bool:
+        """Test whether rows of a base relation can be inserted and deleted freely, apart from others with their key."""
+        return bool(self._state.schemas[name].keys) and self._search.rules.is_base(name)
 
     def _key_conflict(self, key: Key) -> str:
-        schema = self._state.compiled.checked.schemas[key[0]]
+        schema = self._state.schemas[key[0]]
         keys = " or ".join(f"({', '.join(schema.columns[place].name for place in each)})" for each in schema.keys)
         return f"rows that are needed beside `{fact(schema, key[1])}` share its key {keys}"
 
@@ -343,42 +343,49 @@ class Revises:
         cost: Mapping[str, float] | None = None,
         bounds: Bounds | None = None,
         side_effect_free_first: bool = False,
+        prefer: str | None = None,
     ) -> Realizations:
         """The minimal sets of base changes after which these rows are there, and those are not, in views or base
         relations, and no constraint is newly violated: the cheapest first, each found when it is asked for.
 
-        `frozen` relations are not touched (`+r` or `-r`: not in this direction); `cost` is the price of one change by
-        relation, or by `+r` and `-r`, 1 unless told. With a `limit` at most so many are given. With
-        `side_effect_free_first` all are looked for before the first is given, and those that change least beside what
-        was asked for come first.
+        Rows to delete may be a pattern, as in `delete={"access": 'access("ann", _)'}`: all rows of it, now. `frozen`
+        relations are not changed (`+r` or `-r`: not in this direction); `cost` is the price of one change by relation,
+        or by `+r` and `-r`, 1 by default. With a `limit` at most so many are given. With
+        `prefer="least_side_effects"` those come first whose changes affect the fewest other rows of views, each by
+        itself; with `side_effect_free_first` all are searched for before the first is given, and sorted by what they
+        change together.
         """
         state = self._state
         state.open()
         return Realizations(
             state,
-            require_rows(request_of(state, insert, delete)),
-            preferences_of(state, frozen, cost),
+            require_rows(request_of(state, insert, delete), delete),
+            preferences_of(state, frozen, cost, prefer),
             bounds_of(bounds),
             limit=limit_of(limit),
             by_side_effects=side_effect_free_first,
         )
 
+    def pattern_rows(self, relation: str, pattern: str) -> list[Row]:
+        """The rows of a relation that a pattern such as `access("ann", _)` matches."""
+        self._state.open()
+        return pattern_rows(self._state, relation, pattern)
+
     def search_reach(self, relations: Iterable[str]) -> frozenset[str]:
-        """The relations, constraints and active rules that realisations of a request for rows of these relations can
+        """The relations, constraints and active rules that realizations of a request for rows of these relations can
         hang on: whoever may see all of them learns nothing else from the answer."""
         self._state.open()
         return search_reach(self._state.compiled.checked, relations)
 
     def apply(self, realization: Realization, values: Mapping[str, Any] | None = None) -> Transaction:
-        """Commits a realisation, with `values` for its placeholders by name. It is proven again in the state as it is
+        """Commits a realization, with `values` for its placeholders by name. It is proven again in the state as it is
         now: what would no longer bring about the request, or violates a constraint, is refused and nothing happens. The
         transaction, ended."""
         state = self._state
         state.open()
         if not isinstance(realization, Realization):
-            raise UsageError("this is no realisation", code="wrong-argument", help="take one of those of `db.realize`")
+            raise UsageError("this is no realization", code="wrong-argument", help="take one of those of `db.realize`")
         given = values_of(realization, values)
-        require_conditions(realization, given)
         insert, delete = realization.filled(given)
         transaction = Transaction(state, None)
         try:
@@ -391,24 +398,26 @@ class Revises:
         except ConstraintError as error:
             kind = "the key of" if error.code == "key-violation" else "the constraint"
             violated = f"{kind} `{next(iter(error.violations))}` would be violated"
+            require_conditions(realization, given)
             raise self._refused(realization, violated) from None
         except DataError as error:
             if error.code != NOT_AS_EXPECTED:
                 raise
+            require_conditions(realization, given)
             raise self._refused(realization, error.message) from None
         return transaction
 
     def _refused(self, realization: Realization, why: str) -> DataError:
-        """The error for a change that is no realisation: the values are at fault where those that it was found with
+        """The error for a change that is no realization: the values are at fault where those that it was found with
         would do."""
         if realization.placeholders and self._would_do(realization):
-            words, help = "with these values this is no realisation", "give other values, or ask `db.realize` again"
+            words, help = "with these values this is no realization", "give other values, or ask `db.realize` again"
         else:
-            words, help = "this is no realisation any more", "ask `db.realize` again"
+            words, help = "this is no realization any more", "ask `db.realize` again"
         return DataError(f"{words}: {why}", code="not-a-realization", help=help)
 
     def _would_do(self, realization: Realization) -> bool:
-        """Whether it is one in the state as it is now, with the values that it was found with."""
+        """Test whether it is a realization in the current state, with the values that it was found with."""
         state = self._state
         insert, delete = realization.filled(realization.tried)
         try:
@@ -428,6 +437,7 @@ class Revises:
         cost: Mapping[str, float] | None = None,
         bounds: Bounds | None = None,
         side_effect_free_first: bool = False,
+        prefer: str | None = None,
     ) -> Realizations:
         """The ways to do away with the violations there are, of one constraint or of all; or, for insertions and
         deletions of base rows that would be rejected, the ways to make them together with what they need. The rest is
@@ -447,12 +457,12 @@ class Revises:
             require_base_rows(state, insert, delete)
             return self.realize(
                 insert, delete, limit=limit, frozen=frozen, cost=cost, bounds=bounds,
-                side_effect_free_first=side_effect_free_first,
+                side_effect_free_first=side_effect_free_first, prefer=prefer,
             )  # fmt: skip
         with state.reading() as engine:
             asked = {name: list(engine.rows(name)) for name in known if constraint in (None, name)}
         # Where nothing is violated, nothing is to be done, which is an answer too.
-        preferences, request = preferences_of(state, frozen, cost), request_of(state, None, asked)
+        preferences, request = preferences_of(state, frozen, cost, prefer), request_of(state, None, asked)
         return Realizations(
             state,
             request,
@@ -463,14 +473,14 @@ class Revises:
         )
 
 
-def _columns(placeholder: Placeholder, branch: Branch) -> frozenset[tuple[str, int]]:
-    """The columns of base relations to which a branch brings a new value."""
+def _columns(branch: Found, placeholders: Iterable[Placeholder]) -> frozenset[tuple[str, int]]:
+    """The columns of base relations to which a realization brings fresh values."""
     cells = (((name, at), value) for name, row in branch.insert for at, value in enumerate(row))
-    return frozenset(column for column, value in cells if placeholder.stands_at(column, value))
+    return frozenset(c for c, value in cells if any(each.stands_at(c, value) for each in placeholders))
 
 
 def _rejection(state: State, effects: WhatIf) -> str:
-    """What a change with these effects would violate, if it would not be accepted for that."""
+    """The constraint that a change with these effects would violate, if it would be rejected."""
     for name, witnesses in effects.violations.items():
         policy = state.compiled.checked.constraints.get(name)
         if witnesses and (policy is None or policy.on_violation == "reject"):

@@ -1,4 +1,4 @@
-"""What a search for realisations is given, looked at before it begins: rows, preferences, bounds, new values."""
+"""Validate the arguments of a search for realizations before it begins: rows, preferences, bounds, new values."""
 
 from __future__ import annotations
 
@@ -6,16 +6,23 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from upshot.core.errors import UsageError
+from upshot.check.program import Clause
+from upshot.check.types.constants import fit
+from upshot.core.errors import UsageError, counted
 from upshot.core.fact_text import fact
+from upshot.core.schema import Column as SchemaColumn
 from upshot.core.schema import Role, Schema
 from upshot.core.search_bounds import is_amount
+from upshot.core.types import Type
 from upshot.database.changes import unknown_relation
 from upshot.database.expectations import asked_for
 from upshot.database.realization import Realization
 from upshot.database.state import State
 from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Request
+from upshot.syntax import parse_query, print_term
+from upshot.syntax.ast import Atom, Constant, Term, Test, Variable, Wildcard
 
+LEAST_SIDE_EFFECTS = "least_side_effects"
 _ROWS = 'rows by relation, as in {"closure": [(1, 3)]}'
 
 
@@ -26,7 +33,10 @@ def request_of(state: State, insert: Any, delete: Any) -> Request:
         if given is not None and not isinstance(given, Mapping):
             message = f"`{word}` is a dict of rows by relation, not {_kind(given)}"
             raise UsageError(message, code="wrong-argument", help=f"give {_ROWS}")
-    request = Request(asked_for(state, insert or {}), asked_for(state, delete or {}))
+    request = Request(
+        asked_for(state, _without_patterns(state, insert, "insert")),
+        asked_for(state, _without_patterns(state, delete, "delete")),
+    )
     if both := request.insert & request.delete:
         name, row = min(both, key=repr)
         message = f"`{fact(state.compiled.checked.schemas[name], row)}` is to be there and not to be there"
@@ -35,9 +45,78 @@ def request_of(state: State, insert: Any, delete: Any) -> Request:
     return request
 
 
-def require_rows(request: Request) -> Request:
-    """The request, unless it asks for nothing."""
-    if request.insert or request.delete:
+def _without_patterns(state: State, given: Mapping[str, Any] | None, word: str) -> dict[str, Any]:
+    """Rows by relation, where a text has stood for all rows of a pattern."""
+    found = dict(given or {})
+    for name, rows in found.items():
+        patterns = patterns_in(rows)
+        if patterns and word == "insert":
+            message = f"`{patterns[0]}` is a pattern, and rows to insert are named"
+            raise UsageError(message, code="wrong-argument", help=f"give {_ROWS}")
+        if patterns:
+            named = [] if isinstance(rows, str) else [each for each in rows if not isinstance(each, str)]
+            found[name] = named + [row for each in patterns for row in pattern_rows(state, name, each)]
+    return found
+
+
+def patterns_in(rows: Any) -> list[str]:
+    """The patterns among rows to delete, or the one that stands for them."""
+    listed = [rows] if isinstance(rows, str) else rows if isinstance(rows, list | tuple) else []
+    return [each for each in listed if isinstance(each, str) and "(" in each]
+
+
+def pattern_rows(state: State, name: str, text: str) -> list[tuple[Any, ...]]:
+    """The rows of a relation that a pattern such as `access("ann", _)` matches."""
+    schema = state.schema(name)
+    atom = parse_query(text.strip().removesuffix("."))
+    example = f"as in '{name}({', '.join('_' * schema.arity)})'"
+    if not isinstance(atom, Atom) or atom.relation != name or len(atom.args) != schema.arity:
+        message = f"`{text}` is no pattern of `{name}`, which has {counted(schema.arity, 'column')}"
+        raise UsageError(message, code="wrong-argument", help=example)
+    terms: list[Term] = []
+    types: dict[str, Type] = {}
+    tests: list[Test] = []
+    for place, (term, column) in enumerate(zip(atom.args, schema.columns, strict=True)):
+        known = _pattern_constant(text, term, column, example)
+        if known is not None and known.value is not None:
+            terms.append(known)
+            continue
+        terms.append(Variable(f"Any{place}"))
+        types[f"Any{place}"] = column.type
+        if known is not None:
+            tests.append(Test("is_null", (Variable(f"Any{place}"),)))
+    columns = tuple(SchemaColumn(f"v{place}", column.type) for place, column in enumerate(schema.columns))
+    head = Schema(f"pattern_of_{name}", columns, Role.VIEW)
+    clause = Clause(Atom(head.name, tuple(terms)), (Atom(name, tuple(terms)), *tests), types)
+    with state.reading() as engine:
+        return list(engine.query(head, (clause,)))
+
+
+def _pattern_constant(text: str, term: Term, column: SchemaColumn, example: str) -> Constant | None:
+    """The constant of a column as the column holds it; none for `_`, and nothing else is in a pattern."""
+    match term:
+        case Constant(value):
+            fitted, problem = fit(value, column.type)
+            if value is None and not column.type.nullable:
+                problem = "is in no column without `?`"
+            if problem:
+                message = f"`{text}`: {print_term(term)} {problem}, and column `{column.name}` is `{column.type}`"
+                raise UsageError(message, code="wrong-argument", help=example)
+            return Constant(fitted, column.type.required())
+        case Wildcard():
+            return None
+        case Variable(other):
+            # A text without its quotes would stand for every row.
+            message = f"`{text}` has the variable `{other}`: a pattern has constants and `_`"
+            raise UsageError(message, code="wrong-argument", help=f'write text in quotes: "{other}"; {example}')
+        case _:
+            message = f"`{text}` computes: a pattern has constants and `_`"
+            raise UsageError(message, code="wrong-argument", help=example)
+
+
+def require_rows(request: Request, delete: Any) -> Request:
+    """The request, unless it asks for nothing; a pattern that no row matches is satisfied already."""
+    if request.insert or request.delete or any(map(patterns_in, (delete or {}).values())):
         return request
     message = "nothing is asked for"
     raise UsageError(message, code="empty-request", help=f"say what is to be there or not: {_ROWS}")
@@ -78,7 +157,7 @@ def require_name(constraint: Any) -> None:
 
 
 def limit_of(limit: Any) -> int | None:
-    """How many are to be given; None for all."""
+    """The maximal number of realizations; None for all."""
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         message = "`limit` is a positive number, or None for all"
         raise UsageError(message, code="wrong-argument", help="as in limit=3")
@@ -86,7 +165,7 @@ def limit_of(limit: Any) -> int | None:
 
 
 def bounds_of(bounds: Any) -> Bounds:
-    """Where the search ends."""
+    """The bounds of the search."""
     if bounds is None:
         return Bounds()
     if not isinstance(bounds, Bounds):
@@ -95,8 +174,8 @@ def bounds_of(bounds: Any) -> Bounds:
     return bounds
 
 
-def preferences_of(state: State, frozen: Any, cost: Any) -> Preferences:
-    """What `frozen` and `cost` say, by the relations that keep the rows."""
+def preferences_of(state: State, frozen: Any, cost: Any, prefer: Any = None) -> Preferences:
+    """The preferences stated by `frozen` and `cost`, by the relations that store the rows."""
     names = (frozen,) if isinstance(frozen, str) else () if frozen is None else frozen
     if isinstance(names, Mapping) or not isinstance(names, Iterable):
         message = f"`frozen` is a list of base relations, not {_kind(frozen)}"
@@ -113,7 +192,10 @@ def preferences_of(state: State, frozen: Any, cost: Any) -> Preferences:
             message = f"the cost of `{text}` is not a non-negative number"
             raise UsageError(message, code="wrong-argument", help='as in cost={"-granted": 5}')
         prices |= dict.fromkeys(places, price)
-    return Preferences(frozenset(barred), prices)
+    if prefer not in (None, LEAST_SIDE_EFFECTS):
+        message = f"`prefer` is `{LEAST_SIDE_EFFECTS}`, not {_kind(prefer)}"
+        raise UsageError(message, code="wrong-argument", help=f'as in prefer="{LEAST_SIDE_EFFECTS}"')
+    return Preferences(frozenset(barred), prices, prefer is not None)
 
 
 def _places(state: State, text: Any, word: str) -> list[tuple[str, str]]:
@@ -145,11 +227,11 @@ def values_of(realization: Realization, values: Any) -> dict[str, Any]:
         if name not in names:
             listed = ", ".join(f"`{each.name}`" for each in realization.placeholders)
             hint = f"it has {listed}" if listed else "it leaves nothing open: leave out the values"
-            raise UsageError(f"the realisation has no placeholder `?{name}`", code="wrong-argument", help=hint)
+            raise UsageError(f"the realization has no placeholder `?{name}`", code="wrong-argument", help=hint)
     missing = [each.name for name, each in names.items() if name not in given]
     if missing:
         raise UsageError(
-            f"the realisation leaves {', '.join(f'`{name}`' for name in missing)} open",
+            f"the realization leaves {', '.join(f'`{name}`' for name in missing)} open",
             code="placeholder-open",
             help=f'say which new value is meant: `db.apply(realization, {{"{missing[0]}": …}})`',
         )
@@ -157,6 +239,6 @@ def values_of(realization: Realization, values: Any) -> dict[str, Any]:
 
 
 def _kind(given: object) -> str:
-    """What was given instead, in a few words."""
+    """A short description of a wrong argument."""
     shown = repr(given)
     return f"`{shown}`" if len(shown) <= 40 else f"a {type(given).__name__}"

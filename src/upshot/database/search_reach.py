@@ -1,4 +1,4 @@
-"""How far the search for realisations looks: everything that its answer can hang on."""
+"""The reach of a search for realizations: every relation that its answer can depend on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 
+from upshot.check.names.variables import walk
 from upshot.check.program import CheckedProgram, Clause
+from upshot.core.errors import UsageError
 from upshot.core.schema import Role, Schema
 from upshot.core.types import Kind
 from upshot.database.explain.dependencies import everything_below, inputs
@@ -16,10 +18,11 @@ from upshot.syntax.ast import Aggregate, Call, Constant, Node, Test, Variable
 from upshot.values.aggregates import AGGREGATES
 from upshot.values.conditions import TESTS
 from upshot.values.functions import FUNCTIONS
+from upshot.values.functors import bare_name, is_functor
 
 
 def search_reach(program: CheckedProgram, asked: Iterable[str]) -> frozenset[str]:
-    """The relations, constraints and active rules that realisations of a request for rows of these relations can hang
+    """The relations, constraints and active rules that realizations of a request for rows of these relations can hang
     on, by the names that users know.
 
     What is asked for rests on base relations, which the search may change. That can violate a constraint, bring two
@@ -37,13 +40,50 @@ def search_reach(program: CheckedProgram, asked: Iterable[str]) -> frozenset[str
 
 def searched_program(program: CheckedProgram, normal: CheckedProgram, asked: Iterable[str]) -> CheckedProgram:
     """The part of a program, in its normal form, that a search for rows of these relations looks at: as though there
-    were no other rules, so that its answer tells nothing about them."""
+    were no other rules, so that its answer tells nothing about them. Views without a search whose rows decide nothing
+    are left out: a trial on the engine shows whether they can be computed."""
     below, kept = inputs(normal), set[str]()
+    opaque = {name for name, schema in normal.schemas.items() if schema.lattice is not None}
+    opaque |= {clause.head.relation for clause in normal.clauses if _functor(clause)}
     for name in _reached(program, asked):
-        kept |= everything_below(name, below)
+        under = everything_below(name, below)
+        kept |= under if opaque.isdisjoint(under) else set()
     clauses = tuple(clause for clause in normal.clauses if clause.head.relation in kept)
     layers = (tuple(name for name in layer if name in kept) for layer in normal.strata)
     return replace(normal, clauses=clauses, strata=tuple(layer for layer in layers if layer))
+
+
+def refuse_unsearchable(program: CheckedProgram, normal: CheckedProgram, asked: Collection[str]) -> None:
+    """Raise if an answer can depend on the rows of a view that keeps the best row of each group, or on a function of
+    users: the search knows derivations, not that a row goes when a better one comes, nor what a function gives."""
+    below = inputs(normal)
+    deciding = _reached(program, asked, with_failing=False)
+    reached = {each for name in deciding for each in everything_below(name, below)}
+    best = sorted(each for each in reached if each in normal.schemas and normal.schemas[each].lattice is not None)
+    shown = ", ".join(f"`{name}`" for name in sorted(asked))
+    if best:
+        raise UsageError(
+            f"a request for {shown} reaches `{best[0]}`, which keeps the best row of each group: there is no search "
+            "for that",
+            code="best-rows-in-request",
+            help="try changes with `db.what_if`",
+        )
+    for clause in normal.clauses:
+        called = _functor(clause)
+        if called is not None and clause.head.relation in reached:
+            raise UsageError(
+                f"a request for {shown} reaches a rule that calls `@{bare_name(called)}`: there is no search through "
+                "functions of users",
+                code="functions-in-request",
+                span=clause.origin,
+                help="try changes with `db.what_if`",
+            )
+
+
+def _functor(clause: Clause) -> str | None:
+    """The function of users that a rule calls."""
+    calls = (each for literal in clause.body for each in walk(literal) if isinstance(each, Call | Aggregate))
+    return next((each.function for each in calls if is_functor(each.function)), None)
 
 
 def views_served(program: CheckedProgram, visible: Collection[str]) -> dict[str, str]:
@@ -59,9 +99,10 @@ def views_served(program: CheckedProgram, visible: Collection[str]) -> dict[str,
     return found
 
 
-def _reached(program: CheckedProgram, asked: Iterable[str]) -> Collection[str]:
-    """The same by the names of the checked program."""
-    reach = _Reach(program)
+def _reached(program: CheckedProgram, asked: Iterable[str], *, with_failing: bool = True) -> Collection[str]:
+    """The same by the names of the checked program; without those that matter only where a change makes them fail, or
+    sets off a rule."""
+    reach = _Reach(program, with_failing)
     for name in asked:
         reach.add(name)
     while reach.grows():
@@ -72,6 +113,7 @@ def _reached(program: CheckedProgram, asked: Iterable[str]) -> Collection[str]:
 @dataclass(slots=True)
 class _Reach:
     program: CheckedProgram
+    with_failing: bool
     names: set[str] = field(default_factory=set)
     _below: Mapping[str, Collection[str]] = field(init=False)
     _above: Mapping[str, Collection[str]] = field(init=False)
@@ -107,9 +149,10 @@ class _Reach:
         moved = self._moved()
         for name in moved:
             rejects = name in constraints and constraints[name].on_violation == "reject"
-            if rejects or name in self._computing or (name in schemas and schemas[name].keys):
+            fails = self.with_failing and name in self._computing
+            if rejects or fails or (name in schemas and schemas[name].keys):
                 self.add(name)
-        for rule in program.rules:
+        for rule in program.rules if self.with_failing else ():
             read = {edge.relation for edge in read_by(rule, program)}
             if not moved.isdisjoint(read):
                 self.names.add(rule.name)
@@ -126,7 +169,7 @@ class _Reach:
 
 
 def _may_fail(clause: Clause) -> bool:
-    """Whether some values would make the rule an error: an overflow, a text that is no number, a bad pattern."""
+    """Test whether some values make the rule an error: an overflow, a text that is no number, a bad pattern."""
     for node in _parts(clause):
         match node:
             case Call() if not _has_always_a_value(node, term_type(node, clause.types).kind):
@@ -147,7 +190,7 @@ def _has_always_a_value(call: Call, kind: Kind) -> bool:
 
 
 def _computes(clause: Clause) -> bool:
-    """Whether the rule makes values: where it uses its own view, they may never come to an end."""
+    """Test whether the rule computes values: where it uses its own view, they may be unbounded."""
     return any(isinstance(node, Call) for node in _parts(clause))
 
 
@@ -156,7 +199,7 @@ def _parts(clause: Clause) -> Iterator[Node]:
 
 
 def _may_be_reserved(clause: Clause, schema: Schema) -> bool:
-    """Whether a value could come to a column that may be NULL, and is the one number that such a column cannot hold."""
+    """Test whether a nullable column could receive the one number that such a column cannot hold."""
     return any(
         column.type.nullable
         and column.type.kind in (Kind.NUMBER, Kind.UNSIGNED)

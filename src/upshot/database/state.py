@@ -1,4 +1,4 @@
-"""What a database is made of at one moment, and who may touch it.
+"""The state of a database: its program, engine and subscribers, and the locks on them.
 
 Two locks. `writer` is held by whoever changes something, for as long as a transaction is open: one writer at a time.
 `lock` guards each single access to the engine: readers get in between the statements of an open transaction and see
@@ -9,30 +9,59 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from upshot.active.caller import MakeCall, at_once
-from upshot.active.tasks import Pending, as_task
-from upshot.core.diagnostic import Diagnostic
+from upshot.active.caller import at_once
 from upshot.core.errors import DataError, UsageError
-from upshot.core.schema import Role, Schema
-from upshot.database.changes import unknown_relation
-from upshot.database.durable.batch_numbers import Batches
-from upshot.database.durable.journal import Journal
-from upshot.database.durable.records import RecordAccess, Records, in_memory
-from upshot.database.engines import Deltas, Engine
-from upshot.database.explain.dependencies import base_relations_of
-from upshot.database.program.compile import Compiled
+from upshot.core.schema import Role
+from upshot.database import explain
+from upshot.database.changes import undecided_relation, unknown_relation
+from upshot.database.durable.records import Records, in_memory
+from upshot.database.live.live_queries import LiveQueries
 from upshot.database.rules.actions import Actions
-from upshot.database.watch import Feed, Told
+from upshot.database.watch import Feed
+from upshot.engine.user_functions import RUNNING, UserFunctions
+
+if TYPE_CHECKING:
+    from upshot.active.caller import MakeCall
+    from upshot.active.tasks import Pending
+    from upshot.core.diagnostic import Diagnostic
+    from upshot.core.schema import Schema
+    from upshot.database.commit import Proposal
+    from upshot.database.durable.journal import Journal
+    from upshot.database.durable.records import RecordAccess
+    from upshot.database.engines import Deltas, Engine
+    from upshot.database.program.compile import Compiled
+    from upshot.database.watch import Told, Topic
+
+
+@dataclass(slots=True)
+class Batches:
+    """One batch at a time is applied; its number is known from then on, and looked up in the store before."""
+
+    guard: threading.Lock = field(default_factory=threading.Lock)
+    _last: dict[str, int] = field(default_factory=dict)
+
+    def last(self, stream: str, stored: Callable[[str], int | None]) -> int | None:
+        if stream not in self._last:
+            found = stored(stream)
+            if found is None:
+                return None
+            self._last[stream] = found
+        return self._last[stream]
+
+    def applied(self, stream: str, batch: int) -> None:
+        self._last[stream] = batch
+
 
 MAX_FIRINGS = 1_000
 """The most rules that one transaction may set off, one after the other."""
 
 
-class Writer:
+class WriteLock:
     """The right to change the database: one thread at a time, and never twice by the same thread."""
 
     def __init__(self) -> None:
@@ -49,13 +78,20 @@ class Writer:
         self._lock.acquire()
         self._owner = threading.get_ident()
 
+    def acquire_if_free(self) -> bool:
+        """Acquire the lock if it is free; return whether this thread has it now."""
+        if self._owner == threading.get_ident() or not self._lock.acquire(blocking=False):
+            return False
+        self._owner = threading.get_ident()
+        return True
+
     def release(self) -> None:
         self._owner = None
         self._lock.release()
 
     @property
     def is_mine(self) -> bool:
-        """Whether this thread has the right."""
+        """Test whether this thread has the lock."""
         return self._owner == threading.get_ident()
 
 
@@ -64,12 +100,12 @@ MOST_REMEMBERED = 100_000
 
 
 @dataclass(slots=True)
-class Held:
-    """What commits of an open group have done so far, and nobody was told: what watchers are to hear, the changes of
-    base relations one commit after the other, and what there was to do before the group."""
+class PendingGroup:
+    """The unreported effects of the commits of an open group: the events of watchers, the changes of base relations one
+    commit after the other, and the tasks before the group."""
 
     outbox: list[Pending]
-    events: list[Told] = field(default_factory=list)
+    events: list[tuple[Told, Topic | None]] = field(default_factory=list)
     deltas: list[Deltas] = field(default_factory=list)
 
 
@@ -101,9 +137,11 @@ class State:
     closed: bool = False
     shown: int = -1
     """The version that anyone may be told of: while a group is open, the one before it."""
-    writer: Writer = field(default_factory=Writer)
+    writer: WriteLock = field(default_factory=WriteLock)
     lock: threading.RLock = field(default_factory=threading.RLock)
     feed: Feed = field(default_factory=Feed)
+    live: LiveQueries = field(default_factory=LiveQueries)
+    """The queries that somebody follows, which the engine has beside the program."""
     journal: Journal | None = None
     """Where commits are written down, if they are to outlive the process."""
     actions: Actions = field(default_factory=Actions)
@@ -117,7 +155,7 @@ class State:
     """Where `records` are if they are not in the journal's store."""
     batches: Batches = field(default_factory=Batches)
     """The last batch of each stream that `apply_batch` has applied."""
-    held: Held | None = None
+    held: PendingGroup | None = None
     """The group that is open, if one is."""
     last: LastCommit | None = None
     """What the last commit did to base relations, if it was not too much to be remembered."""
@@ -143,21 +181,12 @@ class State:
             self.writer.release()
         self.feed.hand_over()
 
-    def prepared(
-        self,
-        version: int,
-        new: Compiled,
-        deltas: Deltas,
-        meta: str | None,
-        left: Sequence[Pending] = (),
-        settles: Pending | None = None,
-    ) -> AbstractContextManager[None]:
+    def prepared(self, version: int, deltas: Deltas, proposal: Proposal) -> AbstractContextManager[object]:
         """A block that makes a commit visible. A durable database has it on the disk when the block is entered, and
-        takes it back should the block fail. So it has what the commit has `left` to be done, and what it `settles`."""
+        takes it back should the block fail."""
         if self.journal is None or version == self.version:
             return nullcontext()
-        tasks, done = tuple(map(as_task, left)), () if settles is None else (settles.place,)
-        return self.journal.prepared(self.engine, version, self.compiled, new, deltas, meta, tasks, done)
+        return self.journal.prepared(self.engine, version, self.compiled, deltas, proposal)
 
     def became(self, version: int, new: Compiled, deltas: Deltas) -> None:
         """The engine has accepted a change: this is the version now. In a group nobody is told before it ends."""
@@ -170,12 +199,12 @@ class State:
             self.last = LastCommit.of(version, self.compiled.program == new.program, deltas, new)
         self.version, self.compiled = version, new
 
-    def tell(self, event: Told) -> None:
+    def tell(self, event: Told, topic: Topic | None = None) -> None:
         """Queues an event for those who watch its relation, after the group if one is open."""
         if self.held is None:
-            self.feed.announce(event)
+            self.feed.announce(event, topic)
         else:
-            self.held.events.append(event)
+            self.held.events.append((event, topic))
 
     def refuse_group(self) -> None:
         """`UsageError` inside a group: what it has done so far would be heard of twice."""
@@ -184,7 +213,7 @@ class State:
             raise UsageError("cannot watch while a group is open on this thread", code="transaction-open", help=hint)
 
     def after_change(self) -> None:
-        """What a durable database does beside commits. The caller holds the right to write and the lock."""
+        """Do the background work of a durable database. The caller holds the write lock and the lock of the state."""
         if self.journal is not None:
             self.journal.after_change(self.engine, self.version, self.compiled)
 
@@ -197,7 +226,7 @@ class State:
 
     @property
     def is_read_here(self) -> bool:
-        """Whether this thread is inside a `Reading`."""
+        """Test whether this thread is inside a `Reading`."""
         return self.reader == threading.get_ident()
 
     def records(self, kind: str) -> Records:
@@ -216,9 +245,26 @@ class State:
                 self.journal.close()
 
     def open(self) -> None:
+        """`UsageError` where the database cannot be used: it is closed, or a function that it calls asks it."""
+        if RUNNING:
+            self.functions.refuse_inside()
         if self.closed:
             message = "the database is closed"
             raise UsageError(message, code="closed", help="open a new one with `upshot.connect()`")
+
+    @property
+    def functions(self) -> UserFunctions:
+        """The functions that rules call; every engine of the database has the same."""
+        return self.engine.functions
+
+    @property
+    def schemas_with_undecided(self) -> Mapping[str, Schema]:
+        """The schemas and those of relations without rows of their own, so that a text that reads one can be refused by
+        name."""
+        checked = self.compiled.checked
+        if not checked.undecided:
+            return self.schemas
+        return {**self.schemas, **{name: checked.schemas[name] for name in checked.undecided}}
 
     @property
     def schemas(self) -> Mapping[str, Schema]:
@@ -227,6 +273,8 @@ class State:
 
     def schema(self, name: str) -> Schema:
         schemas = self.schemas
+        if name in self.compiled.checked.undecided:
+            raise undecided_relation(name)
         if name not in schemas:
             raise unknown_relation(name, schemas)
         return schemas[name]
@@ -242,10 +290,14 @@ class State:
         home = self.compiled.home(name)
         if home is not None:
             return self.compiled.schema(home)
-        below = ", ".join(f"`{relation}`" for relation in base_relations_of(name, self.compiled.checked))
+        below = ", ".join(
+            f"`{relation}`" for relation in explain.dependencies.base_relations_of(name, self.compiled.checked)
+        )
         kind = "constraint" if schema.role is Role.CONSTRAINT else "view"
         raise DataError(
             f"`{name}` is a {kind}: its rows are derived and cannot be changed directly",
             code="not-a-base-relation",
-            help=f"change the base relations it depends on: {below}" if below else "it depends on no base relation",
+            help=f"change the base relations it depends on, {below}, or have `db.realize` find the changes"
+            if below
+            else "it depends on no base relation",
         )

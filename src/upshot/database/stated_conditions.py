@@ -1,4 +1,4 @@
-"""Whether values meet the conditions that a realisation states for its placeholders."""
+"""Check values against the conditions that a realization states for its placeholders."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from upshot.check.names.variables import fold, variables
+from upshot.check.names.variables import fold, terms_of, variables
 from upshot.check.program import Literal
 from upshot.check.types.constants import fit
+from upshot.check.types.kinds import is_structure
 from upshot.core.errors import DataError, ProgramError
 from upshot.core.fact_text import spelled
 from upshot.core.types import NUMBER, Kind, Type
 from upshot.database.realization import Realization
 from upshot.revise.built_ins import holds
-from upshot.revise.linear import number_of
+from upshot.revise.ordered_values import number_of
 from upshot.syntax import parse_query
-from upshot.syntax.ast import Call, Comparison, Constant, Not, Term, Test, Variable
+from upshot.syntax.ast import Call, Comparison, Constant, Not, Term, Test, Variable, subterms
 
 _PLACES = re.compile(r'"(?:[^"\\]|\\.)*"|\?(\d+)')
 _EXACT = (Kind.NUMBER, Kind.UNSIGNED, Kind.DECIMAL)
 _CLASSES: Mapping[Kind, type | tuple[type, ...]] = {
     Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: (int, float), Kind.SYMBOL: str, Kind.BOOLEAN: bool,
-    Kind.DATE: datetime.date, Kind.TIMESTAMP: datetime.datetime, Kind.DECIMAL: (int, Decimal),
+    Kind.DATE: datetime.date, Kind.TIMESTAMP: datetime.datetime, Kind.DECIMAL: (int, Decimal), Kind.RECORD: str,
 }  # fmt: skip
 
 
 def require_conditions(way: Realization, values: Mapping[str, Any]) -> None:
-    """`condition-not-met` if values for the placeholders lie outside what the realisation states: they may bring about
+    """`condition-not-met` if values for the placeholders lie outside what the realization states: they may bring about
     what was asked for, but not with the fewest changes. A condition that cannot be tested here, since it names what is
-    no placeholder of the realisation or the value is NULL or of another type, is left to the proof."""
+    no placeholder of the realization or the value is NULL or of another type, is left to the proof."""
     types = {each.name: each.type for each in way.placeholders}
     known = {name: fitted for name, type in types.items() for fitted in _fitted(values[name], type)}
     for condition in way.conditions:
@@ -42,7 +43,7 @@ def require_conditions(way: Realization, values: Mapping[str, Any]) -> None:
             given = [f"`{name} = {spelled(known[name], types[name])}`" for name in dict.fromkeys(names)]
             verb = "does" if len(given) == 1 else "do"
             raise DataError(
-                f"{' and '.join(given)} {verb} not meet the condition `{condition}` of this realisation",
+                f"{' and '.join(given)} {verb} not meet the condition `{condition}` of this realization",
                 code="condition-not-met",
                 help="give a value that meets it, or ask `db.realize` again with this one among the `constants` of "
                 "its bounds",
@@ -61,11 +62,13 @@ def _fitted(value: Any, type: Type) -> Iterator[Any]:
 
 
 def _is_met(condition: str, values: Mapping[str, Any], types: Mapping[str, Type]) -> bool | None:
-    """Whether values meet a condition; None if that cannot be said."""
+    """Test whether values satisfy a condition; None if that is undecided."""
     text = _PLACES.sub(lambda found: f"New{found[1]}" if found[1] else found[0], condition)
     try:
         literal = parse_query(text)
     except ProgramError:
+        return None
+    if any(is_structure(part) for term in terms_of(literal) for part in subterms(term)):
         return None
     match literal:
         case Comparison() | Test() | Not(body=Test()):
@@ -85,7 +88,7 @@ def _is_met(condition: str, values: Mapping[str, Any], types: Mapping[str, Type]
 
 
 def _number(term: Term, binding: Mapping[str, Any]) -> Fraction | None:
-    """What a term comes to that adds and multiplies numbers; None for any other."""
+    """The value of a term that adds and multiplies numbers; None for any other."""
 
     def visit(node: Term, parts: tuple[Fraction | None, ...]) -> Fraction | None:
         match node, parts:

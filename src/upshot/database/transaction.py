@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from upshot.active.firing import Firing
-from upshot.active.run import RuleRun
-from upshot.active.tasks import Pending
-from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import DataError, UsageError
-from upshot.database.changes import ChangeSet, Commit
+from upshot.database import open_transaction, rules
 from upshot.database.commit import begin_rules, commit
-from upshot.database.engines import Deltas, Engine
-from upshot.database.expectations import asked_for, require
 from upshot.database.files.given_rows import given_rows
-from upshot.database.rules.outbox import carry_out
-from upshot.database.state import State
-from upshot.engine.work import Work
-from upshot.revise.request import Request
 
 if TYPE_CHECKING:
+    from upshot.active.firing import Firing
+    from upshot.active.run import RuleRun
+    from upshot.active.tasks import Pending
+    from upshot.core.cause import Cause
+    from upshot.core.diagnostic import Diagnostic
+    from upshot.core.rows import Row, Rows
     from upshot.core.schema import Schema
+    from upshot.database.changes import ChangeSet, Commit
+    from upshot.database.engines import Deltas
+    from upshot.database.open_transaction import Savepoint
+    from upshot.database.state import State
+    from upshot.engine.work import Work
+    from upshot.reasons.changed import RowChange
+    from upshot.revise.request import Request
 
 
 class Transaction:
@@ -46,6 +50,7 @@ class Transaction:
         self._commit: Commit | None = None
         self._rules: RuleRun | None = None
         self._expected: list[Request] = []
+        self._savepoints: list[Savepoint] = []
 
     def __enter__(self) -> Transaction:
         if self._stage != "new":
@@ -66,13 +71,19 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         state, failed, self._stage = self._state, self._stage == "failed", "rolled back"
+        self._savepoints.clear()
         try:
             with state.lock:
                 if failed:
                     pass
                 elif kind is None:
-                    self._commit = commit(state, self._meta, self._rules, self._settles, self._require)
+                    self._commit = commit(
+                        state, self._meta, self._rules, self._settles, self._require if self._expected else None
+                    )
                     self._stage = "committed"
+                    self._commit.changes.why = self._why
+                    for firing in self._commit.firings:
+                        firing.find_cause = self._cause
                     if not self._grouped:
                         state.after_change()
                 else:
@@ -85,8 +96,20 @@ class Transaction:
             raise self._misused(
                 "the transaction was rolled back because a rule failed", "do not catch the error inside the block"
             )
-        if self._commit is not None and self._settles is None and not self._grouped:
-            carry_out(state, self._commit.left, Transaction)
+        if self._commit is not None and self._commit.left and self._settles is None and not self._grouped:
+            rules.outbox.carry_out(state, self._commit.left, Transaction)
+
+    def _why(self, view: str, row: Row) -> RowChange:
+        """The derivation that a row gained or lost with this transaction."""
+        from upshot.database.queries.why import AsksWhy  # noqa: PLC0415 - as few are asked for
+
+        return AsksWhy.of(self._state).why_changed(view, row, self.version)
+
+    def _cause(self, firing: Firing) -> Mapping[Row, Cause]:
+        """The literals and base changes that made a rule of this transaction fire."""
+        from upshot.database.rules.firing_causes import firing_causes  # noqa: PLC0415 - as few are asked for
+
+        return firing_causes(self._state, firing, self.version)
 
     def _release(self) -> None:
         if not self._grouped:
@@ -98,7 +121,7 @@ class Transaction:
 
     @property
     def is_open(self) -> bool:
-        """Whether its block is running."""
+        """Test whether its block is running."""
         return self._stage in ("open", "failed")
 
     # ---- statements -----------------------------------------------------------------------------
@@ -106,12 +129,12 @@ class Transaction:
     def insert(self, name: str, rows: Any) -> None:
         """Adds rows; those that are there already change nothing."""
         target, given = self._given(name, rows)
-        self._statement(lambda engine: engine.insert(target.name, given))
+        self._statement(self._state.engine.insert, target.name, given)
 
     def delete(self, name: str, rows: Any) -> None:
         """Removes rows; those that are not there change nothing."""
         target, given = self._given(name, rows)
-        self._statement(lambda engine: engine.delete(target.name, given))
+        self._statement(self._state.engine.delete, target.name, given)
 
     def upsert(self, name: str, rows: Any) -> None:
         """Puts rows in the place of those with the same key. The relation needs a declared key."""
@@ -123,34 +146,89 @@ class Transaction:
                 code="no-key",
                 help=f"declare one, as in `.decl {name}({columns}) key({columns.partition(',')[0]})`",
             )
-        self._statement(lambda engine: engine.upsert(target.name, given))
+        self._statement(self._state.engine.upsert, target.name, given)
 
     def replace(self, name: str, rows: Any) -> None:
         """Makes these the only rows of the relation; the difference is the change."""
         target, given = self._given(name, rows)
-        self._statement(lambda engine: engine.replace(target.name, given))
+        self._statement(self._state.engine.replace, target.name, given)
 
     def expect(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> None:
         """Says what is to be so in the end, of views and base relations: these rows are there, and those are not.
         Otherwise the block ends in `not-as-expected` and nothing happens."""
         self._require_open()
-        self._expected.append(Request(asked_for(self._state, insert or {}), asked_for(self._state, delete or {})))
+        from upshot.database.expectations import request_of_rows  # noqa: PLC0415 - as few transactions expect anything
+
+        self._expected.append(request_of_rows(self._state, insert or {}, delete or {}))
+
+    # ---- while it is open -----------------------------------------------------------------------
+
+    def query(self, text: str, /, **parameters: Any) -> Rows:
+        """The answers to a rule body or SELECT in the state that the statements so far lead to, views included."""
+        with self._reading() as run:
+            return open_transaction.open_query(self._state, run, text, parameters)
+
+    def rows(self, name: str) -> Rows:
+        """All rows of a relation or view in that state."""
+        with self._reading() as run:
+            return open_transaction.open_rows(self._state, run, name)
+
+    def changes_so_far(self) -> ChangeSet:
+        """The net changes of all relations by the statements so far, and by the rules that have had their turns."""
+        with self._reading() as run:
+            return open_transaction.changes_so_far(self._state, run)
+
+    def process(self, rules: Iterable[str] | str | None = None) -> tuple[Firing, ...]:
+        """A processing point: rules that would have their turns at the end have them now, all or those named. The
+        firings. If one fails, the whole transaction is over."""
+        with self._reading() as run:
+            names, before = open_transaction.rules_to_process(self._state, run, rules), len(run.firings)
+            self._answering = True
+            try:
+                run.process(names)
+            except BaseException:
+                self._fail()
+                raise
+            finally:
+                self._answering = False
+            return tuple(run.firings[before:])
+
+    def savepoint(self) -> Savepoint:
+        """A point to go back to, for a `with` block: an error that leaves the block undoes what was done in it, and
+        nothing else; so does `rollback()` of what it returns."""
+        return open_transaction.Savepoint(self._state, self._reading, self._savepoints)
+
+    @contextmanager
+    def _reading(self) -> Iterator[RuleRun]:
+        """The rules of the transaction, which know whether the engine has to propagate."""
+        self._require_open()
+        with self._state.lock:
+            if self._answering:
+                hint = "use `firing.query` inside the function"
+                raise self._misused("a function called by a rule cannot use the transaction", hint)
+            if self._rules is None:
+                self._rules = rules.transaction_rules.transaction_rules(self._state)
+            yield self._rules
 
     def _require(self, deltas: Deltas) -> None:
+        from upshot.database.expectations import require  # noqa: PLC0415 - see `expect`
+
         for each in self._expected:
             require(self._state, deltas, each)
 
-    def _statement(self, stage: Callable[[Engine], None]) -> None:
-        """Stages, and lets immediate rules answer; if one of those fails, the whole transaction is over."""
+    def _statement(self, stage: Callable[[str, Any], None], name: str, rows: Any) -> None:
+        """Stages rows, and lets immediate rules answer; if one of those fails, the whole transaction is over."""
         state, staged = self._state, False
 
         def once() -> None:
             nonlocal staged
-            stage(state.engine)
+            stage(name, rows)
             staged = True
 
-        assert self._rules is not None, "open"
         with state.lock:
+            if self._rules is None:
+                stage(name, rows)
+                return
             if self._answering:
                 hint = "let the rule insert or delete, or call the function after the commit"
                 raise self._misused("a function called by a rule cannot change the transaction", hint)
@@ -159,11 +237,16 @@ class Transaction:
                 self._rules.statement(once)
             except BaseException:
                 if staged:
-                    self._stage = "failed"
-                    state.engine.rollback()
+                    self._fail()
                 raise
             finally:
                 self._answering = False
+
+    def _fail(self) -> None:
+        """Ends the transaction, its savepoints with it; the block may go on, and every statement in it is refused."""
+        self._stage = "failed"
+        self._savepoints.clear()
+        self._state.engine.rollback()
 
     def _given(self, name: str, rows: Any) -> tuple[Schema, Any]:
         self._require_open()
@@ -200,7 +283,7 @@ class Transaction:
 
     @property
     def left(self) -> tuple[Pending, ...]:
-        """What its rules have to do after the commit; done when the `with` block has ended."""
+        """The tasks of its rules for after the commit; done when the `with` block has ended."""
         return self._result().left
 
     @property

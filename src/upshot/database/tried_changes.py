@@ -1,15 +1,15 @@
-"""Changes tried out for the search for realisations: staged, propagated, asked about, rolled back."""
+"""Changes tried out for the search for realizations: staged, propagated, asked about, rolled back."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 from upshot.check.program import Clause
-from upshot.core.row_sets import row_set
-from upshot.core.rows import Rows
+from upshot.core.rows import Rows, row_set
 from upshot.core.schema import Column, Role, Schema
 from upshot.database.changes import reported
 from upshot.database.engines import Asked, Deltas, Engine
@@ -19,14 +19,16 @@ from upshot.database.queries.what_if import WhatIf
 from upshot.database.state import State
 from upshot.engine.time_limit import check_time
 from upshot.engine.work import Work
-from upshot.reasons.concrete import ASKED, Question, asked_rows, instances_question, row_rule
+from upshot.reasons.concrete import ASKED, InstanceQuery, asked_rows, instances_question, row_rule
 from upshot.reasons.search import one_nan
-from upshot.revise.fitting_rows import is_value_of
+from upshot.revise.built_ins import is_value_of
 from upshot.revise.request import Key, Row
 from upshot.syntax.ast import Atom, Variable, Wildcard
 
 MANY = 200
 """Rows of a change that are not made a set of to find one among them."""
+FEW = 20
+"""Rows that are looked for one by one."""
 REMEMBERED = 64
 """Changes of which it is remembered what they came to, and what was answered about them."""
 SMALL = 10_000
@@ -38,11 +40,11 @@ NOTHING: Update = (frozenset(), frozenset())
 
 @dataclass(slots=True)
 class Tried:
-    """What a change came to, and what was answered about it."""
+    """The effects of a tried change, and the answers to queries about it."""
 
     deltas: Deltas
     work: Work
-    answers: dict[tuple[int, tuple[Row, ...]], tuple[Question, Rows]] = field(default_factory=dict)
+    answers: dict[tuple[int, tuple[Row, ...]], tuple[InstanceQuery, Rows]] = field(default_factory=dict)
     """By the question itself, which may be made for another program than one that looks alike."""
     conflicts: list[tuple[Key, Key]] | None = None
 
@@ -64,8 +66,15 @@ class TriedChanges:
         self._stored: dict[Key, bool] = {}
         self._columns: dict[tuple[str, int], Rows | list[Row]] = {}
         self._occurring: dict[tuple[tuple[str, int], Any], bool] = {}
-        self._value_questions: dict[tuple[str, int], Question] = {}
-        self._row_questions: dict[tuple[str, tuple[bool, ...]], Question] = {}
+        self._soon: dict[tuple[str, int], None] = {}
+        """Columns that are read with the next answers."""
+        self._answered: dict[tuple[int, tuple[Row, ...]], tuple[InstanceQuery, Rows]] = {}
+        """What was answered while nothing was staged."""
+        self._occurrences: Counter[tuple[str, int]] = Counter()
+        self._value_sets: dict[tuple[str, int], frozenset[Any]] = {}
+        """The values of columns that were looked at often."""
+        self._value_questions: dict[tuple[str, int], InstanceQuery] = {}
+        self._row_questions: dict[tuple[str, tuple[bool, ...], str], InstanceQuery] = {}
         self.is_local = placement_of(state.engine).engine == "local"
         self.propagations = 0
 
@@ -90,7 +99,7 @@ class TriedChanges:
         self._deltas = self._tried[wanted].deltas
 
     def _made(self) -> Tried:
-        """What comes of the change that is wanted; the engine has it staged and answers about it."""
+        """Stage the requested change and return its effects; the engine answers queries about it."""
         wanted = self._wanted
         assert wanted is not None, "a change is staged"
         self._roll_back()
@@ -121,7 +130,7 @@ class TriedChanges:
             self._made()
 
     def effects(self, insert: Iterable[Key], delete: Iterable[Key]) -> WhatIf | None:
-        """What a change came to that was tried before, if that is remembered."""
+        """The effects of a change that was tried before, if they are remembered."""
         wanted = frozenset(insert), frozenset(delete)
         state = self._state
         if not any(wanted):
@@ -149,9 +158,6 @@ class TriedChanges:
     def added(self, relation: str) -> Collection[Row]:
         return self._changed(relation, 0)
 
-    def removed(self, relation: str) -> Collection[Row]:
-        return self._changed(relation, 1)
-
     def _changed(self, relation: str, which: int) -> frozenset[Row]:
         if relation not in self._deltas:
             return frozenset()
@@ -159,6 +165,16 @@ class TriedChanges:
         if place not in self._sets:
             self._sets[place] = row_set(self._deltas[relation][which])
         return self._sets[place]
+
+    def affected(self) -> frozenset[Key]:
+        views = (name for name in self._deltas if name in self._state.schemas)
+        return frozenset(
+            (name, row)
+            for name in views
+            if self._state.schemas[name].role is not Role.BASE
+            for which in (0, 1)
+            for row in self._changed(name, which)
+        )
 
     def key_conflicts(self) -> Sequence[tuple[Key, Key]]:
         assert self._wanted is not None, "a change is staged"
@@ -185,15 +201,31 @@ class TriedChanges:
             return True
         return self.stored(key) and row not in self._changed(relation, 1)
 
-    def _row_question(self, relation: str, nulls: tuple[bool, ...]) -> Question:
-        """Whether rows are in a relation that are NULL in these places; what is asked are the other values."""
-        if (relation, nulls) not in self._row_questions:
+    def holding(self, keys: Sequence[Key]) -> list[bool]:
+        """Test for each row whether it is there; for many rows, by sets of the changes."""
+        if len(keys) <= FEW:
+            return [self.holds(key) for key in keys]
+        unstored = self._state.compiled.plan.on_demand.unstored
+        self.look_up(key for key in keys if key[0] not in unstored)
+        found = []
+        for key in keys:
+            if key[0] in unstored:
+                found.append(self.holds(key))
+            else:
+                came, went = self._changed(key[0], 0), self._changed(key[0], 1)
+                found.append(key[1] in came or (self._stored[key] and key[1] not in went))
+        return found
+
+    def _row_question(self, relation: str, nulls: tuple[bool, ...], name: str = "is_there") -> InstanceQuery:
+        """The query for rows of a relation that are NULL in these positions, by their other values. An engine keeps a
+        query for the state it reads, so that each state has its own name."""
+        if (relation, nulls, name) not in self._row_questions:
             schemas = self._state.compiled.plan.normal.schemas
             rule = row_rule(list(schemas).index(relation), relation, schemas)
-            question = instances_question(rule, nulls, schemas, "is_there")
+            question = instances_question(rule, nulls, schemas, name)
             assert question is not None, "its arguments are variables"
-            self._row_questions[relation, nulls] = question
-        return self._row_questions[relation, nulls]
+            self._row_questions[relation, nulls, name] = question
+        return self._row_questions[relation, nulls, name]
 
     def stored(self, key: Key) -> bool:
         self.look_up([key])
@@ -201,22 +233,36 @@ class TriedChanges:
 
     def look_up(self, keys: Iterable[Key]) -> None:
         new = [key for key in dict.fromkeys(keys) if key not in self._stored]
-        if new:
-            self._stored |= zip(new, self._engine.contains_many(new), strict=True)
+        unstored = self._state.compiled.plan.on_demand.unstored
+        plain = [key for key in new if key[0] not in unstored]
+        if plain:
+            self._stored |= zip(plain, self._engine.contains_many(plain), strict=True)
+        for key in new if len(plain) < len(new) else ():
+            if key[0] in unstored:
+                # Answered from the committed state, whatever is staged.
+                nulls = tuple(value is None for value in key[1])
+                asked = self._row_question(key[0], nulls, "was_there").query(asked_rows([key[1]], nulls))
+                (answer,) = self._engine.query_many([asked], is_open=False)
+                self._stored[key] = len(answer) > 0
 
-    def ask(self, question: Question, rows: list[Row]) -> Rows:
+    def ask(self, question: InstanceQuery, rows: list[Row]) -> Rows:
         (answer,) = self.ask_all([(question, rows)])
         return answer
 
-    def ask_all(self, asked: Sequence[tuple[Question, list[Row]]]) -> list[Rows]:
+    def ask_all(self, asked: Sequence[tuple[InstanceQuery, list[Row]]]) -> list[Rows]:
         # Where a question costs little, looking for an answer that is remembered is no gain.
-        if self.is_local or self._wanted is None:
+        if self.is_local:
             return self._answers([question.query(rows) for question, rows in asked])
-        known = self._tried[self._wanted].answers
+        known = self._answered if self._wanted is None else self._tried[self._wanted].answers
         names = [(id(question), tuple(rows)) for question, rows in asked]
         new = {name: each for name, each in zip(names, asked, strict=True) if name not in known}
-        answers = self._answers([question.query(rows) for question, rows in new.values()]) if new else []
-        for (name, (question, _)), rows_found in zip(new.items(), answers, strict=True):
+        columns = [] if self._wanted is not None else [each for each in self._soon if each not in self._columns]
+        queries = [question.query(rows) for question, rows in new.values()]
+        answers = self._answers([*queries, *map(self._column_query, columns)]) if new else []
+        if new and self._wanted is None:
+            self._soon.clear()
+            self._keep_columns(columns, answers[len(queries) :])
+        for (name, (question, _)), rows_found in zip(new.items(), answers[: len(queries)], strict=True):
             known[name] = question, rows_found
         return [known[name][1] for name in names]
 
@@ -236,15 +282,30 @@ class TriedChanges:
     def size(self, relation: str) -> int:
         return self._engine.size(relation)
 
+    def look_up_columns(self, columns: Iterable[tuple[str, int]]) -> None:
+        if not self.is_local:
+            self._soon |= dict.fromkeys(columns)
+
+    def _column_query(self, column: tuple[str, int]) -> Asked:
+        relation, place = column
+        schema = self._state.compiled.checked.schemas[relation]
+        type = schema.columns[place].type
+        args = tuple(Variable("V") if at == place else Wildcard() for at in range(schema.arity))
+        name = f"values_{relation}_{place}"
+        clause = Clause(Atom(name, (Variable("V"),)), (Atom(relation, args),), {"V": type})
+        return Schema(name, (Column("v", type),), Role.VIEW), (clause,), {}, {}
+
+    def _keep_columns(self, columns: Iterable[tuple[str, int]], answers: Iterable[Rows]) -> None:
+        for column, rows in zip(columns, answers, strict=True):
+            self._columns[column] = rows.sorted() if len(rows) <= SMALL else rows
+
     def column(self, relation: str, place: int) -> Iterable[Any]:
         if (relation, place) not in self._columns:
-            schema = self._state.compiled.checked.schemas[relation]
-            type = schema.columns[place].type
-            args = tuple(Variable("V") if at == place else Wildcard() for at in range(schema.arity))
-            name = f"values_{relation}_{place}"
-            clause = Clause(Atom(name, (Variable("V"),)), (Atom(relation, args),), {"V": type})
-            rows = self._engine.query(Schema(name, (Column("v", type),), Role.VIEW), (clause,))
-            self._columns[relation, place] = rows.sorted() if len(rows) <= SMALL else rows
+            columns = list(
+                dict.fromkeys(((relation, place), *(each for each in self._soon if each not in self._columns)))
+            )
+            self._soon.clear()
+            self._keep_columns(columns, self._engine.query_many(list(map(self._column_query, columns)), is_open=False))
         found = self._columns[relation, place]
         return (value for (value,) in (found.gradually() if isinstance(found, Rows) else found) if value is not None)
 
@@ -252,13 +313,20 @@ class TriedChanges:
         schemas = self._state.compiled.checked.schemas
         could = (each for each in columns if is_value_of(value, schemas[each[0]].columns[each[1]].type))
         asked = [(column, value) for column in could]
+        for column in (each for each, _ in asked if each not in self._value_sets):
+            self._occurrences[column] += 1
+            is_often = self.is_local and self._occurrences[column] > FEW and self._engine.size(column[0]) <= SMALL
+            if is_often or isinstance(self._columns.get(column), list):
+                self._value_sets[column] = frozenset(one_nan(tuple(self.column(*column))))
+        if asked and all(column in self._value_sets for column, _ in asked):
+            return any(one_nan((value,))[0] in self._value_sets[column] for column, _ in asked)
         new = [each for each in asked if each not in self._occurring]
         answers = self._engine.query_many([self._value_question(*each) for each in new], is_open=False) if new else []
         self._occurring |= {each: len(rows) > 0 for each, rows in zip(new, answers, strict=True)}
         return any(self._occurring[each] for each in asked)
 
     def _value_question(self, column: tuple[str, int], value: Any) -> Asked:
-        """Whether a column has a value."""
+        """The query for a value in a column."""
         relation, place = column
         if column not in self._value_questions:
             schema = self._state.compiled.checked.schemas[relation]
@@ -268,7 +336,7 @@ class TriedChanges:
             body = Atom(ASKED, (Variable("V"),)), Atom(relation, args)
             clause = Clause(Atom(name, (Variable("V"),)), body, {"V": type})
             answer = Schema(name, (Column("v", type),), Role.VIEW)
-            self._value_questions[column] = Question(answer, clause, Schema(ASKED, (Column("v", type),)))
+            self._value_questions[column] = InstanceQuery(answer, clause, Schema(ASKED, (Column("v", type),)))
         return self._value_questions[column].query([(value,)])
 
 

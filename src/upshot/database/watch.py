@@ -9,13 +9,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
-from upshot.core.rows import Rows
-from upshot.core.schema import Schema
-from upshot.database.changes import ChangeSet
+from upshot.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from upshot.core.rows import Rows
+    from upshot.core.schema import Schema
+    from upshot.database.changes import Changes, ChangeSet
 
 log = logging.getLogger("upshot.watch")
 
@@ -31,6 +34,8 @@ class Event:
     inserted: Rows
     deleted: Rows
     snapshot: bool = False
+    omitted: int = 0
+    """Rows beyond the limit of the subscription, which are not among these."""
 
 
 EVERYTHING = "*"
@@ -47,21 +52,50 @@ class CommitEvent:
     afresh: frozenset[str]
     relations: Mapping[str, Schema]
     view: str = EVERYTHING
+    live: Mapping[str, Changes] = field(default_factory=dict)
+    """The changes of live queries, by the name of their answers, with the parameters in the first columns."""
+    live_queries: Collection[str] = ()
+    """All live queries that there are after it."""
 
 
 Told = Event | CommitEvent
+Topic = Hashable
+"""What a subscription is about: the name of a relation or rule, or a live query with the values of its parameters."""
 Callback = Callable[[Event], object]
 CommitCallback = Callable[[CommitEvent], object]
+
+
+class Pace(Protocol):
+    """A choice of the events that a subscriber hears, and when."""
+
+    def applied(
+        self, callback: Callback, attempt: Callable[[Callable[[], object]], None]
+    ) -> tuple[Callback, Callable[[], None]]:
+        """A callback that passes on what `callback` is to hear, and the function that stops it. What it does on its own
+        time it does by `attempt`, which keeps errors."""
 
 
 class Subscription:
     """A running watch. `errors` collects what the callback raised; `close()` or leaving a `with` block ends it."""
 
-    def __init__(self, view: str, callback: Callable[[Any], object], feed: Feed, version: int | None = None) -> None:
+    def __init__(
+        self,
+        view: str,
+        callback: Callable[[Any], object],
+        feed: Feed,
+        version: int | None = None,
+        topic: Topic | None = None,
+        pace: Pace | None = None,
+    ) -> None:
         self.view = view
         self.version = version
+        self.topic: Topic = view if topic is None else topic
+        self.on_close: Callable[[Subscription], None] | None = None
         self.errors: list[Exception] = []
+        self._stop: Callable[[], None] | None = None
         self._callback = callback
+        if pace is not None:
+            self._callback, self._stop = pace.applied(callback, self._attempt)
         self._feed = feed
         self._open = True
 
@@ -71,8 +105,12 @@ class Subscription:
 
     def close(self) -> None:
         """No callback starts after this returns; closing twice is fine."""
-        self._open = False
+        was_open, self._open = self._open, False
+        if self._stop is not None:
+            self._stop()
         self._feed.forget(self)
+        if was_open and self.on_close is not None:
+            self.on_close(self)
 
     def deliver_all(self, events: Iterator[Told]) -> None:
         """Delivers one after the other. If one cannot be fetched, the subscription ends: there must be no gap."""
@@ -90,14 +128,18 @@ class Subscription:
 
     def deliver(self, event: Told) -> None:
         """Calls back, unless closed. An exception is kept and logged; it harms neither commit nor other watchers."""
+        if self._open:
+            self.version = event.version
+            self._attempt(lambda: self._callback(event))
+
+    def _attempt(self, call: Callable[[], object]) -> None:
         if not self._open:
             return
-        self.version = event.version
         try:
-            self._callback(event)
+            call()
         except Exception as error:
             self.errors.append(error)
-            log.exception("a callback watching `%s` failed at version %d", self.view, event.version)
+            log.exception("a callback watching `%s` failed at version %d", self.view, self.version)
 
     def __enter__(self) -> Subscription:
         return self
@@ -114,33 +156,46 @@ class Feed:
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._subscriptions: list[Subscription] = []
+        self._subscriptions: dict[Topic, list[Subscription]] = {}
         self._queue: deque[tuple[Subscription, Iterator[Told]]] = deque()
         self._attended = False
 
-    def watching(self, view: str) -> list[Subscription]:
+    def watching(self, topic: Topic) -> list[Subscription]:
         with self._guard:
-            return [each for each in self._subscriptions if each.view == view]
+            return list(self._subscriptions.get(topic, ()))
 
-    def watched(self) -> set[str]:
-        with self._guard:
-            return {each.view for each in self._subscriptions}
+    def is_watched(self, topic: Topic) -> bool:
+        return topic in self._subscriptions
 
     def add(self, subscription: Subscription, first: Iterable[Told] = ()) -> None:
         """Call while nothing can be committed. What the subscription is to hear `first` is fetched as it is handed
         over, so that a long past is never in memory whole."""
         with self._guard:
-            self._subscriptions.append(subscription)
+            self._subscriptions.setdefault(subscription.topic, []).append(subscription)
             self._queue.append((subscription, iter(first)))
 
     def forget(self, subscription: Subscription) -> None:
         with self._guard:
-            self._subscriptions = [each for each in self._subscriptions if each is not subscription]
+            left = [each for each in self._subscriptions.get(subscription.topic, ()) if each is not subscription]
+            if left:
+                self._subscriptions[subscription.topic] = left
+            else:
+                self._subscriptions.pop(subscription.topic, None)
 
-    def announce(self, event: Told) -> None:
-        """Queues the event for everyone who watches its view now. Call in commit order."""
+    def announce(self, event: Told, topic: Topic | None = None) -> None:
+        """Queues the event for everyone who watches its topic now. Call in commit order."""
         with self._guard:
-            self._queue.extend((each, iter((event,))) for each in self._subscriptions if each.view == event.view)
+            watching = self._subscriptions.get(event.view if topic is None else topic, ())
+            self._queue.extend((each, iter((event,))) for each in watching)
+
+    def end(self, topics: Iterable[Topic], reason: str) -> None:
+        """Ends the subscriptions to these; each has the reason among its errors."""
+        for subscription in [each for topic in topics for each in self.watching(topic)]:
+            hint = "follow the query again, as the program is now"
+            subscription.errors.append(UsageError(reason, code="query-ended", help=hint))
+            log.warning("the subscription to `%s` ends: %s", subscription.view, reason)
+            subscription.on_close = None
+            subscription.close()
 
     def hand_over(self) -> None:
         """Delivers what is queued, unless someone is at it already: they will find what was added."""
@@ -158,7 +213,8 @@ class Feed:
 
     def close(self) -> None:
         with self._guard:
-            subscriptions, self._subscriptions = self._subscriptions, []
+            subscriptions, self._subscriptions = self._subscriptions, {}
             self._queue.clear()
-        for subscription in subscriptions:
+        for subscription in [each for some in subscriptions.values() for each in some]:
+            subscription.on_close = None
             subscription.close()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from upshot.core.errors import LimitError
-from upshot.engine.optimizations import Optimizations
+from upshot.engine.user_functions import UserFunctions
+from upshot.plan.optimizations import Optimizations
 
 MOST_ROUNDS = 2**63 - 1
 """Rounds that the kernel can count to."""
@@ -14,11 +18,13 @@ MOST_ROUNDS = 2**63 - 1
 @dataclass(frozen=True, slots=True)
 class Limits:
     """`max_rounds`: the most rounds a recursive component may take, load or change. `memory`: the most bytes that the
-    tables of the local engine may take, indexes and text included."""
+    tables of the local engine may take, indexes and text included. `functions`: those that rules call, shared by all
+    engines of a database."""
 
     max_rounds: int = 1_000_000
     memory: int | None = None
     optimizations: Optimizations = field(default_factory=Optimizations)
+    functions: UserFunctions = field(default_factory=UserFunctions, compare=False)
 
 
 class BudgetExceeded(LimitError):
@@ -43,3 +49,20 @@ def in_bytes(count: int) -> str:
         if count >= 1 << power:
             return f"{count / (1 << power):.1f} {unit}"
     return f"{count} bytes"
+
+
+_by_rounds: ContextVar[bool] = ContextVar("by_rounds", default=False)
+
+
+@contextmanager
+def by_rounds_alone() -> Iterator[None]:
+    """Compute recursion by rounds of its rules only: a recomputation must not share the ways it judges."""
+    token = _by_rounds.set(True)
+    try:
+        yield
+    finally:
+        _by_rounds.reset(token)
+
+
+def is_by_rounds_alone() -> bool:
+    return _by_rounds.get()

@@ -11,8 +11,8 @@ from typing import Any
 
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.errors import DataError, OverflowError_
-from upshot.core.types import NUMBER, SYMBOL, Kind, Type
-from upshot.engine.naive_values import FUNCTORS, aggregate, apply, canonical, compare, holds
+from upshot.core.types import SYMBOL, Kind, Type
+from upshot.engine.naive_values import FUNCTORS, RESULTS, aggregate, apply, canonical, compare, holds, spread
 from upshot.syntax.ast import (
     Aggregate,
     And,
@@ -23,6 +23,7 @@ from upshot.syntax.ast import (
     Formula,
     Node,
     Not,
+    Or,
     Term,
     Test,
     Variable,
@@ -46,6 +47,7 @@ def evaluate(program: CheckedProgram, base: Mapping[str, set[Row]]) -> dict[str,
         grown = True
         while grown:
             derived = {(rule.head.relation, row) for rule in rules for row in derive(rule, relations)}
+            derived = {(view, row) for view, row in derived if not surpassed(program, view, row, relations[view])}
             grown = any(row not in relations[view] for view, row in derived)
             for view, row in derived:
                 if any(
@@ -59,18 +61,33 @@ def evaluate(program: CheckedProgram, base: Mapping[str, set[Row]]) -> dict[str,
                     if c.type.kind is Kind.DECIMAL
                 ):
                     raise OverflowError_(f"`{view}{row}` has more digits than its columns", code="overflow")
-                relations[view].add(row)
+                relations[view] -= {other for other in relations[view] if surpassed(program, view, other, {row})}
+                if not surpassed(program, view, row, relations[view]):
+                    relations[view].add(row)
     return {view: relations[view] for component in program.strata for view in component}
+
+
+def surpassed(program: CheckedProgram, view: str, row: Row, others: Iterable[Row]) -> bool:
+    """Test whether another row of the same group has a better value in the column of which the best is kept."""
+    lattice = program.schemas[view].lattice
+    if lattice is None:
+        return False
+    place, better = lattice.column, {"min": "<", "max": ">"}[lattice.function]
+    return any(
+        row[:place] + row[place + 1 :] == other[:place] + other[place + 1 :]
+        and compare(better, other[place], row[place])
+        for other in others
+    )
 
 
 def derive(rule: Clause, relations: Mapping[str, set[Row]]) -> Iterator[Row]:
     """The head's rows, one for each solution of the body."""
-    world = World(relations, rule.types)
+    world = OracleState(relations, rule.types)
     for binding in world.solve(rule.body, {}, names(rule.head)):
         yield tuple(world.value(term, binding) for term in rule.head.args)
 
 
-class World:
+class OracleState:
     """The relations as they are now, and the types of one rule's variables."""
 
     def __init__(self, relations: Mapping[str, set[Row]], types: Mapping[str, Type]) -> None:
@@ -93,6 +110,10 @@ class World:
             case Atom(relation, args):
                 for row in self.relations[relation]:
                     yield from self.unify(args, row, binding)
+            case Comparison("=", Variable(name), Call("range", args)):
+                for value in spread([self.value(arg, binding) for arg in args], self.types[name]):
+                    if name not in binding or compare("=", binding[name], value):
+                        yield {**binding, name: value}
             case Comparison("=", Variable(name), other) if name not in binding:
                 if (value := self.value(other, binding, scope)) is not None:
                     yield {**binding, name: value}
@@ -122,7 +143,7 @@ class World:
         yield longer
 
     def value(self, term: Term, binding: Binding, scope: frozenset[str] = frozenset()) -> Any:
-        """What the term stands for; None for NULL and for the min, max and mean of nothing."""
+        """The value of the term; None for NULL and for the min, max and mean of nothing."""
         match term:
             case Variable(name):
                 return binding[name]
@@ -132,12 +153,24 @@ class World:
                 values = [self.value(arg, binding) for arg in args]
                 return None if None in values else canonical(apply(function, values, self.type_of(term)))
             case Aggregate(function, target, body):
-                solutions = self.solve(body.parts if isinstance(body, And) else [body], binding, scope)
+                solutions = self.alternatives(body, binding, scope)
                 if target is None:
                     return len(solutions)
                 values = [v for each in solutions if (v := self.value(target, each)) is not None]
                 return canonical(aggregate(function, values, self.type_of(target)))
         raise AssertionError(term)
+
+    def alternatives(self, body: Formula, binding: Binding, scope: frozenset[str]) -> list[Binding]:
+        """The solutions of an aggregate's body; of a disjunction, the distinct values of what all parts mention."""
+        if not isinstance(body, Or):
+            return self.solve(body.parts if isinstance(body, And) else [body], binding, scope)
+        kept = frozenset(binding) | frozenset.intersection(*map(names, body.parts))
+        found = {
+            tuple(sorted((name, value) for name, value in each.items() if name in kept))
+            for part in body.parts
+            for each in self.alternatives(part, binding, scope)
+        }
+        return [dict(each) for each in found]
 
     def type_of(self, term: Term) -> Type:
         match term:
@@ -145,8 +178,10 @@ class World:
                 return self.types[name]
             case Constant(_, type) if type is not None:
                 return type
-            case Call("strlen" | "ord" | "to_number"):
-                return NUMBER
+            case Call(function) if function in RESULTS:
+                return RESULTS[function]
+            case Call(function) if function.startswith("."):
+                return Type(Kind(function[1:]))
             case Call(function, args) if function not in FUNCTORS:
                 types = [self.type_of(arg) for arg in args]
                 scales = [each.scale for each in types]
@@ -175,7 +210,8 @@ def computes(literal: Formula) -> bool:
 
 
 def ready(literal: Formula, bound: set[str], scope: frozenset[str]) -> bool:
-    """Whether all is bound that the literal does not bind itself; in aggregates, all that occurs outside them too."""
+    """Test whether all is bound that the literal does not bind itself; in aggregates, all that occurs outside them
+    too."""
 
     def needs(node: Node) -> frozenset[str]:
         return names(node) | names(node, inside=True) & scope

@@ -9,12 +9,17 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from upshot.core.errors import DataError, OverflowError_
-from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
+from upshot.core.types import FLOAT as FLOAT_TYPE
+from upshot.core.types import NUMBER, NUMBER_RANGE, UNSIGNED, UNSIGNED_RANGE, Kind, Type
+from upshot.engine.naive_functions import FUNCTIONS, kth
+from upshot.engine.naive_records import field, has_tag, make
+from upshot.engine.naive_windows import functions as window_functions
 
 Functions = Mapping[str, Callable[..., Any]]
 
@@ -52,10 +57,13 @@ def python_pattern(pattern: str) -> str:
     return re.sub(r"\[\^?(?:\[:\w+:\]|\\.|[^]\\])*\]|\\.|[.^$]", piece, pattern, flags=re.DOTALL)
 
 
+LIBRARY: Functions = {**FUNCTIONS, **window_functions()}
+
 TESTS: Functions = {
     "true": lambda: True,
     "false": lambda: False,
     "contains": lambda needle, text: needle in text,
+    "[]": has_tag,
     "match": lambda pattern, text: re.fullmatch(python_pattern(pattern), text, re.ASCII) is not None,
 }
 FUNCTORS: Functions = {
@@ -63,7 +71,53 @@ FUNCTORS: Functions = {
     "strlen": len,
     "substr": lambda text, start, length: text[start : start + length] if start >= 0 and length >= 0 else "",
     "ord": lambda text: ord(text[0]) if text else -1,
+    "reverse": lambda text: "".join(reversed(text)),
     "to_string": str,
+    "[]": make,
+    **{f".{kind.value}": partial(field, kind.value) for kind in Kind},
+}
+RESULTS = {
+    **dict.fromkeys(("strlen", "ord", "to_number", "utoi", "ftoi"), NUMBER),
+    **dict.fromkeys(("to_unsigned", "itou", "ftou"), UNSIGNED),
+    **dict.fromkeys(("to_float", "itof", "utof"), FLOAT_TYPE),
+}
+"""The types of what conversions give."""
+
+
+def whole(value: Any) -> int:
+    """The integer toward zero, or that of a text."""
+    if isinstance(value, str):
+        return to_number(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise OverflowError_(f"{value} is not an integer", code="overflow")
+    return int(value)
+
+
+def fraction(value: Any) -> float:
+    if isinstance(value, str) and not re.fullmatch(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*", value, re.ASCII):
+        raise DataError(f"`to_float` of {value!r}, which is no number", code="not-a-number")
+    return float(value)
+
+
+ANALYSIS = (
+    *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    *("log", "log2", "log10"),
+)
+
+
+def analysis(function: str, args: Sequence[float]) -> float:
+    """A function of floats: NumPy says where it has no finite value, `math` gives the digits elsewhere."""
+    names = {"atan2": "arctan2"} | {f"a{name}": f"arc{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}
+    with np.errstate(all="ignore"):
+        nearly = float(getattr(np, names.get(function, function))(*args))
+    return float(getattr(math, function)(*args)) if math.isfinite(nearly) else nearly
+
+
+TRUTHS: Functions = {
+    "land": lambda a, b: 1 if a and b else 0,
+    "lor": lambda a, b: 1 if a or b else 0,
+    "lxor": lambda a, b: 1 if (a == 0) != (b == 0) else 0,
+    "lnot": lambda a: 0 if a else 1,
 }
 BITS: Functions = {
     "band": operator.and_,
@@ -71,6 +125,7 @@ BITS: Functions = {
     "bxor": operator.xor,
     "bnot": operator.invert,
     "bshr": lambda value, places: value >> (places & 63),
+    "bshru": lambda value, places: int(format(value % 2**64, "064b")[: 64 - (places & 63)] or "0", 2),
 }
 FLOAT: Functions = {
     "+": np.add,
@@ -80,6 +135,25 @@ FLOAT: Functions = {
     "^": operator.pow,
     "neg": np.negative,
 }
+
+
+def spread(bounds: Sequence[Any], type: Type) -> list[Any]:
+    """The values of `range(from, to, step)`; a float that is too large to grow ends it."""
+    if None in bounds:
+        return []
+    first, last, *steps = bounds
+    rises = compare("<", first, last)
+    if compare("=", first, last) or (steps and steps[0] and compare(">", steps[0], 0) != rises):
+        return []
+    if steps and not steps[0]:
+        return [first]
+    sign, step = ("+", steps[0]) if steps else ("+" if rises else "-", 1)
+    found = [first]
+    while True:
+        more = canonical(apply(sign, [found[-1], step], type))
+        if not compare("<" if rises else ">", more, last) or more in found:
+            return found
+        found.append(more)
 
 
 def canonical(value: Any) -> Any:
@@ -96,12 +170,18 @@ def compare(op: str, left: Any, right: Any) -> bool:
 
 
 def holds(name: str, args: Sequence[Any]) -> bool:
-    """Whether a built-in test is true; with a NULL argument only `is_null` is."""
+    """Test whether a built-in test is true; with a NULL argument only `is_null` is."""
     return args[0] is None if name == "is_null" else None not in args and bool(TESTS[name](*args))
+
+
+FOLDS: dict[str, Callable[[Sequence[Any]], Any]] = {}
+"""Folds of users, by their names with types; tests enter theirs."""
 
 
 def aggregate(function: str, values: Sequence[Any], type: Type) -> Any:
     """The fold of values none of which is NULL; None if there is nothing to tell."""
+    if function in FOLDS:
+        return FOLDS[function](values) if values else None
     match function:
         case "sum" if type.kind is Kind.FLOAT:
             return rounded_sum(values)
@@ -109,6 +189,14 @@ def aggregate(function: str, values: Sequence[Any], type: Type) -> Any:
             return exactly(lambda: sum(values, Decimal(0) if type.kind is Kind.DECIMAL else 0), type)
         case "mean":
             return rounded_sum(values) / len(values) if values else None
+        case "kth":
+            return kth(values) if values else None
+        case "sequence":
+            return "\n".join(sorted({*values})) if values else None
+        case "median":
+            ranked = sorted(values, key=order)
+            middle = ranked[(len(ranked) - 1) // 2 : len(ranked) // 2 + 1]
+            return rounded_sum(middle) / len(middle) if ranked else None
     return (max if function == "max" else min)(values, key=order, default=None)
 
 
@@ -124,7 +212,7 @@ def rounded_sum(values: Sequence[Any]) -> float:
 
 
 def exactly(compute: Callable[[], Any], type: Type) -> Any:
-    """What the computation gives, if the type can hold it: 64 bits, or 18 decimal digits."""
+    """The result of the computation, if the type can hold it: 64 bits, or 18 decimal digits."""
     with localcontext(prec=60):
         value = compute()
         match type.kind:
@@ -143,6 +231,16 @@ def apply(function: str, args: Sequence[Any], type: Type) -> Any:
     """The value of a functor or operator whose arguments are not NULL and whose result has this type."""
     if function in FUNCTORS:
         return FUNCTORS[function](*args)
+    if function in RESULTS:
+        return fraction(args[0]) if type.kind is Kind.FLOAT else exactly(lambda: whole(args[0]), type)
+    if function in ANALYSIS:
+        return analysis(function, args)
+    if function in TRUTHS:
+        return TRUTHS[function](*args)
+    if function in LIBRARY:
+        made = LIBRARY[function]
+        exact = type.kind in (Kind.NUMBER, Kind.UNSIGNED, Kind.DECIMAL)
+        return exactly(lambda: made(*args, type), type) if exact else made(*args, type)
     if function in ("min", "max"):
         chosen = aggregate(function, args, type)
         # A decimal may be too large for the scale of the other.
@@ -187,5 +285,4 @@ EXACT: Functions = {
     "%": lambda dividend, divisor: dividend - divisor * divide(dividend, divisor),
     "^": power,
     "bshl": lambda value, places: value << (places & 63),
-    "to_number": to_number,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from upshot.engine.rule_processor import ScheduledRule
 from upshot.plan.choice import read_by
 from upshot.plan.program_plan import ComponentPlan
-from upshot.rewrite.strategies.production import Group, ProductionRule
+from upshot.strategies.production_rules import ProductionRule, RulePurpose
 
 
 def scheduled(plan: ComponentPlan) -> list[ScheduledRule]:
@@ -16,5 +16,5 @@ def scheduled(plan: ComponentPlan) -> list[ScheduledRule]:
 
 def _rank(rule: ProductionRule, plan: ComponentPlan) -> tuple[int, ...]:
     """The rank of a rule; of `start` rules, first those that read the views themselves: nothing is in them yet."""
-    reads_itself = rule.group is Group.START and not read_by(rule.source).isdisjoint(plan.views)
+    reads_itself = rule.group is RulePurpose.START and not read_by(rule.source).isdisjoint(plan.views)
     return (*rule.rank, not reads_itself)

@@ -1,4 +1,4 @@
-"""Which production rule runs next, and what it gets to see: Starburst's semantics, without any engine.
+"""Select the next production rule and its windows: Starburst's semantics, independent of an engine.
 
 A rule is triggered by the net effect of what happened since it last ran; the transition tables it reads are that
 effect. Rows are whatever the engine makes of them: the processor only asks for unions and differences of sets.
@@ -76,7 +76,7 @@ class Event(Generic[Rows]):
 
 
 class Window(Generic[Rows]):
-    """What happened between two moments, relation by relation."""
+    """The changes between two times, relation by relation."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Window(Generic[Rows]):
         sets: RowSets[Rows],
         own: int | None = None,
     ) -> None:
-        """What a rule did itself ends at `own`, if rows that come back are to cancel; see `RuleProcessor`."""
+        """The changes of the rule itself end at `own`, if rows that come back cancel; see `RuleProcessor`."""
         self._since, self._until, self._events, self._sets = since, until, events, sets
         self._own = own
         self._found: dict[str, Transition[Rows]] = {}
@@ -108,7 +108,7 @@ class Window(Generic[Rows]):
         return net_effect(log[first:end], self._sets)
 
     def has(self, relation: str, operation: str) -> bool:
-        """Whether the net effect has such rows."""
+        """Test whether the net effect has such rows."""
         found = self.of(relation)
         return not self._sets.is_empty(found.inserted if operation == INSERTED else found.deleted)
 

@@ -36,7 +36,7 @@ def time_limit(seconds: float | None, rows: int | None = None) -> Iterator[None]
 
 
 class Interruption(LimitError):
-    """What ran on this thread gave way to something else; it can be begun again."""
+    """The work of this thread was interrupted in favor of another; it can be started again."""
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def giving_way(seconds: float, is_wanted: Callable[[], bool]) -> Iterator[None]:
 
 
 def is_limited() -> bool:
-    """Whether there is a limit to look at."""
+    """Test whether there is a limit to look at."""
     return _bounds() is not None or getattr(_current, "way", None) is not None
 
 

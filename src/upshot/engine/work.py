@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 
 @dataclass(slots=True)
 class ViewWork:
-    """What maintaining one component took; the counters of mutually recursive views stand together."""
+    """The work counters of one component; mutually recursive views share theirs."""
 
     probed: int = 0
     """look-ups of a key in an index or of a row in a relation"""

@@ -1,4 +1,12 @@
-"""Base relations from files, tables and databases, through Spark, into views and their change logs."""
+"""Base relations from files, tables and databases, through Spark, into views and their change logs.
+
+sources ─ positions ─► micro-batch ─► read ranges ─► quarantine ─► transaction ─► record ─► sinks catch up ─► checkpoint
+
+A Spark Structured Streaming query over one Python data source that carries nothing but the positions of all sources;
+one micro-batch is one transaction. The rows of the range are read by Spark's own readers. The store's record, which
+holds the positions too, is the commit point: a batch that Spark replays after it goes straight to the sinks, and a sink
+knows from itself which versions it holds. (`pipeline/run.py`, `pipeline/steps.py`)
+"""
 
 from __future__ import annotations
 

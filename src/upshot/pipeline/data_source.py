@@ -94,7 +94,7 @@ class _PositionsReader(DataSourceStreamReader):  # type: ignore[misc]
         return found
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
-        """What is offered, over what was read: a position once in the offset never leaves it."""
+        """The latest positions over those read: a position once in the offset never leaves it."""
         try:
             with open(self._offered, encoding="utf-8") as stream:
                 offered = json.load(stream)

@@ -1,4 +1,4 @@
-"""What a pipeline would do, found out without doing it: nothing is run, nothing is made."""
+"""Plan a pipeline without running it: nothing is made or changed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PlannedSink:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What was found: the program's views with their strategies, what would be read, what would be written."""
+    """The plan of a pipeline: its views with their strategies, its sources and its sinks."""
 
     pipeline: str
     engine: str
@@ -113,7 +113,7 @@ def dry_run(config: PipelineConfig, session: Any) -> DryRun:
 
 @contextmanager
 def _noted(mistakes: list[Error]) -> Iterator[None]:
-    """What is wrong inside is put on the list, and the rest is looked at all the same."""
+    """Collect the errors of the block, so that the other checks run all the same."""
     try:
         yield
     except Error as error:

@@ -1,4 +1,4 @@
-"""How many Spark jobs the batches of a stream have run."""
+"""Count the Spark jobs of a stream's batches."""
 
 from __future__ import annotations
 

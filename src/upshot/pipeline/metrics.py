@@ -1,4 +1,4 @@
-"""What a batch did and what it took, as data: one JSON object a line."""
+"""The metrics of a batch: its changes and its cost, one JSON object a line."""
 
 from __future__ import annotations
 

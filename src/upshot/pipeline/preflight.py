@@ -1,4 +1,4 @@
-"""What can be known of a pipeline before Spark is started, which takes ten seconds and more."""
+"""Check a pipeline before Spark is started, which takes ten seconds and more."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class Stored:
 
 
 def stored(store: AnyPath, session: Any = None) -> Stored:
-    """What a store holds, which may be in use meanwhile; nothing if there is no store."""
+    """The contents of a store, which may be in use meanwhile; empty if there is no store."""
     if not isinstance(store, LakePath):
         return _stored_in(store) if (store / LOG).exists() else Stored({}, {})
     from upshot.store.lake import RECORDS, load  # noqa: PLC0415 - imports Arrow

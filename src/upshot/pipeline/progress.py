@@ -1,4 +1,4 @@
-"""What a person sees of a running pipeline: a line for each batch that is done, and what is being done now."""
+"""The progress of a running pipeline on a terminal: a line for each finished batch, and the current step."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ the first time and the next ones. A batch that succeeds, or an answer, starts th
 
 @dataclass(slots=True)
 class Watchers:
-    """Who is told what happens; each of them may be left out."""
+    """The callbacks of a run; each of them is optional."""
 
     batch: Callable[[BatchMetrics], None] = lambda metrics: None
     """after each batch"""
@@ -69,7 +69,7 @@ class Watchers:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a run did: the batches it handled, those handed over again included, and the version it ended with."""
+    """The summary of a run: the batches it handled, replays included, and its last version."""
 
     batches: int
     version: int
@@ -101,7 +101,7 @@ class Pipeline:
         self._stopping.set()
 
     def check(self) -> DryRun:
-        """What a run would do: program, sources and sinks are checked, views planned; nothing is made or changed."""
+        """Check program, sources and sinks and plan the views; nothing is made or changed."""
         preflight(self.config)
         with TemporaryDirectory() as folder, self._session(Path(folder) / "spark.log") as session:
             return dry_run(self.config.on(session), session)
@@ -122,7 +122,7 @@ class Pipeline:
             session = opened.enter_context(self._session(folder / "spark.log"))
             # After the session: Spark puts up a handler of its own when it starts.
             opened.enter_context(stopped_by_signals(self._stopping))
-            work = _Work(self.config.on(session), session, compiled, functions, watchers, folder, opened)
+            work = _BatchWork(self.config.on(session), session, compiled, functions, watchers, folder, opened)
             return work.loop(once, self._stopping)
 
     def _own_folder(self, opened: ExitStack) -> Path:
@@ -149,8 +149,8 @@ class Pipeline:
             session.stop()
 
 
-class _Work:
-    """What one run has open."""
+class _BatchWork:
+    """The open resources of one run."""
 
     def __init__(
         self,
@@ -274,7 +274,7 @@ class _Work:
             offer(self._stream.offered, positions)
 
     def _whole_state(self, last: Recorded | None) -> Checkpoint:
-        """Where Spark's checkpoint stands, if it goes with what the store has recorded last."""
+        """Spark's checkpoint, if it agrees with the last record of the store."""
         state = read_checkpoint(self._stream.checkpoint)
         refuse_mismatch(state, last, self.config.state)
         return state
@@ -297,7 +297,7 @@ class _Work:
                 self._stream.check()
 
     def _looked(self, known: Positions, once: bool, stopping: threading.Event) -> Positions:
-        """How far the sources can be read now. A run without end bears with one that does not answer for a while."""
+        """The latest positions of the sources. A continuous run tolerates a source that does not answer for a while."""
         for pause in PAUSES:
             try:
                 return advanced(self._sources, self._session, known)
@@ -310,7 +310,7 @@ class _Work:
         return advanced(self._sources, self._session, known)
 
     def _pace(self, once: bool) -> float:
-        """How often Spark looks at what is on offer: a look costs little, but a pipeline that waits waits long."""
+        """The interval at which Spark polls the sources: a poll costs little, but an idle pipeline waits long."""
         return 0.1 if once else min(self.config.trigger, 0.5)
 
     def _handle(self, batch: int, moved: Sequence[Movement]) -> None:

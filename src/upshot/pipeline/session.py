@@ -102,7 +102,7 @@ def _packages(config: PipelineConfig) -> list[str]:
 
 
 def _named_already(config: PipelineConfig, name: str) -> bool:
-    """Whether the file names a jar or package like this one itself."""
+    """Test whether the file itself names a jar or package like this one."""
     named = [*config.packages, config.spark.get("spark.jars", ""), config.spark.get("spark.jars.packages", "")]
     return any(name in each for each in named)
 

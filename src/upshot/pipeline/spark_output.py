@@ -1,4 +1,4 @@
-"""What Spark's own process prints goes to a file, and leaves the terminal to the pipeline."""
+"""Redirect the output of Spark's own process to a file, so that the terminal belongs to the pipeline."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class Stream:
 
 
 def _moved(frame: Any) -> list[Movement]:
-    """What the batch says has moved: a job of its own, which may lose its worker as any other."""
+    """The movements of the batch: a job of its own, which may lose its worker like any other."""
     try:
         return movements(frame.collect())
     except Exception as error:

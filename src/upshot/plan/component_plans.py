@@ -1,21 +1,73 @@
-"""Which rule plans a component runs in which stage of its strategy."""
+"""The rule plans that a component runs in each stage of its strategy.
+
+A production rule has one plan: its transition table drives it, its heads are collected rather than applied.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from upshot.check.program import Clause, Literal
+from upshot.core.operations import DELETED
 from upshot.plan.choice import read_by
-from upshot.plan.production_plans import production_plan
+from upshot.plan.order_body import Resolved, Statistics
 from upshot.plan.program_plan import ComponentPlan
-from upshot.plan.rule_plan import Action, RulePlan
-from upshot.plan.rule_plans import load_plan, maintenance_plans
-from upshot.plan.statistics import Statistics
-from upshot.rewrite import MaintenanceRule, Stage
-from upshot.syntax.ast import Atom
+from upshot.plan.rule_plan import Action, Change, RulePlan, State
+from upshot.plan.rule_plans import driven_plan, load_plan, maintenance_plans
+from upshot.strategies.maintenance_rules import MaintenanceRule, Stage
+from upshot.strategies.production_rules import BEFORE, ProductionRule, RulePurpose
+from upshot.strategies.strategy import Stores
+from upshot.syntax.ast import Atom, Not
+
+_CHANGE = {"inserted": Change.INSERTED, "deleted": Change.DELETED}
+
+
+def derived(view: str) -> str:
+    """The name under which the heads that a rule derives for a view are collected; no relation of a user has it."""
+    return f"derived {view}"
+
+
+def production_plan(rule: ProductionRule, statistics: Statistics) -> RulePlan:
+    """The rule's condition as a plan whose heads are inserted into `derived(view)`; what the rule does with them is
+    not part of it."""
+    if rule.group is RulePurpose.START:
+        plan = load_plan(rule.source, Action.INSERT, statistics, name=rule.name)
+        return replace(plan, head=derived(rule.view))
+    _, state = rule.trigger
+    again = rule.group is RulePurpose.REINSERT
+    plan = driven_plan(
+        rule.name, _qualified(rule.clause), None if again else rule.source, rule.driver, _CHANGE[state],
+        Action.REDERIVE if again else Action.INSERT, _resolve, statistics, head=derived(rule.view), seed=True,
+    )  # fmt: skip
+    # The plan is shown with the rule as it was made, and a row to be inserted again is collected like any other.
+    return replace(plan, clause=rule.clause, action=Action.INSERT)
+
+
+def _qualified(clause: Clause) -> Clause:
+    """The clause with the state of every atom as a part of its relation's name."""
+    return replace(clause, body=tuple(map(_named, clause.body)))
+
+
+def _named(literal: Literal) -> Literal:
+    match literal:
+        case Atom(relation, state=state):
+            return replace(literal, relation=f"{state} {relation}", state="")
+        case Not(Atom(relation, state=state) as atom):
+            return replace(literal, body=replace(atom, relation=f"{state} {relation}", state=""))
+        case _:
+            return literal
+
+
+def _resolve(name: str) -> Resolved:
+    """A deleted row is looked at as it was before; it may be gone by now."""
+    state, _, relation = name.partition(" ")
+    return Resolved(relation, State.OLD if state in (BEFORE, DELETED) else State.NEW)
 
 
 def stage_plans(component: ComponentPlan, stage: str, statistics: Statistics) -> list[RulePlan]:
     """The rule plans of a stage (`load`, or the value of a `Stage`), ordered by the sizes as they are now. Production
     rules have no stages: the plans are those of all of them."""
-    if component.strategy == "production":
+    if component.production:
         return [production_plan(rule, statistics) for rule in component.production]
     if stage != "load":
         wanted = Stage(stage)
@@ -24,7 +76,7 @@ def stage_plans(component: ComponentPlan, stage: str, statistics: Statistics) ->
             # Most rows of a recursive view come from its recursive rules: what they bring back is not tried again.
             rules.sort(key=lambda rule: not _is_recursive(rule, component))
         return [p for rule in rules for p in maintenance_plans(rule, component.states, component.views, statistics)]
-    action = Action.GAIN if component.strategy == "counting" else Action.INSERT
+    action = Action.GAIN if component.strategy.stores is Stores.COUNTS else Action.INSERT
     seeds = [
         load_plan(clause, action, statistics)
         for clause in component.clauses
@@ -32,23 +84,6 @@ def stage_plans(component: ComponentPlan, stage: str, statistics: Statistics) ->
     ]
     rounds = [p for p in stage_plans(component, "insert", statistics) if not p.seed] if component.recursive else []
     return seeds + rounds
-
-
-def stages_of(component: ComponentPlan) -> tuple[str, ...]:
-    """The stages that a change runs through, in order; none for aggregates, which are not kept by rules."""
-    match component.strategy:
-        case "counting":
-            return ("count",)
-        case "recompute":
-            return ("load",)
-        case "production":
-            return ("rules",)
-        case "aggregate":
-            return ()
-        case "bf":
-            return ("delete", "check", "prove", "insert")
-        case _:
-            return ("delete", "rederive", "insert")
 
 
 def _is_recursive(rule: MaintenanceRule, component: ComponentPlan) -> bool:

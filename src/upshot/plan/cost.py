@@ -1,4 +1,4 @@
-"""Whether to follow a change or to compute a component anew: estimates in steps, corrected by earlier runs."""
+"""Test whether to follow a change or to compute a component anew: estimates in steps, corrected by earlier runs."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def estimate(read: int, held: int, experience: Experience) -> Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was done and what both ways were expected to take, in steps."""
+    """The decision, and the cost expected of both ways, in steps."""
 
     recompute: bool
     following: float

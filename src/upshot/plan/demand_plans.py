@@ -1,24 +1,52 @@
-"""Rule plans for demand programs: each rule driven by every relation of its body that grows while the program runs."""
+"""Rule plans of demand programs: each rule is driven by every relation of its body that grows while the program runs.
+
+Gates separate the strata; `waits_for` computes the gates that may open together.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from upshot.plan.order_body import Resolve, Resolved
+from upshot.check.names.variables import atoms
+from upshot.plan.optimizations import Optimizations
+from upshot.plan.order_body import Resolve, Resolved, Statistics
+from upshot.plan.program_plan import ProgramPlan
 from upshot.plan.rule_plan import Absent, Action, Change, Probe, RulePlan, State, Step
 from upshot.plan.rule_plans import driven_plan
-from upshot.plan.statistics import Statistics
 from upshot.rewrite.changes.change_rules import ABSENT_IN
-from upshot.rewrite.demand.demand import DemandProgram, DemandRule, Held, Meaning
+from upshot.rewrite.demand.demand import DemandProgram, DemandRule, Meaning, RowOrigin
 from upshot.rewrite.shapes import aggregate_of
+from upshot.strategies.changes_on_demand import changes_on_demand
 from upshot.syntax.ast import Atom, Not
 
 LIKELY = 64
 """Rows that a relation of the rules is expected to have before any is there."""
 
 
+def change_program(
+    plan: ProgramPlan,
+    optimizations: Optimizations,
+    *,
+    changed: Mapping[str, Collection[str]] | None = None,
+    afresh: Collection[str] = (),
+) -> DemandProgram:
+    """The rules for the changes of the views on demand, all but those `afresh`; `changed`: the signs (`ins`, `del`)
+    that stored relations change by, None for all. It is what both engines run and what `upshot rewrite` prints."""
+    return changes_on_demand(
+        plan.normal,
+        {view: name for view, name in plan.on_demand.strategies.items() if view not in afresh},
+        changed=changed,
+        wanted=plan.wanted(afresh) if optimizations.event_paths else None,
+        nervous=plan.on_demand.nervous,
+        specializing=optimizations.partial_evaluation,
+        sip=optimizations.sip,
+        memo=optimizations.memo,
+    )
+
+
 @dataclass(frozen=True, slots=True)
-class Group:
+class DemandGroup:
     """The rules without a gate (`gate` is None) or those of one gate. `folds` are aggregates, which are not joins:
     their first literal lists the groups whose rows are complete."""
 
@@ -27,28 +55,30 @@ class Group:
     folds: tuple[DemandRule, ...]
 
 
-def groups_of(program: DemandProgram) -> tuple[Group, ...]:
+def groups_of(program: DemandProgram) -> tuple[DemandGroup, ...]:
     """The groups in the order in which they run: whatever has rows waiting first, the one without gate before all."""
     gates = sorted({rule.gate for rule in program.rules if rule.gate is not None})
     found = []
     for gate in (None, *gates):
         rules = [rule for rule in program.rules if rule.gate == gate]
         folds = tuple(rule for rule in rules if aggregate_of(rule.clause) is not None)
-        found.append(Group(gate, tuple(rule for rule in rules if rule not in folds), folds))
+        found.append(DemandGroup(gate, tuple(rule for rule in rules if rule not in folds), folds))
     return tuple(found)
 
 
 def grows(program: DemandProgram, relation: str) -> bool:
-    """Whether rows of the generated relation come while the program runs, or before its first rule."""
-    return program.relations[relation].held is not Held.STORED
+    """Test whether rows of the generated relation come while the program runs, or before its first rule."""
+    return program.relations[relation].held is not RowOrigin.STORED
 
 
-def group_plans(program: DemandProgram, group: Group, statistics: Statistics, *, memo: bool = True) -> list[RulePlan]:
+def group_plans(
+    program: DemandProgram, group: DemandGroup, statistics: Statistics, *, memo: bool = True
+) -> list[RulePlan]:
     """One plan per rule and growing literal. A rule without any runs once, at the start; behind a gate only the first
     literal drives, since the others are complete when it opens."""
     plans: list[RulePlan] = []
     resolve = resolver(program)
-    expected = _Expected(program, statistics)
+    expected = _ExpectedRows(program, statistics)
     for rule in group.rules:
         body = rule.clause.body
         drivers = [i for i, each in enumerate(body) if isinstance(each, Atom) and grows(program, each.relation)]
@@ -76,9 +106,9 @@ def filters(program: DemandProgram) -> dict[str, str]:
     found = {}
     for name, meaning in program.relations.items():
         sign, _, kind = meaning.state.partition("_")
-        if meaning.held is Held.PART and kind == "potential" and sign in ABSENT_IN:
+        if meaning.held is RowOrigin.PART and kind == "potential" and sign in ABSENT_IN:
             adornment = "b" * program.schemas[name].arity
-            asked = named.get(Meaning(Held.ASKED, meaning.relation, f"{ABSENT_IN[sign]} {adornment}"))
+            asked = named.get(Meaning(RowOrigin.ASKED, meaning.relation, f"{ABSENT_IN[sign]} {adornment}"))
             if asked is not None:
                 found[name] = asked
     return found
@@ -87,7 +117,7 @@ def filters(program: DemandProgram) -> dict[str, str]:
 def resolver(program: DemandProgram) -> Resolve:
     def resolve(name: str) -> Resolved:
         meaning = program.relations[name]
-        if meaning.held is Held.STORED:
+        if meaning.held is RowOrigin.STORED:
             return Resolved(meaning.relation, State.OLD if meaning.state == "old" else State.NEW)
         return Resolved(name, State.NEW)
 
@@ -113,16 +143,16 @@ def _with_rows(rule: DemandRule, plan: RulePlan) -> RulePlan:
 def _sparing(program: DemandProgram, plan: RulePlan) -> RulePlan:
     """A binding is not asked for if the answer is there, or if a query with fewer bindings was asked that covers it."""
     meaning = program.relations[plan.head]
-    if meaning.held is not Held.ASKED:
+    if meaning.held is not RowOrigin.ASKED:
         return plan
     spared: list[Step] = []
     state, adornment = meaning.state.split(" ")
     for name, other in program.relations.items():
         if other.relation != meaning.relation or name == plan.head:
             continue
-        if other == Meaning(Held.ANSWERS, meaning.relation, state) and "f" not in adornment:
+        if other == Meaning(RowOrigin.ANSWERS, meaning.relation, state) and "f" not in adornment:
             spared.append(Absent(name, State.NEW, plan.arguments, as_row=True))
-        elif other.held is Held.ASKED and other.state.split(" ")[0] == state:
+        elif other.held is RowOrigin.ASKED and other.state.split(" ")[0] == state:
             covered = _covering(adornment, other.state.split(" ")[1])
             if covered is not None:
                 operands = tuple(plan.arguments[i] for i in covered)
@@ -138,7 +168,7 @@ def _covering(adornment: str, wider: str) -> list[int] | None:
     return [place for place, column in enumerate(bound) if wider[column] == "b"]
 
 
-class _Expected:
+class _ExpectedRows:
     """Statistics that expect some rows in relations that are still empty."""
 
     def __init__(self, program: DemandProgram, statistics: Statistics) -> None:
@@ -153,4 +183,35 @@ class _Expected:
 
     def _is_made(self, relation: str) -> bool:
         meaning = self._program.relations.get(relation)
-        return meaning is not None and meaning.held is not Held.STORED
+        return meaning is not None and meaning.held is not RowOrigin.STORED
+
+
+def waits_for(program: DemandProgram, groups: Sequence[DemandGroup]) -> dict[int, frozenset[int]]:
+    """For each gate the lower ones whose rows must not be waiting when it opens: those whose rules lead, whatever other
+    rules come in between, to a relation that its own rules read. All others have no say in what it finds."""
+    onward: dict[str, set[str]] = {}
+    for rule in program.rules:
+        for name in _read(rule):
+            onward.setdefault(name, set()).add(rule.clause.head.relation)
+    gated = [(group.gate, (*group.rules, *group.folds)) for group in groups if group.gate is not None]
+    reached = {gate: _reached({rule.clause.head.relation for rule in rules}, onward) for gate, rules in gated}
+    read = {gate: {name for rule in rules for name in _read(rule)} for gate, rules in gated}
+    return {
+        gate: frozenset(lower for lower in reached if lower < gate and not reached[lower].isdisjoint(read[gate]))
+        for gate in read
+    }
+
+
+def _read(rule: DemandRule) -> set[str]:
+    return {atom.relation for literal in rule.clause.body for atom in atoms(literal)}
+
+
+def _reached(start: Iterable[str], onward: Mapping[str, set[str]]) -> set[str]:
+    found = set(start)
+    waiting = list(found)
+    while waiting:
+        for name in onward.get(waiting.pop(), ()):
+            if name not in found:
+                found.add(name)
+                waiting.append(name)
+    return found

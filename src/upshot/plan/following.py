@@ -1,19 +1,24 @@
-"""What of a new program goes on with the rows it has: which tables stay, and which views follow the change of rules."""
+"""The parts of a new program that keep the rows they have: which tables stay, and which views follow the change of
+rules."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
-from upshot.plan.program_plan import ComponentPlan, ProgramPlan, maintained
+from upshot.plan.program_plan import ComponentPlan, ProgramPlan, kept_as
 from upshot.plan.rule_changes import RuleChange, rule_change
 from upshot.rewrite.changes.changes_of_rules import changes_of_rules
-from upshot.rewrite.demand.demand import DemandProgram, Held
+from upshot.rewrite.demand.demand import DemandProgram, RowOrigin
+from upshot.strategies.strategy import Stores
 
 
 def counted(plan: ProgramPlan) -> set[str]:
     """The views that know how often each of their rows is derived."""
-    return {view for component in plan.components if component.strategy == "counting" for view in component.views}
+    return {view for component in plan.components if keeps_counts(component) for view in component.views}
+
+
+def keeps_counts(component: ComponentPlan) -> bool:
+    return component.strategy.stores is Stores.COUNTS
 
 
 def following(
@@ -35,21 +40,21 @@ def following(
                 found[component.views] = change
                 continue
         # Its counts cannot be computed anew in place: it gets another table.
-        replaced |= set(component.views) if component.strategy == "counting" else set()
+        replaced |= set(component.views) if keeps_counts(component) else set()
     return found
 
 
 def _change(before: ProgramPlan, old: ComponentPlan, plan: ProgramPlan, component: ComponentPlan) -> RuleChange | None:
-    """Triggers are about rows that come and go, not about rules: rows that production rules keep follow a change of the
-    rules by deletion, rederivation and insertion."""
-    if old.strategy == component.strategy == "production":
-        return rule_change(maintained(before.normal, old), maintained(plan.normal, component))
+    """The change as the strategy follows it, by its own stages or by those of another one."""
+    other = component.strategy.follows_as
+    if other is not None and old.strategy is component.strategy:
+        return rule_change(kept_as(before.normal, old, other), kept_as(plan.normal, component, other))
     return rule_change(old, component)
 
 
 def _keeps_tables(old: ComponentPlan, component: ComponentPlan, plan: ProgramPlan, replaced: Collection[str]) -> bool:
-    """Whether all that the component reads or read, and its own views, are stored where they were."""
-    if old.strategy in ON_DEMAND or component.strategy in ON_DEMAND:
+    """Test whether all that the component reads or read, and its own views, are stored where they were."""
+    if old.strategy.demand is not None or component.strategy.demand is not None:
         return False
     touched = {*component.views, *component.reads, *old.reads}
     return touched <= plan.normal.schemas.keys() and touched.isdisjoint(replaced)
@@ -70,6 +75,7 @@ def remade(before: ProgramPlan | None, plan: ProgramPlan, recompute: Collection[
         for name, schema in plan.normal.schemas.items()
         if name not in known
         or known[name].types != schema.types
+        or known[name].lattice != schema.lattice
         or (name in had_counts) != (name in with_counts)
         or (name in with_counts and name in recompute)
     )
@@ -100,7 +106,7 @@ def followed_on_demand(
 
 def stored_in(program: DemandProgram) -> set[str]:
     """The stored relations whose rows or changes a demand program reads."""
-    return {m.relation for m in program.relations.values() if m.held in (Held.STORED, Held.CHANGE)}
+    return {m.relation for m in program.relations.values() if m.held in (RowOrigin.STORED, RowOrigin.CHANGE)}
 
 
 def afresh_on_demand(before: ProgramPlan | None, plan: ProgramPlan, touched: Collection[str]) -> frozenset[str]:

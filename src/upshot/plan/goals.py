@@ -36,7 +36,7 @@ def unstored_views(checked: CheckedProgram, magic: Collection[str] = ()) -> dict
     What constraints and active rules depend on is stored: they look at every change. A view with choices of its own
     keeps them. Without outputs nothing is left out.
     """
-    uses = _Uses(checked)
+    uses = _GoalUses(checked)
     goals = {item.relation for item in checked.directives if item.kind != "input"}
     if not goals:
         return {}
@@ -57,7 +57,7 @@ def unstored_views(checked: CheckedProgram, magic: Collection[str] = ()) -> dict
     return found | reasons
 
 
-class _Uses:
+class _GoalUses:
     """The dependencies between the relations of a program."""
 
     def __init__(self, checked: CheckedProgram) -> None:

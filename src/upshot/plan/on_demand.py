@@ -1,36 +1,30 @@
-"""Which views are not maintained as stored rows: their changes are computed from their definition, on demand."""
+"""Views whose changes are computed from their definition on demand, without stored rows.
+
+Some of them may report more than their net changes (`semantics=nervous`). [Sköld & Risch 1996]
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from upshot.check.names.variables import atoms
-from upshot.check.program import CheckedProgram
+from upshot.check.program import CheckedProgram, Clause
 from upshot.core.diagnostic import Diagnostic
-from upshot.plan.nervous import REASON, nervous_views
-
-STRATEGIES = ("rod", "epf", "propagation", "differencing")
-"""Those that need no stored view."""
-
-DEFAULT = "epf"
-"""For a view that is not to be stored and whose strategy is left open."""
-
-_WHY_DEFAULT = "each row that may come or go is proven once, and what does not goes no further"
-
-_NEEDS_ROWS = ("maintenance", "counting", "production", "recompute", "bf")
+from upshot.core.schema import Role
+from upshot.strategies.strategy import Strategy, Verdict, ViewShape, asked_strategy, on_demand, ranked, strategies
 
 
 @dataclass(frozen=True, slots=True)
 class OnDemand:
     """`strategies` names the views of the normal form whose changes are computed on demand; of those, `kept` have a
-    stored copy that the changes are applied to. The rows of those in `started` are computed by production rules, from
-    `start` rules on; those in `nervous` may report more than net changes. `reasons` is for `explain`."""
+    stored copy that the changes are applied to. The rows of those in `started` are computed by the `start` rules of
+    the strategy that was asked for; those in `nervous` may report more than net changes. `reasons` is for `explain`."""
 
     strategies: Mapping[str, str] = field(default_factory=dict)
     kept: frozenset[str] = frozenset()
     reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
-    started: frozenset[str] = frozenset()
+    started: Mapping[str, str] = field(default_factory=dict)
     nervous: frozenset[str] = frozenset()
 
     @property
@@ -51,7 +45,8 @@ def views_on_demand(checked: CheckedProgram, normal: CheckedProgram, problems: l
     kept = frozenset(view for view in made.strategies if made.is_kept(view))
     nervous = nervous_views(checked, problems)
     reasons = {view: (*told, REASON) if view in nervous else told for view, told in made.reasons.items()}
-    return OnDemand(made.strategies, kept, reasons, frozenset(made.started) - kept, nervous)
+    started = {view: strategy for view, strategy in made.started.items() if view not in kept}
+    return OnDemand(made.strategies, kept, reasons, started, nervous)
 
 
 def runners_up(checked: CheckedProgram, view: str, *, recursive: bool) -> tuple[tuple[str, str], ...]:
@@ -59,13 +54,12 @@ def runners_up(checked: CheckedProgram, view: str, *, recursive: bool) -> tuple[
     options = checked.options.get(view)
     if options is None or options.strategy != "auto" or options.materialized is not False:
         return ()
-    stored = "maintenance" if recursive else "counting"
-    return (
-        ("rod", "would take away more than goes, and prove what stays: it pays when deletions come in bulk"),
-        ("differencing", "would go level by level: it pays when many conditions share what lies below them"),
-        ("propagation", "would take a step for every operator of a rule"),
-        (stored, "would store its rows, and touch least; `materialized=true` asks for it"),
-    )
+    return tuple((strategy.name, verdict.words) for strategy, verdict in _unstored(recursive)[1:])
+
+
+def _unstored(recursive: bool = False) -> list[tuple[Strategy, Verdict]]:
+    """The strategies for a view that is not to be stored, the best first."""
+    return ranked(ViewShape(recursive, stored=False))
 
 
 class _Marking:
@@ -73,7 +67,8 @@ class _Marking:
         self._checked, self._problems = checked, problems
         self.strategies: dict[str, str] = {}
         self.reasons: dict[str, tuple[str, ...]] = {}
-        self.started: set[str] = set()
+        self.started: dict[str, str] = {}
+        self._known = on_demand()
         self._reads: dict[str, set[str]] = {name: set() for name in normal.schemas}
         for clause in normal.clauses:
             for literal in clause.body:
@@ -87,28 +82,32 @@ class _Marking:
         given = [(view, self._checked.options[view]) for view in layer if view in self._checked.options]
         # A strategy by name comes before the default of a view that leaves it open, in whichever order they stand.
         for view, options in given:
-            if options.strategy in STRATEGIES and view not in self.strategies:
+            if options.strategy in self._known and view not in self.strategies:
                 self._mark(layer, options.strategy, f"asked for by `.view {view} strategy={options.strategy}`")
         for view, options in given:
             if view in self.strategies:
                 continue
-            if options.materialized is False and options.strategy == "production":
-                self._start(layer, view)
-            elif options.materialized is False and options.strategy == "auto":
+            asked = asked_strategy(options.strategy)
+            if options.materialized is False and asked is None:
                 told = f"`.view {view} materialized=false`: its rows are asked for when needed"
-                self._mark(layer, DEFAULT, told)
-                self.reasons[view] = (told, _WHY_DEFAULT)
+                default, verdict = _unstored()[0]
+                self._mark(layer, default.name, told)
+                self.reasons[view] = (told, verdict.words)
+            elif options.materialized is False and asked is not None and asked.starts:
+                self._start(layer, view, asked)
             elif options.materialized is False:
                 self._refuse(view, f"view `{view}` is not stored, but `{options.strategy}` needs stored rows")
 
-    def _start(self, layer: tuple[str, ...], view: str) -> None:
-        told = f"asked for by `.view {view} strategy=production materialized=false`"
-        self._mark(layer, DEFAULT, told)
-        how = f"`start` rules give its rows when they are read (query rules on Spark), `{DEFAULT}` its changes"
+    def _start(self, layer: tuple[str, ...], view: str, strategy: Strategy) -> None:
+        """Mark the layer, whose rows the rules of the strategy give when they are read."""
+        told = f"asked for by `.view {view} strategy={strategy} materialized=false`"
+        default = _unstored()[0][0].name
+        self._mark(layer, default, told)
+        how = f"`start` rules give its rows when they are read (query rules on Spark), `{default}` its changes"
         for each in layer:
             options = self._checked.options.get(each)
-            if options is not None and options.strategy == "production":
-                self.started.add(each)
+            if options is not None and options.strategy == strategy.name:
+                self.started[each] = strategy.name
                 self.reasons[each] = (told, how)
 
     def mark_above(self, layer: tuple[str, ...]) -> None:
@@ -118,8 +117,9 @@ class _Marking:
             return
         for view in layer:
             options = self._checked.options.get(view)
-            if options is not None and options.strategy in _NEEDS_ROWS:
-                strategy = f"view `{view}` has `strategy={options.strategy}`"
+            asked = asked_strategy(options.strategy) if options is not None else None
+            if asked is not None and asked.demand is None:
+                strategy = f"view `{view}` has `strategy={asked}`"
                 told = f"{strategy}, but it depends on `{below[0]}`, which is not stored"
                 self._refuse(view, told)
         reason = f"`{below[0]}` below it is computed on demand"
@@ -133,12 +133,12 @@ class _Marking:
             self._mark(layer, self.strategies[reader], f"only `{reader}` uses it, which is computed on demand")
 
     def is_kept(self, view: str) -> bool:
-        """Whether a stored copy is kept: if told so, or if the view did not ask for such a strategy itself, whichever
-        view of its component was the first to ask."""
+        """Test whether a stored copy is kept: if told so, or if the view did not ask for such a strategy itself,
+        whichever view of its component was the first to ask."""
         options = self._checked.options.get(view)
         if view not in self._checked.schemas or options is None:
             return view in self._checked.schemas
-        return options.strategy not in STRATEGIES if options.materialized is None else options.materialized
+        return options.strategy not in self._known if options.materialized is None else options.materialized
 
     def _mark(self, layer: Iterable[str], strategy: str, reason: str) -> None:
         for view in layer:
@@ -146,6 +146,51 @@ class _Marking:
             self.reasons[view] = (reason,)
 
     def _refuse(self, view: str, message: str) -> None:
-        known = ", ".join(f"`{name}`" for name in STRATEGIES)
+        known = ", ".join(f"`{name}`" for name in self._known)
         span = self._checked.schemas[view].span if view in self._checked.schemas else None
         self._problems.append(Diagnostic("strategy-not-applicable", message, span, help=f"use one of {known}"))
+
+
+REASON = "nervous: it may also report rows that were there before, or still are"
+
+
+def nervous_views(checked: CheckedProgram, problems: list[Diagnostic]) -> frozenset[str]:
+    """The views that ask for it. Only conditions can be nervous, by a strategy that can be: all that reads a view, or
+    keeps a copy of it, relies on its net changes. What cannot be done is added to `problems`."""
+    asked = [view for view, options in checked.options.items() if options.semantics == "nervous"]
+    for view in asked:
+        told = next(_obstacles(checked, view), None) if view in checked.schemas else None
+        if told is not None:
+            message = f"view `{view}` cannot be nervous: {told}"
+            problems.append(
+                Diagnostic(
+                    "nervous-not-applicable", message, checked.schemas[view].span, help="remove `semantics=nervous`"
+                )
+            )
+    return frozenset(asked)
+
+
+def _obstacles(checked: CheckedProgram, view: str) -> Iterator[str]:
+    options = checked.options[view]
+    able = [each.name for each in strategies() if each.demand is not None and each.demand.can_be_nervous]
+    if options.strategy not in able:
+        can = " or ".join(f"`strategy={name}`" for name in able)
+        yield f"by `{options.strategy}` it has net changes only; only {can} can be"
+    if options.materialized:
+        yield "the copy that `materialized=true` asks for must follow net changes"
+    if checked.schemas[view].role is Role.CONSTRAINT:
+        yield "a constraint is about what a transaction adds, and it would find what was there again"
+    for clause in checked.clauses:
+        if _reads(clause, view):
+            reader = clause.head.relation
+            if reader == view:
+                yield "it is recursive, so that its own rules read it"
+            yield "a rule's condition reads it" if reader in checked.hidden else f"`{reader}` reads it"
+    for rule in checked.rules:
+        told = {name for name, _ in rule.triggers} | {rule.becomes, *(table.relation for table in rule.windows)}
+        if view in told or any(_reads(clause, view) for clause in (*rule.clauses, *rule.before)):
+            yield f"rule `{rule.name}` is about it, and can be nervous itself"
+
+
+def _reads(clause: Clause, view: str) -> bool:
+    return any(atom.relation == view for literal in clause.body for atom in atoms(literal))

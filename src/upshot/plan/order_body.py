@@ -1,19 +1,46 @@
-"""The steps of a rule body in a good order: from the driving literal outward, cheapest match first, filters as
-soon as bound."""
+"""Order the steps of a rule body: from the driving literal outward, the cheapest match first by the statistics of the
+data, filters as soon as their variables are bound.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from upshot.check.names.variables import variables
 from upshot.check.program import Literal
 from upshot.core.types import Type
 from upshot.plan.rule_plan import Absent, Check, Compare, Compute, Match, Operand, Probe, Same, State, Step
-from upshot.plan.statistics import Statistics, fan_out
 from upshot.rewrite.demand.sip import can_fail, equated, is_bound
 from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable
+
+
+class Statistics(Protocol):
+    """Sizes as they are now; estimates where nothing was measured."""
+
+    def size(self, relation: str) -> int:
+        """The number of rows."""
+
+    def keys(self, relation: str, columns: tuple[int, ...]) -> int | None:
+        """The number of distinct values in these columns, if known."""
+
+
+def fan_out(statistics: Statistics, relation: str, arity: int, columns: tuple[int, ...]) -> float:
+    """The rows expected to match one key on these columns.
+
+    Without a measured key count each bound column is taken to be equally selective.
+    """
+    size = statistics.size(relation)
+    if not columns:
+        return float(size)
+    if len(columns) >= arity:
+        return min(1.0, float(size))
+    known = statistics.keys(relation, columns)
+    if known is not None:
+        return size / max(known, 1)
+    return float(max(size, 1) ** (1 - len(columns) / arity))
+
 
 MOST_STARTS = 4
 """A scan over all rows may start at any literal; of a long body only the smallest few relations are tried."""
@@ -21,7 +48,7 @@ MOST_STARTS = 4
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What a literal's relation name stands for: a relation and one of its states."""
+    """The meaning of a literal's relation name: a relation and one of its states."""
 
     relation: str
     state: State
@@ -31,7 +58,7 @@ Resolve = Callable[[str], Resolved]
 
 
 @dataclass(frozen=True, slots=True)
-class Ordered:
+class OrderedBody:
     """`cost`: rows expected to be visited per driving row; `types`: of variables that the order introduced."""
 
     steps: tuple[Step, ...]
@@ -40,7 +67,7 @@ class Ordered:
 
 
 def match_atom(atom: Atom, bound: set[str], resolve: Resolve) -> Match:
-    """How the atom's rows meet the bound variables."""
+    """The match of the atom's rows with the bound variables."""
     key: list[tuple[int, Operand]] = []
     binds: dict[str, int] = {}
     repeats: list[tuple[int, str]] = []
@@ -69,7 +96,7 @@ def order_body(
     types: Mapping[str, Type],
     statistics: Statistics,
     first: int | None = None,
-) -> Ordered:
+) -> OrderedBody:
     """Greedy: every filter that is ready, then the atom with the fewest expected rows; `first` forces the first atom.
 
     An atom that shares no variable with what is bound waits until no other is left: joining it is a cross product,
@@ -94,7 +121,7 @@ def order_body(
         state.take(choice)
     steps, cost = state.steps, state.cost
     introduced = {s.target: types[s.target[:-1]] for s in steps if isinstance(s, Compute) and s.target not in types}
-    return Ordered(tuple(steps), cost, introduced)
+    return OrderedBody(tuple(steps), cost, introduced)
 
 
 def best_start(

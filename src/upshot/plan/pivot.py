@@ -1,4 +1,4 @@
-"""How the recursion of a component falls into parts that never meet, and why, or why not."""
+"""The decomposition of a recursive component into parts that never meet, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from upshot.check.names.variables import fresh_name
+from upshot.check.names.variables import fresh_name, walk
 from upshot.check.printing import print_clause
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.schema import Role, Schema
@@ -14,9 +14,11 @@ from upshot.plan.choice import read_by
 from upshot.plan.program_plan import ComponentPlan
 from upshot.rewrite.demand.linearize import linearize
 from upshot.rewrite.normalize.row_variables import row_variables
-from upshot.rewrite.strategies.maintenance import atoms_of, maintenance
+from upshot.rewrite.shapes import atoms_of
 from upshot.rewrite.stratified import stratified
-from upshot.syntax.ast import Atom, Term, Variable
+from upshot.strategies.maintenance import maintenance
+from upshot.syntax.ast import Atom, Call, Term, Variable
+from upshot.values.functors import is_functor
 
 _MOST_CHOICES = 64
 """So many ways to choose a column per view are looked at; rules with more are not written by people."""
@@ -70,7 +72,7 @@ class Decomposition:
 
 
 def decomposition(component: ComponentPlan, normal: CheckedProgram) -> Decomposition:
-    """How a component of the normal-form program is cut into parts.
+    """The decomposition of a component of the normal-form program.
 
     A *pivot* is a column of each view of the component, such that every recursive rule passes it on unchanged: the
     head's variable in that column stands in the pivot column of every literal of the component. Every row then has
@@ -81,6 +83,11 @@ def decomposition(component: ComponentPlan, normal: CheckedProgram) -> Decomposi
     views = component.views
     if not component.recursive:
         return Decomposition(views, f"`{views[0]}` is not recursive")
+    best = [view for view in views if normal.schemas[view].lattice is not None]
+    if best:
+        return Decomposition(views, f"`{best[0]}` keeps the best row of each group")
+    if any(is_functor(each.function) for c in component.clauses for each in _calls(c)):
+        return Decomposition(views, "its rules call functions of users")
     bare = [view for view in views if not normal.schemas[view].arity]
     if bare:
         return Decomposition(views, f"`{bare[0]}` has no columns")
@@ -102,6 +109,10 @@ def decomposition(component: ComponentPlan, normal: CheckedProgram) -> Decomposi
         return _decomposed(component, normal, found, reason)
     where = f"no column passes unchanged through {_rules(recursive)}"
     return Decomposition(views, where if linear else f"{where}, and {refusal}")
+
+
+def _calls(clause: Clause) -> Iterator[Call]:
+    return (each for literal in clause.body for each in walk(literal) if isinstance(each, Call))
 
 
 def _rules(recursive: Sequence[Clause]) -> str:

@@ -1,41 +1,44 @@
-"""How every view of a program is kept: components in order, the strategy of each, and why."""
+"""The plan of a program: components in order, the strategy of each, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import ProgramError
+from upshot.core.operations import DELETED, INSERTED
 from upshot.core.schema import Role
-from upshot.plan.choice import Choice, choose, conflicts, read_by
-from upshot.plan.on_demand import OnDemand, runners_up, views_on_demand
-from upshot.plan.production_views import served_by_production
-from upshot.rewrite import (
-    MaintenanceProgram,
-    MaintenanceRule,
-    ProductionRule,
-    StateOf,
-    bf,
-    counting,
-    maintenance,
-    normal_form,
-    production,
+from upshot.plan.choice import (
+    Choice,
+    aggregated,
+    best_rows,
+    choose,
+    conflicts,
+    keep_best,
+    read_by,
+    refuse_on_demand,
+    served_views,
 )
+from upshot.plan.on_demand import OnDemand, runners_up, views_on_demand
+from upshot.rewrite import normal_form
 from upshot.rewrite.shapes import aggregate_of
+from upshot.strategies.maintenance_rules import MaintenanceRule, StateOf
+from upshot.strategies.production_rules import ProductionRule
+from upshot.strategies.strategy import Strategy, ViewShape, ranked, strategy_named
 
+_HEARD = {INSERTED: "plus", DELETED: "minus"}
 _SIGNS = {"all": ("plus", "minus"), "insert": ("plus",), "delete": ("minus",), "none": ()}
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentPlan:
-    """Views that depend on each other, in the order of evaluation. `strategy` is maintenance, bf, counting,
-    production, recompute or aggregate; `rules` are the generated ones, `production` those of that strategy; `clauses`
-    the definition itself."""
+    """Views that depend on each other, in the order of evaluation. `rules` and `production` are those that the strategy
+    generates; `clauses` the definition itself."""
 
     views: tuple[str, ...]
-    strategy: str
+    strategy: Strategy
     recursive: bool
     clauses: tuple[Clause, ...]
     rules: tuple[MaintenanceRule, ...]
@@ -60,17 +63,17 @@ class ProgramPlan:
     """The unstored views that production rules compute when they are read, and those below them, in order."""
 
     def reported(self, view: str) -> tuple[str, ...]:
-        """The changes of a view that users see: `plus`, `minus`. Without stored rows those that its `events` name; a
-        constraint is never without the witnesses that come, and what the windows of active rules show is seen whole."""
+        """The changes of a view that users see: `plus`, `minus`. Without stored rows those that its `events` name, and
+        those that an active rule hears; a constraint is never without the witnesses that come."""
         options = self.source.options.get(view)
         if options is None or options.events == "all" or view not in self.on_demand.unstored:
             return _SIGNS["all"]
-        rules = self.source.rules
-        heard = {relation for rule in rules for relation, _ in rule.triggers}
-        if view in heard.union(window.relation for rule in rules for window in rule.windows):
-            return _SIGNS["all"]
-        is_denied = self.source.schemas[view].role is Role.CONSTRAINT
-        return tuple(sign for sign in _SIGNS["all"] if sign in _SIGNS[options.events] or (sign == "plus" and is_denied))
+        signs = {*_SIGNS[options.events]}
+        for rule in self.source.rules:
+            signs.update(_HEARD[operation] for relation, operation in rule.hears if relation == view)
+        if self.source.schemas[view].role is Role.CONSTRAINT:
+            signs.add("plus")
+        return tuple(sign for sign in _SIGNS["all"] if sign in signs)
 
     def wanted(self, afresh: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
         """The views on demand whose changes are computed, and which: `plus`, `minus`. Those that are reported; and the
@@ -98,30 +101,36 @@ def compile_program(checked: CheckedProgram, *, stored: bool = False) -> Program
     choices: dict[str, Choice] = {}
     components = []
     on_demand = views_on_demand(checked, normal, problems)
-    served = served_by_production(checked, normal)
+    served = served_views(checked, normal)
     if not stored:
         problems += strategy_conflicts(checked, normal)
     for views in normal.strata:
         clauses = tuple(c for c in normal.clauses if c.head.relation in views)
         recursive = any(name in views for clause in clauses for name in read_by(clause))
         if views[0] in on_demand.strategies:
-            strategy = on_demand.strategies[views[0]]
+            problems += refuse_on_demand(checked, normal, views)
+            strategy = strategy_named(on_demand.strategies[views[0]])
             for view in views:
                 others = runners_up(checked, view, recursive=recursive)
                 named, reasons = _named(view, on_demand), on_demand.reasons[view]
                 choices[view] = Choice(view, named, reasons, others, policy=_policy(checked, view))
             components.append(_on_demand(views, clauses, strategy, recursive))
             continue
+        best = best_rows(normal, views)
         for view in views:
+            if best:
+                choices[view] = keep_best(checked, view, best, problems)
+                continue
             choices[view] = choose(checked, view, clauses, recursive, choices, problems)
-            if view in served and choices[view].strategy != "aggregate":
-                told = f"only `{served[view]}` uses it, which is kept by production rules"
-                choices[view] = replace(choices[view], strategy="production", reasons=(told,), others=())
-        strategy = _together([choices[view].strategy for view in views])
+            if view in served and not aggregated(choices[view]):
+                user, keeper = served[view]
+                told = f"only `{user}` uses it, which is kept by {keeper} rules"
+                choices[view] = replace(choices[view], strategy=keeper, reasons=(told,), others=())
+        strategy = max((strategy_named(choices[view].strategy) for view in views), key=lambda each: each.rank)
         for view in views:
-            if choices[view].strategy != strategy:
+            if choices[view].strategy != strategy.name:
                 reasons = (*choices[view].reasons, f"`{strategy}`, because its component has a view that asks for it")
-                choices[view] = replace(choices[view], strategy=strategy, reasons=reasons)
+                choices[view] = replace(choices[view], strategy=strategy.name, reasons=reasons)
         policy = _strictest(choices[view].policy for view in views)
         components.append(replace(_component(normal, views, clauses, strategy, recursive), policy=policy))
     if problems:
@@ -136,12 +145,15 @@ def strategy_conflicts(checked: CheckedProgram, normal: CheckedProgram) -> list[
 
 def _named(view: str, on_demand: OnDemand) -> str:
     """The strategy as it was asked for."""
-    return "production" if view in on_demand.started else on_demand.strategies[view]
+    return on_demand.started.get(view) or on_demand.strategies[view]
 
 
 def _started(normal: CheckedProgram, on_demand: OnDemand) -> Iterator[ComponentPlan]:
-    """How the rows of views that production rules compute, and of all unstored ones below, come from nothing."""
+    """The components by whose rules the rows of `started` views, and of all unstored ones below, come from nothing."""
     needed = set(on_demand.started)
+    if not needed:
+        return
+    keeper = strategy_named(next(iter(on_demand.started.values())))
     for views in reversed(normal.strata):
         if not needed.isdisjoint(views):
             clauses = [clause for clause in normal.clauses if clause.head.relation in views]
@@ -150,35 +162,29 @@ def _started(normal: CheckedProgram, on_demand: OnDemand) -> Iterator[ComponentP
         if not needed.isdisjoint(views):
             own = tuple(clause for clause in normal.clauses if clause.head.relation in views)
             recursive = any(name in views for clause in own for name in read_by(clause))
-            folded = any(aggregate_of(clause) is not None for clause in own)
-            yield _component(normal, views, own, "aggregate" if folded else "production", recursive)
+            folds = any(aggregate_of(clause) is not None for clause in own)
+            yield _component(normal, views, own, ranked(ViewShape(folds=True))[0][0] if folds else keeper, recursive)
 
 
-def _on_demand(views: tuple[str, ...], clauses: tuple[Clause, ...], strategy: str, recursive: bool) -> ComponentPlan:
+def _on_demand(
+    views: tuple[str, ...], clauses: tuple[Clause, ...], strategy: Strategy, recursive: bool
+) -> ComponentPlan:
     """Of a component that is computed on demand only the definition is planned; its rules depend on what changes."""
     reads = frozenset(name for clause in clauses for name in read_by(clause)) - set(views)
     return ComponentPlan(views, strategy, recursive, clauses, (), {}, reads)
 
 
-_GENERATED: Mapping[str, Callable[..., MaintenanceProgram]] = {"counting": counting, "bf": bf}
-
-
 def _component(
-    normal: CheckedProgram, views: tuple[str, ...], clauses: tuple[Clause, ...], strategy: str, recursive: bool
+    normal: CheckedProgram, views: tuple[str, ...], clauses: tuple[Clause, ...], strategy: Strategy, recursive: bool
 ) -> ComponentPlan:
-    rules: tuple[MaintenanceRule, ...] = ()
-    states: Mapping[str, StateOf] = {}
-    if strategy not in ("aggregate", "production"):
-        made = _GENERATED.get(strategy, maintenance)(normal, views)
-        rules, states = made.rules, made.states
+    made = strategy.generate(normal, views)
     reads = frozenset(name for clause in clauses for name in read_by(clause)) - set(views)
-    produced = production(normal, views).rules if strategy == "production" else ()
-    return ComponentPlan(views, strategy, recursive, clauses, rules, states, reads, produced)
+    return ComponentPlan(views, strategy, recursive, clauses, made.rules, made.states, reads, made.production)
 
 
-def maintained(normal: CheckedProgram, component: ComponentPlan) -> ComponentPlan:
-    """The component as `maintenance` would keep it."""
-    made = _component(normal, component.views, component.clauses, "maintenance", component.recursive)
+def kept_as(normal: CheckedProgram, component: ComponentPlan, strategy: Strategy) -> ComponentPlan:
+    """The component as another strategy would keep it."""
+    made = _component(normal, component.views, component.clauses, strategy, component.recursive)
     return replace(made, policy=component.policy)
 
 
@@ -188,10 +194,3 @@ def _policy(checked: CheckedProgram, view: str) -> str:
 
 def _strictest(policies: Iterable[str]) -> str:
     return max(policies, key=("full", "auto", "incremental", "strict").index)
-
-
-def _together(strategies: list[str]) -> str:
-    for strategy in ("recompute", "production", "bf", "maintenance", "counting", "aggregate"):
-        if strategy in strategies:
-            return strategy
-    raise AssertionError(strategies)

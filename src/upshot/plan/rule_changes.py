@@ -1,4 +1,4 @@
-"""How the rows of a view follow a change of its own rules, without being computed anew.
+"""Plans by which the rows of a view follow a change of its own rules, without being computed anew.
 
 Adding a rule: whatever its body derives in the new state is inserted, and propagated like any insertion. Removing one:
 whatever its body derived in the old state is over-deleted, propagated by the old rules, and rederived by the new ones.
@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from upshot.check.names.variables import walk
 from upshot.check.program import Clause
 from upshot.plan.component_plans import stage_plans
-from upshot.plan.order_body import Resolved
+from upshot.plan.order_body import Resolved, Statistics
 from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_plan import Action, RulePlan, State
 from upshot.plan.rule_plans import load_plan
-from upshot.plan.statistics import Statistics
+from upshot.syntax.ast import Call
+from upshot.values.functors import is_functor, is_stateful
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,18 @@ def rule_change(before: ComponentPlan, after: ComponentPlan) -> RuleChange | Non
     some rule stays."""
     if before.views != after.views or before.strategy != after.strategy:
         return None
-    if after.strategy not in ("maintenance", "bf", "counting"):
+    if not after.strategy.follows_rules or after.strategy.follows_as is not None:
         return None
+    if any(_calls_stateful(clause) for clause in before.clauses):
+        return None  # what such a function gave is not known any more
     if before.recursive != after.recursive or not any(clause in before.clauses for clause in after.clauses):
         return None
     return RuleChange(before, after)
+
+
+def _calls_stateful(clause: Clause) -> bool:
+    return any(
+        isinstance(each, Call) and is_functor(each.function) and is_stateful(each.function)
+        for literal in clause.body
+        for each in walk(literal)
+    )

@@ -4,7 +4,7 @@ printable."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from upshot.check.printing import print_clause
@@ -17,7 +17,7 @@ Operand = Variable | Constant
 
 
 class State(Enum):
-    """Which of a relation's states a literal reads."""
+    """The state of a relation that a literal reads."""
 
     OLD = "old"
     NEW = "new"
@@ -37,7 +37,7 @@ class Change(Enum):
 
 
 class Action(Enum):
-    """What becomes of the derived head."""
+    """The use of the derived head."""
 
     INSERT = "insert"
     """it is in the new state"""
@@ -57,8 +57,9 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How a row of a relation meets the bindings: key columns equal operands, other columns bind variables, and columns
-    that repeat a variable of the same literal are compared, `as_row` as sets do it, with NULL equal to itself."""
+    """The match of a row of a relation with the bindings: key columns equal operands, other columns bind variables, and
+    columns that repeat a variable of the same literal are compared, `as_row` as sets do it, with NULL equal to
+    itself."""
 
     relation: str
     state: State
@@ -157,6 +158,17 @@ class RulePlan:
         operand = self.arguments[place]
         known = self.types[operand.name] if isinstance(operand, Variable) else operand.type
         return known is not None and known.exceeds(type)
+
+    def mirrors(self, other: RulePlan) -> bool:
+        """The one plan is driven by rows inserted, the other by rows deleted, and all else is the same but what becomes
+        of their heads."""
+        ours, theirs = self.driver, other.driver
+        if ours is None or theirs is None or {ours.change, theirs.change} != {Change.INSERTED, Change.DELETED}:
+            return False
+        match = replace(ours.match, state=theirs.match.state)
+        if replace(ours, change=theirs.change, match=match) != theirs or self.types != other.types:
+            return False
+        return (self.arguments, self.steps, self.head) == (other.arguments, other.steps, other.head)
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {print_clause(self.clause)}"]

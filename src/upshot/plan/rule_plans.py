@@ -1,14 +1,14 @@
-"""From clauses and generated rules to rule plans."""
+"""Compile clauses, generated rules and the guards of screening to rule plans."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from upshot.check.program import Clause, Literal
-from upshot.plan.order_body import Resolve, Resolved, best_start, match_atom, order_body
+from upshot.plan.order_body import Resolve, Resolved, Statistics, best_start, match_atom, order_body
 from upshot.plan.rule_plan import Action, Change, Drive, Operand, RulePlan, State
-from upshot.plan.statistics import Statistics
-from upshot.rewrite.strategies.maintenance import MaintenanceRule, Stage, StateOf
+from upshot.strategies.maintenance_rules import MaintenanceRule, Stage, StateOf
 from upshot.syntax.ast import Atom, Constant, Not, Variable
 
 _ACTION = {
@@ -65,13 +65,18 @@ def maintenance_plans(
     driven = states[driver.relation]
     action = _COUNTED.get(head.state) or _ACTION[rule.stage]
     again = rule.stage in (Stage.REDERIVE, Stage.PROVE)
-    seed = again or driven.relation not in layer
+    of_group = rule.stage is Stage.INSERT and driven.state == "del" and driven.relation in layer
+    seed = again or of_group or driven.relation not in layer
     plans = [
         driven_plan(
             rule.name, rule.clause, rule.source, rule.driver, _CHANGE.get(driven.state, Change.DELETED), action,
             resolve, statistics, head=head.relation, seed=seed,
         )
     ]  # fmt: skip
+    if of_group:
+        plans = [
+            replace(plan, driver=replace(plan.driver, of_head=True, of_negation=False)) for plan in plans if plan.driver
+        ]
     if again:
         plans += _rederivation_rounds(rule, states, layer, statistics)
     return plans
@@ -141,3 +146,18 @@ def _is_negation(literal: Literal) -> bool:
 def _arguments(head: Atom) -> tuple[Operand, ...]:
     assert all(isinstance(term, Variable | Constant) for term in head.args), head
     return tuple(term for term in head.args if isinstance(term, Variable | Constant))
+
+
+MATCHED = "'matched"
+"""The relation of the changed rows that some literal matches; no relation of a user is called so."""
+
+
+def guard_plans(guards: Iterable[Clause], statistics: Statistics) -> Iterator[RulePlan]:
+    """The guards of `rewrite.screening`, each driven by the rows that go and by those that come."""
+    for guard in guards:
+        for change, state in ((Change.DELETED, State.OLD), (Change.INSERTED, State.NEW)):
+            yield driven_plan(
+                "guard", guard, None, 0, change, Action.INSERT,
+                lambda name, state=state: Resolved(name, state),  # type: ignore[misc]
+                statistics, head=MATCHED, seed=True,
+            )  # fmt: skip

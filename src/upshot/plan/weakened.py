@@ -45,7 +45,7 @@ def weakened(plan: RulePlan, kept: Sequence[int], never_left_out: Collection[str
 
 
 def reads_any(plan: RulePlan, relations: Collection[str]) -> bool:
-    """Whether the plan looks rows up in one of the relations."""
+    """Test whether the plan looks rows up in one of the relations."""
     probed: list[Match] = [step.match for step in plan.steps if isinstance(step, Probe)]
     return any(match.relation in relations for match in probed)
 

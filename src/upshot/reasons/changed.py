@@ -16,17 +16,17 @@ from upshot.check.names.variables import fresh_name
 from upshot.check.program import CheckedProgram
 from upshot.core.schema import Schema
 from upshot.reasons.concrete import (
+    AggregateGroup,
     ConcreteRule,
-    Group,
     Row,
     asked_rows,
-    group_of,
+    groups_of,
     instances_question,
     row_rule,
 )
 from upshot.reasons.derivation import ABSENT, AGGREGATE, Derivation, Moment, without_meta
 from upshot.reasons.near_misses import question
-from upshot.reasons.search import Instance, Key, World, one_nan, used
+from upshot.reasons.search import Key, QueryState, RuleInstance, one_nan, used
 from upshot.reasons.why import Reasons
 from upshot.reasons.wording import substituted
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Not, Term, Variable, Wildcard
@@ -46,10 +46,10 @@ class Changed:
     moment: Moment
     _told: dict[tuple[Key, str], Derivation] = field(default_factory=dict)
     _membership: dict[str, ConcreteRule] = field(default_factory=dict)
-    _solved: dict[tuple[int, int], ConcreteRule] = field(default_factory=dict)
+    _solved: dict[tuple[int, int, int], ConcreteRule] = field(default_factory=dict)
 
     def status(self, key: Key) -> str:
-        """What the version did to a row: `came`, `went`, or nothing."""
+        """The effect of the version on a row: `came`, `went`, or nothing."""
         before, after = self._is_in(self.before, [key]), self._is_in(self.after, [key])
         return CAME if after and not before else WENT if before and not after else ""
 
@@ -77,7 +77,7 @@ class Changed:
         """The state that the row is in, and the other one."""
         return (self.after, self.before) if change == CAME else (self.before, self.after)
 
-    def _step(self, instance: Instance, change: str, changed: set[Key]) -> Derivation:
+    def _step(self, instance: RuleInstance, change: str, changed: set[Key]) -> Derivation:
         """One step of a derivation; those of the rows it rests on that changed are told already."""
         here, there = self._states(change)
         parts: list[Derivation] = []
@@ -103,7 +103,7 @@ class Changed:
             height=1 + max((part.height for part in parts), default=0), size=1 + sum(part.size for part in parts),
         )  # fmt: skip
 
-    def _condition(self, instance: Instance, place: int, change: str) -> Derivation:
+    def _condition(self, instance: RuleInstance, place: int, change: str) -> Derivation:
         """A literal that is no row: negated, an aggregate, or a condition, which changes only with the others."""
         here, _ = self._states(change)
         literal, _ = instance.rule.literals[place]
@@ -114,7 +114,7 @@ class Changed:
             return self._folded(plain, instance, place, literal.right, change)
         return plain
 
-    def _negated(self, plain: Derivation, instance: Instance, atom: Atom, change: str) -> Derivation:
+    def _negated(self, plain: Derivation, instance: RuleInstance, atom: Atom, change: str) -> Derivation:
         """No row matches in this state; the rows that do in the other one went, or came."""
         _, there = self._states(change)
         values = instance.rule.values(instance.binding)
@@ -129,21 +129,21 @@ class Changed:
         return replace(plain, kind=ABSENT, premises=below, change=change, remark=words, height=height, size=size)
 
     def _folded(
-        self, plain: Derivation, instance: Instance, place: int, aggregate: Aggregate, change: str
+        self, plain: Derivation, instance: RuleInstance, place: int, aggregate: Aggregate, change: str
     ) -> Derivation:
         """The solutions that the group has in only one of the states, and what changed of their rows."""
         here, there = self._states(change)
-        group = self._group(here, instance, place, aggregate)
-        mine = _solutions(here, group, instance)
-        others = _solutions(there, self._group(there, instance, place, aggregate), instance)
+        groups = self._groups(here, instance, place, aggregate)
+        mine = _solutions(here, groups, instance)
+        others = _solutions(there, self._groups(there, instance, place, aggregate), instance)
         gained, lost = sorted(mine - others, key=repr), sorted(others - mine, key=repr)
         if not gained and not lost:
             return plain
         below: list[Derivation] = []
-        rule = self._solution_rule(instance.rule, place, group)
+        rules = [self._solution_rule(instance.rule, place, part, group) for part, group in enumerate(groups)]
         for solutions, sign in ((gained, change), (lost, WENT if change == CAME else CAME)):
-            for solution in solutions[:SHOWN]:
-                below += self._changed_parts(Instance(instance.head, rule, solution, ()), sign)
+            for part, solution in solutions[:SHOWN]:
+                below += self._changed_parts(RuleInstance(instance.head, rules[part], solution, ()), sign)
         came, went = (gained, lost) if change == CAME else (lost, gained)
         counts = [f"{len(rows)} {word}" for rows, word in ((came, "came"), (went, "went")) if rows]
         words = f"{plain.note}; {', '.join(counts)}"
@@ -152,17 +152,19 @@ class Changed:
         size = 1 + sum(part.size for part in parts)
         return replace(plain, kind=AGGREGATE, premises=parts, change=change, remark=words, height=height, size=size)
 
-    def _group(self, state: Reasons, instance: Instance, place: int, aggregate: Aggregate) -> Group:
-        return group_of(instance.rule, aggregate, place, self.program.schemas, f"changed_{state.search.world.tag}")
+    def _groups(
+        self, state: Reasons, instance: RuleInstance, place: int, aggregate: Aggregate
+    ) -> tuple[AggregateGroup, ...]:
+        return groups_of(instance.rule, aggregate, place, self.program.schemas, f"changed_{state.search.world.tag}")
 
-    def _solution_rule(self, rule: ConcreteRule, place: int, group: Group) -> ConcreteRule:
-        """The rule whose instances are solutions of an aggregate, numbered apart from all others."""
-        if (rule.number, place) not in self._solved:
-            self._solved[rule.number, place] = group.rule(_FIRST_OF_GROUPS + len(self._solved))
-        return self._solved[rule.number, place]
+    def _solution_rule(self, rule: ConcreteRule, place: int, part: int, group: AggregateGroup) -> ConcreteRule:
+        """The rule whose instances are solutions of an alternative of an aggregate, numbered apart from all others."""
+        if (rule.number, place, part) not in self._solved:
+            self._solved[rule.number, place, part] = group.rule(_FIRST_OF_GROUPS + len(self._solved))
+        return self._solved[rule.number, place, part]
 
-    def _changed_parts(self, solution: Instance, change: str) -> list[Derivation]:
-        """What changed of a solution that a group has in one state only: rows, and literals that are none."""
+    def _changed_parts(self, solution: RuleInstance, change: str) -> list[Derivation]:
+        """The changes of a solution that a group has in one state only: rows, and literals that are none."""
         here, there = self._states(change)
         here.telling.prepare([solution])
         keys = [
@@ -180,7 +182,7 @@ class Changed:
         return found
 
     def _is_in(self, state: Reasons, keys: Sequence[Key]) -> set[Key]:
-        """Those of the rows that are in a state."""
+        """The rows among these that are in a state."""
         shapes: dict[tuple[str, tuple[bool, ...]], list[Row]] = {}
         for relation, row in dict.fromkeys(keys):
             shapes.setdefault((relation, tuple(value is None for value in row)), []).append(row)
@@ -209,10 +211,14 @@ _FIRST_OF_GROUPS = 10**6
 _PLACEHOLDER = Derivation(ABSENT, "")
 
 
-def _solutions(state: Reasons, group: Group, instance: Instance) -> set[Row]:
+def _solutions(state: Reasons, groups: Sequence[AggregateGroup], instance: RuleInstance) -> set[tuple[int, Row]]:
+    """The solutions of each alternative, with its number."""
     values = instance.rule.values(instance.binding)
-    rows = [(0, *(values[name] for name in group.shared))]
-    return {one_nan(tuple(row[1:])) for row in state.search.world.ask(group.question, rows)}
+    return {
+        (part, one_nan(tuple(row[1:])))
+        for part, group in enumerate(groups)
+        for row in state.search.world.ask(group.question, [(0, *(values[name] for name in group.shared))])
+    }
 
 
 def _kind(state: Reasons, key: Key) -> str:
@@ -220,7 +226,7 @@ def _kind(state: Reasons, key: Key) -> str:
 
 
 def matching(
-    world: World, atom: Atom, values: Mapping[str, Any], types: Mapping[str, Any], schemas: Mapping[str, Schema]
+    world: QueryState, atom: Atom, values: Mapping[str, Any], types: Mapping[str, Any], schemas: Mapping[str, Schema]
 ) -> list[Row]:
     """The rows that match an atom with these values for its variables, in order."""
     ground = substituted(atom, values, types)
@@ -270,7 +276,7 @@ class RowChange:
         return RowChange(self.change, replace(self.moment, meta={}), without_meta(self.derivation))
 
     def text(self, *, depth: int | None = None) -> str:
-        """What happened, and the derivation as indented text; `+` and `-` stand before what came and went."""
+        """The change and the derivation as indented text; `+` and `-` stand before what came and went."""
         return f"{self._heading}\n{self.derivation.text(depth=depth)}"
 
     def json(self) -> str:
@@ -282,7 +288,7 @@ class RowChange:
         return {"change": self.change, **self.moment.as_dict(), "derivation": self.derivation.as_dict()}
 
     def svg(self) -> str:
-        """What happened, and the derivation, as an SVG document."""
+        """The change and the derivation as an SVG document."""
         return self.derivation.svg(self._heading)
 
     @property

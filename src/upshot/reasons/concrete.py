@@ -12,7 +12,7 @@ from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.types import NUMBER, Type
 from upshot.rewrite.demand.request_rules import RequestRule, request_rule
-from upshot.rewrite.shapes import conjunction, retyped
+from upshot.rewrite.shapes import disjuncts, retyped
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Term, Test, Variable, Wildcard
 
 Row = tuple[Any, ...]
@@ -49,12 +49,12 @@ class ConcreteRule:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether it rests on no view."""
+        """Test whether it rests on no view."""
         return not self.derived
 
     @cached_property
     def request(self) -> RequestRule:
-        """What could be otherwise for an instance of it to fall."""
+        """The literals that could change so that an instance of it no longer holds."""
         return request_rule(replace(self.clause, body=self.body, types=self.types), {})
 
     def values(self, binding: Row) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def concrete_rules(program: CheckedProgram) -> dict[str, tuple[ConcreteRule, ...
 
 def concrete_rule(number: int, clause: Clause, schemas: Mapping[str, Schema], views: Collection[str]) -> ConcreteRule:
     """The clause with whole rows as premises."""
-    making = _Making(set(all_names([clause.head, *clause.body])), dict(clause.types), schemas)
+    making = _RuleQueries(set(all_names([clause.head, *clause.body])), dict(clause.types), schemas)
     atoms = [making.whole(literal) if isinstance(literal, Atom) else None for literal in clause.body]
     body = [atom or literal for atom, literal in zip(atoms, clause.body, strict=True)] + making.equations
     names = tuple(dict.fromkeys(n for literal in body for n in variables(literal, inside_aggregates=False)))
@@ -95,7 +95,7 @@ def row_rule(number: int, relation: str, schemas: Mapping[str, Schema]) -> Concr
     return concrete_rule(number, Clause(atom, (atom,), types), schemas, ())
 
 
-class _Making:
+class _RuleQueries:
     def __init__(self, taken: set[str], types: dict[str, Type], schemas: Mapping[str, Schema]) -> None:
         self.taken, self.types, self.schemas = taken, types, schemas
         self.equations: list[Literal] = []
@@ -137,7 +137,7 @@ def _picks(args: Iterable[Term], places: Mapping[str, int]) -> Picks:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class InstanceQuery:
     """A query from rows that are asked about, each with its number, to bindings: `clause` derives for a number and the
     columns of `asked` the number and the binding."""
 
@@ -158,17 +158,17 @@ class Question:
     def query(
         self, rows: Sequence[Row]
     ) -> tuple[Schema, tuple[Clause, ...], dict[str, tuple[Schema, Sequence[Row]]], Mapping[str, Schema]]:
-        """What an engine is asked about these rows: the head, clauses, what is given, relations of the clauses."""
+        """The query to an engine about these rows: the head, clauses, what is given, relations of the clauses."""
         return self.schema, self.clauses, self.given(rows), self.helper_schemas
 
 
 def instances_question(
     rule: ConcreteRule, nulls: tuple[bool, ...], schemas: Mapping[str, Schema], tag: str
-) -> Question | None:
-    """Which instances of the rule derive rows that are NULL in these places; what is asked are the other values. None
-    if no instance can. A join never finds NULL, so that each pattern of NULLs is a question of its own."""
+) -> InstanceQuery | None:
+    """The instances of the rule that derive rows that are NULL in these places; what is asked are the other values.
+    None if no instance can. A join never finds NULL, so that each pattern of NULLs is a question of its own."""
     head = rule.clause.head
-    making = _Making({*rule.types, *all_names([head, *rule.body])}, dict(rule.types), schemas)
+    making = _RuleQueries({*rule.types, *all_names([head, *rule.body])}, dict(rule.types), schemas)
     args: list[Term] = [making.fresh("N", NUMBER)]
     columns = [Column("n", NUMBER)]
     tests: list[Literal] = []
@@ -195,13 +195,13 @@ def instances_question(
 def _question(
     name: str, args: Sequence[Term], columns: Sequence[Column], body: Sequence[Literal], wanted: Sequence[str],
     types: Mapping[str, Type], schemas: Mapping[str, Schema],
-) -> Question:  # fmt: skip
+) -> InstanceQuery:  # fmt: skip
     asked = Schema(ASKED, tuple(columns))
     head = Atom(name, (args[0], *map(Variable, wanted)))
     literals = (Atom(ASKED, tuple(args)), *body)
     clause = retyped(Clause(head, literals, types), {**schemas, ASKED: asked})
     answer = (Column("n", NUMBER), *(Column(f"v{i}", clause.types[each]) for i, each in enumerate(wanted)))
-    return Question(Schema(name, answer, Role.VIEW), clause, asked)
+    return InstanceQuery(Schema(name, answer, Role.VIEW), clause, asked)
 
 
 def asked_rows(rows: Sequence[Row], nulls: tuple[bool, ...]) -> list[Row]:
@@ -216,12 +216,12 @@ def asked_rows(rows: Sequence[Row], nulls: tuple[bool, ...]) -> list[Row]:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """What an aggregate folds: `question` asks for the solutions of its body, given the values of `shared` variables;
-    `atoms` are its positive literals, made of a solution. `clause` has the body as written, `body` with whole rows, and
-    `names` are the variables of a solution."""
+class AggregateGroup:
+    """The rows that an aggregate folds: `question` asks for the solutions of its body, given the values of `shared`
+    variables; `atoms` are its positive literals, made of a solution. `clause` has the body as written, `body` with
+    whole rows, and `names` are the variables of a solution."""
 
-    question: Question
+    question: InstanceQuery
     shared: tuple[str, ...]
     atoms: tuple[Premise, ...]
     clause: Clause
@@ -235,21 +235,27 @@ class Group:
         return ConcreteRule(number, self.clause, self.body, self.clause.types, self.names, literals, ())
 
 
-def group_of(rule: ConcreteRule, aggregate: Aggregate, place: int, schemas: Mapping[str, Schema], tag: str) -> Group:
-    """The group of one aggregate of a rule."""
-    inner = conjunction(aggregate.body)
+def groups_of(
+    rule: ConcreteRule, aggregate: Aggregate, place: int, schemas: Mapping[str, Schema], tag: str
+) -> tuple[AggregateGroup, ...]:
+    """The group of one aggregate of a rule, in a part for each alternative of its body."""
+    bodies = disjuncts(aggregate.body)
+    return tuple(_group(rule, body, schemas, f"{tag}_{rule.number}_{place}_{n}") for n, body in enumerate(bodies))
+
+
+def _group(rule: ConcreteRule, inner: Sequence[Literal], schemas: Mapping[str, Schema], tag: str) -> AggregateGroup:
     outside = {*rule.names, *all_names([rule.clause.head])}
     shared = tuple(name for name in dict.fromkeys(n for each in inner for n in variables(each)) if name in outside)
-    making = _Making({*rule.types, *all_names([rule.clause.head, *rule.body])}, dict(rule.types), schemas)
+    making = _RuleQueries({*rule.types, *all_names([rule.clause.head, *rule.body])}, dict(rule.types), schemas)
     number = making.fresh("N", NUMBER)
     atoms = [making.whole(literal) if isinstance(literal, Atom) else None for literal in inner]
     body = [atom or literal for atom, literal in zip(atoms, inner, strict=True)] + making.equations
     names = tuple(dict.fromkeys(n for each in body for n in variables(each, inside_aggregates=False)))
     columns = [Column("n", NUMBER), *(Column(f"c{i}", rule.types[name].optional()) for i, name in enumerate(shared))]
-    name = fresh_name(f"group_{tag}_{rule.number}_{place}", schemas)
+    name = fresh_name(f"group_{tag}", schemas)
     wanted = tuple(dict.fromkeys((*names, *shared)))
     question = _question(name, [number, *map(Variable, shared)], columns, body, wanted, making.types, schemas)
     places = {each: at for at, each in enumerate(wanted)}
     premises = tuple(Premise(a.relation, _picks(a.args, places)) for a in atoms if a is not None)
     clause = Clause(Atom(name, tuple(map(Variable, wanted))), tuple(inner), making.types)
-    return Group(question, shared, premises, clause, tuple(body), wanted)
+    return AggregateGroup(question, shared, premises, clause, tuple(body), wanted)

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from upshot.core.json_values import to_json
-from upshot.reasons.nested_json import written
 from upshot.reasons.picture import Card, picture
-from upshot.reasons.text_tree import Line, text_tree
+from upshot.reasons.text_tree import Line, text_tree, written
 
 Row = tuple[Any, ...]
 
@@ -102,7 +101,7 @@ class Derivation:
 
     @property
     def note(self) -> str:
-        """What there is to say about the node beside its statement."""
+        """The notes about the node beside its statement."""
         if self.remark:
             return self.remark
         match self.kind:

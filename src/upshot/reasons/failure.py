@@ -1,4 +1,4 @@
-"""What stands in the way of a row, as a tree: the row, the rules that could give it, and how their literals stand."""
+"""The obstacles to a row, as a tree: the row, the rules that could give it, and how their literals stand."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from upshot.core.counted import counted
+from upshot.core.errors import counted
 from upshot.core.json_values import to_json
 from upshot.reasons.derivation import BASE, Derivation, Moment, RuleText, card, with_moments, without_meta
-from upshot.reasons.nested_json import written
 from upshot.reasons.picture import Card, picture
-from upshot.reasons.text_tree import Line, text_tree
+from upshot.reasons.text_tree import Line, text_tree, written
 
 Row = tuple[Any, ...]
 

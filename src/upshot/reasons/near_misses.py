@@ -39,7 +39,7 @@ class Ground:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class LiteralChoice:
     """Literals that are asked for together, by their places; those left out were `dropped`, or are `open` without."""
 
     kept: tuple[int, ...]
@@ -75,29 +75,29 @@ def grounded(clause: Clause, schema: Schema, row: Row) -> Ground | None:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two values are one in a set: NULL is NULL, NaN is NaN."""
+    """Test whether two values are one in a set: NULL is NULL, NaN is NaN."""
     return bool(left == right) or (left != left and right != right)
 
 
-def choices(ground: Ground) -> Iterator[list[Choice]]:
-    """What to ask for: all choices that leave out equally few literals, those that leave out the fewest first."""
+def choices(ground: Ground) -> Iterator[list[LiteralChoice]]:
+    """The queries to ask: all choices that leave out equally few literals, those that leave out the fewest first."""
     count = len(ground.literals)
     most = count if count <= SMALL_BODY else FEW
-    found: dict[tuple[int, ...], Choice] = {}
+    found: dict[tuple[int, ...], LiteralChoice] = {}
     for number in range(1, most + 1):
         for dropped in combinations(range(count), number):
             choice = _choice(ground, frozenset(dropped))
             other = found.get(choice.kept)
             if other is None or len(other.dropped) > len(choice.dropped):
                 found[choice.kept] = choice
-    nothing = Choice((), frozenset(range(count)), frozenset(), ())
+    nothing = LiteralChoice((), frozenset(range(count)), frozenset(), ())
     found.setdefault((), nothing)
     for failing in sorted({choice.failing for choice in found.values()}):
         yield [choice for choice in found.values() if choice.failing == failing]
 
 
-def _choice(ground: Ground, dropped: frozenset[int]) -> Choice:
-    """What can be asked for without some literals."""
+def _choice(ground: Ground, dropped: frozenset[int]) -> LiteralChoice:
+    """The queries without some literals."""
     outside = frozenset(
         name for literal in (ground.clause.head, *ground.clause.body)
         for name in variables(literal, inside_aggregates=False)
@@ -115,7 +115,7 @@ def _choice(ground: Ground, dropped: frozenset[int]) -> Choice:
                 kept.append(place)
                 waiting.remove(place)
                 moved = True
-    return Choice(tuple(sorted(kept)), dropped, frozenset(waiting), tuple(bound))
+    return LiteralChoice(tuple(sorted(kept)), dropped, frozenset(waiting), tuple(bound))
 
 
 def _binds(literal: Literal, bound: Collection[str], outside: frozenset[str]) -> tuple[str, ...] | None:

@@ -16,7 +16,7 @@ from upshot.check.program import Clause
 from upshot.core.errors import LimitError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
-from upshot.reasons.concrete import ConcreteRule, Question, Row, asked_rows, instances_question
+from upshot.reasons.concrete import ConcreteRule, InstanceQuery, Row, asked_rows, instances_question
 
 Key = tuple[str, Row]
 """A row of a relation."""
@@ -28,28 +28,28 @@ PORTION = 512
 """Rows that are asked about at once, where asking again costs little."""
 
 
-class World(Protocol):
+class QueryState(Protocol):
     """A state of a database that can be asked. `tag` tells the questions to two states apart; where it `is_local`,
     what a question derives on the way costs only as much as it needs of it."""
 
     tag: str
     is_local: bool
 
-    def ask(self, question: Question, rows: list[Row]) -> Rows:
+    def ask(self, question: InstanceQuery, rows: list[Row]) -> Rows:
         """The answers to a question about these rows."""
 
-    def ask_all(self, asked: Sequence[tuple[Question, list[Row]]]) -> list[Rows]:
+    def ask_all(self, asked: Sequence[tuple[InstanceQuery, list[Row]]]) -> list[Rows]:
         """The answers to several questions, together where that costs less."""
 
     def query(self, schema: Schema, clauses: tuple[Clause, ...]) -> Rows:
-        """What clauses derive for a head of their own."""
+        """The query for the rows that clauses derive for a head of their own."""
 
     def query_all(self, queries: Sequence[tuple[Schema, tuple[Clause, ...]]]) -> list[Rows]:
         """The same for several of them."""
 
 
 @dataclass(slots=True, eq=False)
-class Instance:
+class RuleInstance:
     """A rule with values for its variables, and the rows of views that it rests on."""
 
     head: Key
@@ -70,23 +70,23 @@ class Best:
 
     height: int
     size: int
-    instance: Instance
+    instance: RuleInstance
 
 
 @dataclass(slots=True)
-class Search:
-    """What is known of the derivations of rows in one state of a database."""
+class DerivationSearch:
+    """The known derivations of rows in one state of a database."""
 
-    world: World
+    world: QueryState
     rules: Mapping[str, tuple[ConcreteRule, ...]]
     schemas: Mapping[str, Schema]
     bounds: int = MOST_INSTANCES
-    instances: dict[Key, list[Instance]] = field(default_factory=dict)
+    instances: dict[Key, list[RuleInstance]] = field(default_factory=dict)
     seen: int = 0
-    _uses: dict[Key, list[Instance]] = field(default_factory=dict)
+    _uses: dict[Key, list[RuleInstance]] = field(default_factory=dict)
     _solved: set[Key] = field(default_factory=set)
     _asked: set[tuple[Key, bool]] = field(default_factory=set)
-    _questions: dict[tuple[int, tuple[bool, ...]], Question | None] = field(default_factory=dict)
+    _questions: dict[tuple[int, tuple[bool, ...]], InstanceQuery | None] = field(default_factory=dict)
 
     def best(self, root: Key) -> dict[Key, Best] | None:
         """The smallest derivations of a row and of all it rests on there; None if it has none."""
@@ -158,7 +158,7 @@ class Search:
         portion = PORTION if self.world.is_local else len(rows)
         return [rows[first : first + portion] for first in range(0, len(rows), portion)]
 
-    def _question(self, rule: ConcreteRule, nulls: tuple[bool, ...]) -> Question | None:
+    def _question(self, rule: ConcreteRule, nulls: tuple[bool, ...]) -> InstanceQuery | None:
         shape = rule.number, nulls
         if shape not in self._questions:
             self._questions[shape] = instances_question(rule, nulls, self.schemas, self.world.tag)
@@ -173,9 +173,9 @@ class Search:
         for number, *values in answers:
             binding = one_nan(tuple(values))
             premises = tuple((premise.relation, premise.row(binding)) for premise in rule.derived)
-            self._add(Instance((view, rows[number]), rule, binding, premises))
+            self._add(RuleInstance((view, rows[number]), rule, binding, premises))
 
-    def _add(self, instance: Instance) -> None:
+    def _add(self, instance: RuleInstance) -> None:
         self.instances.setdefault(instance.head, []).append(instance)
         for premise in set(instance.premises):
             self._uses.setdefault(premise, []).append(instance)
@@ -222,7 +222,7 @@ class Search:
             ready = self._made_ready(newly, missing)
         return found
 
-    def _made_ready(self, newly: Iterable[Key], missing: dict[int, int]) -> list[Instance]:
+    def _made_ready(self, newly: Iterable[Key], missing: dict[int, int]) -> list[RuleInstance]:
         """The instances whose last underived premise is one of these rows; `missing` counts the premises that are."""
         ready = []
         for key in newly:
@@ -233,7 +233,7 @@ class Search:
         return ready
 
 
-def size_of(instance: Instance, ranked: Mapping[Key, Best]) -> int:
+def size_of(instance: RuleInstance, ranked: Mapping[Key, Best]) -> int:
     """The nodes of the derivation that ends with this instance, over the smallest ones of its premises."""
     own = 1 + len(instance.rule.literals) - len(instance.premises)
     return own + sum(ranked[premise].size for premise in instance.premises)

@@ -1,4 +1,4 @@
-"""What was found, told as a tree."""
+"""The findings as a tree."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from itertools import islice
 
 from upshot.check.program import CheckedProgram
 from upshot.core.rows import Rows
-from upshot.reasons.concrete import ConcreteRule, Group, Row, group_of
+from upshot.reasons.concrete import AggregateGroup, ConcreteRule, Row, groups_of
 from upshot.reasons.derivation import ABSENT, AGGREGATE, BASE, CONDITION, RULE, Derivation
-from upshot.reasons.search import Instance, Key, World, one_nan
+from upshot.reasons.search import Key, QueryState, RuleInstance, one_nan
 from upshot.reasons.wording import absence_text, is_aggregate, literal_text, row_text, rule_text, shown_name
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Not
 
@@ -28,15 +28,15 @@ class Telling:
     """Makes derivations of rule instances in one state of a database."""
 
     program: CheckedProgram
-    world: World
+    world: QueryState
     _views: frozenset[str] = frozenset()
-    _groups: dict[tuple[int, int], Group] = field(default_factory=dict)
+    _groups: dict[tuple[int, int], tuple[AggregateGroup, ...]] = field(default_factory=dict)
     _folded: dict[Place, tuple[tuple[str, ...], int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._views = frozenset(clause.head.relation for clause in self.program.clauses)
 
-    def prepare(self, instances: Iterable[Instance]) -> None:
+    def prepare(self, instances: Iterable[RuleInstance]) -> None:
         """Asks for the groups that these instances fold, all of one aggregate in one query, all aggregates together."""
         asked: dict[tuple[int, int], tuple[ConcreteRule, Aggregate, list[Row]]] = {}
         for each in instances:
@@ -47,35 +47,39 @@ class Telling:
                 if folded not in self._folded:
                     asked.setdefault((each.rule.number, place), (each.rule, literal.right, []))[2].append(each.binding)
                     self._folded[folded] = ((), 0)
-        groups = [self._group(rule, aggregate, place) for (_, place), (rule, aggregate, _) in asked.items()]
-        questions = [
-            (group.question, _shared_values(group, rule, bindings))
-            for group, (rule, _, bindings) in zip(groups, asked.values(), strict=True)
+        groups = [
+            (place, rule, bindings, group)
+            for (_, place), (rule, aggregate, bindings) in asked.items()
+            for group in self._group(rule, aggregate, place)
         ]
-        answers = self.world.ask_all(questions)
-        for ((_, place), (rule, _, bindings)), group, rows in zip(asked.items(), groups, answers, strict=True):
+        answers = self.world.ask_all(
+            [(group.question, _shared_values(group, rule, bindings)) for _, rule, bindings, group in groups]
+        )
+        for (place, rule, bindings, group), rows in zip(groups, answers, strict=True):
             self._fold(rule, group, place, bindings, rows)
 
-    def _group(self, rule: ConcreteRule, aggregate: Aggregate, place: int) -> Group:
+    def _group(self, rule: ConcreteRule, aggregate: Aggregate, place: int) -> tuple[AggregateGroup, ...]:
         shape = rule.number, place
         if shape not in self._groups:
-            self._groups[shape] = group_of(rule, aggregate, place, self.program.schemas, self.world.tag)
+            self._groups[shape] = groups_of(rule, aggregate, place, self.program.schemas, self.world.tag)
         return self._groups[shape]
 
-    def _fold(self, rule: ConcreteRule, group: Group, place: int, bindings: list[Row], answers: Rows) -> None:
+    def _fold(self, rule: ConcreteRule, group: AggregateGroup, place: int, bindings: list[Row], answers: Rows) -> None:
+        """Add the solutions of one alternative; one of several alternatives is shown, and counted, for each."""
         found: dict[int, list[Row]] = {}
         for number, *solution in _ordered(answers):
             found.setdefault(number, []).append(one_nan(tuple(solution)))
         for number, binding in enumerate(bindings):
+            shown, count = self._folded[rule.number, binding, place]
             solutions = found.get(number, [])
-            told = tuple(self._solution(group, each) for each in islice(solutions, KEPT))
-            self._folded[(rule.number, binding, place)] = (told, len(solutions))
+            more = (self._solution(group, each) for each in islice(solutions, KEPT - len(shown)))
+            self._folded[rule.number, binding, place] = ((*shown, *more), count + len(solutions))
 
-    def _solution(self, group: Group, solution: Row) -> str:
+    def _solution(self, group: AggregateGroup, solution: Row) -> str:
         told = [row_text(self.program, atom.relation, atom.row(solution)) for atom in group.atoms]
         return ", ".join(told) or "once"
 
-    def derivation(self, instance: Instance, below: Iterable[Derivation]) -> Derivation:
+    def derivation(self, instance: RuleInstance, below: Iterable[Derivation]) -> Derivation:
         """The derivation that ends with an instance, over those of the rows of views it rests on, in order. The groups
         it folds were prepared."""
         left = iter(below)
@@ -87,8 +91,9 @@ class Telling:
             height=1 + max((part.height for part in parts), default=0), size=1 + sum(part.size for part in parts),
         )  # fmt: skip
 
-    def part(self, instance: Instance, place: int, below: Iterator[Derivation]) -> Derivation:
-        """What one literal of the rule's body stands for in an instance; what it says of a view comes from `below`."""
+    def part(self, instance: RuleInstance, place: int, below: Iterator[Derivation]) -> Derivation:
+        """The premise that one literal of the rule's body is in an instance; what it says of a view comes from
+        `below`."""
         rule, binding = instance.rule, instance.binding
         literal, premise = rule.literals[place]
         if premise is not None:
@@ -108,8 +113,8 @@ class Telling:
         return Derivation(BASE, row_text(self.program, *key), shown_name(self.program, key[0]), key[1])
 
 
-def _shared_values(group: Group, rule: ConcreteRule, bindings: list[Row]) -> list[Row]:
-    """What is asked to find the solutions of a group, for each binding of its rule."""
+def _shared_values(group: AggregateGroup, rule: ConcreteRule, bindings: list[Row]) -> list[Row]:
+    """The query for the solutions of a group, for each binding of its rule."""
     values = [rule.values(binding) for binding in bindings]
     return [(number, *(each[name] for name in group.shared)) for number, each in enumerate(values)]
 

@@ -1,10 +1,11 @@
-"""Trees as indented text, in two columns: what a node says, and what there is to say about it."""
+"""Trees as indented text in two columns, and as JSON deeper than Python's own writer goes."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Node = TypeVar("Node")
 
@@ -47,3 +48,29 @@ def text_tree(
         )
     width = max((len(statement) for statement, _ in lines if len(statement) <= WIDEST), default=WIDEST)
     return "\n".join(f"{statement:<{width}}  {note}".rstrip() for statement, note in lines)
+
+
+def written(tree: dict[str, Any], *fields: str) -> str:
+    """The tree as JSON; the one of these fields that a node has, if it has one, holds the list of those below it.
+
+    >>> written({"a": 1, "b": [{"a": 2}, {"a": 3, "b": [{"a": 4}]}]}, "b")
+    '{"a": 1, "b": [{"a": 2}, {"a": 3, "b": [{"a": 4}]}]}'
+    """
+    parts: list[str] = []
+    left: list[dict[str, Any] | str] = [tree]
+    while left:
+        node = left.pop()
+        if isinstance(node, str):
+            parts.append(node)
+            continue
+        inside = next((each for each in fields if each in node), None)
+        own = json.dumps({key: value for key, value in node.items() if key != inside}, ensure_ascii=False)
+        if inside is None:
+            parts.append(own)
+            continue
+        parts.append(f"{own[:-1]}, {json.dumps(inside)}: [")
+        left.append("]}")
+        for place, each in reversed(list(enumerate(node[inside]))):
+            left.append(each)
+            left.extend([", "] * bool(place))
+    return "".join(parts)

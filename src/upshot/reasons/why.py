@@ -1,25 +1,349 @@
-"""Why a row is there: its smallest derivation."""
+"""Derivations of a row: the smallest one, all of them by height, and low ones in non-linear recursion.
+
+A row of `path(X, Z) :- path(X, Y), path(Y, Z)` has as many last steps as there are rows between its ends, and so has
+each of those: a search by levels does not end in reasonable time. `Layers` queries every view in layers instead: the
+first holds the rows that rules over base relations derive, the next the rows derived from the layer below. The rows of
+a layer are those with a derivation of at most that height, and a query for one row of it reads only rows at that
+distance.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from upshot.check.program import CheckedProgram
-from upshot.reasons.concrete import concrete_rules
+from upshot.check.names.variables import fresh_name
+from upshot.check.program import CheckedProgram, Clause, Literal
+from upshot.check.strata import order_of
+from upshot.core.errors import LimitError
+from upshot.core.schema import Role, Schema
+from upshot.reasons.concrete import (
+    ConcreteRule,
+    InstanceQuery,
+    Row,
+    asked_rows,
+    concrete_rule,
+    concrete_rules,
+    instances_question,
+)
 from upshot.reasons.derivation import Derivation
-from upshot.reasons.enumeration import Enumeration
-from upshot.reasons.layers import Layers
-from upshot.reasons.search import MOST_INSTANCES, Best, Key, Search, World, used
+from upshot.reasons.search import MOST_INSTANCES, Best, DerivationSearch, Key, QueryState, RuleInstance, used
 from upshot.reasons.telling import Telling
+from upshot.syntax.ast import Atom, Variable
+
+MOST_LAYERS = 6
+"""Beyond it, a question about a dense view would come to all of it."""
+
+
+@dataclass(slots=True)
+class Layers:
+    """The layers of the views of a program, asked in one state."""
+
+    world: QueryState
+    rules: Mapping[str, tuple[ConcreteRule, ...]]
+    program: CheckedProgram
+    _names: dict[tuple[str, int], str] = field(default_factory=dict)
+    _schemas: dict[str, Schema] = field(default_factory=dict)
+    _filled: dict[tuple[str, int], bool] = field(default_factory=dict)
+
+    def best(self, root: Key, bounds: int) -> dict[Key, Best] | None:
+        """The smallest derivations of a row and of what it rests on there, if its view is recursive in a way that needs
+        layers and it has one that is no higher than they are."""
+        if not self._needs_layers(root[0]):
+            return None
+        heights = self._heights([root], MOST_LAYERS)
+        if not heights:
+            return None
+        search = DerivationSearch(self.world, self.rules, self.program.schemas, bounds)
+        known, frontier = dict(heights), dict(heights)
+        while frontier:
+            self._expand(search, frontier)
+            below = {p for key in frontier for each in search.instances.get(key, ()) for p in each.premises}
+            frontier = self._heights([key for key in below if key not in known], MOST_LAYERS)
+            known |= frontier
+        return search.ranked(root)
+
+    def _needs_layers(self, view: str) -> bool:
+        """Test whether the view rests on one that a rule uses twice to derive itself."""
+        home = {name: set(component) for component in self.program.strata for name in component}
+        return any(
+            sum(premise.relation in home[name] for premise in rule.derived) > 1
+            for name in self._below(view)
+            for rule in self.rules[name]
+        )
+
+    def _below(self, view: str) -> dict[str, None]:
+        """The view and all that rules derive it from."""
+        found, left = {view: None}, [view]
+        while left:
+            for rule in self.rules[left.pop()]:
+                for premise in rule.derived:
+                    if premise.relation not in found:
+                        found[premise.relation] = None
+                        left.append(premise.relation)
+        return found
+
+    def _heights(self, keys: Sequence[Key], most: int) -> dict[Key, int]:
+        """The heights of the lowest derivations of rows, where they are no higher than told."""
+        found: dict[Key, int] = {}
+        for height in range(1, most + 1):
+            left = [key for key in keys if key not in found]
+            for (view, nulls), rows in _shapes(left).items():
+                if not self._exists(view, height):
+                    continue
+                question = self._question(self._layer_rule(view, height), nulls, height, view)
+                assert question is not None, "its head has no constants"
+                for number, *_ in self.world.ask(question, asked_rows(rows, nulls)):
+                    found[view, rows[number]] = height
+        return found
+
+    def _expand(self, search: DerivationSearch, frontier: Mapping[Key, int]) -> None:
+        """Finds the last steps of the lowest derivations of rows, whose heights are known."""
+        search.expand([key for key, height in frontier.items() if height == 1], leaves=True)
+        for height in sorted(set(frontier.values()) - {1}):
+            keys = [key for key, known in frontier.items() if known == height]
+            for (view, nulls), rows in _shapes(keys).items():
+                for rule in self.rules[view]:
+                    if rule.is_leaf or not self._can_apply(rule, height):
+                        continue
+                    question = self._question(self._over_layer(rule, height - 1), nulls, height - 1, view)
+                    if question is not None:
+                        search.take(rule, rows, self.world.ask(question, asked_rows(rows, nulls)))
+
+    # ---- questions ------------------------------------------------------------------------------------------
+
+    def _question(self, rule: ConcreteRule, nulls: tuple[bool, ...], height: int, view: str) -> InstanceQuery | None:
+        schemas = {**self.program.schemas, **self._schemas}
+        made = instances_question(rule, nulls, schemas, f"layer{height}_{self.world.tag}")
+        if made is None:
+            return None
+        helpers = tuple(self._helpers(view, height))
+        names = {clause.head.relation for clause in helpers}
+        return replace(made, helpers=helpers, helper_schemas={name: self._schemas[name] for name in names})
+
+    def _helpers(self, view: str, height: int) -> Iterable[Clause]:
+        """The clauses of all layers up to a height, of what the view rests on."""
+        for layer in range(1, height + 1):
+            for name in self._below(view):
+                for rule in self.rules[name]:
+                    if self._can_apply(rule, layer):
+                        head = replace(rule.clause.head, relation=self._name(name, layer))
+                        yield replace(rule.clause, head=head, body=self._lowered(rule.clause.body, layer - 1))
+
+    def _exists(self, view: str, layer: int) -> bool:
+        """Test whether any rule can derive rows of this layer."""
+        if (view, layer) not in self._filled:
+            self._filled[view, layer] = any(self._can_apply(rule, layer) for rule in self.rules[view])
+        return self._filled[view, layer]
+
+    def _can_apply(self, rule: ConcreteRule, layer: int) -> bool:
+        """Test whether a rule can derive rows of this layer: those it rests on have one below."""
+        return rule.is_leaf or (layer > 1 and all(self._exists(each.relation, layer - 1) for each in rule.derived))
+
+    def _lowered(self, body: Sequence[Literal], layer: int) -> tuple[Literal, ...]:
+        return tuple(
+            replace(each, relation=self._name(each.relation, layer))
+            if isinstance(each, Atom) and each.relation in self.rules
+            else each
+            for each in body
+        )
+
+    def _name(self, view: str, layer: int) -> str:
+        if (view, layer) not in self._names:
+            name = fresh_name(f"{view}_layer{layer}", {*self.program.schemas, *self._schemas})
+            self._names[view, layer] = name
+            self._schemas[name] = replace(self.program.schemas[view], name=name, role=Role.VIEW, keys=())
+        return self._names[view, layer]
+
+    def _over_layer(self, rule: ConcreteRule, layer: int) -> ConcreteRule:
+        """The rule over the rows of a layer."""
+        return replace(rule, body=self._lowered(rule.body, layer))
+
+    def _layer_rule(self, view: str, layer: int) -> ConcreteRule:
+        """The rule that derives the rows of a view from those of a layer."""
+        schema = self.program.schemas[view]
+        args = tuple(Variable(f"X{place}") for place in range(schema.arity))
+        types = {f"X{place}": type for place, type in enumerate(schema.types)}
+        name = self._name(view, layer)
+        number = 1_000_000 + list(self.rules).index(view)
+        clause = Clause(Atom(view, args), (Atom(name, args),), types)
+        return concrete_rule(number, clause, {**self.program.schemas, **self._schemas}, ())
+
+
+def _shapes(keys: Iterable[Key]) -> dict[tuple[str, tuple[bool, ...]], list[Row]]:
+    """The rows by relation and by the places that are NULL."""
+    shapes: dict[tuple[str, tuple[bool, ...]], list[Row]] = {}
+    for view, row in keys:
+        shapes.setdefault((view, tuple(value is None for value in row)), []).append(row)
+    return shapes
+
+
+@dataclass(frozen=True, slots=True)
+class _Goal:
+    """A row to be derived with a height of at most `height`, or `exactly` that, from rows that are not `above` it; then
+    what comes `next`."""
+
+    key: Key
+    height: int
+    exactly: bool
+    above: frozenset[Key]
+    next: _Goal | None
+
+
+@dataclass(frozen=True, slots=True)
+class _EnumerationStep:
+    """The instances chosen so far, the last one first."""
+
+    instance: RuleInstance
+    before: _EnumerationStep | None
+
+
+@dataclass(slots=True)
+class Enumeration:
+    """The derivations of one row, in which no row rests on itself."""
+
+    search: DerivationSearch
+    telling: Telling
+    root: Key
+    steps: int = 0
+    _levels: list[list[Key]] = field(default_factory=list)
+    _known: set[Key] = field(default_factory=set)
+
+    def others(self, best: Mapping[Key, Best]) -> Iterator[Derivation]:
+        """All derivations but the smallest, which is known: by height, and without order among those of one height."""
+        lowest = height = best[self.root].height
+        while True:
+            self._explore(height)
+            highest = self._highest()
+            if highest is not None and height > highest:
+                return
+            for steps in self._of_height(height):
+                if height > lowest or not _is_walk(steps, best, self.root):
+                    yield self._tree(steps)
+            height += 1
+
+    def _explore(self, depth: int) -> None:
+        """Looks at all rows that a derivation of this height can hold."""
+        if not self._levels:
+            self._levels, self._known = [[self.root]], {self.root}
+        while len(self._levels) < depth and self._levels[-1]:
+            level = self._levels[-1]
+            self.search.expand_all(level)
+            below = [p for key in level for each in self.search.instances.get(key, ()) for p in each.premises]
+            self._levels.append([key for key in dict.fromkeys(below) if key not in self._known])
+            self._known.update(self._levels[-1])
+        self.search.expand(self._levels[-1], leaves=True)
+
+    def _highest(self) -> int | None:
+        """A height that no derivation exceeds; None while there are rows that were not looked at."""
+        if self._levels[-1]:
+            return None
+        found = {key: self.search.instances.get(key, ()) for key in self._known}
+        names = {key: str(number) for number, key in enumerate(found)}
+        keys = {name: key for key, name in names.items()}
+        edges = {
+            (names[key], names[premise]) for key, some in found.items() for each in some for premise in each.premises
+        }
+        heights: dict[Key, int] = {}
+        for group in order_of(list(keys), sorted(edges)):
+            inside = {keys[name] for name in group}
+            below = (p for key in inside for each in found[key] for p in each.premises if p not in inside)
+            # On a way down no row comes twice.
+            most = len(inside) + max((heights[premise] for premise in below), default=0)
+            heights |= dict.fromkeys(inside, most)
+        return heights[self.root]
+
+    def _of_height(self, height: int) -> Iterator[_EnumerationStep]:
+        """The choices of instances that make a derivation of just this height, each in the order of a walk."""
+        lowest = self.search.heights()
+        left: list[tuple[_Goal, _EnumerationStep | None]] = [(_Goal(self.root, height, True, frozenset(), None), None)]
+        while left:
+            goal, before = left.pop()
+            self.steps += 1
+            if self.steps > self.search.bounds:
+                raise _too_many_steps(self.search.bounds)
+            for instance in reversed(self.search.instances.get(goal.key, ())):
+                above = goal.above | {goal.key}
+                if above.isdisjoint(instance.premises):
+                    step = _EnumerationStep(instance, before)
+                    for after in _goals(instance, goal, above, lowest):
+                        if after is None:
+                            yield step
+                        else:
+                            left.append((after, step))
+
+    def _tree(self, last: _EnumerationStep) -> Derivation:
+        """The derivation of chosen instances."""
+        chosen = _in_order(last)
+        self.telling.prepare(chosen)
+        # From the end of the walk: the derivations of an instance's premises are the newest ones, first premise on top.
+        made: list[Derivation] = []
+        for instance in reversed(chosen):
+            below = [made.pop() for _ in instance.premises]
+            made.append(self.telling.derivation(instance, below))
+        return made[0]
+
+
+def _goals(
+    instance: RuleInstance, goal: _Goal, above: frozenset[Key], lowest: Mapping[Key, int]
+) -> Iterator[_Goal | None]:
+    """The goals that are left after an instance was chosen for a goal, in each way that its heights can be shared out;
+    None if nothing is."""
+    premises, most = instance.premises, goal.height - 1
+    if any(lowest.get(premise, goal.height) > most for premise in premises):
+        return
+    if not goal.exactly or not premises:
+        if not goal.exactly or goal.height == 1:
+            yield _stacked([(premise, most, False) for premise in premises], above, goal.next)
+        return
+    for place in range(len(premises)):
+        # The first premise of full height: those before it are lower, those after it need not be.
+        if all(lowest[premise] < most for premise in premises[:place]):
+            limits = [(p, most - (i < place), i == place) for i, p in enumerate(premises)]
+            yield _stacked(limits, above, goal.next)
+
+
+def _stacked(limits: list[tuple[Key, int, bool]], above: frozenset[Key], next: _Goal | None) -> _Goal | None:
+    for key, height, exactly in reversed(limits):
+        next = _Goal(key, height, exactly, above, next)
+    return next
+
+
+def _is_walk(last: _EnumerationStep, best: Mapping[Key, Best], root: Key) -> bool:
+    """Test whether these are the instances of the smallest derivation."""
+    chosen = _in_order(last)
+    left = [root]
+    for instance in chosen:
+        wanted = best[left.pop()].instance
+        if instance.rule.number != wanted.rule.number or instance.binding != wanted.binding:
+            return False
+        left.extend(reversed(instance.premises))
+    return True
+
+
+def _in_order(last: _EnumerationStep) -> list[RuleInstance]:
+    chosen: list[RuleInstance] = []
+    step: _EnumerationStep | None = last
+    while step is not None:
+        chosen.append(step.instance)
+        step = step.before
+    return chosen[::-1]
+
+
+def _too_many_steps(bounds: int) -> LimitError:
+    return LimitError(
+        f"no further derivation found in {bounds:,} steps",
+        code="explanation-bounds",
+        help="raise `bounds`; mutually dependent rows can have very many derivations",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """What can be said about the rows of one state: `search` finds, `telling` makes trees of it."""
+    """Explanations of the rows of one state: `search` finds, `telling` makes trees of it."""
 
     program: CheckedProgram
-    search: Search
+    search: DerivationSearch
     telling: Telling
     layers: Layers | None = None
     """For the rows of recursions that a search by levels would not get to the bottom of."""
@@ -44,13 +368,13 @@ class Reasons:
         return Enumeration(self.search, self.telling, key).others(best)
 
     def is_derived(self, key: Key) -> bool:
-        """Whether the row is one of a view, which rules derive."""
+        """Test whether the row is one of a view, which rules derive."""
         return key[0] in self.search.rules
 
 
-def reasons_in(world: World, program: CheckedProgram, bounds: int | None = None) -> Reasons:
+def reasons_in(world: QueryState, program: CheckedProgram, bounds: int | None = None) -> Reasons:
     """The reasons for rows in one state of a database; `bounds` is how many rule instances are looked at."""
     most = MOST_INSTANCES if bounds is None else bounds
     rules = concrete_rules(program)
     layers = Layers(world, rules, program) if world.is_local else None
-    return Reasons(program, Search(world, rules, program.schemas, most), Telling(program, world), layers)
+    return Reasons(program, DerivationSearch(world, rules, program.schemas, most), Telling(program, world), layers)

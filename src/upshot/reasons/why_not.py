@@ -9,13 +9,13 @@ from typing import Any
 
 from upshot.check.names.variables import fresh_name, variables
 from upshot.check.program import Clause, Literal
-from upshot.core.counted import counted
+from upshot.core.errors import counted
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.reasons.concrete import Row
 from upshot.reasons.derivation import Derivation
 from upshot.reasons.failure import ATTEMPT, BLOCKED, FALSE, HOLDS, MISSING, OPEN, ROW, Failure
-from upshot.reasons.near_misses import Choice, Ground, choices, grounded, question, whole_row
+from upshot.reasons.near_misses import Ground, LiteralChoice, choices, grounded, question, whole_row
 from upshot.reasons.search import Key, one_nan, out_of_bounds
 from upshot.reasons.why import Reasons
 from upshot.reasons.wording import is_aggregate, is_given, row_text, rule_text, substituted
@@ -37,8 +37,8 @@ class WhyNot:
     seen: int = 0
 
     def failure(self, key: Key, depth: int, above: frozenset[Key] = frozenset()) -> Failure:
-        """How near the rules come to a row that is not there; rows of views that are missing are looked into as deep
-        as told, unless that is where we come from."""
+        """The nearest that the rules come to a row that is not there; rows of views that are missing are looked into as
+        deep as told, unless that is where we come from."""
         program = self.reasons.program
         relation, row = key
         statement = row_text(program, relation, row)
@@ -66,7 +66,7 @@ class WhyNot:
                     yield from self._examples(ground, choice, rows, depth, above)
                 return
 
-    def _solutions(self, ground: Ground, equal: Sequence[Choice]) -> list[Rows | list[Row]]:
+    def _solutions(self, ground: Ground, equal: Sequence[LiteralChoice]) -> list[Rows | list[Row]]:
         """The values for which the literals of each choice hold."""
         queries = [
             question([ground.literals[place] for place in choice.kept], choice.names, ground.types, self._schemas)
@@ -94,7 +94,7 @@ class WhyNot:
         return rows
 
     def _examples(
-        self, ground: Ground, choice: Choice, rows: Rows | list[Row], depth: int, above: frozenset[Key]
+        self, ground: Ground, choice: LiteralChoice, rows: Rows | list[Row], depth: int, above: frozenset[Key]
     ) -> Iterator[Failure]:
         listed: Iterable[Row] = rows.sorted() if isinstance(rows, Rows) and len(rows) <= SORTED else rows
         shown = list(islice(listed, EXAMPLES))
@@ -117,9 +117,15 @@ class WhyNot:
             )  # fmt: skip
 
     def _part(
-        self, ground: Ground, choice: Choice, place: int, values: dict[str, Any], depth: int, above: frozenset[Key]
+        self,
+        ground: Ground,
+        choice: LiteralChoice,
+        place: int,
+        values: dict[str, Any],
+        depth: int,
+        above: frozenset[Key],
     ) -> Failure:
-        """How one literal stands."""
+        """The state of one literal."""
         program = self.reasons.program
         literal = substituted(ground.literals[place], values, ground.types)
         told = print_formula(_shown(literal, program.input_part))
@@ -178,7 +184,7 @@ class WhyNot:
         return Failure(BLOCKED, told, atom.relation, whole, parts=below, note=f"{statement}{others} in the way")
 
     def _actual(self, ground: Ground, literal: Any) -> str:
-        """What an aggregate comes to that was to have another value."""
+        """The value of an aggregate that had to have another one."""
         if not is_aggregate(literal):
             return "false"
         assert isinstance(literal, Comparison)

@@ -32,6 +32,9 @@ def row_text(program: CheckedProgram, relation: str, row: Row) -> str:
 def shown_name(program: CheckedProgram, relation: str) -> str:
     """The name that users know: of the view for what it was given, of the rule for the view of its condition."""
     if relation in program.hidden:
+        for rule in program.rules:
+            if any(table.name == relation for table in rule.bindings):
+                return f"active_{rule.name}"
         return next((rule.name for rule in program.rules if rule.becomes == relation), relation)
     return next((view for view, hidden in program.input_part.items() if hidden == relation), relation)
 
@@ -93,7 +96,7 @@ def _printed(clause: Clause, program: CheckedProgram) -> str:
 
 
 def is_given(clause: Clause, program: CheckedProgram) -> bool:
-    """Whether the clause stands for the facts that a view was given."""
+    """Test whether the clause stands for the facts that a view was given."""
     match clause.body:
         case (Atom(relation),):
             return program.input_part.get(clause.head.relation) == relation

@@ -1,1 +1,21 @@
-"""The other direction: which base changes make derived facts true or false."""
+"""View updating: which base changes make derived rows true or false. [Behrend & Manthey 2008]
+
+Comes in: a request, preferences and bounds, a database in which changes can be tried (`request`). Goes out: minimal
+realizations, the cheapest first (`minimal_realizations`).
+
+    request                 rows to insert and delete, preferences, the database as the search uses it
+    rules, rule_forms       the rules in forms that make small ground programs; aggregates as folds; termination
+    families                columns that share values; the domains of variables, stored values and fresh ones
+    instances               demand: instances of rules for a wanted row, those that lack the fewest rows first
+    ground_program          the rows, instances and groups known so far; it grows while the solver works
+    solver, groups          the ground program in clingo: changes are choices, views founded, groups weights
+    trial                   a candidate on the engine, and the instances that it shows to be missing
+    conditions              comparisons and tests of fresh values: a border and its sides; witnesses that meet them
+    ordered_values          values as numbers, linear expressions of them, values between others
+    built_ins               terms, comparisons and tests of a rule; equations are solved where they can be inverted
+    placeholders            symbols for undecided values while searching, placeholders in realizations
+    description, effects    names for fresh values, conditions in words, formulas for rows that follow
+
+A realization has no proper part that is one: its part would cost less, or the same and be smaller, and would have been
+found, and excluded, before. Conditions are sufficient, not exact: every value that meets them makes a realization.
+"""

@@ -1,20 +1,121 @@
-"""Comparisons, arithmetic and tests of a rule, with some of its variables known: what they determine, what is left."""
+"""Terms, comparisons and tests of a rule with values for some variables: what they come to and what they determine.
+
+`Y = X * X` has two roots for 9 and none for 8; `Y = X % 3` has endlessly many for 1, of which some are made up.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from upshot.check.findings import Findings
 from upshot.check.names.variables import variables as variables_of
 from upshot.check.program import Literal
+from upshot.check.types.ground import evaluate
 from upshot.core.errors import DataError
-from upshot.core.types import Type
-from upshot.engine.time_limit import check_time
-from upshot.revise.inverses import roots
-from upshot.revise.term_values import UNKNOWN, value_of
-from upshot.syntax.ast import Call, Comparison, Not, Term, Test, Variable
+from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
+from upshot.rewrite.normalize.term_type import term_type
+from upshot.syntax.ast import Call, Comparison, Constant, Not, Term, Test, Variable
+from upshot.values import inverses
 from upshot.values.conditions import COMPARISONS, TESTS
+from upshot.values.functions import FUNCTIONS
+from upshot.values.inverses import NONE, SOME, Image, Roots
+
+# ---- terms -----------------------------------------------------------------------------------------------------------
+
+
+UNKNOWN = inverses.UNKNOWN
+
+
+def are_same(one: Any, other: Any) -> bool:
+    """Test whether two values are equal in programs, where NaN equals itself."""
+    return bool(one == other or (one != one and other != other))
+
+
+def value_of(term: Term, binding: Mapping[str, Any], types: Mapping[str, Type]) -> Any:
+    """The value of a term; `UNKNOWN` if a variable has no value or the term has none."""
+    match term:
+        case Constant(value):
+            return value
+        case Variable(name):
+            return binding.get(name, UNKNOWN)
+        case Call(function, args):
+            values = [value_of(arg, binding, types) for arg in args]
+            if UNKNOWN in values:
+                return UNKNOWN
+            if None in values:
+                return None
+            given = tuple(term_type(arg, types) for arg in args)
+            return _computed(function, tuple(values), given, term_type(term, types))
+        case _:
+            return UNKNOWN
+
+
+@lru_cache(maxsize=20_000)
+def _computed(function: str, values: tuple[Any, ...], types: tuple[Type, ...], type: Type) -> Any:
+    constants = tuple(Constant(value, each) for value, each in zip(values, types, strict=True))
+    made = evaluate(Call(function, constants), type, Findings())
+    return UNKNOWN if made is None else made.value
+
+
+def roots(
+    term: Term, value: Any, name: str, known: Mapping[str, Any], types: Mapping[str, Type], number: int = 1
+) -> Roots:
+    """The values of the variable for which the term comes to this value. For each `number` others are made up."""
+    match term:
+        case Variable(other) if other == name:
+            return Roots((value,), are_all=True)
+        case Call(function, args):
+            places = [place for place, arg in enumerate(args) if name in variables(arg)]
+            found = _argument(function, args, places, value, known, types, number)
+            made = [roots(args[places[0]], each, name, known, types, number) for each in found.values]
+            values = dict.fromkeys(each for one in made for each in one.values)
+            return Roots(tuple(values), found.are_all and all(each.are_all for each in made))
+        case _:
+            return SOME
+
+
+def _argument(
+    function: str,
+    args: tuple[Term, ...],
+    places: list[int],
+    value: Any,
+    known: Mapping[str, Any],
+    types: Mapping[str, Type],
+    number: int,
+) -> Roots:
+    """The values that the first of these arguments, which contains the variable, must have."""
+    place, others = places[0], [value_of(arg, known, types) for arg in args]
+    if any(each is None for at, each in enumerate(others) if at not in places):
+        return NONE
+    inverse = FUNCTIONS[function].meanings[term_type(args[0], types).kind].inverse
+    squared = len(places) == 2 == len(args) and args[0] == args[1]
+    type = term_type(args[place], types)
+    image = Image(value, tuple(others), place, type, number, repeated=len(places) > 1, squared=squared)
+    return SOME if inverse is None else inverse(image)
+
+
+def is_value_of(value: Any, type: Type) -> bool:
+    """Test whether a value of the kind of the type is one of the type."""
+    if value is None:
+        return type.nullable
+    match type.kind:
+        case Kind.NUMBER:
+            least = NUMBER_RANGE[0] + type.nullable  # the code of NULL
+            return isinstance(value, int) and least <= value <= NUMBER_RANGE[-1]
+        case Kind.UNSIGNED:
+            return isinstance(value, int) and 0 <= value <= UNSIGNED_RANGE[-1] - type.nullable
+        case Kind.DECIMAL:
+            scaled = Decimal(value).scaleb(type.scale)
+            return scaled == scaled.to_integral_value() and abs(scaled) < 10**type.precision
+        case _:
+            return True
+
+
+# ---- built-ins -------------------------------------------------------------------------------------------------------
+
 
 Binding = dict[str, Any]
 
@@ -27,33 +128,8 @@ def variables(node: Literal | Term) -> tuple[str, ...]:
     return variables_of(node)
 
 
-def determined(literals: Sequence[Literal], binding: Binding, types: Mapping[str, Type]) -> Binding | None:
-    """The binding with all values that equations give; None if a literal is false."""
-    # Whatever goes through many values comes by here.
-    check_time()
-    known = dict(binding)
-    left, moved = list(literals), True
-    while moved:
-        moved = False
-        for literal in list(left):
-            if all(name in known for name in variables(literal)):
-                if not holds(literal, known, types):
-                    return None
-                left.remove(literal)
-                moved = True
-            elif solved := _solved(literal, known, types):
-                known |= solved
-                moved = True
-            elif solved is None:
-                return None
-            elif isinstance(literal, Test) and literal.name == "is_null" and isinstance(literal.args[0], Variable):
-                known[literal.args[0].name] = None
-                moved = True
-    return known
-
-
 def holds(literal: Literal, binding: Mapping[str, Any], types: Mapping[str, Type]) -> bool:
-    """Whether a built-in holds for values of all its variables."""
+    """Test whether a built-in holds for values of all its variables."""
     match literal:
         case Comparison(op, left, right):
             first, second = value_of(left, binding, types), value_of(right, binding, types)
@@ -72,7 +148,7 @@ def holds(literal: Literal, binding: Mapping[str, Any], types: Mapping[str, Type
 
 
 def _test(name: str, values: list[Any]) -> bool | None:
-    """Whether the test holds; None if it cannot be made: then the rule is an error for these values."""
+    """Evaluate the test; None if it fails: then the rule is an error for these values."""
     test = TESTS[name]
     if None in values and not test.sees_null:
         return False
@@ -94,16 +170,6 @@ def listed(
     return None
 
 
-def suggested(
-    literals: Sequence[Literal], binding: Binding, name: str, types: Mapping[str, Type], number: int
-) -> Iterator[Any]:
-    """Some values for a variable that equations admit; for each number others."""
-    for literal in literals:
-        for side, value in _sides(literal, binding, types):
-            if value is not None and name in variables(side):
-                yield from roots(side, value, name, binding, types, number).values
-
-
 def _sides(literal: Literal, known: Binding, types: Mapping[str, Type]) -> Iterator[tuple[Term, Any]]:
     """The sides of an equation that have variables without a value, where the other has all; and what that comes to,
     which is None if it has no value, and equal to nothing."""
@@ -117,8 +183,8 @@ def _sides(literal: Literal, known: Binding, types: Mapping[str, Type]) -> Itera
                     yield side, None
 
 
-def _solved(equation: Literal, known: Binding, types: Mapping[str, Type]) -> Binding | None:
-    """What an equation says about a variable if it is the only one without a value; None if nothing makes it true."""
+def solved(equation: Literal, known: Binding, types: Mapping[str, Type]) -> Binding | None:
+    """Solve an equation for its only variable without a value; None if nothing makes it true."""
     for side, value in _sides(equation, known, types):
         if value is None:
             return None
@@ -129,13 +195,6 @@ def _solved(equation: Literal, known: Binding, types: Mapping[str, Type]) -> Bin
             if found.are_all and len(found.values) <= 1:
                 return {name: found.values[0]} if found.values else None
     return {}
-
-
-def ordered_with(name: str, literals: Sequence[Literal], free: Sequence[str]) -> list[str]:
-    """The other free variables that a variable is compared with by order."""
-    ordered = (each for each in literals if isinstance(each, Comparison) and each.op in ("<", "<=", ">", ">="))
-    found = dict.fromkeys(other for each in ordered if name in variables(each) for other in variables(each))
-    return [other for other in found if other != name and other in free]
 
 
 def first_to_fill(literals: Sequence[Literal], free: Sequence[str]) -> str:

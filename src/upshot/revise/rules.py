@@ -1,63 +1,161 @@
-"""The rules of a program as the search reads them: positive literals, negated ones, built-ins, sources of values."""
+"""The rules of a program as the search reads them: positive literals, negated ones, built-ins, aggregates; termination.
+
+In normal form every aggregate is a view of its own, `total(G…, V) :- rows(G…, _…), V = sum T : { rows(G…, T, …) }`: a
+row for each group that has rows, and none for a group that has not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from upshot.check.names.variables import variables
+from upshot.check.names.variables import fresh_name, variables
 from upshot.check.program import CheckedProgram, Clause, Literal
-from upshot.core.schema import Role
+from upshot.core.schema import Role, Schema
+from upshot.core.types import Type
 from upshot.engine.time_limit import check_time
-from upshot.revise.built_ins import Binding
-from upshot.revise.folds import Fold, fold_of
-from upshot.revise.implied_guards import without_implied_guards
-from upshot.revise.linear_rules import linear_clauses
-from upshot.revise.request import Key, Row
-from upshot.revise.term_values import UNKNOWN, are_same
-from upshot.revise.unfolded_rules import unfolded_clauses
+from upshot.revise.built_ins import LINEAR, are_same
+from upshot.revise.placeholders import Symbol
+from upshot.revise.request import DELETE, INSERT, Key, Row
+from upshot.revise.rule_forms import linear_clauses, made_columns, unfolded_clauses, whole_structures, without_repeated
 from upshot.rewrite.demand.request_rules import RequestRule, request_rule
-from upshot.rewrite.shapes import aggregate_of
-from upshot.syntax.ast import Atom, Constant, Term, Variable
+from upshot.rewrite.shapes import aggregate_of, conjunction
+from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable
+
+# ---- aggregates ------------------------------------------------------------------------------------------------------
+
+
+COUNT = "count"
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """The column of a view, `place`, that holds what a group of another `view` comes to: which one, the columns `group`
+    say. `otherwise` has what it holds for groups without rows, if those are in the view. No two rows differ in the
+    column only."""
+
+    place: int
+    view: str
+    group: tuple[int, ...]
+    otherwise: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """`view` has the groups, which are the first `width` columns, and the values of a `function` of the rows of
+    `below`. What is folded is the column `target` of them, or the same `constant` for each; of neither, rows count."""
+
+    view: str
+    below: str
+    function: str
+    width: int
+    type: Type
+    target: int | None = None
+    constant: Any = None
+    handed: Handed | None = None
+    """The column of `below` that holds what other groups come to, if it is not folded."""
+
+    def same(self, key: Key) -> Key:
+        """The key of rows of which at most one can be present."""
+        return key if self.handed is None else self.with_value(key, None)
+
+    def with_value(self, key: Key, value: Any) -> Key:
+        """A row of `below` with another value of the column that is handed on."""
+        assert self.handed is not None, "there is one"
+        relation, row = key
+        return relation, (*row[: self.handed.place], value, *row[self.handed.place + 1 :])
+
+    def folded(self, row: Row) -> Any:
+        """The value that a row adds to the fold; None if nothing."""
+        if self.function == COUNT:
+            return 1
+        return self.constant if self.target is None else row[self.target]
+
+
+def fold_of(clause: Clause, schemas: Mapping[str, Schema]) -> Fold | None:
+    """The fold that a clause in normal form is, if it is one."""
+    aggregate = aggregate_of(clause)
+    if aggregate is None:
+        return None
+    (inner,) = conjunction(aggregate.body)
+    assert isinstance(inner, Atom), "an aggregate folds the rows of one relation"
+    view, width = clause.head.relation, len(clause.head.args) - 1
+    assert inner.args[:width] == clause.head.args[:width], "the group comes first"
+    type = schemas[view].columns[-1].type
+    match aggregate.target:
+        case Variable() as variable:
+            return Fold(view, inner.relation, aggregate.function, width, type, inner.args.index(variable))
+        case Constant(value):
+            return Fold(view, inner.relation, aggregate.function, width, type, None, value)
+        case _:
+            return Fold(view, inner.relation, aggregate.function, width, type)
+
+
+# ---- rules -----------------------------------------------------------------------------------------------------------
+
 
 Column = tuple[str, int]
+Binding = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class RuleParts(RequestRule):
-    """A rule and what it asks of its body, as the search takes it. A rule that folds rows `is_aggregate`."""
+    """A rule and what it asks of its body, as the search takes it. The atoms of its `form` have variables only: those
+    that stand for `constants` are compared with them, so that a fresh value in their place is compared as well."""
 
-    number: int = 0
-    is_aggregate: bool = False
+    form: RequestRule
+    number: int
+    constants: Mapping[str, Any]
+    parts: tuple[Literal, ...] = ()
+    """Tests and fields of records, for which `built_ins` has equations that can be solved either way."""
+
+    @property
+    def head(self) -> Atom:
+        return self.form.clause.head
+
+    @cached_property
+    def positive(self) -> tuple[Atom, ...]:
+        return self.form.positive
+
+    @cached_property
+    def negative(self) -> tuple[Atom, ...]:
+        return self.form.negative
 
     def binding(self, row: Row) -> Binding | None:
-        """The values of head variables for a row, or for its first columns, as far as they are known; None if no
-        instance has this head."""
+        """The values of head variables for a row, and of constants; None if no instance has this head."""
         known: Binding = {}
-        for term, value in zip(self.clause.head.args, row, strict=False):
-            if value is UNKNOWN:
-                continue
-            match term:
-                case Constant(other) if not are_same(other, value):
-                    return None
-                case Variable(name):
-                    if value is None and not self.types[name].nullable:
-                        return None
-                    if not are_same(known.setdefault(name, value), value):
-                        return None
-                case _:
-                    pass
+        for term, value in zip(self.head.args, row, strict=True):
+            assert isinstance(term, Variable), "its atoms have variables only"
+            if value is None and not self.types[term.name].nullable:
+                return None
+            if not are_same(known.setdefault(term.name, value), value):
+                return None
+        return self.with_constants(known)
+
+    def with_constants(self, known: Binding) -> Binding | None:
+        """The binding with values for the variables that stand for constants; None if it has others for them. A fresh
+        value is compared later on."""
+        for name, value in self.constants.items():
+            other = known.setdefault(name, value)
+            if not isinstance(other, Symbol) and not are_same(other, value):
+                return None
         return known
 
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Its variables, in order of appearance."""
+        literals: tuple[Literal, ...] = (*self.positive, *self.negative, *self.built_ins)
+        return tuple(dict.fromkeys(name for each in literals for name in variables(each)))
 
-def ground(atom: Atom, binding: Mapping[str, object]) -> Key:
+
+def ground(atom: Atom, binding: Mapping[str, Any]) -> Key:
     """The row that an atom names once all its variables have values."""
     return atom.relation, tuple(_value(term, binding) for term in atom.args)
 
 
-def _value(term: Term, binding: Mapping[str, object]) -> object:
+def _value(term: Term, binding: Mapping[str, Any]) -> Any:
     match term:
         case Variable(name):
             return binding[name]
@@ -70,155 +168,183 @@ def _value(term: Term, binding: Mapping[str, object]) -> object:
 def rule_parts(number: int, clause: Clause, program: CheckedProgram) -> RuleParts:
     check_time()
     made = request_rule(clause, program.schemas)
-    return RuleParts(clause, made.all_of, made.built_ins, made.types, number, aggregate_of(clause) is not None)
+    general, constants = _without_constants(clause, program)
+    whole, parts = whole_structures(general)
+    form = request_rule(whole, program.schemas)
+    return RuleParts(clause, made.all_of, form.built_ins, form.types, form, number, constants, parts)
+
+
+def _without_constants(clause: Clause, program: CheckedProgram) -> tuple[Clause, dict[str, Any]]:
+    """The clause with variables in the place of the constants in its atoms, which it compares with them, and those."""
+    types, constants, equal = dict(clause.types), dict[str, Any](), list[Literal]()
+
+    def named(atom: Atom) -> Atom:
+        args: list[Term] = []
+        for term, column in zip(atom.args, program.schemas[atom.relation].columns, strict=True):
+            if isinstance(term, Constant):
+                variable = Variable(fresh_name("C", types))
+                is_null = term.value is None
+                types[variable.name] = column.type if is_null else column.type.required()
+                constants[variable.name] = term.value
+                same = Comparison("=", variable, Constant(term.value, types[variable.name]))
+                equal.append(Test("is_null", (variable,)) if is_null else same)
+                args.append(variable)
+            else:
+                args.append(term)
+        return replace(atom, args=tuple(args))
+
+    def general(literal: Literal) -> Literal:
+        match literal:
+            case Atom():
+                return named(literal)
+            case Not(Atom() as atom):
+                return Not(named(atom))
+            case _:
+                return literal
+
+    head, body = named(clause.head), tuple(map(general, clause.body))
+    return (replace(clause, head=head, body=(*body, *equal), types=types) if constants else clause), constants
 
 
 @dataclass
 class Rules:
-    """The rules of a program in normal form, by view. `serves` has the views that users know for those they do not."""
+    """The rules of a program in normal form, by view; views of aggregates have a `Fold` instead. `serves` has the views
+    that users know for those they do not."""
 
     program: CheckedProgram
     serves: Mapping[str, str] = field(default_factory=dict)
     by_view: dict[str, list[RuleParts]] = field(default_factory=dict)
-    _sources: dict[Column, frozenset[Column]] = field(default_factory=dict)
-    _constants: dict[Column, list[Any]] = field(default_factory=dict)
+    folds: dict[str, Fold] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         clauses = unfolded_clauses(linear_clauses(self.program), self.program)
-        clauses = without_implied_guards(clauses, self.program)
-        for number, clause in enumerate(dict.fromkeys(clauses)):
-            parts = rule_parts(number, clause, self.program)
-            self.by_view.setdefault(clause.head.relation, []).append(parts)
+        for number, clause in enumerate(dict.fromkeys(map(without_repeated, clauses))):
+            fold = fold_of(clause, self.program.schemas) if aggregate_of(clause) is not None else None
+            if fold is not None:
+                self.folds[fold.view] = fold
+            else:
+                self.by_view.setdefault(clause.head.relation, []).append(rule_parts(number, clause, self.program))
+        for name, fold in self.folds.items():
+            handed = self._handed_on(fold.below)
+            if handed is not None and handed.place >= fold.width and handed.place != fold.target:
+                self.folds[name] = replace(fold, handed=handed)
 
     @cached_property
-    def folds(self) -> Mapping[str, Fold]:
-        """The views whose rows are aggregates."""
-        found = (fold_of(rule.clause, self.program.schemas) for rules in self.by_view.values() for rule in rules)
-        return {each.view: each for each in found if each is not None}
+    def making(self) -> frozenset[str]:
+        """The views that make values, and are not recursive: rows of them are found by way of their rules."""
+        made = {name for name, _ in made_columns(rule.clause for rules in self.by_view.values() for rule in rules)}
+        return frozenset(name for name in made if name not in self.folds and name not in self.below(self.inputs(name)))
+
+    def _handed_on(self, view: str) -> Handed | None:
+        """The column of a view that holds what groups come to: one rule hands it on, and if there is a second one, it
+        is for groups without rows; or the view is one of groups."""
+        if view in self.folds:
+            width = self.folds[view].width
+            return Handed(width, view, tuple(range(width)))
+        if view not in self.by_view:
+            return None
+        first, *others = sorted(self.by_view[view], key=lambda rule: self._handed(rule) is None)
+        handed = self._handed(first)
+        if handed is None or not others:
+            return handed
+        absent = [self._absent_group(others[0], atom) for atom in others[0].negative]
+        name, values = others[0].head.args[handed.place], list[Any]()
+        for literal in others[0].built_ins:
+            match literal:
+                case Comparison("=", one, Constant(value)) | Comparison("=", Constant(value), one) if one == name:
+                    values.append(value)
+        if len(others) > 1 or not values or (handed.view, handed.group) not in absent:
+            return None
+        return replace(handed, otherwise=(values[0],))
+
+    def _handed(self, rule: RuleParts) -> Handed | None:
+        """The column of a head that holds what a group comes to, if the other columns say which."""
+        args = rule.head.args
+        for atom in rule.positive:
+            if atom.relation in self.folds and atom.args[-1] in args and {*atom.args[:-1]} <= {*args}:
+                place, group = args.index(atom.args[-1]), tuple(args.index(term) for term in atom.args[:-1])
+                if place not in group:
+                    return Handed(place, atom.relation, group)
+        return None
+
+    def _absent_group(self, rule: RuleParts, atom: Atom) -> tuple[str, tuple[int, ...]] | None:
+        """The fold of which a negated atom says that a group has no rows, and the columns that say which group."""
+        rules, args = self.by_view.get(atom.relation, []), rule.head.args
+        if len(rules) != 1 or len(rules[0].positive) != 1 or rules[0].negative or not {*atom.args} <= {*args}:
+            return None
+        (inner,) = rules[0].positive
+        if inner.relation not in self.folds or inner.args[:-1] != rules[0].head.args or rules[0].built_ins:
+            return None
+        return inner.relation, tuple(args.index(term) for term in atom.args)
 
     @cached_property
-    def by_number(self) -> Mapping[int, RuleParts]:
-        rules = (rule for rules in self.by_view.values() for rule in rules)
-        return {rule.number: rule for rule in (*rules, *self.identities.values())}
-
-    @cached_property
-    def identities(self) -> Mapping[str, RuleParts]:
-        """For each relation that an aggregate folds, a rule that derives its rows from themselves; such rules have
-        negative numbers."""
-        made: dict[str, RuleParts] = {}
-        for fold in self.folds.values():
-            columns = self.program.schemas[fold.below].columns
-            atom = Atom(fold.below, tuple(Variable(f"X{place}") for place in range(len(columns))))
-            types = {f"X{place}": column.type for place, column in enumerate(columns)}
-            made.setdefault(fold.below, rule_parts(-1 - len(made), Clause(atom, (atom,), types), self.program))
-        return made
+    def computes(self) -> bool:
+        """Test whether equations compute values."""
+        literals = (each for rules in self.by_view.values() for rule in rules for each in rule.built_ins)
+        return any(isinstance(each, Comparison) and isinstance(side, Call) for each in literals
+                   for side in ((each.left, each.right) if isinstance(each, Comparison) else ()))  # fmt: skip
 
     def shown(self, relation: str) -> str:
-        """What users call a relation, or the view that it serves."""
+        """The name by which users know a relation, or the view that it serves."""
         return self.serves.get(relation, relation)
 
     def is_base(self, relation: str) -> bool:
         return self.program.schemas[relation].role is Role.BASE
 
-    def are_mutual(self, first: str, second: str) -> bool:
-        """Whether two views rest on each other; so does one of a recursion on itself."""
-        return first in self._components and self._components[first] == self._components.get(second)
+    def inputs(self, relation: str) -> Iterator[str]:
+        """The relations that the rules of a view read."""
+        if relation in self.folds:
+            yield self.folds[relation].below
+        for rule in self.by_view.get(relation, ()):
+            yield from (atom.relation for atom in (*rule.positive, *rule.negative))
 
-    @cached_property
-    def _components(self) -> Mapping[str, int]:
-        return {view: number for number, views in enumerate(self.program.strata) for view in views}
-
-    def below(self, relation: str) -> frozenset[str]:
-        """The base relations that a relation rests on."""
-        seen, left = {relation}, [relation]
-        while left:
-            for rule in self.by_view.get(left.pop(), ()):
-                for atom in _atoms(rule):
-                    if atom.relation not in seen:
-                        seen.add(atom.relation)
-                        left.append(atom.relation)
-        return frozenset(name for name in seen if self.is_base(name))
-
-    def leaves_columns_out(self, relations: Iterable[str]) -> bool:
-        """Whether a rule that these relations rest on has variables that its head lacks: only such rules ask for new
-        values, and without them a search ends by itself."""
+    def below(self, relations: Iterable[str]) -> frozenset[str]:
+        """The relations that these depend on, themselves included."""
         seen = set(relations)
         left = list(seen)
         while left:
-            for rule in self.by_view.get(left.pop(), ()):
-                if free_variables(rule, dict.fromkeys(variables(rule.clause.head))):
-                    return True
-                new = [atom.relation for atom in _atoms(rule) if atom.relation not in seen]
-                seen.update(new)
-                left += new
-        return False
+            new = {each for each in self.inputs(left.pop()) if each not in seen}
+            seen |= new
+            left += new
+        return frozenset(seen)
 
-    def sources(self, column: Column) -> frozenset[Column]:
-        """The base columns that the values of a column come from."""
-        if column not in self._sources:
-            self._sources[column] = frozenset(each for each in self._flow(column) if self.is_base(each[0]))
-        return self._sources[column]
-
-    def constants(self, column: Column) -> list[Any]:
-        """The values of a column that rules name in their heads."""
-        if column not in self._constants:
-            terms = (
-                rule.clause.head.args[at] for name, at in self._flow(column) for rule in self.by_view.get(name, ())
-            )
-            self._constants[column] = list(dict.fromkeys(term.value for term in terms if isinstance(term, Constant)))
-        return self._constants[column]
-
-    def _flow(self, column: Column) -> list[Column]:
-        """The columns that the values of a column come from, itself included."""
-        seen, left = {column: None}, [column]
-        while left:
-            relation, place = left.pop()
-            for rule in self.by_view.get(relation, ()):
-                term = rule.clause.head.args[place]
-                if isinstance(term, Variable):
-                    found = (*columns_of(term.name, rule), *self._chosen_from(relation, place))
-                    new = [each for each in found if each not in seen]
-                    seen |= dict.fromkeys(new)
-                    left += new
-        return list(seen)
-
-    def _chosen_from(self, relation: str, place: int) -> Iterator[Column]:
-        """The column that a least or greatest value is one of."""
-        fold = self.folds.get(relation)
-        if fold is not None and fold.function in ("min", "max") and fold.target is not None and place == fold.width:
-            yield fold.below, fold.target
-
-    def is_made(self, variable: str, rule: RuleParts) -> bool:
-        """Whether rows of views may have values for a variable that no base column has."""
-        columns = [*columns_in(variable, rule.positive)]
-        return bool(columns) and self._made_columns.issuperset(columns)
-
-    def is_made_column(self, column: Column) -> bool:
-        """Whether rules bring values of their own to a column."""
-        return column in self._made_columns
-
-    @cached_property
-    def _made_columns(self) -> frozenset[Column]:
-        """The columns of views to which rules bring values of their own: constants, and what they compute."""
-        found: set[Column] = set()
+    def settled(self, frozen: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        """The relations that cannot gain rows (`+`), or lose any (`-`), if base relations are `frozen` so."""
+        views = {*self.by_view, *self.folds}
+        found = {*frozen, *((name, sign) for name in views for sign in (INSERT, DELETE))}
         size = -1
         while len(found) != size:
             size = len(found)
-            for rule in (each for rules in self.by_view.values() for each in rules):
-                for place, term in enumerate(rule.clause.head.args):
-                    columns = [*columns_in(term.name, rule.positive)] if isinstance(term, Variable) else []
-                    if found.issuperset(columns):
-                        found.add((rule.clause.head.relation, place))
+            for name, sign in [each for each in found if each[0] in views]:
+                other = DELETE if sign == INSERT else INSERT
+                parts = [(atom.relation, sign) for rule in self.by_view.get(name, ()) for atom in rule.positive]
+                parts += [(atom.relation, other) for rule in self.by_view.get(name, ()) for atom in rule.negative]
+                if name in self.folds:
+                    parts = [(self.folds[name].below, each) for each in (INSERT, DELETE)]
+                if not found.issuperset(parts):
+                    found.discard((name, sign))
         return frozenset(found)
 
-
-def _atoms(rule: RuleParts) -> Iterator[Atom]:
-    yield from (*rule.positive, *rule.negative)
-
-
-def columns_of(variable: str, rule: RuleParts) -> Iterator[Column]:
-    """The columns in which a variable occurs."""
-    yield from columns_in(variable, _atoms(rule))
+    def sources(self, column: Column) -> frozenset[Column]:
+        """The base columns that the values of a column come from."""
+        seen, left = {column}, [column]
+        while left:
+            relation, place = left.pop()
+            found: list[Column] = []
+            for rule in self.by_view.get(relation, ()):
+                term = rule.head.args[place]
+                if isinstance(term, Variable):
+                    names = {term.name}
+                    for literal in rule.built_ins:
+                        names |= {*variables(literal)} if term.name in variables(literal) else set()
+                    found += [each for name in names for each in columns_in(name, rule.positive)]
+            fold = self.folds.get(relation)
+            if fold is not None and place == fold.width and fold.target is not None:
+                found.append((fold.below, fold.target))
+            new = [each for each in found if each not in seen]
+            seen.update(new)
+            left += new
+        return frozenset(each for each in seen if self.is_base(each[0]))
 
 
 def columns_in(variable: str, atoms: Iterable[Atom]) -> Iterator[Column]:
@@ -229,7 +355,43 @@ def columns_in(variable: str, atoms: Iterable[Atom]) -> Iterator[Column]:
                 yield atom.relation, place
 
 
-def free_variables(rule: RuleParts, binding: Mapping[str, object]) -> list[str]:
-    """The variables without a value, in order of appearance."""
-    literals: tuple[Literal, ...] = (*rule.positive, *rule.negative, *rule.built_ins)
-    return list(dict.fromkeys(name for each in literals for name in variables(each) if name not in binding))
+# ---- termination -----------------------------------------------------------------------------------------------------
+
+
+def leaves_columns_out(rules: Rules, relations: Iterable[str]) -> bool:
+    """Test whether a rule that these relations depend on has variables that its head lacks: only such rules need fresh
+    values, and without them a search terminates."""
+    return any(invents(rule) for name in rules.below(relations) for rule in rules.by_view.get(name, ())) or any(
+        name in rules.folds for name in rules.below(relations)
+    )
+
+
+def invents(rule: RuleParts) -> bool:
+    """Test whether a rule needs values that its head neither names nor determines by sums and differences."""
+    known = {*variables(rule.head), *rule.constants}
+    size = -1
+    while len(known) != size:
+        size = len(known)
+        for each in rule.built_ins:
+            if isinstance(each, Comparison) and each.op == "=" and _is_sum(each.left) and _is_sum(each.right):
+                open_ = [name for name in variables(each) if name not in known]
+                known.update(open_ if len(open_) == 1 else ())
+    return any(name not in known for name in rule.names)
+
+
+def _is_sum(term: Term) -> bool:
+    return not isinstance(term, Call) or (term.function in LINEAR and all(map(_is_sum, term.args)))
+
+
+def inventing_recursion(rules: Rules, relations: Iterable[str]) -> tuple[str, ...]:
+    """The views that these relations depend on which demand rows of themselves with fresh values: a realization may
+    need any number of those. Empty if the number of fresh values is bounded."""
+    found = []
+    for name in sorted(rules.below(relations)):
+        for rule in rules.by_view.get(name, ()):
+            head = {*variables(rule.head), *rule.constants}
+            for atom in rule.positive:
+                fresh = any(each not in head for each in variables(atom))
+                if fresh and name in rules.below([atom.relation]):
+                    found.append(name)
+    return tuple(dict.fromkeys(found))

@@ -1,27 +1,20 @@
-"""Checked program in, checked program out: the normal form, and one file per maintenance algorithm."""
+"""Checked program in, checked program out: the normal form, magic sets, the rules of view updating."""
 
-from upshot.rewrite.normalize.normal_form import auxiliaries, normal_form
-from upshot.rewrite.strategies.bf import bf
-from upshot.rewrite.strategies.counting import counting, is_recursive
-from upshot.rewrite.strategies.maintenance import MaintenanceProgram, MaintenanceRule, Stage, StateOf, maintenance
-from upshot.rewrite.strategies.print_maintenance import print_maintenance
-from upshot.rewrite.strategies.print_production import print_production
-from upshot.rewrite.strategies.production import ProductionProgram, ProductionRule, production
+from __future__ import annotations
 
-__all__ = [
-    "MaintenanceProgram",
-    "MaintenanceRule",
-    "ProductionProgram",
-    "ProductionRule",
-    "Stage",
-    "StateOf",
-    "auxiliaries",
-    "bf",
-    "counting",
-    "is_recursive",
-    "maintenance",
-    "normal_form",
-    "print_maintenance",
-    "print_production",
-    "production",
-]
+from typing import TYPE_CHECKING
+
+from upshot.core.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from upshot.rewrite.normalize.normal_form import auxiliaries, normal_form
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "auxiliaries": "upshot.rewrite.normalize.normal_form",
+            "normal_form": "upshot.rewrite.normalize.normal_form",
+        },
+    )
+
+__all__ = ["auxiliaries", "normal_form"]

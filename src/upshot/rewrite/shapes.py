@@ -1,12 +1,12 @@
-"""Clauses with aggregates: how check leaves them, and how the normal form has them."""
+"""The shapes of clauses: atoms, recursion, aggregates as check leaves them and as the normal form has them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from upshot.check.names.variables import variables
-from upshot.check.program import Clause, Literal
+from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.check.types.nullability import nullable_variables
 from upshot.core.schema import Schema
 from upshot.syntax.ast import (
@@ -23,6 +23,26 @@ from upshot.syntax.ast import (
     Variable,
     Wildcard,
 )
+
+
+def atoms_of(clause: Clause) -> Iterator[tuple[int, Atom, bool]]:
+    """The atoms r1 … rn of a clause: body position, atom, whether it is negated."""
+    for position, literal in enumerate(clause.body):
+        match literal:
+            case Atom():
+                yield position, literal, False
+            case Not(Atom() as atom):
+                yield position, atom, True
+            case _:
+                pass
+
+
+def is_recursive(program: CheckedProgram, layer: Collection[str]) -> bool:
+    """A stratum is recursive if it has two views, or one that uses itself."""
+    if len(layer) > 1:
+        return True
+    own = [clause for clause in program.clauses if clause.head.relation in layer]
+    return any(atom.relation in layer for clause in own for _, atom, _ in atoms_of(clause))
 
 
 def aggregates(clause: Clause) -> list[tuple[int, str, Aggregate]]:
@@ -43,8 +63,13 @@ def aggregate_of(clause: Clause) -> Aggregate | None:
     return found[0][2] if found else None
 
 
+def disjuncts(body: Formula) -> tuple[tuple[Literal, ...], ...]:
+    """The alternatives of an aggregate's body, mostly just one."""
+    return tuple(map(conjunction, body.parts)) if isinstance(body, Or) else (conjunction(body),)
+
+
 def conjunction(body: Formula) -> tuple[Literal, ...]:
-    """The literals of an aggregate's body; check leaves no disjunction there."""
+    """The literals of an aggregate's body that has no alternatives, as in normal form."""
     match body:
         case And(parts):
             return tuple(literal for part in parts for literal in conjunction(part))
@@ -70,7 +95,7 @@ def retyped(clause: Clause, schemas: Mapping[str, Schema]) -> Clause:
 
 
 def is_aggregate_clause(clause: Clause, schemas: Mapping[str, Schema]) -> bool:
-    """Whether the clause is `agg(G…, V) :- aux(G…, _…), V = f T : { aux(G…, L…) }.`
+    """Test whether the clause is `agg(G…, V) :- aux(G…, _…), V = f T : { aux(G…, L…) }.`
 
     G, L and V are distinct variables, T is one of G and L or a constant, and no column of G is nullable: a NULL in the
     literal would be a group for the engine, and no solution of the body for the language. V has no more digits than
@@ -81,8 +106,8 @@ def is_aggregate_clause(clause: Clause, schemas: Mapping[str, Schema]) -> bool:
             pass
         case _:
             return False
-    match conjunction(formula):
-        case (Atom(again, inner),) if again == rows:
+    match disjuncts(formula):
+        case ((Atom(again, inner),),) if again == rows:
             pass
         case _:
             return False

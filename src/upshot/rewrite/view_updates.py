@@ -172,7 +172,7 @@ def _transitions(program: CheckedProgram, wanted: set[str], requests: Sequence[V
 
 
 def _compensation(rule: ViewUpdateRule) -> list[ViewUpdateRule]:
-    """What a rule with a state test asks for when the state it tested has changed."""
+    """The requests of a rule with a state test when the state it tested has changed."""
     if len(rule.heads) != 1:
         return []
     (head,) = rule.heads

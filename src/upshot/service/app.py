@@ -116,7 +116,7 @@ async def _unrouted(_: Request, error: Exception) -> Response:
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """What was sent is not repeated: it may be a secret in the wrong place."""
+    """Answer an invalid request without repeating its content: it may be a secret in the wrong place."""
     assert isinstance(error, RequestValidationError)
     if isinstance(error.body, dict) and any(each["type"] == "extra_forbidden" for each in error.errors()):
         try:

@@ -1,4 +1,4 @@
-"""What operators look at: counters and times for Prometheus, never a value of the data, never an unbounded label."""
+"""Metrics for Prometheus: counters and times, never a value of the data, never an unbounded label."""
 
 from __future__ import annotations
 

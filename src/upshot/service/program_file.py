@@ -62,9 +62,9 @@ def _confined(options: FileOptions, folder: Path | None) -> FileOptions:
         raise UsageError(
             f"`.input {options.relation}`: a served program reads files of one directory only, and none is given",
             code="files-refused",
-            help="give `--files DIR`, or send the rows as transactions",
+            help=f"give `--files DIR`, or remove `.input {options.relation}` and send the rows as transactions",
         )
-    if options.device != "file":
+    if options.device == "stdin":
         raise _outside(options, "a service has no standard input")
     try:
         home, path = folder.resolve(strict=True), options.path.resolve(strict=True)

@@ -1,14 +1,21 @@
-"""A service on a socket: bound before anything starts, ended in order on SIGTERM and SIGINT."""
+"""A service on a socket: bound before anything starts, ended in order on SIGTERM and SIGINT.
+
+A process begins with the engine's plain form and loads Numba when enough work has been done. A commit would wait a
+second or more for it; a service loads it on a thread of its own (`warming`). Connections may take so many file
+descriptors that the store and the program do not run out of them (`most_connections`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
 import os
+import resource
 import signal
 import socket
 import ssl
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -16,12 +23,13 @@ from types import FrameType
 import uvicorn
 
 from upshot.core.errors import UsageError, system_reason
+from upshot.core.resources import exhausted
+from upshot.database.database import Database
+from upshot.engine.local.kernel.machine import MACHINE
 from upshot.service import logs
 from upshot.service.app import create_app
 from upshot.service.service import Service
 from upshot.service.settings import Settings
-from upshot.service.warming import warming
-from upshot.service.wire.descriptors import most_connections
 from upshot.service.wire.wire import bounded_http
 
 _STUCK = 3
@@ -125,3 +133,64 @@ def require_certificate(settings: Settings) -> None:
     except (OSError, ssl.SSLError) as error:
         hint = "`--tls-cert` and `--tls-key` must be matching PEM files"
         raise UsageError(f"cannot use TLS: {error}", code="bad-certificate", help=hint) from None
+
+
+AFTER = 2.0
+"""Seconds: a process that ends sooner does not pay for it."""
+
+
+@contextmanager
+def warming(database: Database, after: float = AFTER) -> Iterator[None]:
+    """Loads the machine code on a thread of its own, some seconds after the block was entered."""
+    timer = threading.Timer(after, _warm, (database,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _warm(database: Database) -> None:
+    try:
+        # The slow part needs nothing of the database; the switch happens while nothing runs.
+        MACHINE.load()
+        with database.reading():
+            MACHINE.compile()
+    except UsageError:
+        return  # closed in the meantime
+    except Exception as error:
+        what = exhausted(error)
+        if not what:
+            raise
+        logs.service.warning("there are no %s left to load machine code; it is loaded when work needs it", what)
+
+
+RESERVED = 64
+"""Descriptors for the store, for webhooks and for what is loaded later."""
+LEAST = 36
+"""What a service without clients takes, and some of its clients."""
+
+
+def most_connections(subscribers: int) -> int:
+    """The number of connections that may be open. The limit of the process is raised, where allowed, to the number of
+    subscribers. `too-few-descriptors` if there are not enough for the service itself."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = subscribers + 4 * RESERVED
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        raised = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+        soft = raised
+        if soft < LEAST:
+            message = f"a service needs {LEAST} file descriptors; the limit of this process is {soft}"
+            raise UsageError(message, code="too-few-descriptors", help="raise the limit: `ulimit -n 1024`")
+    return allowed(wanted if soft == resource.RLIM_INFINITY else soft)
+
+
+def allowed(limit: int) -> int:
+    """Of so many descriptors those for connections.
+
+    >>> allowed(1024), allowed(100)
+    (960, 25)
+    """
+    return max(limit - RESERVED if limit >= 2 * RESERVED else limit // 4, 1)

@@ -15,7 +15,7 @@ from upshot.database.database import Database
 from upshot.engine.time_limit import time_limit
 from upshot.service import logs
 from upshot.service.access.scopes import Scopes
-from upshot.service.access.sessions import Door
+from upshot.service.access.sessions import Authenticator
 from upshot.service.access.tokens import Tokens
 from upshot.service.feed.commits import RecentCommits
 from upshot.service.feed.hub import Hub
@@ -33,14 +33,14 @@ _LAST_MOMENT = 3.0
 
 
 class Service:
-    """What the routes of the application share. `start` and `stop` are called on the event loop. Without `tokens`
-    everybody who can reach the server may do everything."""
+    """The state that the routes of the application share. `start` and `stop` are called on the event loop. Without
+    `tokens` everybody who can reach the server may do everything."""
 
     def __init__(self, database: Database, settings: Settings | None = None, tokens: Tokens | None = None) -> None:
         self.database = database
         self.settings = settings or Settings()
         self.metrics = Metrics()
-        self.door = Door(self.settings, tokens)
+        self.authenticator = Authenticator(self.settings, tokens)
         self.hub = Hub(self)
         self.writer = Writer(self)
         self.caller = PatientCaller(self.settings.bounds.seconds, self.metrics.late_calls.inc)
@@ -81,14 +81,14 @@ class Service:
         await asyncio.to_thread(self.database.close)
 
     def scopes(self, request: HTTPConnection) -> Scopes:
-        """What the sender of the request may do; an error in the one shape if nobody knows who it is."""
-        scopes = self.door.scopes(request)
+        """The scopes of the sender of the request; an error response if it is unknown."""
+        scopes = self.authenticator.scopes(request)
         request.scope.setdefault("state", {}).update(token=scopes.name, scopes=scopes)
         return scopes
 
     def scopes_of(self, name: str) -> Scopes | None:
-        """What the holder of the token of this name may do now; nothing if there is no such token any more."""
-        return self.door.named(name)
+        """The current scopes of the token of this name; None if it no longer exists."""
+        return self.authenticator.named(name)
 
     @contextmanager
     def sending_whole(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""What a service is told when it starts: where it listens, who may come in, and how much each request may ask for."""
+"""The settings of a service: its address, its access rules, and the bounds of a request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class RequestBounds:
     """The most that one request may send, receive and take; what is beyond ends in an error that names the bound."""
 
     body: int = 8 << 20
@@ -27,7 +27,7 @@ class Bounds:
     waiting: int = 200
     """requests that may wait for one of them"""
     searches: int = 2
-    """searches for realisations at a time; others wait for their turn"""
+    """searches for realizations at a time; others wait for their turn"""
     subscribers: int = 10_000
     """clients that may follow changes at a time"""
 
@@ -54,7 +54,7 @@ class Settings:
     """seconds between two `progress` events of a stream on which nothing happens"""
     grace: float = 10.0
     """seconds that requests under way have to end in when the service stops"""
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: RequestBounds = field(default_factory=RequestBounds)
 
     @property
     def tls(self) -> bool:

@@ -73,6 +73,7 @@ def _carried(text: str) -> Error | None:
 
 
 TOO_LARGE_TO_SEND = "too-large-to-send"
+OUT_OF_MEMORY = "out-of-memory"
 
 # ---- translation -------------------------------------------------------------------------------------------
 
@@ -95,7 +96,7 @@ def translated(error: BaseException) -> Error:
     if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(text):
         return EngineError(
             f"Spark ran out of memory: {shown}",
-            code="out-of-memory",
+            code=OUT_OF_MEMORY,
             help="raise `spark.driver.memory` or `spark.executor.memory`",
         )
     if _WORKER_ENVIRONMENT.search(text):
@@ -104,6 +105,8 @@ def translated(error: BaseException) -> Error:
             code="worker-environment",
             help="install `upshot` with the same Python on every worker, and point `PYSPARK_PYTHON` at that Python",
         )
+    if _GONE.search(text) and (stored := _STORED.search(text)):
+        return missing_file(stored[0])
     if _LOST.search(text):
         lost = EngineError(
             f"Spark lost a worker or its data: {shown}",
@@ -113,6 +116,17 @@ def translated(error: BaseException) -> Error:
         lost.retryable = True
         return lost
     return EngineError(f"Spark failed: {shown}", code="spark-failed", help="see the log of the Spark driver")
+
+
+def missing_file(uri: str) -> EngineError:
+    """The error for a file that an engine wrote and nobody else may remove."""
+    error = EngineError(
+        f"`{uri}` is gone, with rows that were stored there",
+        code="lost-rows",
+        help="nothing was applied; keep others from removing files at the location, which `upshot.location` names",
+    )
+    error.retryable = True
+    return error
 
 
 _OUT_OF_MEMORY = re.compile(
@@ -125,10 +139,13 @@ _WORKER_ENVIRONMENT = re.compile(
     r"No module named ['\"](?:upshot|pyarrow|pandas|numpy|pyspark)|PYTHON_VERSION_MISMATCH"
     r"|Cannot run program|PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION"
 )
+_GONE = re.compile(r"FILE_NOT_EXIST|FILE_NOT_FOUND|FileNotFoundException|NoSuchFileException|PATH_NOT_FOUND")
+_STORED = re.compile(r"[a-z0-9]+:/[^\s'\"`]*/upshot[-_]work[-_][^\s'\"`]+\.parquet")
+"""A file of rows in a workspace."""
 _LOST = re.compile(
     r"ExecutorLostFailure|FetchFailed|MetadataFetchFailed|ExecutorDeadException|BlockNotFoundException"
     r"|Failed to get broadcast|Could not get block|CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
-    r"|FILE_NOT_EXIST|FILE_NOT_FOUND|FileNotFoundException|NoSuchFileException|PATH_NOT_FOUND"
+    rf"|{_GONE.pattern}"
     r"|Python worker exited unexpectedly|Python worker failed to connect back"
     r"|Worker lost|Remote RPC client disassociated"
     r"|Connection reset by peer|Connection refused|java\.io\.EOFException"

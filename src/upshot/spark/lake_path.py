@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from upshot.core.errors import EngineError
-from upshot.spark.location import Entry, Files, HadoopFiles, child, files_of, has_scheme, local_path, uri_of
+from upshot.spark.location import Files, HadoopFiles, LocationEntry, child, files_of, has_scheme, local_path, uri_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class LakePath:
             )
         return self._files
 
-    def status(self) -> Entry | None:
+    def status(self) -> LocationEntry | None:
         return self.files.status(self.uri)
 
     def exists(self) -> bool:
@@ -78,7 +78,7 @@ class LakePath:
     def iterdir(self) -> Iterator[LakePath]:
         return (replace(self, uri=entry.uri) for entry in self.files.entries(self.uri))
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LocationEntry]:
         return self.files.entries(self.uri)
 
     def read_bytes(self) -> bytes:

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from upshot.spark.catalog_workspace import workspace_at
 from upshot.spark.location import exact_path, location_of, spark_path
-from upshot.spark.preflight import refuse_unshared_location
+from upshot.spark.preflight import shared_workspace
 from upshot.spark.session import is_connect
 from upshot.spark.workspace import Workspace
 
@@ -39,13 +38,7 @@ def lent_frame(session: Any, table: pa.Table, location: str | None = None) -> An
     where = location_of(session, location)
     workspace = _workspaces.get(where)
     if workspace is None:
-        workspace = workspace_at(where, session)
-        try:
-            refuse_unshared_location(session, workspace)
-        except BaseException:
-            workspace.remove()
-            raise
-        _workspaces[where] = workspace
+        workspace = _workspaces[where] = shared_workspace(session, where)
     stored = workspace.put([table], table.schema, "lent")
     opened = _scope.get()
     if opened is not None:

@@ -107,7 +107,7 @@ def named_location(session: Any) -> str | None:
 
 
 def runs_here(session: Any) -> bool:
-    """Whether the executors of a session are part of its driver, on the same machine as this process."""
+    """Test whether the executors of a session are part of its driver, on the same machine as this process."""
     return not is_connect(session) and str(session.conf.get("spark.master", "")).startswith("local")
 
 
@@ -117,7 +117,7 @@ def child(uri: str, name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LocationEntry:
     """A file or folder at a location. `modified` is in seconds since 1970."""
 
     name: str
@@ -130,7 +130,7 @@ class Entry:
 class Files(Protocol):
     """File operations of the driver. Errors are `EngineError` with the code `location-unusable`."""
 
-    def entries(self, folder: str) -> list[Entry]:
+    def entries(self, folder: str) -> list[LocationEntry]:
         """The entries of a folder by name; none if there is no such folder."""
 
     def read(self, uri: str) -> bytes | None:
@@ -153,7 +153,7 @@ class Files(Protocol):
     def delete(self, uri: str) -> None:
         """Delete a file, or a folder with all below it. One that is not there is none of this function's business."""
 
-    def status(self, uri: str) -> Entry | None:
+    def status(self, uri: str) -> LocationEntry | None:
         """The file or folder itself; None if there is none."""
 
     def read_part(self, uri: str, start: int, length: int) -> bytes:
@@ -177,7 +177,7 @@ def files_of(session: Any, uri: str) -> Files:
 class LocalFiles:
     """The files of this machine."""
 
-    def entries(self, folder: str) -> list[Entry]:
+    def entries(self, folder: str) -> list[LocationEntry]:
         path = _path(folder)
         with _reported(folder):
             if not path.is_dir():
@@ -187,7 +187,7 @@ class LocalFiles:
                 with suppress(FileNotFoundError):  # deleted by somebody else meanwhile
                     stat = entry.stat()
                     uri = child(folder, quote(entry.name))
-                    found.append(Entry(entry.name, uri, entry.is_dir(), stat.st_size, stat.st_mtime))
+                    found.append(LocationEntry(entry.name, uri, entry.is_dir(), stat.st_size, stat.st_mtime))
             return found
 
     def read(self, uri: str) -> bytes | None:
@@ -233,14 +233,14 @@ class LocalFiles:
             else:
                 path.unlink(missing_ok=True)
 
-    def status(self, uri: str) -> Entry | None:
+    def status(self, uri: str) -> LocationEntry | None:
         path = _path(uri)
         with _reported(uri):
             try:
                 stat = path.stat()
             except (FileNotFoundError, NotADirectoryError):
                 return None
-            return Entry(path.name, uri, path.is_dir(), stat.st_size, stat.st_mtime)
+            return LocationEntry(path.name, uri, path.is_dir(), stat.st_size, stat.st_mtime)
 
     def read_part(self, uri: str, start: int, length: int) -> bytes:
         with _reported(uri), _path(uri).open("rb") as stream:
@@ -259,7 +259,7 @@ class HadoopFiles:
         path = self._java.org.apache.hadoop.fs.Path(uri)
         return path.getFileSystem(self._settings), path
 
-    def entries(self, folder: str) -> list[Entry]:
+    def entries(self, folder: str) -> list[LocationEntry]:
         with _reported(folder):
             system, path = self._found(folder)
             if not system.exists(path):
@@ -268,7 +268,7 @@ class HadoopFiles:
             for status in system.listStatus(path):
                 name = status.getPath().getName()
                 modified = status.getModificationTime() / 1000
-                found.append(Entry(name, child(folder, name), status.isDirectory(), status.getLen(), modified))
+                found.append(LocationEntry(name, child(folder, name), status.isDirectory(), status.getLen(), modified))
             return sorted(found, key=lambda entry: entry.name)
 
     def read(self, uri: str) -> bytes | None:
@@ -324,13 +324,15 @@ class HadoopFiles:
             system, path = self._found(uri)
             system.delete(path, True)
 
-    def status(self, uri: str) -> Entry | None:
+    def status(self, uri: str) -> LocationEntry | None:
         with _reported(uri):
             system, path = self._found(uri)
             if not system.exists(path):
                 return None
             found = system.getFileStatus(path)
-            return Entry(path.getName(), uri, found.isDirectory(), found.getLen(), found.getModificationTime() / 1000)
+            return LocationEntry(
+                path.getName(), uri, found.isDirectory(), found.getLen(), found.getModificationTime() / 1000
+            )
 
     def read_part(self, uri: str, start: int, length: int) -> bytes:
         with _reported(uri):

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from upshot.core.errors import UsageError
-from upshot.core.machine_memory import available_memory
+from upshot.core.resources import available_memory
 
 WORKER_MEMORY = "upshot.worker.memory"
 """The setting of the user's session for the bytes of each Python worker."""

@@ -19,8 +19,9 @@ CLASS = "_class"
 remove (the row with this key goes; the other columns are NULL)."""
 
 
-def net_effect(said: DataFrame, schema: Schema, order: Sequence[str]) -> DataFrame:
-    """c0 … cn and `_class`, each row once; `op` and the columns of `order` come in.
+def net_effect(said: DataFrame, schema: Schema, order: Sequence[str], *, few: bool = False) -> DataFrame:
+    """c0 … cn and `_class`, each row once; `op` and the columns of `order` come in. `few`: one task takes them all, and
+    nothing is shuffled.
 
     A row both inserted and deleted at the same place in the order cancels out: a transaction has no order inside.
     An upsert or a removal settles what its key holds, whatever was said before; without one, what the key held before
@@ -29,15 +30,20 @@ def net_effect(said: DataFrame, schema: Schema, order: Sequence[str]) -> DataFra
     rows = column_names(schema.arity)
     said = said.select(*rows, "op", F.struct(*order).alias("at"))
     if not schema.keys:
-        last = _last_words(said.repartition(*[F.col(name) for name in rows]), rows)
+        last = _last_words(_together(said, rows, few=few), rows)
         return last.select(*rows, F.when(F.col("present"), F.lit("insert")).otherwise(F.lit("delete")).alias(CLASS))
     key = [rows[position] for position in schema.keys[0]]
     same_key = Window.partitionBy(*key)
     settling = F.max(F.when(F.col("op").isin("upsert", "remove"), F.col("at"))).over(same_key)
-    said = said.repartition(*[F.col(name) for name in key]).withColumn("settled", settling)
+    said = _together(said, key, few=few).withColumn("settled", settling)
     said = said.where(F.col("settled").isNull() | (F.col("at") >= F.col("settled")))
     last = _last_words(said, rows, F.first(F.col("settled").isNotNull()).alias("settled"))
     return _by_key(last, rows, key)
+
+
+def _together(said: DataFrame, columns: list[str], *, few: bool) -> DataFrame:
+    """Rows that agree on the columns in one partition; a few rows, all in one."""
+    return said.coalesce(1) if few else said.repartition(*[F.col(name) for name in columns])
 
 
 def _last_words(said: DataFrame, rows: list[str], *more: Column) -> DataFrame:

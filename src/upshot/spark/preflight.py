@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from upshot.core.errors import EngineError, Error
+from upshot.spark.catalog_workspace import workspace_at
 from upshot.spark.failures import translated
-from upshot.spark.location import SETTING, exact_path, local_path, runs_here, spark_path
+from upshot.spark.location import SETTING, exact_path, local_path, location_of, runs_here, spark_path
 from upshot.spark.session import is_connect
 from upshot.spark.workspace import StoredRows, Workspace
 
@@ -19,6 +21,17 @@ _PROBES = 4
 
 _proven: set[tuple[str, str]] = set()
 """Applications and locations that were found to be fit."""
+
+
+def shared_workspace(session: Any, location: str | os.PathLike[str] | None = None) -> Workspace:
+    """A new workspace at a location that driver and executors share; without a location, at that of the session."""
+    workspace = workspace_at(location_of(session, location), session)
+    try:
+        refuse_unshared_location(session, workspace)
+    except BaseException:
+        workspace.remove()
+        raise
+    return workspace
 
 
 def refuse_unshared_location(session: Any, workspace: Workspace) -> None:

@@ -149,7 +149,7 @@ def release(private: Any) -> None:
 
 
 def is_connect(session: Any) -> bool:
-    """Whether the session is one of Spark Connect."""
+    """Test whether the session is one of Spark Connect."""
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
@@ -196,14 +196,14 @@ def _setting(name: str) -> str:
 
 
 def _names_a_master() -> bool:
-    """Whether whoever started us has said where Spark runs."""
+    """Test whether the environment or the arguments name a Spark master."""
     return bool({"MASTER", "SPARK_REMOTE"} & os.environ.keys()) or "--master" in os.environ.get(
         "PYSPARK_SUBMIT_ARGS", ""
     )
 
 
 def _partitions(session: Any) -> int:
-    """As many parts as tasks can run at once, unless the user's session says otherwise."""
+    """The number of tasks that can run at once, unless the user's session sets a number of partitions."""
     told = session.conf.get(PARTITIONS, None)
     if told:
         return max(1, int(told))

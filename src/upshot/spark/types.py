@@ -53,7 +53,7 @@ def spark_type(type: Type) -> spark.DataType:
             return spark.DecimalType(UNSIGNED_DIGITS, 0)
         case Kind.FLOAT:
             return spark.DoubleType()
-        case Kind.SYMBOL:
+        case Kind.SYMBOL | Kind.RECORD:
             return spark.StringType()
         case Kind.BOOLEAN:
             return spark.BooleanType()
@@ -119,7 +119,8 @@ def arrow_for_spark(table: pa.Table, schema: Schema) -> pa.Table:
 
 
 def table_from_spark(table: pa.Table, schema: Schema) -> pa.Table:
-    """What `DataFrame.toArrow()` gave, in natural types and under the schema's names; columns are taken by position."""
+    """The result of `DataFrame.toArrow()` in natural types and under the schema's names; columns are taken by
+    position."""
     if schema.arity == 0:
         # A table without columns keeps its number of rows only if it had columns before.
         return table.select([])
@@ -138,7 +139,7 @@ def rows_for_spark(rows: Iterable[Row], types: Sequence[Type]) -> pa.Table:
 
 
 def rows_from_spark(table: pa.Table, types: Sequence[Type]) -> list[Row]:
-    """What `DataFrame.toArrow()` gave, as rows of Python values."""
+    """The result of `DataFrame.toArrow()` as rows of Python values."""
     if not types:
         return [()] * table.num_rows
     columns = [python_values(column, type) for column, type in zip(table.columns, types, strict=True)]

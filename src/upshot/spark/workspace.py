@@ -24,7 +24,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from upshot.core.errors import EngineError
-from upshot.spark.location import Entry, Files, child, files_of, local_path, location_of, runs_here, spark_path, uri_of
+from upshot.spark.failures import missing_file
+from upshot.spark.location import (
+    Files,
+    LocationEntry,
+    child,
+    files_of,
+    local_path,
+    location_of,
+    runs_here,
+    spark_path,
+    uri_of,
+)
 from upshot.spark.session import is_connect
 
 _PREFIX = "upshot-work-"
@@ -130,7 +141,7 @@ class Workspace:
         """The size of all files but the owner's record."""
         return sum(entry.size for entry in self._below(self.uri) if entry.name != _OWNER)
 
-    def _below(self, folder: str) -> Iterator[Entry]:
+    def _below(self, folder: str) -> Iterator[LocationEntry]:
         for entry in self._files.entries(folder):
             if entry.is_folder:
                 yield from self._below(entry.uri)
@@ -147,7 +158,7 @@ class Workspace:
         _open.pop(self.uri, None)
 
     def is_owned(self) -> bool:
-        """Whether this process made the folder, and not one that it was forked from."""
+        """Test whether this process made the directory, and not one that it was forked from."""
         return self._owner == os.getpid()
 
     # ---- files that Spark writes ---------------------------------------------------------------------------------
@@ -190,13 +201,16 @@ class Workspace:
     # ---- files that others wrote ---------------------------------------------------------------------------------
 
     def adopted(self, folder: str | Path) -> StoredRows:
-        """The Parquet files of a folder of somebody else. What lies on a disk that executors may not see is copied."""
+        """The Parquet files of a folder of somebody else, or one such file. What lies on a disk that executors may not
+        see is copied."""
         uri = uri_of(folder)
         files = files_of(self._session, uri)
-        names = [entry.uri for entry in files.entries(uri) if _is_rows(entry)]
+        path = local_path(uri)
+        names = [entry.uri for entry in files.entries(uri) if _is_rows(entry)] if path is None else _rows_below(path)
         counts = {name: files.parquet_rows(name) for name in names}
-        kept = tuple(name for name, rows in counts.items() if rows)
-        if local_path(uri) is None or self._session is None or shares_disk(self._session):
+        # Files without rows still have columns.
+        kept = tuple(name for name, rows in counts.items() if rows) or tuple(names)
+        if path is None or self._session is None or shares_disk(self._session):
             return StoredRows(uri, kept, sum(counts.values()))
         copy = self.new("adopted")
         copies = tuple(child(copy, f"part-{number}.parquet") for number in range(len(kept)))
@@ -236,13 +250,13 @@ class Workspace:
     # ---- files that the driver reads -----------------------------------------------------------------------------
 
     def is_near(self, files: Collection[str]) -> bool:
-        """Whether the driver reads these files faster than a job would."""
+        """Test whether the driver reads these files faster than a job would."""
         if all(local_path(uri) is not None for uri in files):
             return True
         sizes = {entry.uri: entry.size for folder in {_folder(uri) for uri in files} for entry in self._entries(folder)}
         return sum(sizes.get(uri, _FEW_BYTES + 1) for uri in files) <= _FEW_BYTES
 
-    def _entries(self, folder: str) -> list[Entry]:
+    def _entries(self, folder: str) -> list[LocationEntry]:
         return self._files.entries(folder)
 
     def counts(self, files: Collection[str]) -> list[int]:
@@ -268,13 +282,21 @@ class Workspace:
 
 
 def shares_disk(session: Any) -> bool:
-    """Whether executors may be taken to see the disk of this machine: they run here, or a server of Spark Connect whose
-    place is not known was found to see the location."""
+    """Test whether executors can be assumed to see the disk of this machine: they run here, or a Spark Connect server
+    in an unknown place was found to see the location."""
     return runs_here(session) or is_connect(session)
 
 
-def _is_rows(entry: Entry) -> bool:
+def _is_rows(entry: LocationEntry) -> bool:
     return not entry.is_folder and entry.name.endswith(".parquet") and not entry.name.startswith((".", "_"))
+
+
+def _rows_below(path: Path) -> list[str]:
+    """The URIs of a Parquet file, or of all below a folder but hidden ones."""
+    if path.is_file():
+        return [uri_of(path)]
+    found = [file for file in sorted(path.rglob("*")) if file.suffix in (".parquet", ".pq") and file.is_file()]
+    return [uri_of(f) for f in found if not any(part.startswith((".", "_")) for part in f.relative_to(path).parts)]
 
 
 def _folder(uri: str) -> str:
@@ -293,17 +315,6 @@ def _disk_errors(uri: str) -> Iterator[None]:
         ) from error
 
 
-def missing_file(uri: str) -> EngineError:
-    """A file that this engine wrote and nobody else may remove."""
-    error = EngineError(
-        f"`{uri}` is gone, with rows that were stored there",
-        code="lost-rows",
-        help="nothing was applied; keep others from removing files at the location, which `upshot.location` names",
-    )
-    error.retryable = True
-    return error
-
-
 # ---- owners ------------------------------------------------------------------------------------------------------
 
 
@@ -317,7 +328,7 @@ def remove_leftovers(files: Files, location: str) -> None:
                 files.delete(entry.uri)
 
 
-def _is_abandoned(files: Files, entry: Entry) -> bool:
+def _is_abandoned(files: Files, entry: LocationEntry) -> bool:
     age = time.time() - entry.modified
     record = files.read(child(entry.uri, _OWNER))
     try:
@@ -327,7 +338,7 @@ def _is_abandoned(files: Files, entry: Entry) -> bool:
 
 
 def is_alive(owner: dict[str, Any]) -> bool:
-    """Whether the owner of a record runs, as far as that is known here."""
+    """Test whether the owner of a record runs, as far as that is known here."""
     if owner["host"] == this_machine():
         return _is_running(owner["pid"], owner["started"])
     return time.time() - float(owner["alive"]) <= _ABANDONED

@@ -18,11 +18,12 @@ def parse_either(
     name: str = "<text>",
     schemas: Mapping[str, Schema] = _NOTHING,
     parts: Mapping[str, str] = MappingProxyType({}),
+    functors: Mapping[str, str] = MappingProxyType({}),
 ) -> Program:
     """The program that a text of Datalog or SQL stands for. `schemas` are the relations that SQL may use beside its
-    own, `parts` those made for views, by the view."""
+    own, `parts` those made for views, by the view, `functors` the functions of the user."""
     if not is_sql(text, name):
         return parse(text, name)
     from upshot.sql.program import Catalog, sql_program  # noqa: PLC0415 - sqlglot only where there is SQL
 
-    return sql_program(text, name, Catalog(schemas, parts))
+    return sql_program(text, name, Catalog(schemas, parts, functors))

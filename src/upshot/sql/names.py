@@ -27,7 +27,7 @@ def new_name(statement: Statement, identifier: exp.Identifier) -> str:
 
 
 def matches(identifier: exp.Identifier, name: str) -> bool:
-    """Whether a name as written means this one."""
+    """Test whether an identifier denotes this name."""
     if identifier.args.get("quoted"):
         return identifier.name == name
     return identifier.name.lower() == name.lower()

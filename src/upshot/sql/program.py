@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -11,6 +11,7 @@ from upshot.check.names.variables import fresh_name
 from upshot.core.errors import ProgramError
 from upshot.core.schema import Schema
 from upshot.core.span import Span
+from upshot.core.types import Kind
 from upshot.sql.names import new_name, refuse_schema
 from upshot.sql.queries.block import Block
 from upshot.sql.queries.queries import QueryReader
@@ -21,7 +22,8 @@ from upshot.sql.reading import read_script
 from upshot.sql.translation import Branch, Translation, variable_name
 from upshot.sql.trees import inner_query
 from upshot.sql.trouble import Refused, Statement, understood
-from upshot.syntax.ast import Atom, Deny, Item, Program, Rule, Variable
+from upshot.syntax.ast import Atom, Deny, FunctorDeclaration, Item, Program, Rule, Variable
+from upshot.values.functors import MARK, signed_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class Catalog:
 
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     parts: Mapping[str, str] = field(default_factory=dict)
+    functors: Mapping[str, str] = field(default_factory=dict)
+    """The functions of the user, by `@name`: each name with its types."""
 
 
 def sql_program(text: str, name: str = "<text>", catalog: Catalog | None = None) -> Program:
@@ -44,7 +48,8 @@ def sql_program(text: str, name: str = "<text>", catalog: Catalog | None = None)
     """
     script = read_script(text, name)
     catalog = catalog or Catalog()
-    making = _Making(dict(catalog.schemas), catalog.parts)
+    functors = {**catalog.functors, **declared_functors(script.directives)}
+    making = _Making(dict(catalog.schemas), catalog.parts, functors)
     mistakes = list(script.mistakes)
     for statement in script.statements:
         try:
@@ -66,6 +71,7 @@ class _Making:
 
     schemas: dict[str, Schema]
     parts: Mapping[str, str]
+    functors: Mapping[str, str] = field(default_factory=dict)
     items: list[Item] = field(default_factory=list)
     primaries: dict[str, tuple[str, ...]] = field(default_factory=dict)
     own: dict[str, str] = field(default_factory=dict)
@@ -166,7 +172,7 @@ class _Making:
     def _translation(self, statement: Statement, owner: str, reader: QueryReader) -> Translation:
         visible = {name: each for name, each in self.schemas.items() if name != owner and name not in self.own}
         taken = {*self.own, *(part for part, of in self.parts.items() if of != owner), owner}
-        return Translation(statement, visible, owner, reader, frozenset(taken))
+        return Translation(statement, visible, owner, reader, frozenset(taken), functors=self.functors)
 
     def _keep(self, translation: Translation, made: Schema | None) -> None:
         self.items += translation.items
@@ -182,6 +188,21 @@ class _Making:
             statement.refuse(
                 "duplicate-declaration", f"`{name}` is defined twice in the text", help="remove one of the definitions"
             )
+
+
+def declared_functors(items: Iterable[Item]) -> dict[str, str]:
+    """The functions that items declare with names of built-in types; the checker reports all others."""
+    kinds = {kind.value for kind in Kind}
+    found: dict[str, str] = {}
+    for item in items:
+        if isinstance(item, FunctorDeclaration):
+            types = [each.type.name for each in item.parameters]
+            if {*types, item.result.name} <= kinds:
+                found[f"{MARK}{item.name}"] = signed_name(
+                    item.name, [Kind(type) for type in types], Kind(item.result.name), item.revision,
+                    stateful=item.stateful,
+                )  # fmt: skip
+    return found
 
 
 def _only_rule(translation: Translation, rows: RowSet) -> Rule | None:

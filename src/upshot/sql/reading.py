@@ -26,7 +26,8 @@ from upshot.syntax.ast import Item
 _SPELLINGS = ("postgres", "spark")
 _PIECE = re.compile(
     r"""'(?:[^']|'')*+' | "[^"]*+" | `[^`]*+` | --[^\n]*+ | /\*.*?\*/
-    | (?P<directive> ^[ \t]*+\.(?:input|output|printsize|view|deny|rule|activate|deactivate|type|pragma)\b[^\n]*+)
+    | (?P<directive>
+        ^[ \t]*+\.(?:input|output|printsize|view|deny|rule|activate|deactivate|type|pragma|functor)\b[^\n]*+)
     | [^'"`/\n-]++ | .""",
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
@@ -39,7 +40,7 @@ _DATA = {
 
 @dataclass(slots=True)
 class Script:
-    """What a text says, as far as it could be read."""
+    """The statements of a text, as far as it could be parsed."""
 
     source: Source
     statements: list[Statement]

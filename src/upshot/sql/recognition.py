@@ -1,4 +1,4 @@
-"""Whether a text is SQL or Datalog, by how it begins."""
+"""Recognize SQL and Datalog by the beginning of a text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STATEMENT = re.compile(
 
 
 def is_sql(text: str, name: str = "") -> bool:
-    """Whether the text is SQL: the name of its file says so, or it begins with a statement of SQL.
+    """Test whether the text is SQL: by the name of its file, or by its first statement.
 
     >>> is_sql("-- all of it\\nCREATE VIEW v AS SELECT 1"), is_sql(".decl create(x: number)\\ncreate(1).")
     (True, False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
@@ -12,7 +13,7 @@ from sqlglot import exp
 from upshot.check.clause.clause_form import Conjunction, TooMany, alternatives
 from upshot.check.names.variables import fresh_name, variables
 from upshot.check.types.nullability import can_be_null, nullable_variables
-from upshot.core.schema import Column, Role, Schema
+from upshot.core.schema import Column, Lattice, Role, Schema
 from upshot.core.span import Span
 from upshot.core.types import Kind, Type
 from upshot.sql.expressions.fillers import filler
@@ -38,6 +39,7 @@ from upshot.syntax.ast import (
 
 if TYPE_CHECKING:
     from upshot.sql.queries.block import Block
+    from upshot.sql.queries.row_sets import RowSet
 
 _NO_VARIABLES = {*operators.AGGREGATES, *operators.INFIX, *operators.PREFIX, *operators.TESTS, *operators.STATES}
 _NUMBERED = re.compile(r"(?:_\d+)+$")
@@ -61,6 +63,12 @@ class Reader(Protocol):
 
     def branches(self, translation: Translation, query: exp.Expression, around: Scope) -> list[Branch]: ...
 
+    def rows(
+        self, translation: Translation, query: exp.Expression, around: Scope | None = None, *, bag: bool = False
+    ) -> RowSet: ...
+
+    def is_common(self, table: exp.Table) -> bool: ...
+
     def scalar(self, around: Block, query: exp.Select) -> Branch: ...
 
     def table(self, translation: Translation, node: exp.Expression, around: Scope | None, *, bag: bool) -> Source: ...
@@ -77,6 +85,10 @@ class Translation:
     reserved: frozenset[str] = frozenset()
     """Names of relations that others have, visible or not."""
     parameters: Mapping[str, Constant] = field(default_factory=dict)
+    functors: Mapping[str, str] = field(default_factory=dict)
+    """The functions of the user, by `@name`: each name with its types."""
+    now: datetime | None = None
+    """The time of a query; a view has none."""
     items: list[Item] = field(default_factory=list)
     homes: dict[str, Source] = field(default_factory=dict)
     """The source that each variable of a column comes from."""
@@ -114,6 +126,15 @@ class Translation:
         self.homes.update((v.name, made) for v, _ in made.identity())
         return made
 
+    def identity(self, sources: Sequence[Source]) -> list[tuple[Variable, Type]]:
+        """The columns that identify joined rows of the sources: of a table with a key, the key."""
+        found: list[tuple[Variable, Type]] = []
+        for source in sources:
+            keys = self.schemas[source.relation].keys
+            every = source.identity()
+            found += [every[place] for place in min(keys, key=len)] if keys and not source.hidden else every
+        return list(dict.fromkeys(found))
+
     # ---- views ----------------------------------------------------------------------------------
 
     def view(self, purpose: str, names: Sequence[str], types: Sequence[Type], branches: Iterable[Branch]) -> str:
@@ -147,8 +168,17 @@ class Translation:
         self.schemas[name] = Schema(name, columns, Role.VIEW, span=self.statement.span)
         return self.schemas[name]
 
+    def keep_best(self, name: str, place: int, word: str) -> None:
+        """Makes a column of a relation one of which only the least or greatest value is kept."""
+        for at, item in enumerate(self.items):
+            if isinstance(item, Declaration) and item.name == name:
+                attributes = list(item.attributes)
+                attributes[place] = replace(attributes[place], lattice=word)
+                self.items[at] = replace(item, attributes=tuple(attributes))
+        self.schemas[name] = replace(self.schemas[name], lattice=Lattice(place, word))
+
     def mark(self) -> tuple[int, dict[str, Schema]]:
-        """What there is now, to come back to."""
+        """A savepoint of the translation."""
         return len(self.items), dict(self.schemas)
 
     def back_to(self, mark: tuple[int, dict[str, Schema]]) -> None:

@@ -9,7 +9,8 @@ from sqlglot import exp
 from upshot.values.aggregates import AGGREGATES as BUILT_IN
 
 AGGREGATE_OF: dict[type[exp.Expression], str] = {
-    getattr(exp, spelling): each.name for each in BUILT_IN.values() for spelling, _ in each.sql
+    **{getattr(exp, spelling): each.name for each in BUILT_IN.values() for spelling, _ in each.sql},
+    exp.GroupConcat: "sequence",
 }
 """The aggregates of SQL and the built-in ones that they are."""
 AGGREGATES = tuple(AGGREGATE_OF)

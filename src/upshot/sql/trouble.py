@@ -1,4 +1,4 @@
-"""What is wrong with a statement, at its place: raised, and collected statement by statement."""
+"""Errors in a statement, with their place: raised, and collected statement by statement."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Statement:
         return self.span.source
 
     def place(self, node: exp.Expression | None) -> Span:
-        """Where a part of the tree stands; the whole statement if the tree does not know."""
+        """The span of a part of the tree; the whole statement if the tree has none."""
         found: list[tuple[int, int]] = []
         if node is not None:
             for each in node.walk():
@@ -85,7 +85,7 @@ class Statement:
         return Span(self.source, start, end)
 
     def query_place(self, select: exp.Expression) -> Span:
-        """Where a SELECT stands, from its first word on."""
+        """The span of a SELECT, from its first word on."""
         found = self.place(select)
         start = self.source.text.upper().rfind("SELECT", self.span.start, found.start)
         return found if start < 0 else Span(self.source, start, found.end)

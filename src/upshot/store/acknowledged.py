@@ -49,7 +49,7 @@ class MarkFile:
             raise
 
     def advance(self, mark: Mark) -> None:
-        """What is in the log up to this mark is on the disk. A commit does not fail because of it: the bound that is
+        """Note that the log up to this mark is on the disk. A commit does not fail because of it: the bound that is
         left is still one."""
         try:
             self._write(mark)
@@ -57,7 +57,7 @@ class MarkFile:
             log.warning("`%s` still names an earlier version: %s", self._path, error)
 
     def lower(self, mark: Mark) -> None:
-        """What comes after this mark is about to be taken back; raises `OSError` if that cannot be noted."""
+        """Note that what comes after this mark is about to be taken back; raises `OSError` if that cannot be noted."""
         self._write(mark)
         os.fsync(self._descriptor)
 

@@ -149,7 +149,7 @@ def _to_raw(type: Type) -> Convert | None:
             return lambda time: (time - _EPOCH) // _MICROSECOND
         case Kind.DECIMAL:
             return lambda value: int(value.scaleb(type.scale))
-        case Kind.NUMBER | Kind.UNSIGNED | Kind.SYMBOL | Kind.BOOLEAN:
+        case Kind.NUMBER | Kind.UNSIGNED | Kind.SYMBOL | Kind.RECORD | Kind.BOOLEAN:
             return None
 
 
@@ -163,7 +163,7 @@ def _from_raw(type: Type) -> Convert | None:
             return lambda microseconds: _EPOCH + microseconds * _MICROSECOND
         case Kind.DECIMAL:
             return lambda digits: Decimal(digits).scaleb(-type.scale)
-        case Kind.NUMBER | Kind.UNSIGNED | Kind.SYMBOL | Kind.BOOLEAN:
+        case Kind.NUMBER | Kind.UNSIGNED | Kind.SYMBOL | Kind.RECORD | Kind.BOOLEAN:
             return None
 
 

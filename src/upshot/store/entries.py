@@ -1,4 +1,4 @@
-"""What goes into the log, and how schemas are written there."""
+"""The entries of the log, and the form of schemas in them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NewProgram:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class OutboxTask:
     """Something that is to be done after a commit: `number` tells the tasks of a commit apart, `text` is JSON of the
     committer's, `rows` what it is to be done with."""
 
@@ -55,7 +55,7 @@ class Entry:
     changes: Mapping[str, tuple[Rows, Rows]]
     meta: str | None = None
     program: NewProgram | None = None
-    tasks: tuple[Task, ...] = ()
+    tasks: tuple[OutboxTask, ...] = ()
     done: tuple[tuple[int, int], ...] = ()
 
 
@@ -86,6 +86,8 @@ def _column_dict(column: Column) -> dict[str, Any]:
         found["subtype"] = type.name
     if type.precision:
         found |= {"precision": type.precision, "scale": type.scale}
+    if type.definition:
+        found["definition"] = type.definition
     return found
 
 
@@ -98,4 +100,4 @@ def _relation(found: dict[str, Any]) -> Relation:
 def _column(found: dict[str, Any]) -> Column:
     kind, name = Kind(found["kind"]), found.get("subtype", "")
     precision, scale = found.get("precision", 0), found.get("scale", 0)
-    return Column(found["name"], Type(kind, name, found["nullable"], precision, scale))
+    return Column(found["name"], Type(kind, name, found["nullable"], precision, scale, found.get("definition", "")))

@@ -1,4 +1,4 @@
-"""What lies where in a store, and files that are on the disk before anything speaks of them."""
+"""The layout of a store, and files that are on the disk before anything speaks of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log: a SQLite database with one row per commit. What is in it is on the disk."""
+"""The log: a SQLite database with one row per commit. A row in it is on the disk."""
 
 from __future__ import annotations
 
@@ -14,8 +14,37 @@ from typing import Any, NamedTuple
 from upshot.core.errors import UsageError
 from upshot.store.acknowledged import Mark, MarkFile
 from upshot.store.folders import LOG, NEW_LOG, settle_folder
-from upshot.store.tables import LATER_TABLES, TABLES
 from upshot.store.trouble import damaged, forgotten
+
+TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE commits (
+    version INTEGER PRIMARY KEY, time TEXT NOT NULL, meta TEXT, relations INTEGER NOT NULL, rows INTEGER NOT NULL,
+    bytes INTEGER NOT NULL, crc INTEGER NOT NULL);
+CREATE TABLE changes (
+    version INTEGER NOT NULL, relation TEXT NOT NULL, inserted INTEGER NOT NULL, deleted INTEGER NOT NULL, came BLOB,
+    went BLOB, crc INTEGER NOT NULL, PRIMARY KEY (version, relation)) WITHOUT ROWID;
+CREATE INDEX changes_of_relation ON changes (relation, version);
+CREATE TABLE definitions (
+    version INTEGER PRIMARY KEY, program TEXT NOT NULL, relations TEXT NOT NULL, reset TEXT NOT NULL,
+    hidden TEXT NOT NULL, crc INTEGER NOT NULL);
+CREATE TABLE snapshots (
+    version INTEGER PRIMARY KEY, time TEXT NOT NULL, relations TEXT NOT NULL, saved TEXT NOT NULL, hidden TEXT NOT NULL,
+    crc INTEGER NOT NULL);
+"""
+
+LATER_TABLES = (
+    """CREATE TABLE IF NOT EXISTS outbox (
+    version INTEGER NOT NULL, number INTEGER NOT NULL, task TEXT NOT NULL, rows BLOB NOT NULL, crc INTEGER NOT NULL,
+    PRIMARY KEY (version, number)) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS records (
+    kind TEXT NOT NULL, id TEXT NOT NULL, text TEXT NOT NULL, crc INTEGER NOT NULL,
+    PRIMARY KEY (kind, id)) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS cursors (
+    name TEXT PRIMARY KEY, version INTEGER NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID""",
+)
+"""Stores that were made before there was one of these get it when they are opened."""
+
 
 FORMAT = 1
 APPLICATION = 0x55505348
@@ -281,8 +310,8 @@ class Log:
             self._connection.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
 
     def _be_lazy(self, lazy: bool) -> None:
-        """Whether a transaction of SQLite may end before it is on the disk. The next one that may not takes it along,
-        so nothing ever comes out of order."""
+        """Test whether a transaction of SQLite may end before it is on the disk. The next one that may not takes it
+        along, so nothing ever comes out of order."""
         if lazy is not self._lazy:
             self._connection.execute(f"PRAGMA synchronous={'NORMAL' if lazy else 'FULL'}")
             self._lazy = lazy
@@ -326,7 +355,7 @@ class Log:
         return dict(self._fetch("SELECT key, value FROM meta"))
 
     def reached(self) -> Mark:
-        """How far the log reaches."""
+        """The last version in the log."""
         writes = self.records(_WRITES).get("", "0") if self._has_table("records") else "0"
         return Mark(self.last_version(), int(writes))
 
@@ -357,7 +386,7 @@ class Log:
         return None if found is None else int(found)
 
     def kept(self) -> tuple[int, int]:
-        """How many commits there are, and the bytes of their changes."""
+        """The number of commits, and the bytes of their changes."""
         ((commits, size),) = self._fetch("SELECT count(*), coalesce(sum(bytes), 0) FROM commits")
         return int(commits), int(size)
 
@@ -422,7 +451,7 @@ class Log:
         return DefinitionRow(*_opened(rows[0], "definition")) if rows else None
 
     def tasks(self) -> list[OutboxRow]:
-        """What is still to be done, oldest first."""
+        """The open tasks, oldest first."""
         rows = self._fetch("SELECT * FROM outbox ORDER BY version, number")
         return [OutboxRow(*_opened(row, "task")) for row in rows]
 
@@ -467,7 +496,7 @@ class Log:
         return [version for (version,) in self._fetch(query, (_LAST if until is None else until,))]
 
     def has_folders(self, version: int) -> bool:
-        """Whether the commit has rows in Parquet folders."""
+        """Test whether the commit has rows in Parquet folders."""
         query = f"SELECT 1 FROM changes WHERE version = ? AND {_IN_FOLDERS}"  # noqa: S608
         return bool(self._fetch(query, (version,)))
 

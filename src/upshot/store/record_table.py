@@ -80,8 +80,8 @@ def record_table(session: Any, path: LakePath) -> RecordTable:
 
 
 @dataclass(slots=True)
-class _Writer:
-    """Who writes: `token` is in every record, so that a commit whose answer was lost is known again."""
+class _RecordWriter:
+    """The writer: `token` is in every record, so that a commit whose answer was lost is known again."""
 
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -124,7 +124,7 @@ def taken_over(path: LakePath, by: str) -> EngineError:
 
 class NativeTable:
     def __init__(self, path: LakePath, target: DeltaTarget) -> None:
-        self._path, self._target, self._writer = path, target, _Writer()
+        self._path, self._target, self._writer = path, target, _RecordWriter()
         self._table: Any = None
 
     def load(self) -> list[Record]:
@@ -164,7 +164,8 @@ class NativeTable:
                 raise OSError(str(error).splitlines()[0]) from error
 
     def _is_committed(self, record: Record) -> bool:
-        """Whether the record is there all the same: an answer may be lost on the way. Raises if it is another's."""
+        """Test whether the record is there all the same: an answer may be lost on the way. Raises if it is
+        another's."""
         self._table.update_incremental()
         last = self._table.transaction_version(APPLICATION)
         if last is None or last < record.number:
@@ -187,7 +188,7 @@ class SparkTable:
     Needs a classic session."""
 
     def __init__(self, path: LakePath, session: Any) -> None:
-        self._path, self._session, self._writer = path, session, _Writer()
+        self._path, self._session, self._writer = path, session, _RecordWriter()
         self._java = session._jvm
 
     def load(self) -> list[Record]:

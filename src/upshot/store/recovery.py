@@ -28,8 +28,8 @@ _MANY = 200_000
 
 @dataclass(slots=True)
 class Tail:
-    """What is replayed when a store is opened: the rows of the snapshot, then those of the changes since; how many of
-    these, and how many bytes, are in the log itself. A commit costs something even if no row changed."""
+    """The rows that are replayed when a store is opened: the rows of the snapshot, then those of the changes since; how
+    many of these, and how many bytes, are in the log itself. A commit costs something even if no row changed."""
 
     snapshot_rows: int = 0
     rows: int = 0
@@ -63,7 +63,7 @@ class Recovered:
 
 
 def recover(log: Log, root: Path, mirror: Mirror | None = None) -> Recovered:
-    """What the store holds. Every file that is needed is there and whole, or `store-damaged` is raised."""
+    """The content of the store. Every file that is needed is there and whole, or `store-damaged` is raised."""
     last = log.last_version()
     newest = next(iter(log.snapshots()), None)
     replay = _Replay(root, mirror)

@@ -1,4 +1,4 @@
-"""How much of the past a store keeps, and the slices in which what is older goes."""
+"""The part of the past that a store keeps, and the slices in which older records are removed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class Retention:
     age: dt.timedelta | None = None
 
     def exceeded(self, commits: int, size: int, time: str, now: dt.datetime, times: int) -> bool:
-        """Whether the oldest of so many commits, made at that time, is too much, even if bounds are `times` as wide."""
+        """Test whether the oldest of so many commits, made at that time, is too much, even if bounds are `times` as
+        wide."""
         return (
             (self.commits is not None and commits > self.commits * times)
             or (self.bytes is not None and size > self.bytes * times)
@@ -74,7 +75,7 @@ class Past:
 
     @property
     def is_due(self) -> bool:
-        """Whether enough happened since the last slice that there may be something to drop."""
+        """Test whether enough happened since the last slice that there may be something to drop."""
         return self._commits_since >= LOOK or self._bytes_since >= LOOK_BYTES
 
     def drop_slice(self) -> list[int] | None:
@@ -109,7 +110,7 @@ class Past:
         return True
 
     def _excess(self, oldest: Sequence[PastRow], *, floor: bool = True) -> list[PastRow]:
-        """Those of the oldest commits that are to go. The last commit there is stays: it tells the version."""
+        """The oldest commits, which are to be removed. The last commit there is stays: it tells the version."""
         now, size, last = dt.datetime.now(dt.UTC), self._bytes, self._log.last_version()
         first = oldest[0].version if oldest else 0
         needed = min((version for version in self._cursors.values() if version >= first - 1), default=None)

@@ -1,4 +1,4 @@
-"""A store: a folder that takes commits one by one and gives back the state after the last of them."""
+"""A store: a directory that takes commits one by one and returns the state after the last of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import logging
 import sqlite3
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -24,7 +25,7 @@ from upshot.store.encoding import (
     size_of,
     stored_rows,
 )
-from upshot.store.entries import Entry, Relation, Relations, Task, relations_from, relations_text
+from upshot.store.entries import Entry, OutboxTask, Relation, Relations, relations_from, relations_text
 from upshot.store.folders import (
     DELTAS,
     SNAPSHOTS,
@@ -43,10 +44,50 @@ from upshot.store.log import ChangeRow, CommitRow, DefinitionRow, Encoded, Log, 
 from upshot.store.recovery import Recovered, Tail
 from upshot.store.retention import Past, Retention
 from upshot.store.trouble import failed, forgotten
-from upshot.store.unused import UnusedFolders
 
 if TYPE_CHECKING:
     from upshot.store.lake import Mirror, TemporaryRoot
+
+
+class UnusedFolders:
+    """Removes folders, at once or when nobody copies the store any more. What cannot be removed is removed when the
+    store is opened again. Any thread may call."""
+
+    def __init__(self, remove: Callable[[Path], None] = remove_folder) -> None:
+        self._remove_one = remove
+        self._guard = threading.Lock()
+        self._waiting: list[Path] = []
+        self._holders = 0
+
+    def add(self, folders: Iterable[Path]) -> None:
+        """These are not needed any more."""
+        with self._guard:
+            self._waiting += folders
+        self._remove()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """A block in which every folder stays."""
+        with self._guard:
+            self._holders += 1
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._holders -= 1
+            self._remove()
+
+    def _remove(self) -> None:
+        with self._guard:
+            if self._holders:
+                return
+            folders, self._waiting = self._waiting, []
+        for folder in folders:
+            try:
+                self._remove_one(folder)
+            except OSError as error:
+                log.warning("`%s` stays until the store is opened again: %s", folder.name, error)
+
 
 log = logging.getLogger("upshot.store")
 
@@ -307,11 +348,11 @@ class Store:
 
     @property
     def wants_snapshot(self) -> bool:
-        """Whether there was more to drop, when that was last tried, if only a newer snapshot were written."""
+        """Test whether there was more to drop, when that was last tried, if only a newer snapshot were written."""
         return self._past.is_blocked
 
     def cursors(self) -> dict[str, int]:
-        """How far those have read who told: what they have not is kept for them, for a time."""
+        """Note how far the readers have read: what they have not is kept for them, for a time."""
         return self._past.cursors()
 
     def put_cursors(self, versions: Mapping[str, int | None], *, lazy: bool = False) -> None:
@@ -343,7 +384,7 @@ class Store:
         return self._log.definition_at(version)
 
     def changes(self, version: int) -> dict[str, tuple[Relation, Rows, Rows]]:
-        """What one commit changed, relation by relation."""
+        """The changes of one commit, relation by relation."""
         if version <= self.oldest:
             raise forgotten(version - 1, self.oldest)
         definition = self._log.definition_at(version)
@@ -354,8 +395,8 @@ class Store:
             if change.relation in relations
         }
 
-    def tasks(self) -> list[Task]:
-        """What commits left to be done, oldest first."""
+    def tasks(self) -> list[OutboxTask]:
+        """The tasks that commits left, oldest first."""
         return [_task(row) for row in self._log.tasks()]
 
     def remove_tasks(self, done: Sequence[tuple[int, int]]) -> None:
@@ -395,7 +436,7 @@ class Store:
         return self._log.definitions(after, until)
 
     def rows(self, relation: Relation, change: ChangeRow) -> tuple[Rows, Rows]:
-        """What came and what went, read when somebody looks."""
+        """The inserted and deleted rows, read on first use."""
         schema = relation.schema
         self._fetch(change)
         return (
@@ -443,17 +484,17 @@ class _Large:
             settle_folder(folder)
 
 
-def _encoded_task(task: Task) -> OutboxRow:
+def _encoded_task(task: OutboxTask) -> OutboxRow:
     text = json.dumps({"columns": relations_text([Relation(task.rows.schema)]), "task": task.text})
     return OutboxRow(task.version, task.number, text, encode_all(task.rows))
 
 
-def _task(row: OutboxRow) -> Task:
+def _task(row: OutboxRow) -> OutboxTask:
     found = json.loads(row.task)
     (relation,) = relations_from(found["columns"]).values()
     raw = decode(row.rows)
     assert not isinstance(raw, FolderSide), "tasks hold their rows themselves"
-    return Task(row.version, row.number, found["task"], Rows.of(relation.schema, rows_of(relation.schema, raw)))
+    return OutboxTask(row.version, row.number, found["task"], Rows.of(relation.schema, rows_of(relation.schema, raw)))
 
 
 def _now() -> str:

@@ -1,4 +1,4 @@
-"""What a store says when it cannot go on."""
+"""The errors of a store that cannot go on."""
 
 from __future__ import annotations
 

@@ -49,7 +49,9 @@ class Constant(Node):
 
 @dataclass(frozen=True, slots=True)
 class Call(Node):
-    """A function or an operator of `values.functions`: `a + b` is `Call("+", (a, b))`, `-a` is `Call("neg", (a,))`."""
+    """A function or an operator of `values.functions`: `a + b` is `Call("+", (a, b))`, `-a` is `Call("neg", (a,))`. As
+    written, a record `[a, b]` is `Call("[", (a, b))` and a branch `$A(a)` is `Call("$A", (a,))`; `check` puts functions
+    of `values.structures` in their place."""
 
     function: str
     args: tuple[Term, ...]
@@ -128,8 +130,12 @@ class TypeName(Node):
 
 @dataclass(frozen=True, slots=True)
 class Attribute(Node):
+    """`d: number`, or `d: min number`: of the values derived for the other columns, the `lattice` word names the one
+    that is kept."""
+
     name: str
     type: TypeName
+    lattice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,15 +187,27 @@ class Declaration(Node):
     qualifiers: tuple[str, ...] = ()
     constraints: tuple[ShortForm, ...] = ()
     part_of: str = ""
+    choice: tuple[str, ...] = ()
+    """`choice-domain x`: of the rows that agree on these columns, one is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class BranchDeclaration(Node):
+    """`Circle { radius: float }` of an algebraic data type; the one branch of a record type has no name."""
+
+    name: str
+    fields: tuple[Attribute, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TypeDeclaration(Node):
-    """`.type City <: symbol`; Soufflé's `.type City = symbol` and unions `.type T = A | B` keep `equivalent`."""
+    """`.type City <: symbol`; Soufflé's `.type City = symbol` and unions `.type T = A | B` keep `equivalent`. Records
+    and algebraic data types have `branches` and no bases."""
 
     name: str
     bases: tuple[TypeName, ...]
     equivalent: bool = False
+    branches: tuple[BranchDeclaration, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +233,36 @@ class Rule(Node):
 
     heads: tuple[Atom, ...]
     body: Formula | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DisjunctiveRule(Node):
+    """`head | head :- body.`: where the body holds, one of the heads does."""
+
+    heads: tuple[Atom, ...]
+    body: Formula | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FunctorDeclaration(Node):
+    """`.functor f(x: number): number pure`; a `stateful` one has other values after `db.refresh`, which counts its
+    `revision`: `stateful(3)`. A `fold` is an aggregate."""
+
+    name: str
+    parameters: tuple[Attribute, ...]
+    result: TypeName
+    stateful: bool = False
+    revision: int = 0
+    fold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Subsumption(Node):
+    """`worse <= better :- body.`: a row is dropped where another one makes the body true."""
+
+    worse: Atom
+    better: Atom
+    body: Formula
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,10 +311,11 @@ class ActiveRule(Node):
 
 @dataclass(frozen=True, slots=True)
 class Activation(Node):
-    """`.activate rule(X = 1)`, or `.deactivate` if not `active`; without `bindings`, for all values."""
+    """`.activate rule(X = 1)`, or `.deactivate` if not `active`; without `bindings`, for all values. With `X = _` the
+    values are rows of the database, given by other activations."""
 
     rule: str
-    bindings: tuple[tuple[str, Constant], ...] = ()
+    bindings: tuple[tuple[str, Constant | Wildcard], ...] = ()
     active: bool = True
 
 
@@ -277,12 +326,48 @@ class Ignored(Node):
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class ComponentUse(Node):
+    """`Name<A, B>`, where a component extends or instantiates another."""
+
+    name: str
+    arguments: tuple[TypeName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Component(Node):
+    """`.comp Name<T> : Base<T> { … }`; `syntax.components` puts its instances in its place."""
+
+    name: str
+    parameters: tuple[str, ...]
+    bases: tuple[ComponentUse, ...]
+    items: tuple[Item | Component | Instance | Override, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Instance(Node):
+    """`.init name = Component<A>`"""
+
+    name: str
+    component: ComponentUse
+
+
+@dataclass(frozen=True, slots=True)
+class Override(Node):
+    """`.override r`: the rules of `r` that the component inherits do not count."""
+
+    relation: str
+
+
 Item = (
     Declaration
     | TypeDeclaration
     | Directive
     | ViewDirective
     | Rule
+    | DisjunctiveRule
+    | FunctorDeclaration
+    | Subsumption
     | Deny
     | DenyPolicy
     | ActiveRule
@@ -291,9 +376,17 @@ Item = (
 )
 
 
+WrittenItem = Item | Component | Instance | Override
+"""An item of the text, before components are expanded."""
+
+
 @dataclass(frozen=True, slots=True)
 class Program(Node):
     items: tuple[Item, ...]
+
+
+CAST = "as "
+"""Before the name of a type: the function `as(x, T)`, which has one argument."""
 
 
 def subterms(term: Term) -> Iterator[Term]:

@@ -15,6 +15,7 @@ from upshot.core.span import Span
 from upshot.core.types import SYMBOL
 from upshot.syntax import hints, literals, operators
 from upshot.syntax.ast import (
+    CAST,
     Aggregate,
     And,
     Atom,
@@ -75,8 +76,12 @@ def _operand(c: Cursor) -> Term:
         return _value(c, _named(c), start)
     if kind in _CONSTANTS:
         return _constant(c)
+    if kind == "@":
+        return _functor(c)
     if kind == "-":
         return _prefixed(c)
+    if kind == "[":
+        return _record(c)
     if kind != "(":
         c.unexpected("a value")
     c.enter(2)
@@ -87,6 +92,22 @@ def _operand(c: Cursor) -> Term:
     return inner
 
 
+def _functor(c: Cursor) -> Term:
+    """`@f(X)`, or a fold of users: `@f X : { … }`"""
+    start = c.start
+    c.advance()
+    name = c.take("name", "the name of a function")
+    if c.kind in _OPERANDS or c.kind in ("-", "@"):
+        return _aggregated(c, f"@{name}", _target(c), start)
+    if c.kind != "(":
+        c.unexpected("`(` and the arguments")
+    args = arguments(c)
+    if c.kind == ":" and len(args) == 1 and not c.in_target:
+        return _aggregated(c, f"@{name}", args[0], start)
+    c.grow(c.height + 1, start)
+    return Call(f"@{name}", args, span=c.span(start))
+
+
 def _constant(c: Cursor) -> Term:
     start, kind, spelling = c.start, c.kind, c.text
     c.advance()
@@ -95,9 +116,25 @@ def _constant(c: Cursor) -> Term:
         return _number(c, spelling, start)
     if kind == "string":
         return Constant(text_of(c, spelling, start), SYMBOL, span=c.span(start))
-    if not c.in_query:
-        _parameter_outside_query(c, spelling, start)
+    name = behind_dots(c, spelling) if not c.in_query or c.kind == "." else spelling
+    if c.kind == "(" or not c.in_query:
+        return _branch(c, name, start)
     return Parameter(spelling[1:], span=c.span(start))
+
+
+def _branch(c: Cursor, name: str, start: int) -> Call:
+    """`$A(x, …)`, or `$A` for a branch without fields."""
+    args = arguments(c) if c.kind == "(" else ()
+    c.grow(c.height + 1, start)
+    return Call(name, args, span=c.span(start))
+
+
+def _record(c: Cursor) -> Call:
+    """`[x, …]`"""
+    start = c.start
+    args = arguments(c, closing="]")
+    c.grow(c.height + 1, start)
+    return Call("[", args, span=c.span(start))
 
 
 def _number(c: Cursor, spelling: str, start: int, *, negative: bool = False) -> Constant:
@@ -110,7 +147,7 @@ def _number(c: Cursor, spelling: str, start: int, *, negative: bool = False) -> 
 
 
 def text_of(c: Cursor, spelling: str, start: int) -> str:
-    """What a string token says; a bad escape is reported and the reading goes on."""
+    """The value of a string token; a bad escape is reported and parsing continues."""
     try:
         return literals.text(spelling)
     except literals.BadLiteral as bad:
@@ -139,34 +176,38 @@ def _prefixed(c: Cursor) -> Term:
     return Call(operators.PREFIX[word], (operand,), span=c.span(start))
 
 
-def arguments(c: Cursor) -> tuple[Term, ...]:
-    """The terms between `(` and `)`; the cursor's height is that of the highest."""
+def arguments(c: Cursor, *, closing: str = ")") -> tuple[Term, ...]:
+    """The terms between `(` and `)`, or other marks; the cursor's height is that of the highest."""
     opened = c.start
     c.enter(4)
     c.advance()
     found: list[Term] = []
     highest = 0
-    if c.kind != ")":
+    if c.kind != closing:
         while True:
             found.append(term(c))
             highest = max(highest, c.height)
             if c.kind != ",":
                 break
             c.advance()
-    c.take(")", "`,` or `)`", opened=opened)
+    c.take(closing, f"`,` or `{closing}`", opened=opened)
     c.leave(4)
     c.height = highest
     return tuple(found)
 
 
-def _named(c: Cursor) -> _Open:
-    """What a name opens: a variable, a constant, an aggregate, or an application that is value or literal."""
+def _named(c: Cursor, *, literal: bool = False) -> _Open:
+    """Parse a term or literal that begins with a name: a variable, a constant, an aggregate, or an application. Only a
+    literal may use a relation of a component, `instance.relation`."""
     start, word = c.start, c.text
     if word in operators.PREFIX:
         return _prefixed(c)
     if word in operators.AGGREGATES and c.peek()[0] != "(" and not c.in_check:
         return _aggregate(c)
     c.advance()
+    if word == "as" and c.kind == "(":
+        return _cast(c, start)
+    word = behind_dots(c, word) if literal else word
     c.height = 1
     if c.kind == "(":
         args = arguments(c)
@@ -176,9 +217,21 @@ def _named(c: Cursor) -> _Open:
         return Wildcard(span=c.span(start))
     if constant := literals.CONSTANT_NAMES.get(word):
         return Constant(constant.value, constant.type, span=c.span(start))
-    if word == "nil":
-        c.give_up(hints.NIL, start, c.last)
     return Variable(word, span=c.span(start))
+
+
+def _cast(c: Cursor, start: int) -> Term:
+    """`as(X, T)`, from its parenthesis on."""
+    opened = c.start
+    c.enter(4)
+    c.advance()
+    inner = term(c)
+    c.take(",", "`,` and a type")
+    type = qualified_name(c, "the name of a type")
+    c.take(")", "`)`", opened=opened)
+    c.leave(4)
+    c.grow(c.height + 1, start)
+    return Call(f"{CAST}{type}", (inner,), span=c.span(start))
 
 
 def _value(c: Cursor, piece: _Open, start: int) -> Term:
@@ -228,21 +281,29 @@ def _aggregate(c: Cursor) -> Aggregate:
     if c.kind == ":":
         message = f"`{function}` needs the value to aggregate"
         c.fail("aggregate-target", message, start, c.last, help=f"write `{function} X : {{ … }}`")
-    if c.kind not in _OPERANDS and c.kind not in ("(", "-"):
+    if c.kind not in _OPERANDS and c.kind not in ("(", "-", "@"):
         _reserved(c, function, start)
+    return _aggregated(c, function, _target(c), start)
+
+
+def _target(c: Cursor) -> Term:
+    """The value that is aggregated. A colon behind it belongs to the aggregate, not to a fold that it could end in."""
+    outer, c.in_target = c.in_target, True
     c.enter(4)
     target = term(c)
     c.leave(4)
-    return _aggregated(c, function, target, start)
+    c.in_target = outer
+    return target
 
 
 def _aggregated(c: Cursor, function: str, target: Term | None, start: int) -> Aggregate:
     """The aggregate, from its `:` on."""
-    if target is not None and not operators.AGGREGATES[function].takes_value:
+    if target is not None and function in operators.AGGREGATES and not operators.AGGREGATES[function].takes_value:
         _count_takes_nothing(c, start)
     height = 0 if target is None else c.height
     c.take(":", f"`:` and the body of `{function}`")
     c.enter(9)
+    outer, c.in_target = c.in_target, False
     body: Formula
     if c.kind == "{":
         opened = c.start
@@ -251,6 +312,7 @@ def _aggregated(c: Cursor, function: str, target: Term | None, start: int) -> Ag
         c.take("}", "`,`, `;` or `}`", opened=opened)
     else:
         body = atom(c, "`{` or a relation")
+    c.in_target = outer
     c.leave(9)
     c.grow(max(height, c.height) + 1, start)
     return Aggregate(function, target, body, span=c.span(start))
@@ -311,8 +373,8 @@ def _unit(c: Cursor) -> Formula | _Open:
             return _state_atom(c)
         if c.text == "not" and c.peek()[0] == "name":
             c.give_up(hints.WORDS["not"], start, c.end)
-        piece = _named(c)
-    elif c.kind in _CONSTANTS or c.kind == "-":
+        piece = _named(c, literal=True)
+    elif c.kind in _CONSTANTS or c.kind in ("-", "[", "@"):
         piece = _operand(c)
     else:
         c.unexpected("a literal")
@@ -337,7 +399,7 @@ def _comparison(c: Cursor, piece: _Open, start: int) -> Formula | _Open:
 
 
 def _group(c: Cursor) -> Formula | _Open:
-    """What stands between `(` and `)`, parentheses dropped."""
+    """Parse a parenthesized formula or term, parentheses dropped."""
     opened = c.start
     c.enter(5)
     c.advance()
@@ -370,7 +432,6 @@ def _closed(c: Cursor, piece: Formula | _Open) -> Formula:
         case _Application(name=name, args=args, span=span):
             return Test(name, args, span=span) if name in operators.TESTS else Atom(name, args, span=span)
         case Variable(name=name, span=span):
-            refuse_qualified(c)
             return Test(name, (), span=span) if name in operators.TESTS else Atom(name, (), span=span)
         case Constant(value=bool() as value, span=span):
             return Test("true" if value else "false", (), span=span)
@@ -388,24 +449,36 @@ def atom(c: Cursor, wanted: str = "a relation") -> Atom:
     c.height = 0
     if c.kind == "(":
         args = arguments(c)
-    else:
-        refuse_qualified(c)
     c.grow(c.height + 1, start)
     return Atom(name, args, span=c.span(start))
 
 
 def relation_name(c: Cursor, wanted: str) -> str:
-    """The name at hand, if a relation can have it."""
+    """The name at hand, if a relation can have it; of a component, `instance.relation`."""
     if c.text == "_":
         c.unexpected(wanted)
     if c.text in operators.TESTS or c.text in operators.PREFIX or c.text in literals.CONSTANT_NAMES:
         message, help = f"`{c.text}` is a keyword, not the name of a relation", "use another name"
         c.fail("reserved-word", message, c.start, c.end, help=help)
-    return c.take("name", wanted)
+    return qualified_name(c, wanted)
+
+
+def qualified_name(c: Cursor, wanted: str) -> str:
+    """A name, or names joined by dots with no space between."""
+    return behind_dots(c, c.take("name", wanted))
+
+
+def behind_dots(c: Cursor, name: str) -> str:
+    """The name with the names that dots join to it."""
+    words = [name]
+    while c.kind == "." and c.start == c.last and c.follows_name():
+        c.advance()
+        words.append(c.take("name"))
+    return ".".join(words)
 
 
 def _names_state(c: Cursor) -> bool:
-    """Whether `old` is followed by a relation, and not by an operator or the `do` of a rule."""
+    """Test whether `old` is followed by a relation, and not by an operator or the `do` of a rule."""
     kind, text = c.peek()
     return kind == "name" and text not in operators.INFIX and (text != "do" or c.peek(2)[0] == "(")
 
@@ -424,12 +497,6 @@ def _state_atom(c: Cursor) -> Atom:
 # ---- refusals ---------------------------------------------------------------------------------
 
 
-def refuse_qualified(c: Cursor) -> None:
-    """Gives up at `component.relation`: a name, a dot and a name with no space between."""
-    if c.kind == "." and c.start == c.last and c.follows_name():
-        c.give_up(hints.COMPONENT, c.start, c.end)
-
-
 def _not_a_condition(c: Cursor, piece: Term) -> NoReturn:
     assert piece.span is not None
     message = f"`{shown(piece.span.text)}` is a value, but a body needs conditions"
@@ -445,12 +512,3 @@ def _reserved(c: Cursor, word: str, start: int) -> NoReturn:
     example = f"{word} X : {{ … }}" if operators.AGGREGATES[word].takes_value else f"{word} : {{ … }}"
     help = f"give the variable another name, or write `{example}`"
     c.fail("reserved-word", f"`{word}` is the name of an aggregate", start, start + len(word), help=help)
-
-
-def _parameter_outside_query(c: Cursor, spelling: str, start: int) -> None:
-    if c.kind == "(":
-        message = f"`{shown(spelling)}(…)` constructs an algebraic data type, which is not supported"
-        c.fail("unsupported-adt", message, start, c.last, help="use one relation per branch")
-    message = f"`{shown(spelling)}` is a query parameter; a program has no parameters"
-    help = "use a constant, or a relation with the value"
-    c.report("parameter-outside-query", message, start, c.last, help=help)

@@ -77,6 +77,7 @@ class Cursor:
         "in_check",
         "in_query",
         "in_rule",
+        "in_target",
         "kind",
         "last",
         "source",
@@ -90,6 +91,7 @@ class Cursor:
         self.in_query = in_query
         self.in_check = False
         self.in_rule = False
+        self.in_target = False
         self.depth = 0
         self.height = 0
         self.last = self.start = self.end = 0
@@ -166,16 +168,16 @@ class Cursor:
         return text
 
     def follows_name(self) -> bool:
-        """Whether a name stands right behind the current token."""
+        """Test whether a name follows the current token directly."""
         found = _TOKEN.match(self.source.text, self.end)
         return found is not None and found.lastgroup == "name" and found.start("name") == self.end
 
     def starts_line(self) -> bool:
-        """Whether nothing but space stands before the current token on its line."""
+        """Test whether only space precedes the current token on its line."""
         return self.source.text.find("\n", self.last, self.start) >= 0 or self.last == 0
 
     def at_margin(self) -> bool:
-        """Whether the current token starts a line no further right than the item did: probably the next item."""
+        """Test whether the current token starts a line no further right than the item did: probably the next item."""
         if not self.starts_line():
             return False
         if self._margin < 0:
@@ -191,7 +193,7 @@ class Cursor:
         self._item = self.start
         self._margin = -1
         self.depth = 0
-        self.in_check = False
+        self.in_check = self.in_target = False
         self.in_rule = False
 
     def item_span(self) -> Span:

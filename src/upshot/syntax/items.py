@@ -9,21 +9,31 @@ from upshot.core.diagnostic import did_you_mean
 from upshot.core.fact_text import quoted
 from upshot.syntax import hints
 from upshot.syntax.ast import (
+    Atom,
     Attribute,
+    BranchDeclaration,
     Declaration,
     Directive,
+    DisjunctiveRule,
+    FunctorDeclaration,
     Ignored,
     Item,
     Rule,
+    Subsumption,
     TypeDeclaration,
     TypeName,
     ViewDirective,
+    WrittenItem,
 )
-from upshot.syntax.bodies import atom, formula, refuse_qualified, relation_name, text_of
+from upshot.syntax.bodies import atom, formula, qualified_name, relation_name, text_of
+from upshot.syntax.component_items import component, instance, override
 from upshot.syntax.cursor import DIRECTIVES, Abandon, Cursor, shown
 from upshot.syntax.phrases import end_clause, options, pair
 from upshot.syntax.qualifiers import begins_clause, listed, qualifiers
 from upshot.syntax.rule_items import activation, active_rule, deny
+
+LATTICES = ("min", "max", "any", "all")
+"""The words before the type of a column of which one value is kept."""
 
 _OWN = (
     "decl",
@@ -38,13 +48,19 @@ _OWN = (
     "deactivate",
     "plan",
     "pragma",
+    "limitsize",
+    "functor",
+    "comp",
+    "init",
+    "override",
 )
 
 
-def items(c: Cursor) -> tuple[Item, ...]:
-    """Every item of the text; one that cannot be read is reported and passed over."""
-    found: list[Item] = []
-    while c.kind != "end":
+def items(c: Cursor, *, closed_by: str = "end") -> tuple[WrittenItem, ...]:
+    """Every item of the text, or of the block that a token closes; one that cannot be read is reported and passed
+    over."""
+    found: list[WrittenItem] = []
+    while c.kind not in ("end", closed_by):
         c.begin_item()
         directive = _directive(c)
         try:
@@ -83,12 +99,12 @@ def _clause(c: Cursor) -> Item:
     if c.kind != "name":
         _refuse_start(c)
     heads = [atom(c)]
-    while c.kind == ",":
+    between = c.kind if c.kind == "|" else ","
+    while c.kind == between:
         c.advance()
         heads.append(atom(c, "a head"))
-    if c.kind == "<=":
-        message = "subsumption `r(…) <= r(…)` is not supported"
-        c.fail("unsupported-subsumption", message, c.start, c.end, help="keep the best row with `min` or `max`")
+    if c.kind == "<=" and len(heads) == 1:
+        return _subsumption(c, heads[0])
     body = None
     if c.kind == ":-":
         c.advance()
@@ -96,7 +112,20 @@ def _clause(c: Cursor) -> Item:
         end_clause(c, "`,`, `;` or `.`")
     else:
         end_clause(c, "`:-` or `.`", help="write a rule as `head :- body.`, a fact as `head.`")
-    return Rule(tuple(heads), body, span=c.item_span())
+    made = DisjunctiveRule if between == "|" else Rule
+    return made(tuple(heads), body, span=c.item_span())
+
+
+def _subsumption(c: Cursor, worse: Atom) -> Subsumption:
+    """`<= better :- body.`"""
+    c.advance()
+    better = atom(c, "the row that is better")
+    if c.kind != ":-":
+        c.unexpected("`:-` and the condition", help="as in `dist(X, A) <= dist(X, B) :- B <= A.`")
+    c.advance()
+    body = formula(c)
+    end_clause(c, "`,`, `;` or `.`")
+    return Subsumption(worse, better, body, span=c.item_span())
 
 
 def _refuse_start(c: Cursor) -> NoReturn:
@@ -120,17 +149,51 @@ def _declaration(c: Cursor) -> Sequence[Item]:
     while c.kind == ",":
         c.advance()
         names.append(relation_name(c, "the name of a relation"))
-    refuse_qualified(c)
     attributes = _attributes(c)
     said = qualifiers(c)
     span = c.item_span()
     found: list[Item] = [
         Declaration(
-            name, attributes, tuple(said.keys), tuple(said.tuning), tuple(said.constraints), said.part_of, span=span
+            name,
+            attributes,
+            tuple(said.keys),
+            tuple(said.tuning),
+            tuple(said.constraints),
+            said.part_of,
+            said.choice,
+            span=span,
         )
         for name in names
     ]
     return found + [Directive(kind, name, span=span) for kind in said.io for name in names]
+
+
+def _functor(c: Cursor) -> Sequence[Item]:
+    """`.functor f(x: number, y: symbol): number pure`; Soufflé leaves the names of parameters out."""
+    c.advance()
+    name = c.take("name", "the name of a function")
+    if c.kind != "(":
+        c.unexpected("`(` and the types of the arguments")
+    parameters = tuple(listed(c, _parameter))
+    c.take(":", "`:` and the type of the value")
+    result = _type_name(c)
+    kind, revision = c.text, 0
+    stated = kind in ("stateful", "pure", "fold") and not c.at_margin()
+    if stated:
+        c.advance()
+        if c.kind == "(":
+            (revision,) = listed(c, _size, empty=False)[:1]
+    stateful, fold = stated and kind == "stateful", stated and kind == "fold"
+    return [FunctorDeclaration(name, parameters, result, stateful, revision, fold, span=c.item_span())]
+
+
+def _parameter(c: Cursor) -> Attribute:
+    start = c.start
+    if c.peek()[0] == ":":
+        name = c.take("name", "the name of a parameter")
+        c.advance()
+        return Attribute(name, _type_name(c), span=c.span(start))
+    return Attribute("x", _type_name(c), span=c.span(start))
 
 
 def _attributes(c: Cursor) -> tuple[Attribute, ...]:
@@ -143,7 +206,11 @@ def _attribute(c: Cursor) -> Attribute:
     start = c.start
     name = c.take("name", "the name of a column")
     c.take(":", "`:` and the type")
-    return Attribute(name, _type_name(c), span=c.span(start))
+    lattice = ""
+    if c.text in LATTICES and c.peek()[0] == "name":
+        lattice = c.text
+        c.advance()
+    return Attribute(name, _type_name(c), lattice, span=c.span(start))
 
 
 def _type_name(c: Cursor) -> TypeName:
@@ -151,7 +218,7 @@ def _type_name(c: Cursor) -> TypeName:
     start = c.start
     if not c.text.strip("?"):
         c.unexpected("a type")
-    name = c.take("name", "a type")
+    name = qualified_name(c, "a type")
     nullable = name.endswith("?")
     sizes: tuple[int, ...] = ()
     if c.kind == "(" and not nullable:
@@ -161,7 +228,6 @@ def _type_name(c: Cursor) -> TypeName:
         c.advance()
     if c.kind == "<>":
         c.give_up(hints.DIRECTIVES[".lattice"], c.start, c.end)
-    refuse_qualified(c)
     return TypeName(name.rstrip("?"), sizes, nullable, span=c.span(start))
 
 
@@ -181,44 +247,65 @@ def _type_declaration(c: Cursor) -> Sequence[Item]:
     """`.type T <: B`, `.type T = A | B`, and Soufflé's older spellings."""
     old = {".number_type": "number", ".symbol_type": "symbol"}.get(c.text)
     c.advance()
-    name = c.take("name", "the name of a type")
+    name = qualified_name(c, "the name of a type")
     equivalent = c.kind == "="
     if old or c.kind not in ("<:", "="):
         if not old and not (c.kind in ("end", "directive") or c.starts_line() or begins_clause(c)):
             c.unexpected("`<:` or `=`")
         return [TypeDeclaration(name, (TypeName(old or "symbol"),), span=c.item_span())]
     c.advance()
-    bases = [_base(c)]
+    if equivalent and (branches := _branches(c)):
+        return [TypeDeclaration(name, (), True, branches, span=c.item_span())]
+    bases = [_type_name(c)]
     while c.kind == "|" and equivalent:
         c.advance()
-        bases.append(_base(c))
+        bases.append(_type_name(c))
     return [TypeDeclaration(name, tuple(bases), equivalent, span=c.item_span())]
 
 
-def _base(c: Cursor) -> TypeName:
-    found = _type_name(c)
-    if c.kind == "{":
-        message = "algebraic data types are not supported"
-        c.fail("unsupported-adt", message, c.start, c.end, help="use one relation per branch")
-    return found
+def _branches(c: Cursor) -> tuple[BranchDeclaration, ...]:
+    """`[x: number, …]`, or `A { x: number } | B { } | …`; nothing where types follow."""
+    if c.kind == "[":
+        return (_branch(c, "[", "]"),)
+    if c.kind != "name" or c.peek()[0] != "{":
+        return ()
+    found = [_branch(c, "{", "}")]
+    while c.kind == "|":
+        c.advance()
+        found.append(_branch(c, "{", "}"))
+    return tuple(found)
+
+
+def _branch(c: Cursor, opening: str, closing: str) -> BranchDeclaration:
+    start = c.start
+    name = c.take("name", "the name of a branch") if opening == "{" else ""
+    opened = c.start
+    c.take(opening, f"`{opening}` and the fields")
+    fields: list[Attribute] = []
+    while c.kind != closing:
+        fields.append(_attribute(c))
+        if c.kind != ",":
+            break
+        c.advance()
+    c.take(closing, f"`,` or `{closing}`", opened=opened)
+    return BranchDeclaration(name, tuple(fields), span=c.span(start))
 
 
 def _files(c: Cursor) -> Sequence[Item]:
     """`.input a, b(key="value", …)`: one directive a relation, each with all the parameters."""
     kind = c.text[1:]
     c.advance()
-    names = [c.take("name", "the name of a relation")]
+    names = [qualified_name(c, "the name of a relation")]
     while c.kind == ",":
         c.advance()
-        names.append(c.take("name", "the name of a relation"))
-    refuse_qualified(c)
+        names.append(qualified_name(c, "the name of a relation"))
     parameters = tuple(listed(c, pair)) if c.kind == "(" else ()
     return [Directive(kind, name, parameters, span=c.item_span()) for name in names]
 
 
 def _view(c: Cursor) -> Sequence[Item]:
     c.advance()
-    name = c.take("name", "the name of a view")
+    name = qualified_name(c, "the name of a view")
     given = options(c)
     if c.kind == "name" and not c.starts_line() and not begins_clause(c):
         c.unexpected("`option=value`", help="options are `strategy=…`, `materialized=…` and `policy=…`")
@@ -257,6 +344,14 @@ def _order(c: Cursor) -> str:
     return f"{version}:({','.join(listed(c, lambda c: c.take('number', 'a number')))})"
 
 
+def _limit(c: Cursor) -> Sequence[Item]:
+    """`.limitsize r(n=100)`"""
+    c.advance()
+    name = qualified_name(c, "the name of a relation")
+    parameters = ", ".join(f"{key}={value}" for key, value in listed(c, pair))
+    return [Ignored(f".limitsize {name}({parameters})", span=c.item_span())]
+
+
 def _foreign_line(c: Cursor) -> NoReturn:
     if c.kind == "%":
         c.fail("unexpected-token", "unexpected `%`", c.start, c.end, help="comments start with `//`")
@@ -280,11 +375,24 @@ def _unknown(c: Cursor) -> Sequence[Item]:
     c.fail("unknown-directive", f"unknown directive `.{shown(word)}`", start, c.end, help=help)
 
 
-_READERS: Mapping[str, Callable[[Cursor], Sequence[Item]]] = {
+def _component(c: Cursor) -> Sequence[WrittenItem]:
+    return [component(c, lambda c: items(c, closed_by="}"), _type_name)]
+
+
+def _instance(c: Cursor) -> Sequence[WrittenItem]:
+    return [instance(c, _type_name)]
+
+
+def _override(c: Cursor) -> Sequence[WrittenItem]:
+    return [override(c)]
+
+
+_READERS: Mapping[str, Callable[[Cursor], Sequence[WrittenItem]]] = {
     ".": _unknown,
     "#": _foreign_line,
     "%": _foreign_line,
     ".decl": _declaration,
+    ".functor": _functor,
     ".type": _type_declaration,
     ".number_type": _type_declaration,
     ".symbol_type": _type_declaration,
@@ -298,4 +406,8 @@ _READERS: Mapping[str, Callable[[Cursor], Sequence[Item]]] = {
     ".deactivate": activation,
     ".pragma": _pragma,
     ".plan": _plan,
+    ".limitsize": _limit,
+    ".comp": _component,
+    ".init": _instance,
+    ".override": _override,
 } | dict.fromkeys(hints.DIRECTIVES, _refused)

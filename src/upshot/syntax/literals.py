@@ -9,6 +9,7 @@ from math import isinf
 from typing import NoReturn
 
 from upshot.core.fact_text import ESCAPES
+from upshot.core.structures import NIL
 from upshot.core.types import (
     BOOLEAN,
     DATE,
@@ -25,10 +26,16 @@ from upshot.syntax.ast import Constant
 TAGGED = ("date", "timestamp", "decimal")
 """Types whose constants are written `type("text")`."""
 
-CONSTANT_NAMES = {"true": Constant(True, BOOLEAN), "false": Constant(False, BOOLEAN), "null": Constant(None)}
+CONSTANT_NAMES = {
+    "true": Constant(True, BOOLEAN),
+    "false": Constant(False, BOOLEAN),
+    "null": Constant(None),
+    "nil": Constant(NIL, Type(Kind.RECORD)),
+}
 
 _INTEGER = re.compile(r"(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<bin>[01]+)|(?P<dec>[0-9]+))(?P<unsigned>u?)")
 _FLOAT = re.compile(r"[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+")
+_ADDRESS = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIMESTAMP = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2})(:[0-9]{2}(?:\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})?"
@@ -53,6 +60,9 @@ def number(spelling: str, *, negative: bool = False) -> Constant:
     """The constant a number token stands for; its type stays open where `42` could be number, float or decimal."""
     if found := _INTEGER.fullmatch(spelling):
         return _integer(found, negative)
+    if (address := _ADDRESS.fullmatch(spelling)) and all(int(part) < 256 for part in address.groups()):
+        number = int.from_bytes(int(part) for part in address.groups())
+        return Constant(-number if negative else number)
     if not _FLOAT.fullmatch(spelling):
         raise BadLiteral("malformed-number", "not a number", "write `42`, `-3`, `0x1F`, `0b101`, `42u`, `4.2` or `1e3`")
     if len(spelling) > _LONGEST_NUMBER:
@@ -91,7 +101,7 @@ _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8}
 
 
 def text(spelling: str) -> str:
-    """What a string token says, quotes removed and escapes resolved."""
+    """The value of a string token, quotes removed and escapes resolved."""
     inner = spelling[1:-1]
     if "\\" in inner:
         inner = _ESCAPE.sub(_unescaped, inner)

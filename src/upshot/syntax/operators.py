@@ -1,4 +1,4 @@
-"""How tightly the operators bind: Soufflé's table, shared by parser and printer; and the names that are built in."""
+"""The precedence of operators: Soufflé's table, shared by parser and printer; and the names of built-ins."""
 
 from __future__ import annotations
 

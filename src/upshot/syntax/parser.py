@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import ProgramError
 from upshot.core.span import Source, Span
-from upshot.syntax.ast import Formula, Program
+from upshot.syntax.ast import Formula, Node, Program
 from upshot.syntax.bodies import formula
+from upshot.syntax.components import expanded_components
 from upshot.syntax.cursor import Abandon, Cursor, Enough
 from upshot.syntax.items import items
+from upshot.syntax.preprocess import Expansion, is_preprocessed, preprocess
+from upshot.syntax.rebuild import rebuilt
 
 _T = TypeVar("_T")
 
@@ -23,13 +27,51 @@ def parse(text: str, name: str = "<text>") -> Program:
     'edge'
     """
     source = Source(name, text)
-    whole = Span(source, 0, len(text))
+    return _preprocessed(source) if is_preprocessed(text) else _plain(source)
+
+
+def _plain(source: Source) -> Program:
+    whole = Span(source, 0, len(source.text))
     try:
-        return Program(_read(source, items), span=whole)
+        written = _read(source, items)
     except ProgramError as error:
         if error.understood is not None:
-            error.understood = Program(error.understood, span=whole)
+            made, _ = expanded_components(error.understood)
+            error.understood = Program(made, span=whole)
         raise
+    made, found = expanded_components(written)
+    program = Program(made, span=whole)
+    if found:
+        raise ProgramError(sorted(found, key=_place), understood=program)
+    return program
+
+
+def _preprocessed(source: Source) -> Program:
+    """The program of a text with lines for the preprocessor; all spans lead to where the user wrote it."""
+    expansion, found = preprocess(source)
+    try:
+        program = _located(_plain(Source(source.name, expansion.text())), expansion)
+    except ProgramError as error:
+        if error.understood is not None:
+            error.understood = _located(error.understood, expansion)
+        located = [_moved(each, expansion) for each in error.diagnostics]
+        raise ProgramError([*found, *located], understood=error.understood) from None
+    if found:
+        raise ProgramError(found, understood=program)
+    return program
+
+
+def _located(program: Program, expansion: Expansion) -> Program:
+    def locate(node: Node) -> Node:
+        return node if node.span is None else replace(node, span=expansion.origin(node.span))
+
+    return rebuilt(program, locate)
+
+
+def _moved(diagnostic: Diagnostic, expansion: Expansion) -> Diagnostic:
+    span = None if diagnostic.span is None else expansion.origin(diagnostic.span)
+    notes = tuple((None if at is None else expansion.origin(at), words) for at, words in diagnostic.notes)
+    return replace(diagnostic, span=span, notes=notes)
 
 
 def parse_query(text: str, name: str = "<query>") -> Formula:

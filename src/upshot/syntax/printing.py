@@ -9,12 +9,14 @@ from typing import assert_never
 from upshot.core.fact_text import quoted, spelled
 from upshot.syntax import operators
 from upshot.syntax.ast import (
+    CAST,
     Action,
     Activation,
     ActiveRule,
     Aggregate,
     And,
     Atom,
+    BranchDeclaration,
     Call,
     Comparison,
     Constant,
@@ -23,8 +25,10 @@ from upshot.syntax.ast import (
     DenyPolicy,
     Determines,
     Directive,
+    DisjunctiveRule,
     ForeignKey,
     Formula,
+    FunctorDeclaration,
     Ignored,
     Item,
     Not,
@@ -34,6 +38,7 @@ from upshot.syntax.ast import (
     Program,
     Rule,
     ShortForm,
+    Subsumption,
     Term,
     Test,
     TypeDeclaration,
@@ -63,12 +68,22 @@ def print_item(item: Item) -> str:
         case Declaration():
             return _declaration(item)
         case TypeDeclaration(name=name, bases=bases, equivalent=equivalent):
-            return f".type {name} {'=' if equivalent else '<:'} {' | '.join(map(_type_name, bases))}"
+            parts = map(_branch, item.branches) if item.branches else map(_type_name, bases)
+            return f".type {name} {'=' if equivalent else '<:'} {' | '.join(parts)}"
         case Directive(kind=kind, relation=relation, parameters=parameters):
             values = ", ".join(f"{key}={quoted(value)}" for key, value in parameters)
             return f".{kind} {relation}" + (f"({values})" if values else "")
         case ViewDirective(relation=relation, options=options):
             return f".view {relation}{_options(options)}"
+        case DisjunctiveRule(heads=heads, body=body):
+            head = " | ".join(map(print_atom, heads))
+            return f"{head}." if body is None else _clause(head, body)
+        case FunctorDeclaration(name=name, parameters=parameters, result=result, revision=revision):
+            columns = ", ".join(f"{each.name}: {_type_name(each.type)}" for each in parameters)
+            kind = "fold" if item.fold else "stateful" if item.stateful else "pure"
+            return f".functor {name}({columns}): {_type_name(result)} {kind}{f'({revision})' * bool(revision)}"
+        case Subsumption(worse=worse, better=better, body=body):
+            return _clause(f"{print_atom(worse)} <= {print_atom(better)}", body)
         case Deny(head=head, body=body):
             return _clause(f".deny {print_atom(head)}", body)
         case DenyPolicy(name=name, options=options):
@@ -151,7 +166,9 @@ def _term(term: Term) -> tuple[str, int]:
             return _call(function, args)
         case Aggregate(function=function, target=target, body=body):
             over = "" if target is None else f" {print_term(target)}"
-            return f"{function}{over} : {{ {print_formula(body)} }}", _TIGHTEST
+            if function.startswith("@") and over.startswith(" ("):
+                over = f"({over[1:]})"  # or else what is in parentheses would be the arguments of a call
+            return f"{function.partition('(')[0]}{over} : {{ {print_formula(body)} }}", _TIGHTEST
         case _:
             assert_never(term)
 
@@ -163,7 +180,24 @@ def _call(function: str, args: tuple[Term, ...]) -> tuple[str, int]:
         return f"{left} {function} {_operand(args[1], least)}", holds
     if len(args) == 1 and function in operators.PREFIX.values():
         return _prefixed(function, args[0]), operators.UNARY
-    return f"{function}({_terms(args)})", _TIGHTEST
+    if structure := _structure(function, args):
+        return structure, _TIGHTEST
+    if function.startswith(CAST):
+        return f"as({_terms(args)}, {function.removeprefix(CAST)})", _TIGHTEST
+    name = function.partition("(")[0]  # behind a function of users stand its types
+    return f"{name}({_terms(args)})", _TIGHTEST
+
+
+def _structure(function: str, args: tuple[Term, ...]) -> str:
+    """A record or a branch, as written or as `check` has made it a call; nothing for any other function."""
+    if function == "[]" and args and isinstance(args[0], Constant):
+        function, args = str(args[0].value).partition("(")[0], args[1:]
+        function = function if function.startswith("$") else "["
+    if function == "[":
+        return f"[{_terms(args)}]"
+    if function.startswith("$"):
+        return f"{function}({_terms(args)})" if args else function
+    return ""
 
 
 def _prefixed(function: str, arg: Term) -> str:
@@ -183,9 +217,10 @@ def _operand(term: Term, least: int) -> str:
 
 
 def _declaration(item: Declaration) -> str:
-    attributes = [f"{a.name}: {_type_name(a.type)}" for a in item.attributes]
+    attributes = [f"{a.name}: {a.lattice + ' ' * bool(a.lattice)}{_type_name(a.type)}" for a in item.attributes]
     words = [f"key({', '.join(key)})" for key in item.keys] + list(item.qualifiers)
     words += [f"part_of({item.part_of})"] * bool(item.part_of)
+    words += [f"choice-domain ({', '.join(item.choice)})"] * bool(item.choice)
     constraints = list(map(_short_form, item.constraints))
     line = " ".join([f".decl {item.name}({', '.join(attributes)})", *words, *constraints])
     if len(line) <= WIDTH:
@@ -210,6 +245,11 @@ def _short_form(form: ShortForm) -> str:
             return f"check{name}({print_formula(condition)})"
         case _:
             assert_never(form)
+
+
+def _branch(branch: BranchDeclaration) -> str:
+    fields = ", ".join(f"{each.name}: {_type_name(each.type)}" for each in branch.fields)
+    return f"{branch.name} {{{fields}}}" if branch.name else f"[{fields}]"
 
 
 def _type_name(name: TypeName) -> str:

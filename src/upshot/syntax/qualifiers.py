@@ -1,4 +1,4 @@
-"""What stands behind the columns of a declaration: keys, short forms of constraints, words of Soufflé."""
+"""The qualifiers behind the columns of a declaration: keys, short forms of constraints, words of Soufflé."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import NoReturn, TypeVar
 from upshot.core.diagnostic import did_you_mean
 from upshot.syntax import hints
 from upshot.syntax.ast import Determines, ForeignKey, NotNull, ShortForm, ValueCheck
-from upshot.syntax.bodies import formula, refuse_qualified, relation_name
+from upshot.syntax.bodies import formula, relation_name
 from upshot.syntax.cursor import Cursor, shown
 
 _T = TypeVar("_T")
 
-_TUNING = ("btree", "btree_delete", "brie", "inline", "no_inline", "magic", "no_magic", "overridable")
+_TUNING = ("eqrel", "btree", "btree_delete", "brie", "inline", "no_inline", "magic", "no_magic", "overridable")
 _IO_WORDS = ("input", "output", "printsize")
 _LIKE_KEY = ("keys", "kye", "Key", "KEY", "primary", "primary_key", "unique")
 
@@ -28,10 +28,11 @@ class Qualifiers:
     constraints: list[ShortForm] = field(default_factory=list)
     io: list[str] = field(default_factory=list)
     part_of: str = ""
+    choice: tuple[str, ...] = ()
 
 
 def qualifiers(c: Cursor) -> Qualifiers:
-    """All that is said of a relation behind its columns, up to the next item."""
+    """Parse the qualifiers behind the columns of a relation, up to the next item."""
     found = Qualifiers()
     while c.kind == "name" and not c.at_margin():
         word, start = c.text, c.start
@@ -40,6 +41,9 @@ def qualifiers(c: Cursor) -> Qualifiers:
         if word == "key" and c.peek()[0] == "(":
             c.advance()
             found.keys.append(_columns(c))
+            continue
+        if word == "choice" and c.peek()[0] == "-" and c.peek(2)[1] == "domain":
+            found.choice = _choice(c)
             continue
         if word == "part_of" and c.peek()[0] == "(" and c.behind_parentheses() not in (".", ":-", ","):
             c.advance()
@@ -61,6 +65,18 @@ def qualifiers(c: Cursor) -> Qualifiers:
     return found
 
 
+def _choice(c: Cursor) -> tuple[str, ...]:
+    """`choice-domain x` or `choice-domain (x, y)`"""
+    start = c.start
+    for _ in range(3):
+        c.advance()
+    columns = _columns(c) if c.kind == "(" else (_column(c),)
+    if c.kind == ",":
+        message = "several choice domains of one relation are not supported"
+        c.fail("unsupported-choice-domain", message, start, c.end, help="choose in two views, one above the other")
+    return columns
+
+
 def _owner(c: Cursor) -> str:
     """`(view)`"""
     opened = c.start
@@ -71,7 +87,7 @@ def _owner(c: Cursor) -> str:
 
 
 def begins_clause(c: Cursor) -> bool:
-    """Whether the name at hand is the head of the next clause, on the same line."""
+    """Test whether the current name is the head of the next clause, on the same line."""
     return c.peek()[0] in ("(", ":-", ".", ",")
 
 
@@ -112,7 +128,7 @@ def _columns(c: Cursor) -> tuple[str, ...]:
 
 
 def _is_short_form(c: Cursor) -> bool:
-    """Whether the word at hand opens a short form, and not a clause of a relation that has the word for its name."""
+    """Test whether the current word opens a short form, and not a clause of a relation with that name."""
     behind = c.peek()[0]
     return c.behind_parentheses() not in (".", ":-", ",") if behind == "(" else behind == "name"
 
@@ -128,7 +144,6 @@ def _foreign_key(c: Cursor, start: int) -> ShortForm:
     if c.kind != "name" or c.at_margin():
         c.unexpected("the referenced relation", help="as in `foreign(item) quantity(item)`")
     relation = relation_name(c, "a relation")
-    refuse_qualified(c)
     if c.kind != "(":
         c.unexpected("`(` and the referenced columns", help="as in `foreign(item) quantity(item)`")
     return ForeignKey(columns, relation, _columns(c), name, span=c.span(start))

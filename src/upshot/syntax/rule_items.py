@@ -8,7 +8,19 @@ from typing import NoReturn
 
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.types import FLOAT
-from upshot.syntax.ast import Action, Activation, ActiveRule, Call, Constant, Deny, DenyPolicy, Event, Item, Term
+from upshot.syntax.ast import (
+    Action,
+    Activation,
+    ActiveRule,
+    Call,
+    Constant,
+    Deny,
+    DenyPolicy,
+    Event,
+    Item,
+    Term,
+    Wildcard,
+)
 from upshot.syntax.bodies import arguments, atom, formula, term
 from upshot.syntax.cursor import Cursor
 from upshot.syntax.phrases import end_clause, options
@@ -60,18 +72,27 @@ def activation(c: Cursor) -> Sequence[Item]:
     c.advance()
     name = c.take("name", "the name of a rule")
     bindings = tuple(listed(c, _binding)) if c.kind == "(" else ()
+    wild = sum(isinstance(value, Wildcard) for _, value in bindings)
+    if wild and not (active and wild == len(bindings)):
+        c.fail(
+            "not-a-constant",
+            "`_` stands for values that the database keeps, in `.activate`, for all parameters listed",
+            c.item_span().start,
+            c.last,
+            help="give every parameter a value, or `_` to each",
+        )
     return [Activation(name, bindings, active, span=c.item_span())]
 
 
-def _binding(c: Cursor) -> tuple[str, Constant]:
-    """`parameter = value`."""
+def _binding(c: Cursor) -> tuple[str, Constant | Wildcard]:
+    """`parameter = value`, or `parameter = _`."""
     if c.kind != "name":
         c.unexpected("a parameter of the rule", help='name it, as in `.activate reorder(I = "nail")`')
     parameter = c.take("name")
     c.take("=", "`=` and a value", opened=-1)
     start = c.start
     value = _folded(term(c))
-    if not isinstance(value, Constant):
+    if not isinstance(value, Constant | Wildcard):
         help = "give a number, quoted text or another constant"
         c.fail("not-a-constant", f"`{parameter}` needs a constant", start, c.last, help=help)
     return parameter, value

@@ -7,5 +7,6 @@ Read `signatures` (kinds of arguments and results), `records` (what a record has
 `conditions` (tests and comparisons), `aggregates`. `inverses` goes back from a value to arguments, `patterns` matches
 regular expressions in bounded time and `ecmascript` reads them, `reference` writes the tables of the documentation.
 
-A new function, test or aggregate is one record in one of the tables.
+A new function, test or aggregate is one record in one of the tables, and one line in the oracle's
+(`engine/naive_values.py`, `engine/naive_functions.py`).
 """

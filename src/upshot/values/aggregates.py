@@ -10,8 +10,11 @@ from typing import Any
 
 from upshot.core.types import Kind, Type
 from upshot.values.functions import FUNCTIONS
+from upshot.values.functors import fold_record, is_fold, is_functor
 from upshot.values.records import BuiltinAggregate, RunningState
-from upshot.values.signatures import ANY, INTEGER, NUMERIC, Signature, fixed, only, uniform
+from upshot.values.signatures import INTEGER, NUMERIC, ORDERED, Signature, fixed, only, uniform
+from upshot.values.sort_keys import kth
+from upshot.values.windows import sequence
 
 
 def _sum(values: Sequence[Any], type: Type) -> Any:
@@ -36,6 +39,14 @@ def _mean(values: Sequence[Any], type: Type) -> float:
     return total / len(values) if type.kind is Kind.FLOAT else float(Fraction(total) / len(values))
 
 
+def _median(values: Sequence[Any], type: Type) -> float:
+    """The value in the middle, NaN above all others; of an even number of values, the mean of the two."""
+    ordered = sorted(values, key=lambda value: (value != value, value))
+    half = len(ordered) // 2
+    middle = ordered[half : half + 1] if len(ordered) % 2 else ordered[half - 1 : half + 1]
+    return float(middle[0]) if len(middle) == 1 else _mean(middle, type)
+
+
 def _extreme(name: str, values: Sequence[Any], type: Type) -> Any:
     pick = FUNCTIONS[name].meanings[type.kind].python
     return pick(*values) if len(values) > 1 else values[0]
@@ -52,11 +63,11 @@ _ALL = (
         "sum a : { … }", "exact sum; of floats, the float nearest to it", of_nothing=True, sql=(("Sum", "sum"),),
     ),
     BuiltinAggregate(
-        "min", uniform(ANY, 1), lambda values, type: _extreme("min", values, type), RunningState.EXTREME,
+        "min", uniform(ORDERED, 1), lambda values, type: _extreme("min", values, type), RunningState.EXTREME,
         "min a : { … }", "least value", sql=(("Min", "min"), ("LogicalAnd", "bool_and")),
     ),
     BuiltinAggregate(
-        "max", uniform(ANY, 1), lambda values, type: _extreme("max", values, type), RunningState.EXTREME,
+        "max", uniform(ORDERED, 1), lambda values, type: _extreme("max", values, type), RunningState.EXTREME,
         "max a : { … }", "greatest value; NaN is above all numbers",
         sql=(("Max", "max"), ("LogicalOr", "bool_or")),
     ),
@@ -64,6 +75,34 @@ _ALL = (
         "mean", fixed(only(Kind.FLOAT), NUMERIC), _mean, RunningState.TOTAL,
         "mean a : { … }", "exact sum, divided by the number of values", sql=(("Avg", "avg"),),
     ),
+    BuiltinAggregate(
+        "median", fixed(only(Kind.FLOAT), NUMERIC), _median, RunningState.GROUP,
+        "median a : { … }", "middle value, or the mean of the two middle values", sql=(("Median", "median"),),
+    ),
+    BuiltinAggregate(
+        "kth", uniform(only(Kind.SYMBOL), 1), kth, RunningState.GROUP,
+        "kth a : { … }", "k-th least of texts that begin with `k:`, or the greatest if there are fewer",
+    ),
+    BuiltinAggregate(
+        "sequence", uniform(only(Kind.SYMBOL), 1), sequence, RunningState.GROUP,
+        "sequence a : { … }", "distinct texts in order, one per line",
+    ),
 )  # fmt: skip
 
-AGGREGATES: dict[str, BuiltinAggregate] = {each.name: each for each in _ALL}
+
+class _Aggregates(dict[str, BuiltinAggregate]):
+    """The aggregates by name; folds of users by their names with types."""
+
+    def __missing__(self, name: str) -> BuiltinAggregate:
+        if not is_functor(name) or not is_fold(name):
+            raise KeyError(name)
+        return fold_record(name)
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or (isinstance(name, str) and is_functor(name) and is_fold(name))
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return fold_record(name) if is_functor(name) and is_fold(name) else super().get(name, default)
+
+
+AGGREGATES: dict[str, BuiltinAggregate] = _Aggregates({each.name: each for each in _ALL})

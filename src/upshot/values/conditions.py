@@ -9,6 +9,7 @@ from upshot.core.types import Kind
 from upshot.values.patterns import pattern
 from upshot.values.records import BuiltinComparison, BuiltinTest
 from upshot.values.signatures import ANY, only
+from upshot.values.structures import STRUCTURE_TEST
 
 _SYMBOL = only(Kind.SYMBOL)
 
@@ -36,7 +37,7 @@ _TESTS = (
     BuiltinTest("false", (), lambda: False, "false", "never", spark=lambda F, _: F.lit(False)),
 )  # fmt: skip
 
-TESTS: dict[str, BuiltinTest] = {each.name: each for each in _TESTS}
+TESTS: dict[str, BuiltinTest] = {each.name: each for each in (*_TESTS, STRUCTURE_TEST)}
 
 _COMPARISONS = (
     BuiltinComparison("=", operator.eq, 0, "EQ"),

@@ -35,7 +35,7 @@ def translated(pattern: str) -> str:
     >>> translated("[[:digit:]]+.")
     '[0-9]+[^\\n\\r]'
     """
-    reader = _Reader(pattern)
+    reader = _PatternReader(pattern)
     found = reader.disjunction()
     if reader.next:
         raise BadPattern("`)` without `(`" if reader.next == ")" else "nothing to repeat", reader.place)
@@ -131,7 +131,7 @@ class _Bracket:
         self.last = ""
 
 
-class _Reader:
+class _PatternReader:
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
         self.place = 0

@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import math
 import operator
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from upshot.core.errors import DataError
 from upshot.core.types import MOST_DIGITS, NUMBER_RANGE, Kind
-from upshot.values.inverses import FRACTIONS, INTEGERS, TEXTS, extreme
+from upshot.values.conversions import CONVERTIBLE, FURTHER, TO_NUMBER
+from upshot.values.date_functions import DATE_FUNCTIONS
+from upshot.values.functors import functor_record, is_functor
+from upshot.values.inverses import FRACTIONS, INTEGERS, TEXTS, Roots, extreme
+from upshot.values.numeric_functions import NUMERIC_FUNCTIONS
+from upshot.values.ranges import RANGE, RANGE_RECORD
 from upshot.values.records import BuiltinFunction, FunctionMeaning, SparkCall
-from upshot.values.signatures import ANY, INTEGER, NUMERIC, fixed, only, uniform
+from upshot.values.signatures import INTEGER, NUMERIC, ORDERED, fixed, only, uniform
+from upshot.values.sort_keys import SORT_KEYS
+from upshot.values.structures import STRUCTURE_FUNCTIONS
+from upshot.values.text_functions import TEXT_FUNCTIONS
+from upshot.values.windows import WINDOW_FUNCTIONS
 
 _NUMBER, _SYMBOL = only(Kind.NUMBER), only(Kind.SYMBOL)
 _DIVISIBLE = only(Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT)
@@ -224,22 +232,11 @@ def _spark_ord(call: SparkCall) -> Any:
     return F.when(text == "", F.lit(-1)).otherwise(F.ascii(text)).cast("long")
 
 
-_DIGITS = re.compile(r"\s*([+-]?)([0-9]+)\s*", re.ASCII)
-
-
-def _to_number(text: str) -> int:
-    found = _DIGITS.fullmatch(text)
-    if found is None:
-        raise DataError(f"`to_number` cannot read {text!r}", code="not-a-number", help="filter with `match` first")
-    sign, digits = found[1], found[2].lstrip("0")
-    # More digits than any number has: out of range, without computing it.
-    return (-1 if sign == "-" else 1) * (int(digits or "0") if len(digits) < 20 else 2**64)
-
-
 def _text(name: str, python: Callable[..., Any], spark: _Spark | None = None, *, fails: bool = False) -> _Meanings:
     return {Kind.SYMBOL: FunctionMeaning(python, spark, fails=fails, inverse=TEXTS[name])}
 
 
+_READ_NUMBER = replace(TO_NUMBER[Kind.SYMBOL], inverse=TEXTS["to_number"])
 _TO_STRING = FunctionMeaning(str, lambda call: call.columns[0].cast("string"), inverse=INTEGERS["to_string"])
 
 # ---- the records -------------------------------------------------------------------------------------------
@@ -287,7 +284,7 @@ _ALL = (
     ),
     BuiltinFunction("band", uniform(INTEGER, 2), _bits("band"), "a band b", "bits of both"),
     BuiltinFunction("bor", uniform(INTEGER, 2), _bits("bor"), "a bor b", "bits of either"),
-    BuiltinFunction("bxor", uniform(INTEGER, 2), _bits("bxor"), "a bxor b", "bits of one and not the other"),
+    BuiltinFunction("bxor", uniform(INTEGER, 2), _bits("bxor"), "a bxor b", "bits of exactly one"),
     BuiltinFunction(
         "bnot", uniform(INTEGER, 1),
         {
@@ -296,7 +293,7 @@ _ALL = (
             ),
             Kind.UNSIGNED: FunctionMeaning(lambda a: a ^ (2**64 - 1), inverse=INTEGERS["bnot"]),
         },
-        "bnot a", "all other bits",
+        "bnot a", "complement of the bits",
     ),
     BuiltinFunction(
         "bshl", uniform(INTEGER, 2), _integers("bshl", _shifted_left, 11, _spark_shift("shiftleft")),
@@ -307,11 +304,11 @@ _ALL = (
         "a bshr b", "bits shifted right, with the sign; the distance counts modulo 64",
     ),
     BuiltinFunction(
-        "max", uniform(ANY, 2, or_more=True), _extremes(max, 13, "greatest"),
+        "max", uniform(ORDERED, 2, or_more=True), _extremes(max, 13, "greatest"),
         "max(a, b, …)", "greatest; text by code points, NaN above all numbers", sql=("Greatest",),
     ),
     BuiltinFunction(
-        "min", uniform(ANY, 2, or_more=True), _extremes(min, 14, "least"),
+        "min", uniform(ORDERED, 2, or_more=True), _extremes(min, 14, "least"),
         "min(a, b, …)", "least", sql=("Least",),
     ),
     BuiltinFunction(
@@ -326,7 +323,7 @@ _ALL = (
     ),
     BuiltinFunction(
         "substr", fixed(_SYMBOL, _SYMBOL, _NUMBER, _NUMBER), _text("substr", _substr, _spark_substr),
-        "substr(text, start, length)", "part of a text, from 0 on; empty where `start` or `length` is negative",
+        "substr(text, start, length)", "part of a text, counted from 0; empty if `start` or `length` is negative",
         sql=("Substring",),
     ),
     BuiltinFunction(
@@ -334,17 +331,60 @@ _ALL = (
         "ord(text)", "code point of the first character, -1 of an empty text",
     ),
     BuiltinFunction(
-        "to_number", fixed(_NUMBER, _SYMBOL), _text("to_number", _to_number, fails=True),
-        "to_number(text)",
-        "an optional sign and decimal digits, with blanks around them; else an error (Soufflé ignores what follows)",
+        "reverse", fixed(_SYMBOL, _SYMBOL),
+        {
+            Kind.SYMBOL: FunctionMeaning(
+                lambda text: text[::-1],
+                lambda call: call.F.reverse(call.columns[0]),
+                inverse=lambda image: Roots((image.value[::-1],), are_all=True),
+            )
+        },
+        "reverse(text)", "characters in the opposite order", sql=("Reverse",),
+    ),
+    BuiltinFunction(
+        "to_number", fixed(_NUMBER, CONVERTIBLE), {**TO_NUMBER, Kind.SYMBOL: _READ_NUMBER},
+        "to_number(a)",
+        "integer, of a float truncated; of a text, an optional sign and decimal digits, with blanks around them; else "
+        "an error (Soufflé ignores what follows)",
         sql=("Cast",),
     ),
     BuiltinFunction(
-        "to_string", fixed(_SYMBOL, _DIVISIBLE),
-        {Kind.NUMBER: _TO_STRING, Kind.UNSIGNED: _TO_STRING, Kind.FLOAT: FunctionMeaning(repr)},
+        "to_string", fixed(_SYMBOL, CONVERTIBLE),
+        {
+            Kind.NUMBER: _TO_STRING, Kind.UNSIGNED: _TO_STRING, Kind.FLOAT: FunctionMeaning(repr),
+            Kind.SYMBOL: FunctionMeaning(lambda text: text),
+        },
         "to_string(a)", "digits; of a float the shortest that read back as the same (Soufflé: six decimals)",
         sql=("Cast",),
     ),
 )  # fmt: skip
 
-FUNCTIONS: dict[str, BuiltinFunction] = {each.name: each for each in _ALL}
+
+class _Functions(dict[str, BuiltinFunction]):
+    """The functions by name; those of users by their names with types. `range` has many values: it is found by its
+    name, and is not among those that are computed."""
+
+    def __missing__(self, name: str) -> BuiltinFunction:
+        found: BuiltinFunction | None = self.get(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        if name == RANGE:
+            return RANGE_RECORD
+        return functor_record(name) if is_functor(name) and "(" in name else super().get(name, default)
+
+
+_TABLES = (
+    _ALL,
+    FURTHER,
+    NUMERIC_FUNCTIONS,
+    TEXT_FUNCTIONS,
+    DATE_FUNCTIONS,
+    SORT_KEYS,
+    STRUCTURE_FUNCTIONS,
+    WINDOW_FUNCTIONS,
+)
+
+FUNCTIONS = _Functions((each.name, each) for table in _TABLES for each in table)

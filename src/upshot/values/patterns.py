@@ -121,7 +121,7 @@ _REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT)
 
 
 @dataclass(slots=True)
-class _State:
+class _PatternState:
     """A state of the automaton: either a `test` on the next letter and where it leads, or `free` ways on, each under a
     condition on the place in the text or none."""
 
@@ -141,11 +141,11 @@ class _LookAhead:
 
 class _Automaton:
     def __init__(self) -> None:
-        self.states: list[_State] = []
+        self.states: list[_PatternState] = []
         self.start = -1
-        self.end = self.add(_State(free=[]))
+        self.end = self.add(_PatternState(free=[]))
 
-    def add(self, state: _State) -> int:
+    def add(self, state: _PatternState) -> int:
         if len(self.states) >= _MOST_STATES:
             raise _too_long("its repetitions are too large")
         self.states.append(state)
@@ -162,27 +162,27 @@ class _Automaton:
             low, high, body = argument
             return self._repeat(low, high, body, then)
         if code is sre.BRANCH:
-            return self.add(_State(free=[(self.sequence(branch, then), None) for branch in argument[1]]))
+            return self.add(_PatternState(free=[(self.sequence(branch, then), None) for branch in argument[1]]))
         if code is sre.SUBPATTERN:
             return self.sequence(argument[3], then)
         if code is sre.AT:
-            return self.add(_State(free=[(then, argument)]))
+            return self.add(_PatternState(free=[(then, argument)]))
         if code in (sre.ASSERT, sre.ASSERT_NOT):
-            end = self.add(_State(free=[]))
+            end = self.add(_PatternState(free=[]))
             ahead = _LookAhead(self.sequence(argument[1], end), end, negated=code is sre.ASSERT_NOT)
-            return self.add(_State(free=[(then, ahead)]))
-        return self.add(_State(_letter(code, argument), then))
+            return self.add(_PatternState(free=[(then, ahead)]))
+        return self.add(_PatternState(_letter(code, argument), then))
 
     def _repeat(self, low: int, high: Any, body: Any, then: int) -> int:
         if high is sre.MAXREPEAT:
-            loop = self.add(_State(free=[]))
+            loop = self.add(_PatternState(free=[]))
             ways = self.states[loop].free
             assert ways is not None, "just made"
             ways += [(self.sequence(body, loop), None), (then, None)]
             then = loop
         else:
             for _ in range(int(high) - int(low)):
-                then = self.add(_State(free=[(self.sequence(body, then), None), (then, None)]))
+                then = self.add(_PatternState(free=[(self.sequence(body, then), None), (then, None)]))
         for _ in range(int(low)):
             then = self.sequence(body, then)
         return then
@@ -197,11 +197,11 @@ def _automaton(text: str) -> _Automaton:
 
 def _follow(automaton: _Automaton, text: str, pause: Callable[[], None] | None = None) -> bool:
     """True where some path from the start to the end spells the text."""
-    return _Run(automaton, text, pause).reaches(automaton.start, automaton.end, 0, whole=True)
+    return _PatternRun(automaton, text, pause).reaches(automaton.start, automaton.end, 0, whole=True)
 
 
 @dataclass(slots=True)
-class _Run:
+class _PatternRun:
     """The states of an automaton along a text. What a look ahead finds at a position is kept: it is a run of its own
     over the rest of the text, so that all of them take at most the square of the text's length."""
 

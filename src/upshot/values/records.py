@@ -78,9 +78,7 @@ class BuiltinFunction:
 
     def result(self, arguments: Sequence[Type]) -> Type:
         """The type of the value, NULL apart."""
-        if not self.signature.uniform:
-            return Type(preferred(self.signature.result))
-        kind = arguments[0].kind
+        kind = arguments[0].kind if self.signature.uniform else preferred(self.signature.result)
         if kind is not Kind.DECIMAL:
             return Type(kind)
         return Type(kind, precision=MOST_DIGITS, scale=self.scale([each.scale for each in arguments]))

@@ -15,7 +15,7 @@ from upshot.values.aggregates import AGGREGATES
 from upshot.values.conditions import TESTS
 from upshot.values.functions import FUNCTIONS
 from upshot.values.records import BuiltinAggregate, BuiltinFunction
-from upshot.values.signatures import ANY, KindSet, only
+from upshot.values.signatures import ANY, ORDERED, KindSet, only
 
 _SQL = {
     "Add": "`a + b`", "Sub": "`a - b`", "Mul": "`a * b`", "Div": "`a / b`", "IntDiv": "`a DIV b`", "Mod": "`a % b`",
@@ -30,6 +30,7 @@ def functions() -> str:
     rows = (
         (f"`{each.spelled}`", _kinds(each.signature.arguments[0]), each.words, _failing(each), _in_sql(each))
         for each in FUNCTIONS.values()
+        if each.spelled
     )
     return _table(("written", "on", "value", "error", "SQL"), rows)
 
@@ -39,7 +40,7 @@ def tests() -> str:
     rows = (
         (f"`{each.spelled}`", _kinds(each.arguments[0]), each.words, each.sql and f"`{each.sql}`")
         for each in TESTS.values()
-        if each.arguments
+        if each.arguments and each.spelled
     )
     return _table(("written", "on", "true where", "SQL"), rows)
 
@@ -72,7 +73,9 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def _kinds(kinds: KindSet) -> str:
-    return "any" if kinds == ANY else ", ".join(kind.value for kind in Kind if only(kind) & kinds)
+    if kinds in (ANY, ORDERED):
+        return "any" if kinds == ANY else "any but records"
+    return ", ".join(kind.value for kind in Kind if only(kind) & kinds)
 
 
 def _failing(function: BuiltinFunction) -> str:

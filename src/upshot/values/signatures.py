@@ -21,6 +21,7 @@ _PREFERRED = (
     Kind.BOOLEAN,
     Kind.DATE,
     Kind.TIMESTAMP,
+    Kind.RECORD,
 )
 
 
@@ -44,10 +45,14 @@ def spell(kinds: KindSet) -> str:
     names = [f"`{k.value}`" for k in Kind if _BIT[k] & kinds]
     if len(names) == len(Kind):
         return "of any type"
+    if kinds == ORDERED:
+        return "of any type but a record"
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " or " + names[-1]
 
 
 ANY = only(*Kind)
+ORDERED = ANY & ~only(Kind.RECORD)
+"""The kinds whose values can be compared by `<`."""
 INTEGER = only(Kind.NUMBER, Kind.UNSIGNED)
 NUMERIC = only(Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.DECIMAL)
 
@@ -71,6 +76,8 @@ class Signature:
     def arity_in_words(self) -> str:
         if self.most is None:
             return f"at least {self.least} arguments"
+        if self.most > self.least:
+            return f"{self.least} or {self.most} arguments"
         return "1 argument" if self.least == 1 else f"{self.least} arguments"
 
 

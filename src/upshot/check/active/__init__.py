@@ -3,3 +3,16 @@
 Rule items in; checked rules and warnings about rules that disturb each other out. Read `active_rules`, `conditions`,
 `transitions`, `triggering`.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from upshot.core.lazy_exports import lazy_modules
+
+if TYPE_CHECKING:
+    from upshot.check.active import active_rules, interplay
+else:
+    __getattr__ = lazy_modules(__name__)
+
+__all__ = ["active_rules", "interplay"]

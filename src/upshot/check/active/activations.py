@@ -1,4 +1,4 @@
-"""For which values of their parameters rules are active."""
+"""The values of their parameters for which rules are active."""
 
 from __future__ import annotations
 
@@ -10,15 +10,45 @@ from upshot.check.findings import Findings
 from upshot.check.program import EVERY, CheckedRule
 from upshot.check.types.constants import convert
 from upshot.check.types.kinds import kinds_of_constant
-from upshot.core.schema import Column
-from upshot.syntax.ast import Activation, Constant
+from upshot.core.diagnostic import Diagnostic
+from upshot.core.schema import Column, Role, Schema
+from upshot.core.span import Span
+from upshot.syntax.ast import Activation, ActiveRule, Constant, Variable, Wildcard
 from upshot.values.signatures import NUMERIC, only, spell
 
 Binding = Mapping[str, object]
 
 
+def bound_parameters(
+    rule: ActiveRule, items: Iterable[Activation], *, awake: bool
+) -> tuple[tuple[str, ...], ...] | None:
+    """The parameters that the activations of a rule give values for, one tuple for each combination; None if it is
+    active for all values, empty if it sleeps."""
+    order = [term.name for term in rule.parameters if isinstance(term, Variable)]
+    found: dict[tuple[str, ...], None] | None = None if awake else {}
+    for item in items:
+        if item.rule != rule.name:
+            continue
+        if not item.bindings:
+            found = None if item.active else {}
+        elif item.active:
+            names = {name for name, _ in item.bindings}
+            found = {**(found or {}), tuple(name for name in order if name in names): None}
+    return None if found is None else tuple(found)
+
+
+def binding_tables(rule: str, instance: Schema, bound: Iterable[tuple[str, ...]]) -> tuple[Schema, ...]:
+    """Hidden base relations, one for each combination of parameters. Their names are stable, since the database keeps
+    their rows, and no relation of a program can have them."""
+    columns = {column.name: column for column in instance.columns}
+    return tuple(
+        Schema("$".join(("$active", rule, *names)), tuple(columns[name] for name in names), Role.BASE)
+        for names in bound
+    )
+
+
 def activated(
-    rules: Sequence[CheckedRule], items: Iterable[Activation], known: Collection[str], findings: Findings
+    rules: Sequence[CheckedRule], items: Sequence[Activation], known: Collection[str], findings: Findings
 ) -> list[CheckedRule]:
     """The rules with their activations applied in order. `known` are all rules, also those that are wrong."""
     found = {rule.name: rule for rule in rules}
@@ -32,36 +62,50 @@ def activated(
                 label="unknown",
                 help=findings.suggest(item.rule, known, f"define it: `.rule {item.rule}(…) …`"),
             )
+        elif item.rule in found and item.bindings:
+            found[item.rule] = _after(found[item.rule], item, items, findings)
         elif item.rule in found:
-            rule = found[item.rule]
-            found[item.rule] = replace(rule, activations=_after(rule, item, findings))
+            found[item.rule] = replace(found[item.rule], activations=EVERY if item.active else (), deactivations=())
     return list(found.values())
 
 
-def _after(rule: CheckedRule, item: Activation, findings: Findings) -> tuple[Binding, ...]:
-    if not item.bindings:
-        return EVERY if item.active else ()
-    binding = _values(rule, item, findings)
+def _after(rule: CheckedRule, item: Activation, items: Sequence[Activation], findings: Findings) -> CheckedRule:
+    binding = binding_of(rule, item, findings)
     earlier = () if rule.activations == EVERY else rule.activations
     if binding is None:
-        return rule.activations
+        return rule
+    if is_open(item):
+        return replace(rule, activations=earlier)
     if item.active:
-        return earlier if binding in earlier else (*earlier, binding)
-    if binding not in earlier:
-        everything = rule.activations == EVERY
-        findings.error(
-            "not-activated",
-            f"rule `{rule.name}` is active for all values; no single value can be deactivated"
-            if everything
-            else f"rule `{rule.name}` was not activated for these values",
-            item.span,
-            label="nothing to deactivate",
-            help=f"activate it for specific values, or deactivate it with `.deactivate {rule.name}`",
-        )
-    return tuple(each for each in earlier if each != binding) if earlier else rule.activations
+        return rule if binding in earlier else replace(rule, activations=(*earlier, binding))
+    if binding in earlier:
+        return replace(rule, activations=tuple(each for each in earlier if each != binding))
+    names = binding.keys()
+    if any(is_open(each) and each.rule == rule.name and dict(each.bindings).keys() == names for each in items):
+        return replace(rule, deactivations=(*rule.deactivations, binding))
+    findings.include(not_activated(rule, item.span))
+    return rule
 
 
-def _values(rule: CheckedRule, item: Activation, findings: Findings) -> Binding | None:
+def is_open(item: Activation) -> bool:
+    """Test whether the values are rows of the database: `.activate r(X = _)`."""
+    return any(isinstance(value, Wildcard) for _, value in item.bindings)
+
+
+def not_activated(rule: CheckedRule, span: Span | None) -> Diagnostic:
+    """The error for a deactivation of values that the rule is not active for."""
+    return Diagnostic(
+        "not-activated",
+        f"rule `{rule.name}` is active for all values; no single value can be deactivated"
+        if rule.activations == EVERY
+        else f"rule `{rule.name}` was not activated for these values",
+        span,
+        label="nothing to deactivate",
+        help=f"activate it for specific values, or deactivate it with `.deactivate {rule.name}`",
+    )
+
+
+def binding_of(rule: CheckedRule, item: Activation, findings: Findings) -> Binding | None:
     """The values as their columns hold them; None when something is wrong with them."""
     columns = {column.name: column for column in rule.instance.columns[: len(rule.parameters)]}
     values: dict[str, object] = {}
@@ -84,6 +128,8 @@ def _values(rule: CheckedRule, item: Activation, findings: Findings) -> Binding 
                 label="repeated here",
                 help="write two activations",
             )
+        elif isinstance(constant, Wildcard):
+            values[name] = None
         elif _fits(name, constant, column, findings):
             value = convert(constant, column.type, findings).value
             values[name] = value if value == value else math.nan

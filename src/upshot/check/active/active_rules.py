@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from upshot.check.active.activations import activated
-from upshot.check.active.conditions import Condition, condition_of
-from upshot.check.active.rule_options import RuleOptions, check_order, coupling_of, rule_options, warn_of_idle_options
+from upshot.check.active.activations import activated, binding_tables, bound_parameters
+from upshot.check.active.conditions import Condition, Taken, condition_of
+from upshot.check.active.rule_options import (
+    RuleOptions,
+    check_groups,
+    check_order,
+    coupling_of,
+    rule_options,
+    warn_of_idle_options,
+)
 from upshot.check.clause.clauses import ClauseMaker
 from upshot.check.constraints import inferred_schema
 from upshot.check.findings import Findings
 from upshot.check.names.names import NameCheck, warn_of_singletons
 from upshot.check.names.variables import atoms
-from upshot.check.program import EVERY, CheckedRule, Clause, RuleAction, ViewOptions
-from upshot.check.strata import Need, needs
+from upshot.check.program import EVERY, CheckedRule, CheckedRules, RuleAction, ViewOptions
+from upshot.check.strata import needs
 from upshot.check.types.elaborate import Target
 from upshot.core.schema import Role, Schema
 from upshot.syntax.ast import Activation, ActiveRule, And, Atom, Formula, Term, Variable
 from upshot.syntax.printing import print_atom
-
-
-@dataclass(slots=True)
-class CheckedRules:
-    """The checked rules, and the hidden views that their conditions are, with all that views have."""
-
-    rules: list[CheckedRule] = field(default_factory=list)
-    schemas: dict[str, Schema] = field(default_factory=dict)
-    clauses: list[Clause] = field(default_factory=list)
-    needs: list[Need] = field(default_factory=list)
-    options: dict[str, ViewOptions] = field(default_factory=dict)
 
 
 def active_rules(
@@ -46,14 +42,16 @@ def active_rules(
         kept = found if _is_new(rule, distinct, names, findings) else CheckedRules()
         distinct.setdefault(rule.name, rule)
         options.setdefault(rule.name, meant)
-        _rule(rule, meant, maker, replace(names, states=True), kept)
+        bound = bound_parameters(rule, activations, awake=meant.values.get("active") != "false")
+        _rule(rule, replace(meant, bound=bound), maker, replace(names, states=True), kept)
     check_order(tuple(distinct.values()), options, findings)
+    check_groups(tuple(distinct.values()), options, names.schemas, findings)
     found.rules = activated(found.rules, activations, distinct, findings)
     return found
 
 
 def _is_new(rule: ActiveRule, seen: dict[str, ActiveRule], names: NameCheck, findings: Findings) -> bool:
-    """Whether the name is free: rules are watched by name, as relations are."""
+    """Test whether the name is free: rules are watched by name, as relations are."""
     if rule.name in names.schemas or rule.name in names.constraints:
         known = names.schemas.get(rule.name)
         what = "constraint" if known is None or known.role is Role.CONSTRAINT else "relation"
@@ -97,12 +95,17 @@ def _rule(rule: ActiveRule, options: RuleOptions, maker: ClauseMaker, names: Nam
     schema = inferred_schema(head, made, findings, Role.VIEW) if made else None
     if schema is None or findings.reported > start:
         return
-    when = condition_of(rule, head, schema, _semantics(rule, options) == "nervous", held, found.schemas)
+    tables = binding_tables(rule.name, schema, options.bound or ())
+    taken = Taken(tuple(found.schemas), tables)
+    when = condition_of(rule, head, schema, _semantics(rule, options) == "nervous", held, taken)
     if findings.reported > start:
         return
-    if when.becomes_clauses:
+    found.schemas |= {table.name: table for table in tables}
+    is_awake = options.bound is None or bool(tables)
+    if when.becomes_clauses and is_awake:
         _hide(when, body, options, found)
-    found.rules.append(_checked(rule, schema, actions, when, replace(options, coupling=coupling)))
+    checked = _checked(rule, schema, actions, when, replace(options, coupling=coupling))
+    found.rules.append(replace(checked, bindings=tables, asleep=() if is_awake else when.becomes_clauses))
 
 
 def _hide(when: Condition, body: Formula, options: RuleOptions, found: CheckedRules) -> None:
@@ -140,6 +143,7 @@ def _checked(
         per=values.get("per", "set"),
         precedes=options.precedes,
         follows=options.follows,
+        groups=options.group,
         activations=() if values.get("active") == "false" else EVERY,
         span=rule.span,
     )
@@ -263,7 +267,7 @@ def _whole(rule: ActiveRule) -> Formula:
 
 
 def _nodes(rule: ActiveRule) -> list[Formula | Term]:
-    """All that has variables, in the order of the text."""
+    """Everything that has variables, in the order of the text."""
     return [
         *rule.parameters,
         *([_whole(rule)] if rule.event or rule.condition else []),

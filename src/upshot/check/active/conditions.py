@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
@@ -14,7 +14,7 @@ from upshot.check.names.variables import all_names, atoms, fresh_name, terms_of
 from upshot.check.program import Clause, WindowTable
 from upshot.core.operations import DELETED, INSERTED
 from upshot.core.schema import Role, Schema
-from upshot.syntax.ast import ActiveRule, And, Atom, Constant, Formula, Not, Test, Variable
+from upshot.syntax.ast import ActiveRule, And, Atom, Constant, Formula, Not, Test, Variable, Wildcard
 
 BOTH = (INSERTED, DELETED)
 _OPERATIONS = {"insert": (INSERTED,), "delete": (DELETED,), "change": BOTH}
@@ -37,6 +37,14 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
+class Taken:
+    """`names` of hidden views that are taken, and the tables with the `bindings` that the rule is active for."""
+
+    names: Collection[str] = ()
+    bindings: tuple[Schema, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Work:
     """A rule whose names and types are right. `head` gives an instance, `schema` is its shape; `maker` holds it to the
     columns that the actions fill, `free` does not."""
@@ -47,21 +55,44 @@ class Work:
     maker: ClauseMaker
     free: ClauseMaker
     states: States
+    bindings: Sequence[Schema] = ()
 
     def clauses(self, bodies: Iterable[Formula]) -> tuple[Clause, ...]:
-        """The clauses that give instances."""
+        """The clauses that give instances, those that the rule is active for."""
         maker = replace(self.maker, schemas=self.states.schemas)
-        return made_clauses(self.head, self.schema, bodies, maker, self.rule)
+        return made_clauses(self.head, self.schema, self.active(bodies), maker, self.rule)
+
+    def active(self, bodies: Iterable[Formula], names: Container[str] | None = None) -> Iterator[Formula]:
+        """The bodies joined with the bindings that the rule is active for, as far as parameters of these names go."""
+        for body in bodies:
+            if not self.bindings:
+                yield body
+            for table in self.bindings:
+                for literal in self._bound(table, names):
+                    yield And((literal, body))
+
+    def _bound(self, table: Schema, names: Container[str] | None) -> Iterator[Formula]:
+        kept = [i for i, column in enumerate(table.columns) if names is None or column.name in names]
+        columns = tuple(table.columns[i] for i in kept)
+        args = tuple(Variable(column.name) for column in columns)
+        for found in _matching(Atom(table.name, args), Schema(table.name, columns, Role.BASE), self.states):
+            assert isinstance(found, And)
+            atom, *tests = found.parts
+            assert isinstance(atom, Atom)
+            terms = dict(zip(kept, atom.args, strict=True))
+            wide = tuple(terms.get(i, Wildcard()) for i in range(table.arity))
+            yield And((replace(atom, args=wide), *tests))
 
 
 def condition_of(
-    rule: ActiveRule, head: Atom, schema: Schema, nervous: bool, maker: ClauseMaker, hidden: Iterable[str]
+    rule: ActiveRule, head: Atom, schema: Schema, nervous: bool, maker: ClauseMaker, taken: Taken
 ) -> Condition:
-    """When the rule fires. `maker` knows what the head is held to; `hidden` are names that are taken."""
+    """When the rule fires. `maker` knows what the head is held to."""
     free = replace(maker, targets=())
     nodes = [*head.args, *_formulas(rule)]
     states = States(free, all_names(nodes), rule.span)
-    work = Work(rule, head, schema, maker, free, states)
+    states.schemas.update((table.name, table) for table in taken.bindings)
+    work = Work(rule, head, schema, maker, free, states, taken.bindings)
     identity = _identity(rule, head)
     stated = any(atom.state for formula in _formulas(rule) for atom in atoms(formula))
     if rule.event is not None:
@@ -71,7 +102,7 @@ def condition_of(
     elif nervous:
         found = _nervous(work, identity)
     else:
-        found = _becoming(work, identity, hidden)
+        found = _becoming(work, identity, taken.names)
     clauses = (*found.clauses, *found.before)
     used = {atom.relation for clause in clauses for literal in clause.body for atom in atoms(literal)}
     found.windows = tuple(table for table in states.windows.values() if table.schema.name in used)
@@ -90,7 +121,7 @@ def made_clauses(
 
 
 def _contradicts_itself(clause: Clause) -> bool:
-    """Whether the body asks for a row to be there and not to be there; with NULL in it, it may be both."""
+    """Test whether the body asks for a row to be there and not to be there; with NULL in it, it may be both."""
     there = {literal for literal in clause.body if isinstance(literal, Atom)}
     return any(
         isinstance(literal, Not)
@@ -136,7 +167,13 @@ def _becoming(work: Work, identity: tuple[int, ...], hidden: Iterable[str]) -> C
         return selected
     taken = {*work.states.schemas, *hidden}
     head = Atom(fresh_name(f"{rule.name}_becomes", taken), tuple(work.head.args[i] for i in identity), span=rule.span)
-    made = work.free.rule((head,), rule.condition, rule.span, infer=True)
+    names = {term.name for term in head.args if isinstance(term, Variable)}
+    maker = replace(work.free, schemas=work.states.schemas)
+    made = [
+        each
+        for body in work.active([rule.condition], names)
+        for each in maker.rule((head,), body, rule.span, infer=True)
+    ]
     schema = inferred_schema(head, made, work.free.findings, Role.VIEW)
     if schema is None:
         return Condition(identity)
@@ -161,7 +198,8 @@ def _selected(work: Work, identity: tuple[int, ...]) -> Condition | None:
     if not all(isinstance(term, Variable | Constant) for term in atom.args) or len(names) != len(identity):
         return None
     found = Condition(identity, ((atom.relation, INSERTED),))
-    if len(choices[0]) == 1 and atom.args == work.head.args and len(names) == len(atom.args):
+    whole = atom.args == work.head.args and len(names) == len(atom.args)
+    if len(choices[0]) == 1 and whole and not work.bindings:
         return replace(found, becomes=work.free.schemas[atom.relation])
     window = replace(atom, relation=work.states.window(atom.relation, INSERTED))
     found.clauses = work.clauses([And(tuple(window if literal is atom else literal for literal in choices[0]))])
@@ -169,7 +207,7 @@ def _selected(work: Work, identity: tuple[int, ...]) -> Condition | None:
 
 
 def _has_strategy(rule: ActiveRule) -> bool:
-    """Whether the rule says how its view is kept, so that it has one."""
+    """Test whether the rule says how its view is kept, so that it has one."""
     return any(option == "strategy" for option, _ in rule.options)
 
 

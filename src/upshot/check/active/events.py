@@ -1,4 +1,4 @@
-"""Which changes can follow from which: what rules write, what they answer, and what lies between."""
+"""The graph of changes that can follow from changes: what rules write, what they answer, and what lies between."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Events:
     def of(program: CheckedProgram) -> Events:
         users: dict[str, dict[int, Clause]] = {}
         definitions: dict[str, list[Clause]] = {}
-        for clause in program.clauses:
+        for clause in (*program.clauses, *(clause for rule in program.rules for clause in rule.asleep)):
             definitions.setdefault(clause.head.relation, []).append(clause)
             for need in needs(clause.head.relation, clause.body):
                 users.setdefault(need.relation, {})[id(clause)] = clause
@@ -77,7 +77,7 @@ class Events:
         return frozenset(found)
 
     def meets(self, source: CheckedRule, action: RuleAction, rule: CheckedRule, event: Event) -> bool:
-        """Whether rows of the action can be rows that the rule asks its window for."""
+        """Test whether rows of the action can be rows that the rule asks its window for."""
         if event != (action.target, _WRITES[action.kind]) or rule.becomes is not None:
             return True
         values = known_values(source, action)
@@ -100,8 +100,8 @@ class Events:
         return frozenset(found)
 
     def must_end(self, rules: Sequence[CheckedRule], everyone: Sequence[CheckedRule]) -> bool:
-        """Whether rules that set each other off come to rest in any case: what they insert nobody deletes, what they
-        delete nobody inserts, and no value is computed, so that only finitely many rows can change."""
+        """Test whether rules that set each other off come to rest in any case: what they insert nobody deletes, what
+        they delete nobody inserts, and no value is computed, so that only finitely many rows can change."""
         all_writes = {event for rule in everyone for _, event in written(rule)}
         own = {event for rule in rules for _, event in written(rule)}
         if any((relation, OPPOSITE[operation]) in all_writes for relation, operation in own):
@@ -120,7 +120,7 @@ def instance_clauses(rule: CheckedRule) -> list[Clause]:
 
 
 def _computes(clause: Clause) -> bool:
-    """Whether a column of the head can get a value that no relation has."""
+    """Test whether a column of the head can get a value that no relation has."""
     bound = {t.name for x in clause.body if isinstance(x, Atom) for t in x.args if isinstance(t, Variable)}
     return any(not (isinstance(t, Constant) or (isinstance(t, Variable) and t.name in bound)) for t in clause.head.args)
 
@@ -155,7 +155,7 @@ def _constant(term: Term, clause: Clause) -> Constant | None:
 
 
 def can_meet(values: Mapping[int, Constant], relation: str, clause: Clause) -> bool:
-    """Whether a row with these values can match a literal of the clause, as far as constants tell."""
+    """Test whether a row with these values can match a literal of the clause, as far as constants tell."""
     inside = False
     for literal in clause.body:
         atom = literal.body if isinstance(literal, Not) else literal
@@ -193,7 +193,7 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def _possible(comparison: Comparison, given: Mapping[str, Constant]) -> bool:
-    """Whether a comparison can hold when these variables have these values."""
+    """Test whether a comparison can hold when these variables have these values."""
     sides = [given.get(t.name) if isinstance(t, Variable) else t for t in (comparison.left, comparison.right)]
     left, right = sides
     if not isinstance(left, Constant) or not isinstance(right, Constant):

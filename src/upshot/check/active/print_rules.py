@@ -23,8 +23,8 @@ def print_checked_rule(rule: CheckedRule) -> str:
 def _rule(rule: CheckedRule, program: CheckedProgram) -> str:
     view = [
         print_clause(clause)
-        for clause in program.clauses
-        if clause.head.relation == rule.becomes and rule.becomes in program.hidden
+        for clause in (*program.clauses, *rule.asleep)
+        if clause.head.relation == rule.becomes and (rule.becomes in program.hidden or rule.asleep)
     ]
     return print_checked_rule(rule) + "".join(f"  view {line}\n" for line in view)
 

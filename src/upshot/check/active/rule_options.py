@@ -18,20 +18,24 @@ RULE_VALUES: Mapping[str, tuple[str, ...]] = {
     "strategy": STRATEGIES,
     "active": ("true", "false"),
 }
-_ORDERS = ("precedes", "follows")
-_KNOWN = ("priority", *RULE_VALUES, *_ORDERS)
+_LISTS = ("precedes", "follows", "group")
+"""Options whose value is a list of names; they may be repeated."""
+_KNOWN = ("priority", *RULE_VALUES, *_LISTS)
 _MOST = 2**31 - 1
 
 
 @dataclass(slots=True)
 class RuleOptions:
-    """What the options say; `values` holds those that are words."""
+    """The options of a rule; `values` holds those that are words."""
 
     priority: int = 0
     coupling: str = "deferred"
     values: dict[str, str] = field(default_factory=dict)
     precedes: tuple[str, ...] = ()
     follows: tuple[str, ...] = ()
+    group: tuple[str, ...] = ()
+    bound: tuple[tuple[str, ...], ...] | None = None
+    """The parameters that activations give values for, one tuple for each combination; None if it is active for all."""
 
 
 def rule_options(rule: ActiveRule, findings: Findings) -> RuleOptions:
@@ -48,7 +52,7 @@ def rule_options(rule: ActiveRule, findings: Findings) -> RuleOptions:
                 label="unknown option",
                 help=findings.suggest(option, _KNOWN, f"options are {known}"),
             )
-        elif option in _ORDERS:
+        elif option in _LISTS:
             names = tuple(dict.fromkeys(name for name in (part.strip() for part in value.split(",")) if name))
             setattr(found, option, tuple(dict.fromkeys((*getattr(found, option), *names))))
         elif option in given:
@@ -57,7 +61,7 @@ def rule_options(rule: ActiveRule, findings: Findings) -> RuleOptions:
                 f"rule `{rule.name}`: option `{option}` is repeated",
                 rule.span,
                 label="repeated here",
-                help="keep one of the two; only `precedes` and `follows` may be repeated",
+                help="keep one of the two; only `precedes`, `follows` and `group` may be repeated",
             )
         elif _possible(rule, option, value, findings):
             if option == "priority":
@@ -122,7 +126,7 @@ def warn_of_idle_options(rule: ActiveRule, options: RuleOptions, findings: Findi
 
 
 def has_states(formula: Formula | None) -> bool:
-    """Whether a condition names `old`, `inserted` or `deleted` rows."""
+    """Test whether a condition names `old`, `inserted` or `deleted` rows."""
     return formula is not None and any(atom.state for atom in atoms(formula))
 
 
@@ -160,6 +164,23 @@ def check_order(rules: Sequence[ActiveRule], options: Mapping[str, RuleOptions],
         )
 
 
+def check_groups(
+    rules: Sequence[ActiveRule], options: Mapping[str, RuleOptions], relations: Collection[str], findings: Findings
+) -> None:
+    """Reports groups with the name of a rule or relation: `activate` takes either, and must know which is meant."""
+    for rule in rules:
+        for name in options[rule.name].group:
+            what = "rule" if name in options else "relation" if name in relations else ""
+            if what:
+                findings.error(
+                    "name-clash",
+                    f"group `{name}` of rule `{rule.name}` has the name of a {what}",
+                    rule.span,
+                    label=f"already a {what}",
+                    help="give the group another name",
+                )
+
+
 def _against_couplings(
     rules: Sequence[ActiveRule],
     options: Mapping[str, RuleOptions],
@@ -183,6 +204,7 @@ def _against_couplings(
 
 
 def _coupling(rule: ActiveRule, options: RuleOptions) -> str:
-    """As told; else after the commit if the rule only calls, and before it if it changes something."""
+    """The coupling that was asked for; else after the commit if the rule only calls, and before it if it changes
+    something."""
     usual = "after" if {action.kind for action in rule.actions} == {"call"} else "deferred"
     return options.values.get("coupling", usual)

@@ -79,7 +79,7 @@ class States:
         return literal
 
     def _is_among(self, atom: Atom, wider: Atom) -> bool:
-        """Whether each row that the atom matches is matched by the other. NULL matches nothing but `_`."""
+        """Test whether each row that the atom matches is matched by the other. NULL matches nothing but `_`."""
         if atom.relation != wider.relation or not any(isinstance(term, Wildcard) for term in wider.args):
             return False
         columns = self.schemas[atom.relation].columns

@@ -1,4 +1,4 @@
-"""What active rules can do to each other: which may set off which, which go round, whose order matters.
+"""The effects of active rules on each other: which may set off which, which go round, whose order matters.
 
 The graph is on the safe side: an edge says that an action may bring about a change that the other rule answers, found
 from the signs of changes through all views. An action that can only make a condition false is none. [Aiken, Widom &

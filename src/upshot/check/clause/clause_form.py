@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from upshot.check.findings import Findings
 from upshot.check.names.variables import fold, fresh_name, occurrences, terms_of
-from upshot.core.span import Span
 from upshot.syntax.ast import (
     Aggregate,
     And,
@@ -26,8 +26,11 @@ from upshot.syntax.ast import (
     Term,
     Test,
     Variable,
+    Wildcard,
 )
 from upshot.values.aggregates import AGGREGATES
+from upshot.values.functors import bare_name, is_functor
+from upshot.values.ranges import RANGE
 
 RawLiteral = Atom | Not | Comparison | Test
 """A literal whose `Not` may still hold a comparison."""
@@ -101,7 +104,7 @@ def _product(parts: list[list[list[RawLiteral]]]) -> list[list[RawLiteral]]:
 
 
 class Lifting:
-    """Moves the aggregates of one clause onto variables of their own.
+    """Moves the aggregates and ranges of one clause onto variables of their own.
 
     A variable that occurs in an aggregate and outside it is one variable; a variable that occurs only inside belongs to
     that aggregate, and is renamed when another aggregate uses the same name for its own.
@@ -143,6 +146,11 @@ class Lifting:
                 variable = _renamed(left, names)
                 added.append(Comparison("=", variable, self._aggregate(right, names, visible), span=literal.span))
                 return None
+            if _is_range(left) and isinstance(right, Variable):
+                left, right = right, left
+            if isinstance(left, Variable) and _is_range(right):
+                args = tuple(self._term(arg, names, visible, added) for arg in right.args)
+                return Comparison("=", _renamed(left, names), Call(RANGE, args, span=right.span), span=literal.span)
         plain = literal.body if isinstance(literal, Not) else literal
         terms = terms_of(plain)
         if all(isinstance(t, Variable) and t.name not in names for t in terms):
@@ -156,7 +164,12 @@ class Lifting:
             if isinstance(current, Variable):
                 return _renamed(current, names)
             if isinstance(current, Call):
-                return Call(current.function, parts, span=current.span)
+                call = Call(current.function, parts, span=current.span)
+                if not _is_range(call):
+                    return call
+                value = Variable(self._fresh(f"{RANGE}_1"), span=call.span)
+                added.append(Comparison("=", value, call, span=call.span))
+                return value
             if isinstance(current, Aggregate):
                 variable = Variable(self._fresh(current.function), span=current.span)
                 aggregate = self._aggregate(current, names, visible)
@@ -172,10 +185,9 @@ class Lifting:
     def _aggregate(self, aggregate: Aggregate, names: Mapping[str, str], visible: set[str]) -> Aggregate:
         choices = alternatives(aggregate.body)
         if len(choices) > 1:
-            refuse_disjunction(self._findings, aggregate.span)
-        body = choices[0]
+            choices = with_named_wildcards(choices, self._taken)
         target = () if aggregate.target is None else (aggregate.target,)
-        own = _direct_names([*target, *(t for literal in body for t in terms_of(literal))]) - visible
+        own = _direct_names([*target, *(t for c in choices for literal in c for t in terms_of(literal))]) - visible
         inner = dict(names)
         for name in sorted(own):
             if name in self._claimed:
@@ -184,27 +196,52 @@ class Lifting:
                 inner.pop(name, None)
             self._claimed.add(inner.get(name, name))
         within = visible | own
-        literals = self._literals(body, inner, within)
+        literals = [self._literals(body, inner, within) for body in choices]
         added: list[RawLiteral] = []
         moved = None if aggregate.target is None else self._term(aggregate.target, inner, within, added)
-        parts = (*literals, *added) or (TRUE,)
-        return Aggregate(aggregate.function, moved, And(parts, span=aggregate.body.span), span=aggregate.span)
+        return with_bodies(aggregate, moved, [(*each, *added) for each in literals])
 
     def _fresh(self, base: str) -> str:
+        base = bare_name(base) if is_functor(base) else base
         name = fresh_name(f"{base}_1" if base in AGGREGATES else base, self._taken)
         self._taken.add(name)
         self._claimed.add(name)
         return name
 
 
-def refuse_disjunction(findings: Findings, span: Span | None) -> None:
-    findings.error(
-        "disjunction-in-aggregate",
-        "the body of an aggregate must be one conjunction",
-        span,
-        label="several alternatives",
-        help="define a relation for the alternatives and aggregate over it",
-    )
+def with_named_wildcards(bodies: Sequence[Conjunction], taken: set[str]) -> list[Conjunction]:
+    """The alternatives of an aggregate with a variable for each wildcard of a positive atom, the same one wherever the
+    atom stands: what all alternatives have is part of the solutions that are counted."""
+    named: dict[int, RawLiteral] = {}
+
+    def change(literal: RawLiteral) -> RawLiteral:
+        if not isinstance(literal, Atom) or not any(isinstance(each, Wildcard) for each in literal.args):
+            return literal
+        if id(literal) not in named:
+            args = []
+            for each in literal.args:
+                name = fresh_name("Any", taken)
+                if isinstance(each, Wildcard):
+                    taken.add(name)
+                args.append(Variable(name, span=each.span) if isinstance(each, Wildcard) else each)
+            named[id(literal)] = Atom(literal.relation, tuple(args), literal.state, span=literal.span)
+        return named[id(literal)]
+
+    return [tuple(map(change, body)) for body in bodies]
+
+
+def with_bodies(aggregate: Aggregate, target: Term | None, bodies: Sequence[Conjunction]) -> Aggregate:
+    """The aggregate of `target` over other alternatives, each in clause form."""
+    span = aggregate.body.span
+    parts = tuple(And(body or (TRUE,), span=span) for body in bodies)
+    return Aggregate(aggregate.function, target, parts[0] if len(parts) == 1 else Or(parts), span=aggregate.span)
+
+
+def aggregate_bodies(aggregate: Aggregate) -> tuple[Conjunction, ...]:
+    """The alternatives of an aggregate in clause form, each a conjunction."""
+    body = aggregate.body
+    parts = body.parts if isinstance(body, Or) else (body,)
+    return tuple(part.parts for part in parts if isinstance(part, And))  # type: ignore[misc]
 
 
 def with_terms(literal: Formula, terms: Sequence[Term]) -> RawLiteral:
@@ -218,6 +255,10 @@ def with_terms(literal: Formula, terms: Sequence[Term]) -> RawLiteral:
             return Test(literal.name, tuple(terms), span=literal.span)
         case _:
             raise TypeError(f"not a literal: {literal!r}")
+
+
+def _is_range(term: Term) -> TypeGuard[Call]:
+    return isinstance(term, Call) and term.function == RANGE
 
 
 def _renamed(variable: Variable, names: Mapping[str, str]) -> Variable:

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from upshot.check.clause.clause_form import (
     MOST_ALTERNATIVES,
     MOST_LITERALS,
-    TRUE,
     Conjunction,
     Lifting,
     RawLiteral,
     TooMany,
+    aggregate_bodies,
     alternatives,
-    refuse_disjunction,
+    with_bodies,
+    with_named_wildcards,
 )
-from upshot.check.clause.safety import aggregate_body, check_safety, direct_names, names_inside, shared
+from upshot.check.clause.safety import check_safety, direct_names, names_inside, shared
+from upshot.check.clause.structures import Extraction, lowered, uses_structures
+from upshot.check.clause.witnesses import with_witnesses
 from upshot.check.findings import Findings
 from upshot.check.names.type_names import TypeNames
 from upshot.check.names.variables import all_names, atoms, occurrences
 from upshot.check.program import Clause
 from upshot.check.types.elaborate import Elaboration, Target
-from upshot.check.types.kinds import Kinds
+from upshot.check.types.kinds import Kinds, Typed, TypedLiteral
 from upshot.check.types.nullability import is_negated_comparison, known_null, null_cases, nullable_variables
 from upshot.core.schema import Schema
 from upshot.core.span import Span
 from upshot.core.types import Type
-from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Constant, Formula, Not
+from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Formula, Not
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Inferred:
 
 @dataclass(frozen=True, slots=True)
 class ClauseMaker:
-    """What is known of the program while its rules are turned into clauses."""
+    """The known parts of the program while its rules are turned into clauses."""
 
     schemas: Mapping[str, Schema]
     vague: set[str]
@@ -113,7 +116,7 @@ class ClauseMaker:
             return None
         nullable = nullable_variables(body, self.schemas)
         null = known_null(body)
-        visible = direct_names(body)
+        visible, taken = direct_names(body), all_names(body)
         settled: list[RawLiteral] = []
         changed = False
         for position, literal in enumerate(body):
@@ -126,46 +129,60 @@ class ClauseMaker:
                 settled.extend(choices[0])
                 changed = True
             else:
-                turned = self._in_aggregate(literal, visible, nullable)
+                turned = self._in_aggregate(literal, visible, nullable, taken)
                 changed = changed or turned is not literal
                 settled.append(turned)
         return [tuple(settled)] if changed else None
 
-    def _in_aggregate(self, literal: RawLiteral, visible: set[str], outside: set[str]) -> RawLiteral:
+    def _in_aggregate(self, literal: RawLiteral, visible: set[str], outside: set[str], taken: set[str]) -> RawLiteral:
         """The literal with the negated comparisons of its aggregate turned round."""
         if not _has_aggregate(literal):
             return literal
         assert isinstance(literal, Comparison)
         aggregate = literal.right
         assert isinstance(aggregate, Aggregate)
-        body = aggregate_body(aggregate)
         known = shared(aggregate, visible)
-        nullable = nullable_variables(body, self.schemas, known, outside.intersection(known))
+        bodies = aggregate_bodies(aggregate)
+        if any(len(cases) > 1 for body in bodies for _, cases in self._null_cases(body, known, outside)):
+            bodies = tuple(with_named_wildcards(bodies, taken))
         names = names_inside(aggregate, known)
-        parts: list[RawLiteral] = []
+        turned: list[Conjunction] = []
+        for body in bodies:
+            nullable = nullable_variables(body, self.schemas, known, outside.intersection(known))
+            made: list[Conjunction] = [()]
+            for part, cases in self._null_cases(body, known, outside):
+                inner = cases or [(self._in_aggregate(part, names, nullable, taken),)]
+                made = [(*one, *other) for one in made for other in inner]
+                if len(made) > MOST_ALTERNATIVES:
+                    raise TooMany
+            turned += made
+        if tuple(turned) == bodies:
+            return literal
+        inner_aggregate = with_bodies(aggregate, aggregate.target, turned)
+        return Comparison(literal.op, literal.left, inner_aggregate, span=literal.span)
+
+    def _null_cases(
+        self, body: Conjunction, known: Collection[str], outside: set[str]
+    ) -> Iterator[tuple[RawLiteral, list[Conjunction]]]:
+        """The literals of an aggregate, a negated comparison with the cases in which it holds."""
+        nullable = nullable_variables(body, self.schemas, known, outside.intersection(known))
         for part in body:
             if is_negated_comparison(part):
                 assert isinstance(part, Not)
-                choices = null_cases(part, nullable, ())
-                if len(choices) > 1:
-                    refuse_disjunction(self.findings, part.span)
-                parts.extend(choices[0])
+                yield part, null_cases(part, nullable, ())
             else:
-                parts.append(self._in_aggregate(part, names, nullable))
-        if len(parts) == len(body) and all(new is old for new, old in zip(parts, body, strict=True)):
-            return literal
-        parts = parts or [TRUE]
-        inner = Aggregate(
-            aggregate.function, aggregate.target, And(tuple(parts), span=aggregate.body.span), span=aggregate.span
-        )
-        return Comparison(literal.op, literal.left, inner, span=literal.span)
+                yield part, []
 
     def _clause(self, head: Atom, body: Conjunction, origin: Span | None, infer: bool, sound: bool) -> Inferred | None:
-        kinds = Kinds(self.schemas, self.vague, self.findings)
-        typed_body = kinds.body(body)
-        typed_head = tuple(kinds.term(a) for a in head.args) if infer else kinds.atom(head)
-        for target in self.targets:
-            kinds.reaches(replace(typed_head[target.place], term=target.term), target.relation, target.column)
+        body = with_witnesses(head, body)
+        if uses_structures(head, body):
+            if not sound:
+                return None
+            found = self._lowered(head, Extraction.of(head, body).body(body), infer)
+            if found is None:
+                return None
+            head, body = found
+        kinds, typed_head, typed_body = self._kinds(head, body, infer)
         safe = check_safety(head, body, self.findings, self.head_words)
         if kinds.failed or not (safe and sound) or self._is_vague(head, body):
             return None
@@ -184,8 +201,26 @@ class ClauseMaker:
             return None
         return Inferred(Clause(finished, literals, work.variable_types(), origin), tuple(types))
 
+    def _kinds(
+        self, head: Atom, body: Conjunction, infer: bool
+    ) -> tuple[Kinds, tuple[Typed, ...], tuple[TypedLiteral, ...]]:
+        kinds = Kinds(self.schemas, self.vague, self.findings, self.types)
+        typed_body = kinds.body(body)
+        typed_head = tuple(kinds.term(a) for a in head.args) if infer else kinds.atom(head)
+        for target in self.targets:
+            kinds.reaches(replace(typed_head[target.place], term=target.term), target.relation, target.column)
+        kinds.settle()
+        return kinds, typed_head, typed_body
+
+    def _lowered(self, head: Atom, body: Conjunction, infer: bool) -> tuple[Atom, Conjunction] | None:
+        """Head and body without records; None where their types do not fit, or are not known."""
+        kinds, typed_head, typed_body = self._kinds(head, body, infer)
+        if kinds.failed or self._is_vague(head, body):
+            return None
+        return lowered(head, typed_head, typed_body, kinds, self.findings)
+
     def _is_vague(self, head: Atom, body: Conjunction) -> bool:
-        """Whether the clause uses a relation whose declaration is wrong, so that its types say nothing."""
+        """Test whether the clause uses a relation whose declaration is wrong, so that its types say nothing."""
         return bool(self.vague) and any(a.relation in self.vague for node in (head, *body) for a in atoms(node))
 
 

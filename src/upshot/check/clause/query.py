@@ -7,24 +7,28 @@ import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 from upshot.check.clause.clauses import ClauseMaker
 from upshot.check.findings import Findings
+from upshot.check.functors import Functors, resolved
 from upshot.check.names.names import NameCheck
-from upshot.check.names.type_names import TypeNames
+from upshot.check.names.type_names import types_of
 from upshot.check.names.variables import fresh_name, occurrences, walk
 from upshot.check.program import Clause
 from upshot.check.strata import stratify
 from upshot.check.types.constants import natural_type
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.span import Span
-from upshot.core.types import BOOLEAN, DATE, FLOAT, SYMBOL, TIMESTAMP, Kind, Type
+from upshot.core.types import BOOLEAN, DATE, FLOAT, TIMESTAMP, Kind, Type
 from upshot.syntax.ast import Atom, Constant, Formula, Parameter, Rule, Variable
+
+NO_FUNCTORS: Functors = MappingProxyType({})
 
 
 def check_query(
-    formula: Formula, schemas: Mapping[str, Schema], parameters: Mapping[str, Any]
+    formula: Formula, schemas: Mapping[str, Schema], parameters: Mapping[str, Any], functors: Functors = NO_FUNCTORS
 ) -> tuple[Schema, tuple[Clause, ...]]:
     """The schema of the answers and the clauses that give them.
 
@@ -32,6 +36,8 @@ def check_query(
     typed constant. Raises `ProgramError` with all that is wrong with the query.
     """
     findings = Findings()
+    formula = resolved(formula, functors, findings)
+    findings.raise_errors()
     names = NameCheck(schemas, frozenset(), findings, parameters=True)
     shallow = names.formula(formula)
     constants = _constants(formula, parameters, findings)
@@ -41,7 +47,7 @@ def check_query(
     columns = tuple(firsts)
     name = fresh_name("query", schemas)
     head = Atom(name, tuple(firsts.values()), span=formula.span)
-    maker = ClauseMaker(schemas, set(), TypeNames(known=False), findings, constants, head_words="the query")
+    maker = ClauseMaker(schemas, set(), types_of(schemas), findings, constants, head_words="the query")
     made = maker.rule((head,), formula, formula.span, infer=True, sound=not findings.errors) if shallow else []
     findings.raise_errors()
     types = [
@@ -56,7 +62,7 @@ def check_query(
 def check_rules(rules: Sequence[Rule], schemas: Mapping[str, Schema]) -> tuple[Clause, ...]:
     """The clauses of rules for relations that are all known. Raises `ProgramError` with all that is wrong with them."""
     findings = Findings()
-    maker = ClauseMaker(schemas, set(), TypeNames(known=False), findings)
+    maker = ClauseMaker(schemas, set(), types_of(schemas), findings)
     made = [each.clause for rule in rules for each in maker.rule(rule.heads, rule.body, rule.span)]
     findings.raise_errors()
     own = {rule.heads[0].relation for rule in rules}
@@ -130,7 +136,9 @@ def value_constant(value: Any, parameter: str, span: Span | None, findings: Find
         case bool():
             return Constant(value, BOOLEAN)
         case str():
-            return Constant(value, SYMBOL)
+            return Constant(value)
+        case tuple() | list() | dict():
+            return Constant(value)
         case Decimal() if value.is_finite():
             return Constant(value, natural_type(value, Kind.DECIMAL))
         case datetime.datetime() if value.tzinfo is not None:
@@ -151,6 +159,6 @@ def value_constant(value: Any, parameter: str, span: Span | None, findings: Find
                 label="cannot be bound",
                 help="give it a time zone, for example UTC"
                 if naive
-                else "give an int, float, str, bool, Decimal, date, datetime or None",
+                else "give an int, float, str, bool, Decimal, date, datetime, a tuple for a record, or None",
             )
             return None

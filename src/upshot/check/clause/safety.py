@@ -1,15 +1,15 @@
-"""Which variables of a clause are bound, and in what order; variables that nothing binds are unsafe."""
+"""The variables of a clause that are bound, and their order; variables that nothing binds are unsafe."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from upshot.check.clause.clause_form import Conjunction, RawLiteral
+from upshot.check.clause.clause_form import Conjunction, RawLiteral, aggregate_bodies
 from upshot.check.findings import Findings
 from upshot.check.names.variables import occurrences, terms_of
-from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Formula, Not, Term, Variable
+from upshot.syntax.ast import Aggregate, Atom, Comparison, Formula, Not, Term, Variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,27 +26,22 @@ def shared(aggregate: Aggregate, outside: Collection[str]) -> list[str]:
     return list(dict.fromkeys(v.name for v in occurrences(aggregate) if v.name in outside))
 
 
-def aggregate_body(aggregate: Aggregate) -> Conjunction:
-    """The literals of an aggregate in clause form."""
-    assert isinstance(aggregate.body, And)
-    return aggregate.body.parts  # type: ignore[return-value]
-
-
 def names_inside(aggregate: Aggregate, outside: Collection[str]) -> set[str]:
     """The variables visible inside an aggregate: its own, and those of `outside`."""
-    names = direct_names(aggregate_body(aggregate)) | set(outside)
+    names = direct_names([literal for body in aggregate_bodies(aggregate) for literal in body]) | set(outside)
     if aggregate.target is not None:
         names.update(v.name for v in occurrences(aggregate.target, inside_aggregates=False))
     return names
 
 
-def direct_names(body: Conjunction) -> set[str]:
+def direct_names(body: Iterable[RawLiteral]) -> set[str]:
     """The variables that occur in literals outside aggregates."""
     return {v.name for literal in body for t in terms_of(literal) for v in occurrences(t, inside_aggregates=False)}
 
 
 def defines(literal: RawLiteral) -> list[tuple[str, Term]]:
-    """What an equation can bind: `(variable, the term that gives its value)`; `!(X != t)` counts as `X = t`."""
+    """The variables that an equation can bind: `(variable, the term that gives its value)`; `!(X != t)` counts as
+    `X = t`."""
     plain = literal.body if isinstance(literal, Not) else literal
     if not isinstance(plain, Comparison) or plain.op != ("!=" if isinstance(literal, Not) else "="):
         return []
@@ -59,7 +54,8 @@ def defines(literal: RawLiteral) -> list[tuple[str, Term]]:
 
 
 def bind(body: Conjunction, given: Collection[str], visible: Collection[str]) -> Binding:
-    """What the literals bind, starting from `given`; `visible` are the variables of the clause outside aggregates.
+    """The variables that the literals bind, starting from `given`; `visible` are the variables of the clause outside
+    aggregates.
 
     Every equation waits for a count of unbound variables, so the whole is linear in the length of the body.
     """
@@ -103,7 +99,7 @@ def bind(body: Conjunction, given: Collection[str], visible: Collection[str]) ->
 
 
 def check_safety(head: Atom, body: Conjunction, findings: Findings, head_words: str = "the head") -> bool:
-    """Whether every variable of the clause is bound; what is not is reported, roots only."""
+    """Test whether every variable of the clause is bound; what is not is reported, roots only."""
     visible = direct_names(body) | {v.name for a in head.args for v in occurrences(a)}
     binding = bind(body, (), visible)
     fine = True
@@ -124,12 +120,18 @@ def check_safety(head: Atom, body: Conjunction, findings: Findings, head_words: 
 
 
 def _check_aggregate(aggregate: Aggregate, visible: Collection[str], findings: Findings) -> bool:
-    """Whether the aggregate's own variables are bound inside it; those shared with the outside count as bound."""
-    body = aggregate_body(aggregate)
+    """Test whether the aggregate's own variables are bound in each alternative of it; those shared with the outside
+    count as bound."""
+    inside = names_inside(aggregate, shared(aggregate, visible))
+    checks = [_check_body(aggregate, body, inside, visible, findings) for body in aggregate_bodies(aggregate)]
+    return all(checks)
+
+
+def _check_body(
+    aggregate: Aggregate, body: Conjunction, inner_visible: set[str], visible: Collection[str], findings: Findings
+) -> bool:
     target = Atom("", () if aggregate.target is None else (aggregate.target,))
-    outside = shared(aggregate, visible)
-    inner_visible = names_inside(aggregate, outside)
-    binding = bind(body, outside, inner_visible)
+    binding = bind(body, shared(aggregate, visible), inner_visible)
     blamed = _roots(body, binding, inner_visible)
     counts = _counts(target, body)
     fine = True
@@ -198,7 +200,7 @@ def _roots(body: Conjunction, binding: Binding, visible: Collection[str]) -> set
 
 
 def _counts(head: Atom, body: Conjunction) -> Counter[str]:
-    """How often each variable occurs."""
+    """The number of times each variable occurs."""
     nodes: tuple[Formula | Term, ...] = (*head.args, *body)
     return Counter(v.name for node in nodes for v in occurrences(node))
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from upshot.check.findings import Findings
 from upshot.check.names.variables import occurrences
+from upshot.check.types.kinds import is_structure
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
 from upshot.core.span import Span
 from upshot.syntax.ast import (
+    CAST,
     Aggregate,
     And,
     Atom,
@@ -30,6 +32,7 @@ from upshot.syntax.ast import (
 from upshot.values.aggregates import AGGREGATES
 from upshot.values.conditions import TESTS
 from upshot.values.functions import FUNCTIONS
+from upshot.values.functors import is_functor
 
 MOST_NESTED_AGGREGATES = 16
 
@@ -114,6 +117,9 @@ class NameCheck:
                     stack.append((node.body, "", depth))
                 case And() | Or():
                     stack.extend((p, "", depth) for p in reversed(node.parts))
+                case Call() if is_structure(node):
+                    inner = place if place == "the head" else "an atom"
+                    stack.extend((a, inner, depth) for a in reversed(node.args))
                 case Call():
                     self._call(node)
                     stack.extend((a, "an expression", depth) for a in reversed(node.args))
@@ -146,6 +152,8 @@ class NameCheck:
 
     def _call(self, call: Call) -> None:
         function = FUNCTIONS.get(call.function)
+        if function is None and (is_functor(call.function) or call.function.startswith(CAST)):
+            return  # `resolved` has reported it, and `Kinds` looks at types
         if function is None:
             self.findings.error(
                 "unknown-function",
@@ -157,7 +165,7 @@ class NameCheck:
             return
         signature = function.signature
         if len(call.args) < signature.least or (signature.most is not None and len(call.args) > signature.most):
-            self._wrong_count(call.function, signature.arity_in_words(), len(call.args), call.span)
+            self._wrong_count(call.function.partition("(")[0], signature.arity_in_words(), len(call.args), call.span)
 
     def _test(self, test: Test) -> None:
         known = TESTS.get(test.name)
@@ -185,6 +193,8 @@ class NameCheck:
 
     def _aggregate(self, aggregate: Aggregate) -> None:
         known = AGGREGATES.get(aggregate.function)
+        if known is None and is_functor(aggregate.function):
+            return  # `resolved` has reported it
         if known is None:
             self.findings.error(
                 "unknown-function",

@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from upshot.check.findings import Findings
+from upshot.check.names.structure_types import define_structures, structures_of
+from upshot.core.schema import Schema
+from upshot.core.structures import Structure
 from upshot.core.types import MOST_DIGITS, Kind, Type
 from upshot.syntax.ast import TypeDeclaration, TypeName
 
-BUILT_IN = {kind.value: kind for kind in Kind}
+BUILT_IN = {kind.value: kind for kind in Kind if kind is not Kind.RECORD}
 
 Names = frozenset[str]
 """The possible types of a value: one name, or several where unions overlap in more than one type."""
@@ -21,7 +24,8 @@ def name_of(type: Type) -> str:
 
 @dataclass(slots=True)
 class TypeNames:
-    """The types a program declares. `parents` are the declared supertypes, `parts` the members of a union.
+    """The types a program declares. `parents` are the declared supertypes, `parts` the members of a union,
+    `structures` the records and algebraic data types, `branches` the types that have them.
 
     Without declarations (`known` false) all types of one kind may be mixed; queries are checked that way, since only
     schemas are left by then.
@@ -31,10 +35,17 @@ class TypeNames:
     parents: dict[str, list[str]] = field(default_factory=dict)
     parts: dict[str, tuple[str, ...]] = field(default_factory=dict)
     known: bool = True
+    structures: dict[str, Structure] = field(default_factory=dict)
+    branches: dict[str, str] = field(default_factory=dict)
     _up: dict[str, frozenset[str]] = field(default_factory=dict)
 
+    @property
+    def records(self) -> Names:
+        """The types without an order."""
+        return frozenset(name for name, type in self.types.items() if type.kind is Kind.RECORD)
+
     def is_subtype(self, low: str, high: str) -> bool:
-        """Whether every value of `low` may stand where `high` is declared."""
+        """Test whether every value of `low` may stand where `high` is declared."""
         return low == high or not self.known or high in self._above(low)
 
     def flows(self, names: Names, high: str) -> bool:
@@ -158,9 +169,19 @@ def type_names(declarations: Iterable[TypeDeclaration], findings: Findings) -> T
             first[declaration.name] = declaration
             known.parents[declaration.name] = []
     order = _bases_first(first, findings)
+    made = [each for each in first.values() if each.branches]
+    known.types.update({each.name: Type(Kind.RECORD, each.name) for each in made})
     for name in order:
-        _define(first[name], known, findings)
+        if not first[name].branches:
+            _define(first[name], known, findings)
+    define_structures(made, known, findings)
     return known
+
+
+def types_of(schemas: Mapping[str, Schema]) -> TypeNames:
+    """The types for rules of which only the schemas are known."""
+    structures, branches = structures_of(schemas)
+    return TypeNames(known=False, structures=structures, branches=branches)
 
 
 def _duplicate(declaration: TypeDeclaration, earlier: TypeDeclaration | None, findings: Findings) -> None:
@@ -216,6 +237,15 @@ def _define(declaration: TypeDeclaration, known: TypeNames, findings: Findings) 
         findings.error("bad-type", f"type `{name}` has no base", declaration.span, help=f"`.type {name} <: symbol`")
         return
     first = bases[0]
+    if first.kind is Kind.RECORD and (len(bases) > 1 or not declaration.equivalent):
+        findings.error(
+            "bad-type",
+            f"type `{name}` is built on a record or an algebraic data type",
+            declaration.span,
+            label="no subtypes and unions of these",
+            help=f"use `{first.name}` itself, or an algebraic data type with a branch for each",
+        )
+        return
     if any((b.kind, b.scale) != (first.kind, first.scale) for b in bases):
         spelled = ", ".join(f"`{b}`" for b in bases)
         findings.error(

@@ -78,7 +78,7 @@ def terms_of(literal: Formula) -> tuple[Term, ...]:
 
 
 def fold(term: Term, visit: Callable[[Term, tuple[T, ...]], T]) -> T:
-    """What `visit` makes of the term, given what it made of the arguments of each call; no recursion.
+    """The result of `visit` for the term, given what it made of the arguments of each call; no recursion.
 
     >>> from upshot.syntax.ast import Constant
     >>> fold(Call("+", (Constant(1), Constant(2))), lambda t, parts: sum(parts) if parts else t.value)

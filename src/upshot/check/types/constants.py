@@ -7,11 +7,20 @@ from decimal import Decimal
 from typing import Any
 
 from upshot.check.findings import Findings
+from upshot.core.structures import Misshapen, canonical
 from upshot.core.types import MOST_DIGITS, NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
 from upshot.syntax.ast import Constant
 
 _EXACT_FLOAT_DIGITS = 15
 """A float literal of at most this many digits is recovered from the float as it was written."""
+
+
+_CLASSES: dict[Kind, tuple[type, ...]] = {
+    Kind.NUMBER: (int,), Kind.UNSIGNED: (int,), Kind.FLOAT: (int, float, Decimal), Kind.SYMBOL: (str,),
+    Kind.BOOLEAN: (bool,), Kind.DATE: (datetime.date,), Kind.TIMESTAMP: (datetime.datetime,),
+    Kind.DECIMAL: (int, float, Decimal), Kind.RECORD: (object,),
+}  # fmt: skip
+"""The classes of the constants that can be values of a kind; a record has many spellings, which its type tells."""
 
 
 def fit(value: Any, type: Type) -> tuple[Any, str]:
@@ -23,11 +32,16 @@ def fit(value: Any, type: Type) -> tuple[Any, str]:
     """
     if value is None:
         return None, ""
+    if type.kind is Kind.RECORD and type.definition:
+        return _fit_record(value, type)
+    if not _is_of(value, type.kind):
+        return value, f"is not a value of type `{type.required()}`"
     match type.kind:
         case Kind.NUMBER:
-            return value, "" if value in NUMBER_RANGE else "does not fit in 64 bits"
+            return value, "" if int(value) in NUMBER_RANGE else "does not fit in 64 bits"
         case Kind.UNSIGNED:
-            return value, "is negative" if value < 0 else "" if value in UNSIGNED_RANGE else "does not fit in 64 bits"
+            fits = int(value) in UNSIGNED_RANGE
+            return value, "" if fits else "is negative" if value < 0 else "does not fit in 64 bits"
         case Kind.FLOAT:
             return _fit_float(value)
         case Kind.DECIMAL:
@@ -38,12 +52,25 @@ def fit(value: Any, type: Type) -> tuple[Any, str]:
             return value, ""
 
 
+def _is_of(value: Any, kind: Kind) -> bool:
+    if isinstance(value, bool) or kind is Kind.BOOLEAN:
+        return isinstance(value, bool) and kind is Kind.BOOLEAN
+    return isinstance(value, _CLASSES[kind]) and not (kind is Kind.DATE and isinstance(value, datetime.datetime))
+
+
 def _fit_float(value: Any) -> tuple[Any, str]:
     try:
         # Adding 0.0 makes -0.0 the one zero.
         return float(value) + 0.0, ""
     except OverflowError:
         return value, "is too large for a float"
+
+
+def _fit_record(value: Any, type: Type) -> tuple[Any, str]:
+    try:
+        return canonical(value, type), ""
+    except Misshapen as wrong:
+        return value, f"is not {wrong}"
 
 
 def _fit_decimal(value: Any, type: Type) -> tuple[Any, str]:

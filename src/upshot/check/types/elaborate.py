@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from upshot.check.clause.clause_form import RawLiteral, with_terms
-from upshot.check.clause.safety import aggregate_body, bind, names_inside, shared
+from upshot.check.clause.clause_form import Conjunction, RawLiteral, with_bodies, with_terms
+from upshot.check.clause.safety import bind, names_inside, shared
 from upshot.check.findings import Findings
 from upshot.check.names.type_names import BUILT_IN, Names, TypeNames, name_of
 from upshot.check.names.variables import occurrences
@@ -21,8 +21,8 @@ from upshot.core.schema import Column, Schema
 from upshot.core.span import Span
 from upshot.core.types import MOST_DIGITS, Kind, Type
 from upshot.syntax.ast import (
+    CAST,
     Aggregate,
-    And,
     Atom,
     Call,
     Comparison,
@@ -43,7 +43,7 @@ FREE: Names = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class InferredType:
     """The type of a term, not counting NULL, and the declared types its values belong to."""
 
     type: Type
@@ -68,7 +68,7 @@ class Elaboration:
     types: TypeNames
     kinds: Kinds
     findings: Findings
-    values: dict[str, Value] = field(default_factory=dict)
+    values: dict[str, InferredType] = field(default_factory=dict)
     sources: dict[str, tuple[Span | None, str]] = field(default_factory=dict)
     nullable: set[str] = field(default_factory=set)
     failed: bool = False
@@ -87,11 +87,11 @@ class Elaboration:
     def _sources(self, atom: Atom, terms: tuple[Typed, ...]) -> None:
         for typed, column in zip(terms, self.schemas[atom.relation].columns, strict=True):
             if isinstance(typed.term, Variable):
-                value = Value(column.type.required(), frozenset({name_of(column.type)}))
+                value = InferredType(column.type.required(), frozenset({name_of(column.type)}))
                 words = f"column `{column.name}` of `{atom.relation}`"
                 self._give(typed.term, value, words)
 
-    def _give(self, variable: Variable, value: Value, words: str) -> None:
+    def _give(self, variable: Variable, value: InferredType, words: str) -> None:
         """The variable also takes values of this type: what remains is what both have in common."""
         have = self.values.get(variable.name)
         if have is None:
@@ -143,7 +143,7 @@ class Elaboration:
             self.values[left.name] = _renamed(a.type, names)
             self.values[right.name] = _renamed(b.type, names)
 
-    def _unrelated(self, left: Term, a: Value, right: Term, b: Value) -> None:
+    def _unrelated(self, left: Term, a: InferredType, right: Term, b: InferredType) -> None:
         self._mismatch(
             f"{_subject(left)} is {_spell(a.names)}, but {_subject(right)} is {_spell(b.names)}",
             right.span,
@@ -161,10 +161,12 @@ class Elaboration:
         assert isinstance(variable, Variable)
         assert isinstance(function, Aggregate)
         outside = shared(function, visible)
-        self.scope(aggregate.body, outside, names_inside(function, outside))
+        for body in aggregate.bodies:
+            self.scope(body, outside, names_inside(function, outside))
         kind = self.kinds.kind_of_variable(variable.name)
-        value = Value(Type(kind), FREE)
-        if aggregate.target is not None and AGGREGATES[function.function].signature.uniform:
+        value = InferredType(Type(kind), FREE)
+        known = AGGREGATES.get(function.function)
+        if aggregate.target is not None and known is not None and known.signature.uniform:
             value = self.value(aggregate.target)
             if function.function == "sum":
                 value = replace(value, type=value.type.widest())
@@ -172,25 +174,28 @@ class Elaboration:
 
     # ---- types of terms -----------------------------------------------------------------------
 
-    def value(self, typed: Typed) -> Value:
+    def value(self, typed: Typed) -> InferredType:
         """The type of a term whose variables are known."""
         return fold_typed(typed, self._value)
 
-    def _value(self, typed: Typed, parts: tuple[Value, ...]) -> Value:
+    def _value(self, typed: Typed, parts: tuple[InferredType, ...]) -> InferredType:
         kind = self.kinds.kind(typed.node)
         match typed.term:
             case Variable(name):
-                return self.values.get(name) or Value(Type(kind), FREE)
+                return self.values.get(name) or InferredType(Type(kind), FREE)
             case Constant(value):
-                return Value(natural_type(value, kind), FREE)
+                return InferredType(natural_type(value, kind), FREE)
             case Call():
                 return self._call(typed.term, kind, parts)
             case _:
-                return Value(Type(kind), FREE)
+                return InferredType(Type(kind), FREE)
 
-    def _call(self, call: Call, kind: Kind, parts: tuple[Value, ...]) -> Value:
+    def _call(self, call: Call, kind: Kind, parts: tuple[InferredType, ...]) -> InferredType:
+        if call.function.startswith(CAST):
+            name = call.function.removeprefix(CAST)
+            return _renamed(parts[0].type, frozenset({name_of(self.types.types.get(name, Type(kind)))}))
         if kind is not Kind.DECIMAL:
-            return Value(Type(kind), FREE)
+            return InferredType(Type(kind), FREE)
         scale = FUNCTIONS[call.function].result([part.type for part in parts]).scale
         if scale > MOST_DIGITS:
             self._mismatch(
@@ -199,7 +204,7 @@ class Elaboration:
                 label="too many decimals",
                 help="multiply decimals of smaller scale",
             )
-        return Value(Type(kind, precision=MOST_DIGITS, scale=min(scale, MOST_DIGITS)), FREE)
+        return InferredType(Type(kind, precision=MOST_DIGITS, scale=min(scale, MOST_DIGITS)), FREE)
 
     # ---- the finished clause ------------------------------------------------------------------
 
@@ -214,7 +219,10 @@ class Elaboration:
         if isinstance(term, Constant):
             return convert(term, natural_type(term.value, self.kinds.kind(typed.node)), self.findings)
         if isinstance(term, Call):
-            return Call(term.function, parts, span=term.span)
+            if term.function.startswith(CAST):
+                return parts[0]
+            joins = term.function == "+" and self.kinds.kind(typed.node) is Kind.SYMBOL
+            return Call("cat" if joins else term.function, parts, span=term.span)
         return term
 
     def literal(self, typed: TypedLiteral, nullable: set[str], visible: set[str]) -> RawLiteral:
@@ -284,13 +292,15 @@ class Elaboration:
         function = comparison.right
         assert isinstance(function, Aggregate)
         outside = shared(function, visible)
-        inside = nullable_variables(aggregate_body(function), self.schemas, outside, nullable.intersection(outside))
-        self.nullable |= {n for n in inside if n not in visible}
         names = names_inside(function, outside)
-        body = tuple(self.literal(t, inside, names) for t in aggregate.body)
+        bodies: list[Conjunction] = []
+        for body in aggregate.bodies:
+            raw = tuple(each.literal for each in body)
+            inside = nullable_variables(raw, self.schemas, outside, nullable.intersection(outside))
+            self.nullable |= {n for n in inside if n not in visible}
+            bodies.append(tuple(self.literal(t, inside, names) for t in body))
         target = None if aggregate.target is None else self.term(aggregate.target)
-        result = Aggregate(function.function, target, And(body, span=function.body.span), span=function.span)
-        return Comparison("=", comparison.left, result, span=comparison.span)
+        return Comparison("=", comparison.left, with_bodies(function, target, bodies), span=comparison.span)
 
     def head(self, atom: Atom, terms: tuple[Typed, ...], nullable: set[str]) -> Atom:
         """The head with constants converted and every column proven to get values of its type."""
@@ -384,7 +394,7 @@ class Elaboration:
 
 
 def fold_typed(typed: Typed, visit: Callable[[Typed, tuple[T, ...]], T]) -> T:
-    """What `visit` makes of a typed term, from the arguments of calls upwards; no recursion."""
+    """The result of `visit` for a typed term, from the arguments of calls upwards; no recursion."""
     if not typed.parts:
         return visit(typed, ())
     every: list[Typed] = []
@@ -405,12 +415,12 @@ def _widest(type: Type) -> Type:
     return replace(type, name="", precision=MOST_DIGITS) if type.kind is Kind.DECIMAL else type
 
 
-def _renamed(type: Type, names: Names) -> Value:
+def _renamed(type: Type, names: Names) -> InferredType:
     """The value of the type, called by the declared type when just one is left."""
     if len(names) != 1:
-        return Value(type, names)
+        return InferredType(type, names)
     (name,) = names
-    return Value(replace(type, name="" if name in BUILT_IN else name), names)
+    return InferredType(replace(type, name="" if name in BUILT_IN else name), names)
 
 
 def _spell(names: Names) -> str:

@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from upshot.check.clause.clause_form import Conjunction, RawLiteral
+from upshot.check.clause.clause_form import Conjunction, RawLiteral, aggregate_bodies
 from upshot.check.findings import Findings
+from upshot.check.names.type_names import TypeNames
 from upshot.check.names.variables import fold
 from upshot.core.schema import Column, Schema
 from upshot.core.span import Span
+from upshot.core.structures import NIL, Structure
 from upshot.core.types import Kind
 from upshot.syntax.ast import (
+    CAST,
     Aggregate,
-    And,
     Atom,
     Call,
     Comparison,
@@ -22,12 +24,15 @@ from upshot.syntax.ast import (
     Not,
     Term,
     Test,
+    TypeName,
     Variable,
+    Wildcard,
 )
 from upshot.values.aggregates import AGGREGATES
 from upshot.values.conditions import TESTS
 from upshot.values.functions import FUNCTIONS
-from upshot.values.signatures import ANY, NUMERIC, KindSet, only, preferred, spell
+from upshot.values.signatures import ANY, NUMERIC, ORDERED, KindSet, only, preferred, spell, uniform
+from upshot.values.structures import MAKE, read_form
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ class Typed:
 @dataclass(frozen=True, slots=True)
 class TypedAggregate:
     target: Typed | None
-    body: tuple[TypedLiteral, ...]
+    bodies: tuple[tuple[TypedLiteral, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +62,11 @@ class TypedLiteral:
 class Kinds:
     """Classes of terms that must be of one kind, as a union–find; linear in the size of the clause."""
 
-    def __init__(self, schemas: Mapping[str, Schema], vague: set[str], findings: Findings) -> None:
+    def __init__(self, schemas: Mapping[str, Schema], vague: set[str], findings: Findings, types: TypeNames) -> None:
         self._schemas = schemas
+        self._types = types
+        self._structures: dict[int, str] = {}
+        self._built: list[Typed] = []
         self._vague = vague
         self._findings = findings
         self._parent: list[int] = []
@@ -74,6 +82,70 @@ class Kinds:
     def kind_of_variable(self, name: str) -> Kind:
         return self.kind(self._variables[name])
 
+    def structure(self, node: int) -> Structure | None:
+        """The record or algebraic data type of a class, if it is known."""
+        return self._types.structures.get(self._structures.get(self._find(node), ""))
+
+    def tag(self, term: Term) -> str:
+        """The branch of a record or branch; of a record, nothing."""
+        return term.function[1:] if isinstance(term, Call) and term.function.startswith("$") else ""
+
+    def field_kind(self, type: str) -> Kind:
+        return Kind.RECORD if type in self._types.structures else Kind(type)
+
+    def settle(self) -> None:
+        """Hold the fields of all records to what their types say, the types of inner records following from outer
+        ones."""
+        waiting = self._built
+        while waiting:
+            ready = [each for each in waiting if self.structure(each.node) is not None]
+            if not ready:
+                return
+            waiting = [each for each in waiting if self.structure(each.node) is None]
+            for each in ready:
+                self._hold_fields(each)
+        self._built = waiting
+
+    def _hold_fields(self, typed: Typed) -> None:
+        structure = self.structure(typed.node)
+        assert structure is not None
+        branch = structure.branch(self.tag(typed.term))
+        count = len(typed.parts)
+        if branch is None or len(branch.fields) != count or (isinstance(typed.term, Constant) and branch is None):
+            if not (isinstance(typed.term, Constant) and structure.is_record):
+                self._misshapen(typed, structure)
+            return
+        for part, (name, type) in zip(typed.parts, branch.fields, strict=True):
+            if isinstance(part.term, Wildcard):
+                continue
+            words = f"field `{name}` of `{structure.name}` is `{type}`"
+            if self._hold(part, only(self.field_kind(type)), words) and type in self._types.structures:
+                self._name(part, type, words)
+
+    def _misshapen(self, typed: Typed, structure: Structure) -> None:
+        self.failed = True
+        self._findings.error(
+            "type-mismatch",
+            f"this is no value of `{structure.name}`",
+            typed.term.span,
+            label=f"expected `{structure}`",
+            help="give as many fields as the type has",
+        )
+
+    def _name(self, typed: Typed, name: str, words: str) -> None:
+        """The class of the term is this structure."""
+        root = self._find(typed.node)
+        have = self._structures.setdefault(root, name)
+        if have != name:
+            self._other_structure(typed, have, words, typed.term.span)
+
+    def _other_structure(self, typed: Typed, have: str, words: str, span: Span | None) -> None:
+        self.failed = True
+        self._findings.error(
+            "type-mismatch", f"{_subject(typed.term)} is `{have}`, but {words}", span, label=f"`{have}` here",
+            help="use values of one type in both places",
+        )  # fmt: skip
+
     def atom(self, atom: Atom) -> tuple[Typed, ...]:
         """The arguments, held to the columns of the relation."""
         typed = tuple(self.term(a) for a in atom.args)
@@ -86,8 +158,11 @@ class Kinds:
 
     def reaches(self, typed: Typed, relation: str, column: Column) -> None:
         """The term is a value of the column."""
-        words = f"column `{column.name}` of `{relation}` is `{column.type.kind.value}`"
-        self._hold(typed, only(column.type.kind), words)
+        kind = column.type.kind
+        shown = column.type.required() if kind is Kind.RECORD else kind.value
+        words = f"column `{column.name}` of `{relation}` is `{shown}`"
+        if self._hold(typed, only(kind), words) and kind is Kind.RECORD and column.type.name:
+            self._name(typed, column.type.name, words)
 
     def body(self, body: Conjunction) -> tuple[TypedLiteral, ...]:
         return tuple(self._literal(literal) for literal in body)
@@ -101,7 +176,12 @@ class Kinds:
                 return self._aggregate(literal, plain, aggregate)
             case Comparison():
                 left, right = self.term(plain.left), self.term(plain.right)
-                self._join(left, right, plain.span)
+                fits = plain.op in ("=", "!=") or (
+                    self._hold(left, ORDERED, f"`{plain.op}` compares values of any type but records")
+                    and self._hold(right, ORDERED, f"`{plain.op}` compares values of any type but records")
+                )
+                if fits:
+                    self._join(left, right, plain.span)
                 return TypedLiteral(literal, (left, right))
             case Test():
                 typed = tuple(self.term(a) for a in plain.args)
@@ -114,8 +194,7 @@ class Kinds:
 
     def _aggregate(self, literal: RawLiteral, plain: Comparison, aggregate: Aggregate) -> TypedLiteral:
         variable = self.term(plain.left)
-        assert isinstance(aggregate.body, And)
-        body = tuple(self._literal(part) for part in aggregate.body.parts)  # type: ignore[arg-type]
+        bodies = tuple(tuple(self._literal(part) for part in body) for body in aggregate_bodies(aggregate))
         target = None if aggregate.target is None else self.term(aggregate.target)
         if aggregate.function in AGGREGATES:
             signature = AGGREGATES[aggregate.function].signature
@@ -129,7 +208,7 @@ class Kinds:
                     self._join(variable, target, aggregate.span)
             else:
                 self._hold(variable, signature.result, words, span=aggregate.span)
-        return TypedLiteral(literal, (variable,), TypedAggregate(target, body))
+        return TypedLiteral(literal, (variable,), TypedAggregate(target, bodies))
 
     def term(self, term: Term) -> Typed:
         return fold(term, self._visit)
@@ -143,17 +222,25 @@ class Kinds:
                 return Typed(term, node)
             case Constant():
                 kinds = kinds_of_constant(term)
-                return Typed(term, self._node(kinds, term.span, f"it is written as {spell(kinds)}"))
+                made = Typed(term, self._node(kinds, term.span, f"it is written as {spell(kinds)}"))
+                if kinds == only(Kind.RECORD) and term.value == NIL:
+                    self._built.append(made)
+                return made
             case Call():
                 return self._call(term, parts)
             case _:
                 return Typed(term, self._node(ANY, term.span, ""))
 
     def _call(self, call: Call, parts: tuple[Typed, ...]) -> Typed:
+        if is_structure(call):
+            return self._structured(call, parts)
+        if call.function.startswith(CAST):
+            return self._cast(call, parts)
         function = FUNCTIONS.get(call.function)
         if function is None:
             return Typed(call, self._node(ANY, call.span, ""), parts)
-        signature = function.signature
+        joins = call.function == "+" and all(self._kinds[self._find(p.node)] & only(Kind.SYMBOL) for p in parts)
+        signature = _JOINING if joins else function.signature
         name = _spelled(call.function)
         typed = Typed(call, self._node(signature.result, call.span, f"`{name}` gives {spell(signature.result)}"), parts)
         for i, part in enumerate(parts):
@@ -162,6 +249,46 @@ class Kinds:
             fits = self._hold(part, kinds, f"{words} {spell(kinds)}")
             if signature.uniform and fits:
                 self._join(typed, part, part.term.span or call.span, operator=name)
+        if call.function == MAKE and isinstance(parts[0].term, Constant):
+            for part, kind in zip(parts[1:], read_form(str(parts[0].term.value))[1], strict=True):
+                self._hold(part, only(kind), f"this field is `{kind.value}`")
+        return typed
+
+    def _cast(self, call: Call, parts: tuple[Typed, ...]) -> Typed:
+        """`as(x, T)`: the same value, as one of another type of its kind."""
+        written = TypeName(call.function.removeprefix(CAST), span=call.span)
+        type = self._types.resolve(written, self._findings)
+        typed = Typed(call, self._node(ANY, call.span, ""), parts)
+        if type is None:
+            self.failed = True
+            return typed
+        words = f"`as` does not convert it to a `{type.kind.value}`"
+        if self._hold(typed, only(type.kind), words) and self._hold(parts[0], only(type.kind), words):
+            if type.kind is Kind.RECORD:
+                self._name(typed, type.name, words)
+            self._join(typed, parts[0], call.span)
+        return typed
+
+    def _structured(self, call: Call, parts: tuple[Typed, ...]) -> Typed:
+        """A record or a branch as it is written."""
+        typed = Typed(call, self._node(only(Kind.RECORD), call.span, "it is written as a record"), parts)
+        tag = self.tag(call)
+        if tag and tag not in self._types.branches:
+            self.failed = True
+            known = self._types.branches
+            self._findings.error(
+                "unknown-branch",
+                f"no algebraic data type has a branch `{tag}`",
+                call.span,
+                label="unknown",
+                help=self._findings.suggest(
+                    tag, known, f"declare it: `.type T = {tag} {{…}} | …`; in queries `${tag}` is a parameter"
+                ),
+            )
+            return typed
+        if tag:
+            self._name(typed, self._types.branches[tag], "")
+        self._built.append(typed)
         return typed
 
     # ---- classes ------------------------------------------------------------------------------
@@ -205,6 +332,12 @@ class Kinds:
             return
         keep, drop = (a, b) if self._kinds[a] == both else (b, a)
         self._parent[drop] = keep
+        if drop in self._structures:
+            name = self._structures.pop(drop)
+            have = self._structures.setdefault(keep, name)
+            if have != name:
+                words = f"{_subject(left.term)} is `{have if keep == a else name}`"
+                self._other_structure(right, name if keep == a else have, words, span)
         if self._kinds[keep] != both:
             self._why[keep] = (span, f"it must be {spell(both)}")
         self._kinds[keep] = both
@@ -227,6 +360,15 @@ class Kinds:
         )
 
 
+_JOINING = uniform(NUMERIC | only(Kind.SYMBOL), 2)
+"""The signature of `+`, which joins texts: it becomes `cat`."""
+
+
+def is_structure(term: Term) -> bool:
+    """A record or a branch as it is written."""
+    return isinstance(term, Call) and (term.function == "[" or term.function.startswith("$"))
+
+
 def kinds_of_constant(constant: Constant) -> KindSet:
     """The kinds a literal can take: an integer fits every numeric kind, a NULL all of them."""
     value: Any = constant.value
@@ -241,11 +383,13 @@ def kinds_of_constant(constant: Constant) -> KindSet:
         return NUMERIC
     if isinstance(value, float):
         return only(Kind.FLOAT, Kind.DECIMAL)
-    return only(_KIND_OF_CLASS.get(type(value).__name__, Kind.SYMBOL))
+    if isinstance(value, tuple | list | dict):
+        return only(Kind.RECORD)
+    # Text that a caller gives can be a record; text of a program has a type.
+    return only(Kind.SYMBOL, Kind.RECORD) if isinstance(value, str) else only(_KIND_OF_CLASS[type(value).__name__])
 
 
 _KIND_OF_CLASS = {
-    "str": Kind.SYMBOL,
     "Decimal": Kind.DECIMAL,
     "datetime": Kind.TIMESTAMP,
     "date": Kind.DATE,
@@ -254,7 +398,7 @@ _KIND_OF_CLASS = {
 
 def _subject(term: Term) -> str:
     match term:
-        case Variable(name):
+        case Variable(name) if term.span is None or term.span.text == name:
             return f"`{name}`"
         case Constant(value) if isinstance(value, int | float | str) and len(repr(value)) < 40:
             shown = str(value).lower() if isinstance(value, bool) else value

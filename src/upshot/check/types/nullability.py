@@ -1,4 +1,4 @@
-"""Which variables can be NULL, and the cases of negated comparisons that follow from it.
+"""The variables that can be NULL, and the cases of negated comparisons that follow from it.
 
 A comparison with NULL is false, so the negation of `X < Y` holds when `X >= Y`, and also when X or Y is NULL. Where
 neither can be NULL a negated comparison is just turned round; elsewhere the clause is split into one clause per case,
@@ -67,7 +67,7 @@ def _guards(literal: RawLiteral) -> list[str]:
 
 
 def can_be_null(term: Term, nullable: Collection[str]) -> bool:
-    """Whether the value of a term can be NULL: a functor of NULL is NULL."""
+    """Test whether the value of a term can be NULL: a functor of NULL is NULL."""
     return any(
         (isinstance(t, Variable) and t.name in nullable) or (isinstance(t, Constant) and t.value is None)
         for t in subterms(term)

@@ -53,7 +53,7 @@ def _check_calls(checked: CheckedProgram, file: Path) -> None:
 
 
 def summary(checked: CheckedProgram) -> str:
-    """How many relations of each role, and how many warnings."""
+    """The number of relations of each role, and of warnings."""
     hidden = checked.hidden.union(checked.input_part.values(), checked.parts)
     roles = [schema.role for name, schema in checked.schemas.items() if name not in hidden]
     parts = [

@@ -1,21 +1,23 @@
-"""`upshot demo`: a story on generated data, the same every time but for the times it takes."""
+"""`upshot demo`: transactions on generated data, the same each time but for the times they take."""
 
 from __future__ import annotations
 
 import json
+
+from rich.text import Text
 
 from upshot.cli.demo.stories import STORIES
 from upshot.cli.demo.story import Announced
 from upshot.cli.demo.telling import tell
 from upshot.cli.engines import missing_for_spark, spark_session
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.settings import OK, Engine
+from upshot.cli.settings import OK, EngineName
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import EngineError, UsageError
 
 
-def demo(terminal: Terminal, name: str, engine: Engine, *, list_only: bool) -> int:
-    """`--engine auto` is Spark where that can run, and says so where it cannot."""
+def demo(terminal: Terminal, name: str, engine: EngineName, *, list_only: bool) -> int:
+    """`--engine auto` is the local engine first, then Spark where it can run."""
     if list_only:
         _list(terminal)
         return OK
@@ -26,24 +28,25 @@ def demo(terminal: Terminal, name: str, engine: Engine, *, list_only: bool) -> i
             f"unknown demo `{name}`", code="unknown-demo", help=did_you_mean(name, known) or f"demos: {listed}"
         )
     story = known[name]
-    if engine is Engine.AUTO:
-        return _where_it_can(terminal, story)
-    tell(terminal, story.build_for_spark() if engine is Engine.SPARK else story.build(), engine)
+    if engine is EngineName.AUTO:
+        return _on_each_engine(terminal, story)
+    tell(terminal, story.build_for_spark() if engine is EngineName.SPARK else story.build(), engine)
     return OK
 
 
-def _where_it_can(terminal: Terminal, story: Announced) -> int:
+def _on_each_engine(terminal: Terminal, story: Announced) -> int:
+    tell(terminal, story.build(), EngineName.LOCAL)
     missing = missing_for_spark()
     if not missing:
         try:
             with spark_session(terminal):
-                tell(terminal, story.build_for_spark(), Engine.SPARK)
+                tell(terminal, story.build_for_spark(), EngineName.SPARK)
                 return OK
         except EngineError as error:
             if error.code != "spark-not-started":
                 raise
             missing = error.message
-    tell(terminal, story.build(), Engine.LOCAL, f" Spark is not used: {missing}")
+    terminal.show(Text(f"Spark is not used: {missing}", style="dim"))
     return OK
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from upshot.cli.input.programs import known_view
+from upshot.cli.input.programs import known_view, parse_file
 from upshot.cli.output.drawings import STDOUT, draw
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.session import opened
-from upshot.cli.settings import OK, Engine
+from upshot.cli.session import opened, unstored_in_run
+from upshot.cli.settings import OK, EngineName
 
 
 def explain(
@@ -19,17 +19,20 @@ def explain(
     view: str | None,
     svg: Path | None,
     actions: Path | None,
-    engine: Engine,
+    engine: EngineName,
 ) -> int:
     """With `-F` sizes and join orders are those of the loaded facts."""
     with opened(terminal, file, fact_dir, engine, actions=actions) as database:
         explanation = database.explain(known_view(database.schemas, view, database.rules))
+    unstored = unstored_in_run(parse_file(file)) if file.is_file() else {}
+    unstored = {part.name: unstored[part.name] for part in explanation.parts if part.name in unstored}
     if svg is not None:
         draw(terminal, svg, explanation.svg())
     if svg == STDOUT:
         return OK
     if terminal.json:
-        terminal.data(json.dumps(explanation.as_dict(), ensure_ascii=False, default=str))
+        terminal.data(json.dumps(explanation.as_dict() | {"run": unstored}, ensure_ascii=False, default=str))
     elif svg is None:
-        terminal.data(str(explanation).rstrip("\n"))
+        lines = [f"`upshot run` does not store {name}: {reason}" for name, reason in unstored.items()]
+        terminal.data("\n".join([str(explanation).rstrip("\n"), *lines]))
     return OK

@@ -15,8 +15,7 @@ from upshot.client import Change, Client, Copy
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import Error
 from upshot.core.json_values import rows_to_json
-from upshot.core.row_sets import row_set
-from upshot.core.rows import Row, Rows
+from upshot.core.rows import Row, Rows, row_set
 from upshot.core.schema import Schema
 
 _WAITING = 1_000

@@ -8,12 +8,12 @@ from pathlib import Path
 from upshot.cli.output.deltas import changes_to_json
 from upshot.cli.output.firings import without_log
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.settings import OK, Engine
+from upshot.cli.settings import OK, EngineName
 from upshot.database.changes import Changes
 from upshot.spark.session import require_spark
 
 
-def run(terminal: Terminal, file: Path, engine: Engine | None, *, once: bool, dry_run: bool) -> int:
+def run(terminal: Terminal, file: Path, engine: EngineName | None, *, once: bool, dry_run: bool) -> int:
     """Metrics are the data of `--format json`; as text, stdout carries what console sinks print and nothing else."""
     require_spark()
     without_log()

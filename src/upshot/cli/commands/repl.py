@@ -10,11 +10,12 @@ from pathlib import Path
 from types import ModuleType
 
 from upshot.cli.engines import connected
+from upshot.cli.input.files import existing_store
 from upshot.cli.output.firings import code_of_failures, register_actions
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.repl.session import Quit, ReplSession
 from upshot.cli.repl.statements import Input
-from upshot.cli.settings import OK, Engine
+from upshot.cli.settings import OK, EngineName
 from upshot.values.aggregates import AGGREGATES
 from upshot.values.conditions import TESTS
 from upshot.values.functions import FUNCTIONS
@@ -30,14 +31,15 @@ _PROMPT, _MORE = "upshot> ", "   ...> "
 _HISTORY_LENGTH = 2000
 
 
-def repl(terminal: Terminal, file: Path | None, fact_dir: Path | None, actions: Path | None, engine: Engine) -> int:
+def repl(terminal: Terminal, file: Path | None, fact_dir: Path | None, actions: Path | None, engine: EngineName) -> int:
     """Runs until `:quit` or the end of input; errors are reported and the session goes on.
 
     Whoever sits at a terminal has read them. A script learns of them by the exit code.
     """
-    with connected(terminal, engine) as database:
+    store = existing_store(file, "FILE") if file is not None and file.is_dir() else None
+    with connected(terminal, engine, store) as database:
         register_actions(database, actions)
-        return _session(terminal, ReplSession(terminal, fact_dir, database), file)
+        return _session(terminal, ReplSession(terminal, fact_dir, database), file if store is None else None)
 
 
 def _session(terminal: Terminal, session: ReplSession, file: Path | None) -> int:

@@ -1,82 +1,89 @@
-"""`upshot rewrite`: the rules that compute the changes of views, as text."""
+"""`upshot rewrite`: the rules that compute the changes of views, as text or as JSON."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from upshot.check import check_query
-from upshot.check.program import CheckedProgram, Clause
+from upshot.check.options import STRATEGIES
+from upshot.check.program import CheckedProgram, Clause, ViewOptions
 from upshot.cli.input.programs import checked_file, known_view
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import OK
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import UsageError
-from upshot.rewrite import bf, counting, maintenance, normal_form, print_maintenance, print_production, production
-from upshot.rewrite.changes.changes_on_demand import ALGORITHMS, changes_on_demand
+from upshot.core.schema import Role
+from upshot.plan.demand_plans import change_program
+from upshot.plan.optimizations import Optimizations
+from upshot.plan.program_plan import compile_program
+from upshot.rewrite import normal_form
+from upshot.rewrite.demand.demand_listing import list_demand
 from upshot.rewrite.demand.magic_sets import magic_sets
-from upshot.rewrite.demand.print_demand import print_demand
 from upshot.rewrite.demand.questions import about_clauses
-from upshot.rewrite.print_view_updates import print_view_updates
-from upshot.rewrite.strategies.operators import operators
-from upshot.rewrite.strategies.print_propagation import print_propagation
+from upshot.rewrite.listing import RuleListing
+from upshot.rewrite.normalize.operators import operators
+from upshot.rewrite.view_update_listing import list_view_updates
 from upshot.rewrite.view_updates import view_updates
+from upshot.strategies.names import WITH_RULES
+from upshot.strategies.strategy import Strategy, asked_strategy
 from upshot.syntax import parse_query
 from upshot.syntax.ast import Atom, Call
 
-_HERE = ("maintenance", "counting", "bf", "production", *ALGORITHMS, "magic", "view-update")
-_WITHOUT_RULES = ("recompute", "auto")
+AVAILABLE = (*WITH_RULES, "magic", "view-update")
+"""The sources of rules to print: strategies, queries, view updates."""
 
 
 def rewrite(terminal: Terminal, file: Path, strategy: str, view: str | None, query: str | None = None) -> int:
-    _available(strategy)
+    """Print the rules, or give them as JSON: the relations, then each rule with head, body, phase and origin."""
+    _refuse_unavailable(strategy)
     _match(strategy, view, query)
     checked = checked_file(terminal, file)
     view = known_view(checked.schemas, view)
-    normal = normal_form(checked)
-    text = _rules(strategy, normal, view) if query is None else _query_rules(checked, normal, query)
+    listing = _query_rules(checked, query) if query is not None else _rules(strategy, checked, view)
     if terminal.json:
-        told = {"strategy": strategy, "view": view, "rules": text}
-        terminal.data(json.dumps(told if query is None else {**told, "query": query}, ensure_ascii=False))
+        about = {"strategy": strategy, "view": view} if query is None else {"strategy": strategy, "query": query}
+        terminal.data(json.dumps({**about, **listing.as_dict()}, ensure_ascii=False))
     else:
-        terminal.data(text.rstrip("\n"))
+        terminal.data(listing.text.rstrip("\n"))
     return OK
 
 
-def _rules(strategy: str, normal: CheckedProgram, view: str | None) -> str:
-    if strategy == "view-update":
-        single = operators(normal, [name for layer in normal.strata for name in layer])
-        return print_view_updates(view_updates(single, view))
-    if strategy == "production":
-        return print_production(production(normal), view=view)
-    if strategy == "propagation":
-        return print_propagation(normal, view)
-    if strategy in ALGORITHMS:
-        views = {name: strategy for layer in normal.strata for name in layer}
-        level = normal if strategy == "differencing" else None
-        nervous = [name for name, options in normal.options.items() if options.semantics == "nervous"]
-        return print_demand(changes_on_demand(normal, views, nervous=nervous), view, level=level)
-    if strategy == "bf":
-        return print_maintenance(bf(normal), view=view)
-    generated = maintenance(normal) if strategy == "maintenance" else counting(normal, None if view is None else [view])
-    if not generated.rules:
-        raise UsageError(
-            "counting needs a non-recursive view, and every view of the program is recursive",
-            code="strategy-not-applicable",
-            help="use `--strategy maintenance`",
-        )
-    return print_maintenance(generated, view=view)
+def _rules(named: str, checked: CheckedProgram, view: str | None) -> RuleListing:
+    strategy = asked_strategy(named)
+    if strategy is not None and strategy.demand is not None:
+        plan = compile_program(_asking(checked, strategy))
+        return strategy.demand.listing(change_program(plan, Optimizations()), view)
+    normal = normal_form(checked)
+    if strategy is not None:
+        assert strategy.listing is not None
+        return strategy.listing(normal, view)
+    single = operators(normal, [name for layer in normal.strata for name in layer])
+    return list_view_updates(view_updates(single, view))
 
 
-def _query_rules(checked: CheckedProgram, normal: CheckedProgram, query: str) -> str:
+def _asking(checked: CheckedProgram, strategy: Strategy) -> CheckedProgram:
+    """The program with every view computed by a strategy that stores none."""
+    options = {}
+    for name, schema in checked.schemas.items():
+        if schema.role is not Role.BASE:
+            own = checked.options.get(name, ViewOptions())
+            semantics = own.semantics if own.strategy == strategy.name else "strict"
+            options[name] = ViewOptions(strategy.name, materialized=False, events=own.events, semantics=semantics)
+    return replace(checked, options=options)
+
+
+def _query_rules(checked: CheckedProgram, query: str) -> RuleListing:
     """The rules for one literal of a view, or for a whole body."""
+    normal = normal_form(checked)
     schema, clauses = check_query(parse_query(query), checked.schemas, {})
     match clauses:
         case (Clause(body=(Atom(args=args) as goal,)),) if not any(isinstance(arg, Call) for arg in args):
-            return print_demand(magic_sets(normal, goal))
+            return list_demand(magic_sets(normal, goal))
         case _:
             views = [view for layer in normal.strata for view in layer]
-            return print_demand(about_clauses(normal, views, schema, clauses)[0].program)
+            return list_demand(about_clauses(normal, views, schema, clauses)[0].program)
 
 
 def _match(strategy: str, view: str | None, query: str | None) -> None:
@@ -96,11 +103,11 @@ def _match(strategy: str, view: str | None, query: str | None) -> None:
         )
 
 
-def _available(strategy: str) -> None:
-    if strategy in _HERE:
+def _refuse_unavailable(strategy: str) -> None:
+    if strategy in AVAILABLE:
         return
-    printed = " or ".join(f"`--strategy {name}`" for name in _HERE)
-    if strategy in _WITHOUT_RULES:
+    printed = " or ".join(f"`--strategy {name}`" for name in AVAILABLE)
+    if strategy in STRATEGIES:
         raise UsageError(
             f"strategy `{strategy}` has no rules to print",
             code="strategy-without-rules",
@@ -109,5 +116,5 @@ def _available(strategy: str) -> None:
     raise UsageError(
         f"unknown strategy `{strategy}`",
         code="unknown-strategy",
-        help=did_you_mean(strategy, _HERE) or f"use {printed}",
+        help=did_you_mean(strategy, AVAILABLE) or f"use {printed}",
     )

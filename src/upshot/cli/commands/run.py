@@ -9,7 +9,7 @@ from upshot.cli.input.files import shown_name
 from upshot.cli.output.firings import code_of_failures
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.session import opened
-from upshot.cli.settings import Engine
+from upshot.cli.settings import EngineName
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import UsageError
 from upshot.core.json_values import rows_to_json
@@ -22,7 +22,7 @@ _STDOUT = Path("-")
 
 
 def run(
-    terminal: Terminal, file: Path, fact_dir: Path | None, output_dir: Path, actions: Path | None, engine: Engine
+    terminal: Terminal, file: Path, fact_dir: Path | None, output_dir: Path, actions: Path | None, engine: EngineName
 ) -> int:
     """Results come in the order of the program's `.output` and `.printsize` directives."""
     if output_dir != _STDOUT and output_dir.exists() and not output_dir.is_dir():
@@ -36,7 +36,7 @@ def run(
 
 
 def _write(terminal: Terminal, database: Database, output_dir: Path) -> list[FileOptions]:
-    """What the program asks for, written; each of it."""
+    """Write the outputs of the program; return their options."""
     wanted = [file_options(item, output_dir) for item in database.directives if item.kind != "input"]
     if output_dir != _STDOUT:
         # All or nothing: no file is written if one of them could not be read back.

@@ -1,8 +1,10 @@
-"""`upshot serve`: a program's views over HTTP."""
+"""`upshot serve`: a program's views over HTTP; `upshot token`: the tokens of its users."""
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib.util
+import json
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -13,18 +15,19 @@ from upshot.cli.engines import connected
 from upshot.cli.input.files import existing_directory, read_program
 from upshot.cli.output.firings import register_actions
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.retention import kept
-from upshot.cli.settings import ENGINE_FAILED, OK, Engine
+from upshot.cli.settings import ENGINE_FAILED, OK, EngineName
 from upshot.core.errors import UsageError
+from upshot.core.time_spans import time_span
 from upshot.database.connect import connect
 from upshot.database.database import Database
+from upshot.database.rules.action_files import read_actions
 
 PACKAGES = ("fastapi", "uvicorn", "prometheus_client")
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was said on the command line."""
+    """The options of the command line."""
 
     file: Path
     store: Path | None
@@ -41,7 +44,7 @@ class Options:
     webhook_hosts: tuple[str, ...]
     webhook_insecure: bool
     keep: str | None
-    engine: Engine
+    engine: EngineName
     bounds: Mapping[str, Any]
 
 
@@ -63,7 +66,7 @@ def serve(terminal: Terminal, options: Options) -> int:
     from upshot.service.program_file import serve_program  # noqa: PLC0415
     from upshot.service.server import listen, require_certificate, serve  # noqa: PLC0415
     from upshot.service.service import Service  # noqa: PLC0415
-    from upshot.service.settings import Bounds, Settings  # noqa: PLC0415
+    from upshot.service.settings import RequestBounds, Settings  # noqa: PLC0415
 
     if options.files is not None:
         existing_directory(options.files, "--files")
@@ -78,7 +81,7 @@ def serve(terminal: Terminal, options: Options) -> int:
         options.origins,
         options.webhook_hosts,
         options.webhook_insecure,
-        bounds=Bounds(**options.bounds),
+        bounds=RequestBounds(**options.bounds),
     )
     refuse_unsafe(settings, has_tokens=options.tokens is not None)
     require_certificate(settings)
@@ -105,6 +108,63 @@ def serve(terminal: Terminal, options: Options) -> int:
 
 def _opened(terminal: Terminal, options: Options) -> AbstractContextManager[Database]:
     """The database of the store, or one in memory."""
-    if options.engine is Engine.SPARK:
+    if options.engine is EngineName.SPARK:
         return connected(terminal, options.engine, options.store)
-    return connect(options.store, engine=options.engine.value, keep=kept(options.keep))
+    functions = read_actions(options.actions) if options.actions is not None else None
+    return connect(options.store, engine=options.engine.value, keep=kept(options.keep), functions=functions)
+
+
+def token(
+    terminal: Terminal, name: str, file: Path, read: list[str], write: list[str], *, subscribe: bool, admin: bool
+) -> int:
+    """Print the token, once, on stdout. Names may be listed with commas too."""
+    require_service()
+    from upshot.service.access.tokens import add_token  # noqa: PLC0415 - needs the packages of the service
+
+    scopes = {"read": _names(read), "write": _names(write)}
+    made = add_token(file, name, read=scopes["read"], write=scopes["write"], subscribe=subscribe, admin=admin)
+    if terminal.json:
+        terminal.data(json.dumps({"name": name, "token": made, **scopes, "subscribe": subscribe, "admin": admin}))
+    else:
+        terminal.data(made)
+        terminal.message(f"added its hash to {file}; the token is not shown again")
+    return OK
+
+
+def _names(given: list[str]) -> list[str]:
+    return [name.strip() for each in given for name in each.split(",") if name.strip()]
+
+
+_HINT = "as in `--keep 100000`, `--keep all` or `--keep commits=100000,bytes=1GiB,age=7d`"
+
+
+def kept(text: str | None) -> Any:
+    """The value of `--keep` as `connect(keep=…)` takes it.
+
+    >>> kept("100000"), kept("all")
+    (100000, 'all')
+    >>> kept("bytes=1GiB,age=7d")
+    {'bytes': '1GiB', 'age': datetime.timedelta(days=7)}
+    """
+    if text is None or text == "all":
+        return text
+    if "=" not in text:
+        return _commits(text)
+    bounds: dict[str, Any] = {}
+    for part in text.split(","):
+        name, _, value = (each.strip() for each in part.partition("="))
+        bounds[name] = _commits(value) if name == "commits" else _age(value) if name == "age" else value
+    return bounds
+
+
+def _commits(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError(f"invalid `--keep` value `{text}`", code="wrong-argument", help=_HINT)
+    return int(text)
+
+
+def _age(text: str) -> dt.timedelta:
+    found = time_span(text)
+    if found is None:
+        raise UsageError(f"invalid age `{text}` in `--keep`", code="wrong-argument", help=_HINT)
+    return found

@@ -14,13 +14,18 @@ from upshot.cli.output.outcome import code_of
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.output.wording import counted, its
 from upshot.cli.session import opened
-from upshot.cli.settings import Engine
+from upshot.cli.settings import EngineName
 from upshot.core.errors import Error, UsageError
 from upshot.database.database import Database
 
 
 def verify(
-    terminal: Terminal, file: Path, fact_dir: Path | None, changes: Path | None, actions: Path | None, engine: Engine
+    terminal: Terminal,
+    file: Path,
+    fact_dir: Path | None,
+    changes: Path | None,
+    actions: Path | None,
+    engine: EngineName,
 ) -> int:
     """After the facts are loaded and the transactions of the change file, if one is given, are committed. A folder is
     that of a database."""

@@ -1,4 +1,6 @@
-"""`upshot watch`: transactions in, what each means for the views out."""
+"""`upshot watch`: commit transactions and print the view changes of each, and of the commits that rules make after
+it.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,17 @@ from upshot.cli.input.transactions import at_change, commit_line
 from upshot.cli.output.deltas import changes_to_json, view_changes
 from upshot.cli.output.diagnostics import as_fields
 from upshot.cli.output.firings import code_of_failures, firing_lines, firings_field, report_failures
-from upshot.cli.output.later_commits import LaterCommits
 from upshot.cli.output.outcome import code_of
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.session import opened
-from upshot.cli.settings import OK, Engine, OnError
+from upshot.cli.settings import OK, EngineName, OnError
 from upshot.core.errors import EngineError, Error, UsageError
+from upshot.core.json_values import rows_to_json
+from upshot.core.schema import Role
+from upshot.database.changes import Changes
 from upshot.database.database import Database
 from upshot.database.program.constraints import notes_of_repairs
+from upshot.database.watch import Event
 
 
 def watch(
@@ -28,7 +33,7 @@ def watch(
     changes: Path,
     on_error: OnError,
     actions: Path | None,
-    engine: Engine,
+    engine: EngineName,
 ) -> int:
     """One line of output for each line of input, as soon as it is committed.
 
@@ -68,3 +73,34 @@ def _committed(terminal: Terminal, database: Database, line: ChangeLine, later: 
     changed, fired = view_changes(transaction.changes, database.schemas), firings_field(transaction.firings)
     own = f'{{"version": {transaction.version}, "changes": {changes_to_json(changed)}{fired}}}'
     return "\n".join([own, *later.lines(transaction.version)])
+
+
+class LaterCommits:
+    """Listens to all views and rules, from now on."""
+
+    def __init__(self, database: Database) -> None:
+        self._database, self._events = database, list[Event]()
+        self._rules = frozenset(database.rules)
+        views = [name for name, schema in database.schemas.items() if schema.role is not Role.BASE]
+        for name in (*views, *self._rules) if self._rules else ():
+            database.watch(name, self._events.append, since=database.version)
+
+    def lines(self, version: int) -> list[str]:
+        """One line, as `watch` prints it, for each commit after a version."""
+        events, later = list(self._events), range(version + 1, self._database.version + 1)
+        self._events.clear()
+        return [self._line(each, [event for event in events if event.version == each]) for each in later]
+
+    def _line(self, version: int, events: list[Event]) -> str:
+        changed = [(e.view, Changes(e.inserted, e.deleted)) for e in events if e.view not in self._rules]
+        fired = ", ".join(
+            f'{{"rule": "{each.view}", "rows": {rows_to_json(each.inserted.sorted())}}}'
+            for each in events
+            if each.view in self._rules
+        )
+        firings = f', "firings": [{fired}]' if fired else ""
+        return f'{{"version": {version}, "changes": {changes_to_json(sorted(changed, key=_name))}{firings}}}'
+
+
+def _name(change: tuple[str, Changes]) -> str:
+    return change[0]

@@ -6,21 +6,20 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from upshot.cli.input.changes import Change, cancelled, parse_change, read_change_lines
+from upshot.cli.commands.realizations import database_of, signed_rows
+from upshot.cli.input.changes import ChangeFacts, cancelled, parse_change, read_change_lines
 from upshot.cli.input.files import STDIN
 from upshot.cli.input.transactions import at_change
 from upshot.cli.output.deltas import changes_to_json, signed_lines, view_changes
 from upshot.cli.output.firings import firing_lines, firings_field
 from upshot.cli.output.outcome import code_of
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.realizations import database_of, signed_rows
-from upshot.cli.settings import OK, Engine
+from upshot.cli.settings import OK, EngineName
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import Error, UsageError
 from upshot.core.fact_text import fact
 from upshot.core.json_values import rows_to_json
-from upshot.core.row_sets import row_set
-from upshot.core.rows import Rows
+from upshot.core.rows import Rows, row_set
 from upshot.core.schema import Role, Schema
 from upshot.database.changes import Changes
 from upshot.database.database import Database
@@ -34,7 +33,7 @@ def what_if(
     fact_dir: Path | None,
     changes: Path | None,
     actions: Path | None,
-    engine: Engine,
+    engine: EngineName,
 ) -> int:
     """The rows are one transaction. Each line of a change file is one, asked about on its own."""
     if (changes is None) != bool(rows):
@@ -65,7 +64,7 @@ def _answers(terminal: Terminal, database: Database, changes: Path) -> int:
     return OK
 
 
-def _tell(terminal: Terminal, database: Database, place: str, change: Change, answer: WhatIf) -> None:
+def _tell(terminal: Terminal, database: Database, place: str, change: ChangeFacts, answer: WhatIf) -> None:
     """`place` is where the transaction stands in a file."""
     views = view_changes(answer, database.schemas)
     changed = [*_made_by_rules(answer, change, database.schemas), *views]
@@ -85,7 +84,7 @@ def _tell(terminal: Terminal, database: Database, place: str, change: Change, an
     terminal.report(_violation(database, place, name, list(rows)) for name, rows in answer.violations.items())
 
 
-def _made_by_rules(answer: WhatIf, change: Change, schemas: Mapping[str, Schema]) -> Iterator[tuple[str, Changes]]:
+def _made_by_rules(answer: WhatIf, change: ChangeFacts, schemas: Mapping[str, Schema]) -> Iterator[tuple[str, Changes]]:
     """The changes of base relations that the transaction does not name: active rules would make them."""
     for name, made in answer.items() if answer.firings else ():
         if schemas[name].role is Role.BASE:

@@ -6,20 +6,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from upshot.cli.commands.realizations import database_of
 from upshot.cli.engines import connected
 from upshot.cli.input.files import existing_store
-from upshot.cli.input.rows import asked_row
+from upshot.cli.input.transactions import asked_row
 from upshot.cli.output.drawings import STDOUT, draw
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.realizations import database_of
-from upshot.cli.settings import OK, Engine
+from upshot.cli.settings import OK, EngineName
 from upshot.reasons.changed import RowChange
 from upshot.reasons.derivation import Derivation, pictures
 from upshot.reasons.failure import Failure
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WhyOptions:
     """A row, how many of its derivations, all if nothing is said, and how many rule instances are looked at."""
 
     fact: str
@@ -29,8 +29,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Showing:
-    """How deep to look into missing rows, how many realisations to show, how long to look for them, and how many rule
-    instances are looked at."""
+    """The bounds of an explanation: depth of missing rows, number of realizations, seconds of search, rule
+    instances."""
 
     depth: int
     fixes: int
@@ -41,11 +41,11 @@ class Showing:
 def why(
     terminal: Terminal,
     file: Path,
-    asked: Asked,
+    asked: WhyOptions,
     fact_dir: Path | None,
     svg: Path | None,
     actions: Path | None,
-    engine: Engine,
+    engine: EngineName,
 ) -> int:
     """The derivations, the smallest first. A picture has them one below the other."""
     with database_of(terminal, file, fact_dir, actions, engine) as database:
@@ -68,7 +68,7 @@ def why_not(
     showing: Showing,
     svg: Path | None,
     actions: Path | None,
-    engine: Engine,
+    engine: EngineName,
 ) -> int:
     """Rows of views that are missing are looked into as deep as told; what would bring the row about comes last."""
     with database_of(terminal, file, fact_dir, actions, engine) as database:
@@ -85,9 +85,9 @@ def why_changed(
     version: int | None,
     bounds: int | None,
     svg: Path | None,
-    engine: Engine,
+    engine: EngineName,
 ) -> int:
-    """What a commit did to a row, the last commit unless told."""
+    """Explain the effect of a commit on a row; by default of the last commit."""
     existing_store(store, "STORE")
     with connected(terminal, engine, store) as database:
         relation, row = asked_row(fact, database)

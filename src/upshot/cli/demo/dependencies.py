@@ -3,12 +3,113 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from random import Random
 
-from upshot.cli.demo.packages import TEAMS, Registry, registry
-from upshot.cli.demo.story import Facts, Step, Story, program_text
+from upshot.cli.demo.story import Facts, Story, StoryTransaction, program_text
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_FIRST = _words(
+    "async atom auth batch binary blob block buffer byte cache chunk cli cloud code color command config cookie "
+    "core cron crypto csv data date debug deep delta diff dom edge env error event fast file flat flow form fs "
+    "git glob graph hash header hex http image index ini input inline ip iso json jwt key lazy left lib line link "
+    "list load local lock log map mark math media merge meta mime mini mock multi net node object once open pad "
+    "page pair parse patch path pipe pixel poll pool port proc promise proxy query queue quick rate raw react "
+    "read regex retry rich right ring route safe schema scope search seed self semver send serial session set "
+    "shell short simple slim smart socket sort split sql stack state static stream string strip style sub sync "
+    "table tag task temp test text thread time tiny token tool trace tree trie true tuple type unit uri url utf "
+    "uuid value vector view watch web wide worker xml yaml zip"
+)
+_SECOND = _words(
+    "adapter agent api array bench bridge builder bundle chain check client codec compat compiler context control "
+    "convert cursor decode deps detect driver dump emitter encode engine escape exec extend factory filter find "
+    "fold format gateway gen guard handler helper hooks icons info inspect iter kit layer limit loader logger "
+    "lookup loop machine manager matcher middleware mixin model monitor mux names normalize pack pad parser "
+    "plugin pretty print provider pump range reader reduce register relay render reporter resolve router runner "
+    "sanitize scan server sniff spec store stringify support switch table tail template throttle tokenizer "
+    "transform trim types walk wrap writer"
+)
+_SERVICES = _words(
+    "auth billing cart catalog chat checkout coupons crm dashboard delivery documents email exports feed files "
+    "fraud gateway geo identity images import insights inventory invoices jobs ledger licences loyalty mail maps "
+    "media messaging metrics notifications orders partners payments photos planning pricing profiles promotions "
+    "push quotes ratings recommendations refunds reports returns reviews risk scheduler search sessions shipping "
+    "signup sms social stock storefront subscriptions support surveys tax tickets timeline tracking translations "
+    "uploads video vouchers warehouse webhooks wishlist"
+)
+TEAMS = _words("checkout core-platform data fulfilment growth identity media mobile payments search security support")
+_FOUNDATION = "left-trim"
+"""The package that everybody needs and nobody remembers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """`packages` are `name@version`, foundations first: a package depends only on packages before it."""
+
+    packages: Sequence[str]
+    depends: Sequence[tuple[str, str]]
+    runs: Sequence[tuple[str, str]]
+    owner: Sequence[tuple[str, str]]
+
+
+def registry(seed: int = 1, *, size: int = 4000) -> Registry:
+    """The same registry for the same seed."""
+    random = Random(seed)
+    packages = _packages(random, size)
+    depends = _depends(random, packages)
+    owner, runs = _services(random, packages)
+    return Registry(packages, depends, runs, owner)
+
+
+def _packages(random: Random, size: int) -> list[str]:
+    names = [f"{first}-{second}" for first in _FIRST for second in _SECOND if first != second]
+    random.shuffle(names)
+    names.remove(_FOUNDATION)
+    return [f"{name}@{_version(random)}" for name in (_FOUNDATION, *names[: size - 1])]
+
+
+def _version(random: Random) -> str:
+    return f"{random.choice((0, 1, 1, 1, 2, 2, 3, 4, 5, 7))}.{random.randrange(20)}.{random.randrange(12)}"
+
+
+_LAYERS = (0.05, 0.12, 0.20, 0.30, 0.42, 0.56, 0.70, 0.85, 1.0)
+"""Where each layer ends, as a part of the registry; the first has no dependencies."""
+
+
+def _depends(random: Random, packages: Sequence[str]) -> list[tuple[str, str]]:
+    """Most dependencies go one layer down, the rest to popular packages of any lower layer: these become hubs."""
+    ends = [round(part * len(packages)) for part in _LAYERS]
+    edges: list[tuple[str, str]] = []
+    for layer in range(1, len(ends)):
+        lower = range(0 if layer == 1 else ends[layer - 2], ends[layer - 1])
+        for position in range(ends[layer - 1], ends[layer]):
+            chosen = {_popular(random, lower) for _ in range(random.choice((1, 1, 2, 3, 4, 5)))}
+            chosen |= {_popular(random, range(ends[layer - 1])) for _ in range(random.choice((0, 1, 1, 2)))}
+            edges += [(packages[position], packages[other]) for other in sorted(chosen)]
+    return edges
+
+
+def _popular(random: Random, among: range) -> int:
+    """A position, the first ones far more often than the last."""
+    return among[int(len(among) * random.random() ** 2.6)]
+
+
+def _services(random: Random, packages: Sequence[str]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    top = range(len(packages) // 2, len(packages))
+    owner, runs = [], []
+    for name in _SERVICES:
+        service = f"{name}-service"
+        owner.append((service, random.choice(TEAMS)))
+        installed = random.sample(top, random.choice((2, 3, 4, 6, 8)))
+        runs += [(service, packages[position]) for position in sorted(installed)]
+    return owner, runs
+
 
 SUMMARY = "services that depend on a vulnerable package (recursion, negation, an aggregate)"
 _ADVISORY = "ADV-2026-031"
@@ -16,7 +117,7 @@ _ADVISORY = "ADV-2026-031"
 
 def dependencies(size: int = 4000) -> Story:
     """Built by looking at the data as a person would: the steps name packages for which they are worth telling."""
-    world = _World(registry(size=size))
+    world = _DemoWorld(registry(size=size))
     facts: Facts = {
         "depends": world.depends,
         "runs": world.runs,
@@ -38,7 +139,7 @@ def dependencies(size: int = 4000) -> Story:
     )
 
 
-class _World:
+class _DemoWorld:
     """The registry as it stands between two steps."""
 
     def __init__(self, made: Registry) -> None:
@@ -89,9 +190,9 @@ def _reach(start: str, neighbours: dict[str, set[str]]) -> set[str]:
     return found
 
 
-def _steps(world: _World) -> Iterator[Step]:
+def _steps(world: _DemoWorld) -> Iterator[StoryTransaction]:
     weak = _weak_package(world)
-    yield Step(
+    yield StoryTransaction(
         "An advisory is published",
         f"{_ADVISORY} names {weak}. {len(world.needed_by[weak])} packages need it directly, "
         f"{len(world.above(weak)):,} in all. Who is affected?",
@@ -105,7 +206,7 @@ def _steps(world: _World) -> Iterator[Step]:
     yield _nightly(world)
 
 
-def _weak_package(world: _World) -> str:
+def _weak_package(world: _DemoWorld) -> str:
     """A package that some packages need and about a third of the services use without knowing it."""
     third = len(world.owner) // 3
     candidates = [package for package in world.packages if 6 <= len(world.needed_by[package]) <= 20]
@@ -118,7 +219,7 @@ def _bumped(package: str, *, major: bool = False) -> str:
     return f"{name}@{first + 1}.0.0" if major else f"{name}@{first}.{second}.{third + 1}"
 
 
-def _upgrade(world: _World, weak: str) -> Step:
+def _upgrade(world: _DemoWorld, weak: str) -> StoryTransaction:
     """One service, exposed through one installed package, moves to a version without the weak dependency."""
     users = world.above(weak)
     through = {service: world.installed[service] & users for service in world.exposed_services(weak)}
@@ -129,7 +230,7 @@ def _upgrade(world: _World, weak: str) -> Step:
     world.installed[service] = world.installed[service] - {old} | {new}
     for dependency in kept:
         world.link(new, dependency)
-    return Step(
+    return StoryTransaction(
         f"{service} upgrades",
         f"It moves from {old} to {new}, which no longer depends on {weak}.",
         delete={"runs": [(service, old)]},
@@ -137,7 +238,7 @@ def _upgrade(world: _World, weak: str) -> Step:
     )
 
 
-def _second_path(world: _World) -> Step:
+def _second_path(world: _DemoWorld) -> StoryTransaction:
     """A dependency that is also reached another way, in a package that some other packages need."""
     package, dependency, other = next(
         (package, dependency, other)
@@ -148,14 +249,14 @@ def _second_path(world: _World) -> Step:
         if dependency in world.below(other)
     )
     world.unlink(package, dependency)
-    return Step(
+    return StoryTransaction(
         "Two paths, one removed",
         f"{package} no longer depends on {dependency} directly. It still needs it through {other}, so no view changes.",
         delete={"depends": [(package, dependency)]},
     )
 
 
-def _patch(world: _World, weak: str) -> Step:
+def _patch(world: _DemoWorld, weak: str) -> StoryTransaction:
     fixed = _bumped(weak)
     moved = sorted(world.needed_by[weak])
     inserted = [(fixed, dependency) for dependency in sorted(world.needs[weak])]
@@ -164,7 +265,7 @@ def _patch(world: _World, weak: str) -> Step:
         world.link(package, fixed)
     for _, dependency in inserted:
         world.link(fixed, dependency)
-    return Step(
+    return StoryTransaction(
         "A patch is released",
         f"{fixed} closes {_ADVISORY}, and all {len(moved)} packages that need it directly move to it "
         "in one transaction.",
@@ -173,20 +274,20 @@ def _patch(world: _World, weak: str) -> Step:
     )
 
 
-def _deployment(world: _World) -> Step:
+def _deployment(world: _DemoWorld) -> StoryTransaction:
     weak = set(world.weak)
     risky = next(p for p in world.packages[len(world.packages) // 2 :] if weak & world.below(p))
     harmless = next(p for p in reversed(world.packages) if not weak & (world.below(p) | {p}))
     service = "forecast-service"
     world.installed[service] = {risky, harmless}
-    return Step(
+    return StoryTransaction(
         f"{service} is deployed",
         f"The data team ships it with {risky} and {harmless}. Is it safe on its first day?",
         insert={"owner": [(service, "data")], "runs": [(service, risky), (service, harmless)]},
     )
 
 
-def _cycle(world: _World) -> Iterator[Step]:
+def _cycle(world: _DemoWorld) -> Iterator[StoryTransaction]:
     """A foundation starts to need one of the packages built on it: small enough to read, large enough to matter."""
     low, high = next(
         (low, high)
@@ -196,13 +297,13 @@ def _cycle(world: _World) -> Iterator[Step]:
         if world.needed_by[high]
     )
     edge = [(low, high)]
-    yield Step(
+    yield StoryTransaction(
         "A cycle appears",
         f"{low} now needs {high}, which needs {low}. The constraint `cycle` only warns, so the "
         "transaction is committed and the packages on the cycle are reported.",
         insert={"depends": edge},
     )
-    yield Step(
+    yield StoryTransaction(
         "The cycle is broken",
         f"{low} drops the dependency again. On a cycle every pair seems to support itself, but "
         "exactly the pairs that the last insert added are deleted.",
@@ -210,12 +311,12 @@ def _cycle(world: _World) -> Iterator[Step]:
     )
 
 
-def _nightly(world: _World) -> Step:
+def _nightly(world: _DemoWorld) -> StoryTransaction:
     random = Random(2)
     changed = random.sample([p for p in world.packages[len(world.packages) // 2 :] if world.needs[p]], 60)
     delete = [(package, sorted(world.needs[package])[0]) for package in changed]
     insert = [(package, _unused(world, random, package)) for package in changed]
-    return Step(
+    return StoryTransaction(
         "The nightly sync arrives",
         f"{len(changed)} packages each replace one dependency: {2 * len(changed)} changes, one transaction.",
         delete={"depends": delete},
@@ -223,6 +324,6 @@ def _nightly(world: _World) -> Step:
     )
 
 
-def _unused(world: _World, random: Random, package: str) -> str:
+def _unused(world: _DemoWorld, random: Random, package: str) -> str:
     lower: Iterable[str] = world.packages[: len(world.packages) // 2]
     return random.choice([p for p in lower if p not in world.needs[package]])

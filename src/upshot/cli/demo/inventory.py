@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from upshot.cli.demo.story import Facts, Step, Story, program_text
+from upshot.cli.demo.story import Facts, Story, StoryTransaction, program_text
 
 SUMMARY = "items below a computed threshold, and active rules that order them (joins, an aggregate, active rules)"
 
@@ -62,35 +62,35 @@ def _facts(random: Random) -> Facts:
     return facts
 
 
-def _steps() -> Iterator[Step]:
-    yield Step(
+def _steps() -> Iterator[StoryTransaction]:
+    yield StoryTransaction(
         "A sale of item1",
         "Stock falls from 1000 to 141. The threshold is 20 a day × 2 days + 100 = 140, so no view changes yet.",
         upsert=[("quantity", ("item1", 141))],
     )
-    yield Step(
+    yield StoryTransaction(
         "Two more are sold",
         "139 is below 140: item1 is low. The rule `reorder` orders it in the same transaction.",
         upsert=[("quantity", ("item1", 139))],
     )
-    yield Step(
+    yield StoryTransaction(
         "One more",
         "item1 is still low: only the amount to order changes. The rule fired when item1 became low, so it does not "
         "fire again.",
         upsert=[("quantity", ("item1", 138))],
     )
-    yield Step(
+    yield StoryTransaction(
         "A mistake, corrected at once",
         "item2 is set to 10 and back to 1000 in the same transaction. Only the net effect counts, and it is empty: "
         "no rule fires.",
         upsert=[("quantity", ("item2", 10)), ("quantity", ("item2", 1000))],
     )
-    yield Step(
+    yield StoryTransaction(
         "A delivery",
         "item1 is full again. It is no longer low, and the rule `delivered` closes the order.",
         upsert=[("quantity", ("item1", 5000))],
     )
-    yield Step(
+    yield StoryTransaction(
         "Hollis is late",
         "Deliveries of item2 now take 40 days instead of 3. The threshold rises from 290 to 1400, so item2 is low "
         "with the same stock.",

@@ -1,4 +1,4 @@
-"""A story: a program, the data it starts with, and transactions with the words that go with them."""
+"""A demo: a program, the data it starts with, and transactions with the words that go with them."""
 
 from __future__ import annotations
 
@@ -11,34 +11,48 @@ Rows = Sequence[tuple[Any, ...]]
 Facts = Mapping[str, Rows]
 
 
+Fact = tuple[str, tuple[Any, ...]]
+
+
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One transaction: deletions, then insertions, then upserts one by one."""
+class Request:
+    """A row that a view must lose, and the base relations that must stay as they are."""
+
+    view: str
+    row: tuple[Any, ...]
+    frozen: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoryTransaction:
+    """One transaction: deletions, then insertions, then upserts one by one; or the realization of a request.
+    `why`: a row whose derivation is printed after the transaction."""
 
     title: str
     words: str
     insert: Facts = field(default_factory=dict)
     delete: Facts = field(default_factory=dict)
-    upsert: Sequence[tuple[str, tuple[Any, ...]]] = ()
+    upsert: Sequence[Fact] = ()
+    revoke: Request | None = None
+    why: Fact | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """`shows`: the views whose rows are printed, most telling first; views not named are counted only."""
+    """`shows`: the views whose rows are printed, in this order; of the others only the numbers of rows are."""
 
     name: str
     summary: str
     opening: str
     program: str
     facts: Facts
-    steps: Sequence[Step]
+    steps: Sequence[StoryTransaction]
     shows: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """A story that can be told: building it is left until somebody asks. Spark gets less of it where a commit on all
-    of it would try the listener's patience."""
+    """A demo by name. It is built on request, with less data for Spark, where each commit runs jobs."""
 
     name: str
     summary: str

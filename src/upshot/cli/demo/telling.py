@@ -1,9 +1,14 @@
-"""A story told: each transaction, what it meant for the views, and what it would have cost to recompute them."""
+"""Run a demo: print each transaction, the changes of the views, and the time of a comparison.
+
+The comparison is recomputation of every view or, on Spark, the local engine beside it.
+"""
 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 from rich.box import SIMPLE_HEAD
@@ -11,27 +16,171 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from upshot.cli.demo.comparing import Comparison, OtherEngine, Recomputation, Told, timed
-from upshot.cli.demo.story import Story
+from upshot.cli.demo.story import Fact, Request, Story, StoryTransaction
 from upshot.cli.engines import connected
 from upshot.cli.output.deltas import changes_to_json, view_changes
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.output.wording import counted, duration
-from upshot.cli.settings import Engine
+from upshot.cli.settings import EngineName
+from upshot.core.errors import EngineError, VerifyError
 from upshot.core.field_text import text_of
-from upshot.core.rows import Rows
+from upshot.core.rows import Rows, row_set
 from upshot.core.running_spark import running_session
 from upshot.core.schema import Role
 from upshot.database.changes import Changes, ChangeSet
+from upshot.database.connect import connect
 from upshot.database.database import Database
 from upshot.database.transaction import Transaction
+from upshot.revise.request import Bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The result of one transaction. `compared` is the time of the method that it is compared with."""
+
+    title: str
+    inserted: int
+    deleted: int
+    maintained: float
+    compared: float
+
+    @property
+    def ratio(self) -> float:
+        return self.compared / self.maintained
+
+
+class EngineComparison(ABC):
+    """Beside each transaction another way to the same answers; both must give them, or a `VerifyError` ends it."""
+
+    name: str
+    """what its time is called in JSON and, with `columns`, in the summary"""
+    columns: tuple[str, str]
+    footnote: str
+    waiting: str
+
+    @abstractmethod
+    def follow(self, step: StoryTransaction, transaction: Transaction) -> float:
+        """Seconds the other way took."""
+
+    @abstractmethod
+    def words(self, told: Told) -> Text: ...
+
+    @abstractmethod
+    def conclude(self, terminal: Terminal) -> str:
+        """The last check; what it found to be so."""
+
+    def extra(self, told: Told) -> list[str]:
+        """Further fields of the summary."""
+        return []
+
+
+class Recomputation(EngineComparison):
+    """Every view from the base data as it is, on the same engine; loading that data is not counted."""
+
+    name = "recomputed"
+    columns = ("maintained", "recomputed")
+    footnote = "maintained: the whole commit. recomputed: all views, from stored base data."
+    waiting = "recomputing every view for comparison"
+
+    def __init__(self, story: Story, database: Database) -> None:
+        self._story, self._database = story, database
+
+    def follow(self, step: StoryTransaction, transaction: Transaction) -> float:
+        database = self._database
+        base = [schema for schema in database.schemas.values() if schema.role is Role.BASE]
+        with connect() as fresh:
+            fresh.define("".join(f".decl {schema}\n" for schema in base))
+            with fresh.transaction() as loading:
+                for schema in base:
+                    loading.insert(schema.name, database.rows(schema.name))
+            definition = fresh.define(self._story.program, name=f"{self._story.name}.dl")
+            for name in database.schemas:
+                if len(fresh.rows(name)) != len(database.rows(name)):
+                    raise VerifyError(f"maintenance and recomputation of `{name}` differ", code="view-differs")
+        return definition.stats.seconds
+
+    def words(self, told: Told) -> Text:
+        verdict = Text(f"{ratio(told.ratio)} times faster", style="bold green")
+        if told.ratio < 1:
+            verdict = Text(f"{ratio(1 / told.ratio)} times slower", style="bold yellow")
+        times = f"{duration(told.maintained)} to maintain all views, {duration(told.compared)} to recompute them: "
+        return Text(times) + verdict
+
+    def extra(self, told: Told) -> list[str]:
+        return [f"{ratio(told.ratio)}×"]
+
+    def conclude(self, terminal: Terminal) -> str:
+        with terminal.progress("verifying: every view recomputed and compared row by row"):
+            verified = self._database.verify()
+        return f"Verified row by row: every view equals its recomputation ({counted(verified.rows, 'row')})."
+
+
+class OtherEngine(EngineComparison):
+    """The local engine, which gets the same transactions and must report the same changes."""
+
+    name = "local"
+    columns = ("on Spark", "local")
+    footnote = "Each is the whole commit. This data fits in one process; use Spark for data that does not."
+    waiting = "running the transaction on the local engine for comparison"
+
+    def __init__(self, story: Story, database: Database) -> None:
+        self._database = database
+        self._local = connect(engine="local")
+        self._local.define(story.program, name=f"{story.name}.dl")
+        with self._local.transaction() as loading:
+            for relation, rows in story.facts.items():
+                loading.insert(relation, list(rows))
+
+    def follow(self, step: StoryTransaction, transaction: Transaction) -> float:
+        same, seconds = timed(self._local, step)
+        for name in self._database.schemas:
+            ours, theirs = same.changes[name], transaction.changes[name]
+            if row_set(ours.inserted) != row_set(theirs.inserted) or row_set(ours.deleted) != row_set(theirs.deleted):
+                raise VerifyError(f"the engines disagree on the changes of `{name}`", code="view-differs")
+        return seconds
+
+    def words(self, told: Told) -> Text:
+        times = f"{duration(told.maintained)} on Spark, {duration(told.compared)} on the local engine: "
+        return Text(times) + Text("the same changes", style="bold green")
+
+    def conclude(self, terminal: Terminal) -> str:
+        with terminal.progress("comparing both engines row by row"):
+            self._local.verify()
+            rows = 0
+            for name in self._database.schemas:
+                ours, theirs = self._local.rows(name), self._database.rows(name)
+                if row_set(ours) != row_set(theirs):
+                    raise VerifyError(f"the engines disagree on the rows of `{name}`", code="view-differs")
+                rows += len(ours)
+        self._local.close()
+        return f"Both engines agree, row by row: every change, and all {counted(rows, 'row')} at the end."
+
+
+def timed(database: Database, step: StoryTransaction) -> tuple[Transaction, float]:
+    """The step as a transaction, and the seconds it took."""
+    start = perf_counter()
+    with database.transaction() as transaction:
+        for relation, rows in step.delete.items():
+            transaction.delete(relation, list(rows))
+        for relation, rows in step.insert.items():
+            transaction.insert(relation, list(rows))
+        for relation, row in step.upsert:
+            transaction.upsert(relation, [row])
+    return transaction, perf_counter() - start
+
+
+def ratio(ratio: float) -> str:
+    return f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.1f}"
+
 
 _EXAMPLES = 3
-"""Rows shown of each kind of change."""
+"""Rows shown of each kind of change, and realizations of a request."""
+_PATIENCE = 120.0
+"""Seconds for the search of realizations, which takes one or two on an idle machine."""
 
 
-def tell(terminal: Terminal, story: Story, engine: Engine = Engine.LOCAL, why: str = "") -> list[Told]:
-    """Tells the story on the terminal's stdout, step by step, and verifies the result; `why` says what speaks for the
+def tell(terminal: Terminal, story: Story, engine: EngineName = EngineName.LOCAL, why: str = "") -> list[Told]:
+    """Runs the demo on the terminal's stdout, step by step, and verifies the result; `why` is the reason for the
     engine."""
     terminal.show(Text())
     terminal.show(Text(story.opening, style="bold"))
@@ -39,15 +188,15 @@ def tell(terminal: Terminal, story: Story, engine: Engine = Engine.LOCAL, why: s
         terminal.show(Text(_where(engine) + why, style="dim"))
         _load(terminal, story, database)
         _show_views(terminal, database)
-        compared: Comparison = (OtherEngine if engine is Engine.SPARK else Recomputation)(story, database)
+        compared: EngineComparison = (OtherEngine if engine is EngineName.SPARK else Recomputation)(story, database)
         told = [_tell_step(terminal, story, number, database, compared) for number in range(len(story.steps))]
         _show_summary(terminal, told, compared)
         terminal.show(compared.conclude(terminal))
     return told
 
 
-def _where(engine: Engine) -> str:
-    if engine is not Engine.SPARK:
+def _where(engine: EngineName) -> str:
+    if engine is not EngineName.SPARK:
         return "Running on the local engine, in this process."
     session = running_session()
     return f"Running on Spark {session.version}, {session.conf.get('spark.master', 'through Connect')}."
@@ -85,11 +234,13 @@ def _show_views(terminal: Terminal, database: Database) -> None:
     terminal.show(table)
 
 
-def _tell_step(terminal: Terminal, story: Story, number: int, database: Database, compared: Comparison) -> Told:
+def _tell_step(terminal: Terminal, story: Story, number: int, database: Database, compared: EngineComparison) -> Told:
     step = story.steps[number]
     terminal.show(Text())
     terminal.show(_heading(f"{number + 1} of {len(story.steps)}  {step.title}"))
     terminal.show(Text(step.words))
+    if step.revoke is not None:
+        step = _realized(terminal, database, step, step.revoke)
     transaction, maintained = timed(database, step)
     terminal.show(Text(f"transaction: {_statement(transaction.changes, database)}", style="dim"))
     changed = dict(view_changes(transaction.changes, database.schemas))
@@ -99,6 +250,10 @@ def _tell_step(terminal: Terminal, story: Story, number: int, database: Database
         terminal.show(Text(f"rule {firing.rule} fired: {'; '.join(instances)}", style="magenta"))
     for warning in transaction.warnings:
         terminal.show(Text(f"warning: {warning.message}", style="yellow"))
+    if step.why is not None:
+        relation, row = step.why
+        terminal.show(Text(f"why {relation}({_row(row)})?", style="bold"))
+        terminal.show(Text(_derivation(database, step.why), no_wrap=True, overflow="ellipsis"))
     with terminal.progress(compared.waiting):
         other = compared.follow(step, transaction)
     told = Told(
@@ -114,7 +269,37 @@ def _tell_step(terminal: Terminal, story: Story, number: int, database: Database
     return told
 
 
-def _tell_data(terminal: Terminal, told: Told, changed: Mapping[str, Changes], compared: Comparison) -> None:
+def _realized(terminal: Terminal, database: Database, step: StoryTransaction, request: Request) -> StoryTransaction:
+    """The step with the first realization of the request as its transaction; the others are printed only."""
+    with terminal.progress("searching for realizations"):
+        start = perf_counter()
+        search = database.realize(
+            delete={request.view: [request.row]},
+            frozen=request.frozen,
+            prefer="least_side_effects",
+            limit=_EXAMPLES,
+            bounds=Bounds(seconds=_PATIENCE),
+        )
+        found = list(search)
+        spent = perf_counter() - start
+    if not found:
+        raise EngineError(f"no realization was found: {search.reason}", code="no-realization")
+    table = _table()
+    for column in ("realization", "side effects"):
+        table.add_column(column)
+    for number, each in enumerate(found, 1):
+        table.add_row(Text(f"{number}. {', '.join(each.lines())}"), counted(each.side_effects, "row"))
+    terminal.show(table)
+    terminal.show(Text(f"found in {duration(spent)}; the first is committed", style="dim"))
+    return replace(step, insert=found[0].insert, delete=found[0].delete)
+
+
+def _derivation(database: Database, fact: Fact) -> str:
+    relation, row = fact
+    return next(iter(database.why(relation, row, limit=1))).text()
+
+
+def _tell_data(terminal: Terminal, told: Told, changed: Mapping[str, Changes], compared: EngineComparison) -> None:
     times = f'"maintained": {told.maintained:.6f}, "{compared.name}": {told.compared:.6f}'
     changes = changes_to_json(changed.items())
     terminal.data(f'{{"transaction": {json.dumps(told.title)}, {times}, "changes": {changes}}}')
@@ -170,7 +355,7 @@ def _row(row: tuple[object, ...]) -> str:
     return ", ".join(map(text_of, row))
 
 
-def _show_summary(terminal: Terminal, told: list[Told], compared: Comparison) -> None:
+def _show_summary(terminal: Terminal, told: list[Told], compared: EngineComparison) -> None:
     terminal.show(Text())
     terminal.show(_heading("Summary"))
     table = _table()

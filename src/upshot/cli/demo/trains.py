@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from upshot.cli.demo.story import Step, Story, program_text
+from upshot.cli.demo.story import Story, StoryTransaction, program_text
 
 SUMMARY = "routes between stations, and pairs without a route (recursion and negation)"
 
@@ -72,40 +72,40 @@ def _both_ways(line: str) -> list[tuple[str, str]]:
     return there + [(to, start) for start, to in there]
 
 
-def _steps() -> Iterator[Step]:
+def _steps() -> Iterator[StoryTransaction]:
     austin = [("San Antonio", "Austin"), ("Austin", "San Antonio")]
     desert = [("El Paso", "San Antonio"), ("San Antonio", "El Paso")]
     fresno = [("Oakland", "Fresno"), ("Fresno", "Oakland")]
     boise = [("Boise", "Salt Lake City")]
-    yield Step(
+    yield StoryTransaction(
         "Works between Oakland and Fresno",
         "The valley line is closed, but Fresno is still reachable through Bakersfield: no route is lost.",
         delete={"train": fresno},
     )
-    yield Step(
+    yield StoryTransaction(
         "A washout between El Paso and San Antonio",
         "Texas east of El Paso is cut off. Four stations no longer reach California, and every pair across the gap is "
         "unconnected. On a map this small nearly every route may use the deleted track, so maintenance costs as much "
         "as recomputation.",
         delete={"train": desert},
     )
-    yield Step(
+    yield StoryTransaction(
         "One way out of Boise",
         "A train from Boise to Salt Lake City: Boise now reaches every station, but no station reaches Boise.",
         insert={"train": boise},
     )
-    yield Step(
+    yield StoryTransaction(
         "Repaired, and a little more",
         "One transaction repairs the washout and closes the branch to Austin. Only the net change is reported.",
         insert={"train": desert},
         delete={"train": austin},
     )
-    yield Step(
+    yield StoryTransaction(
         "A new station",
         "Las Vegas opens without a train: it is unconnected to every other station, in both directions.",
         insert={"station": [("Las Vegas", "Nevada")]},
     )
-    yield Step(
+    yield StoryTransaction(
         "Its first train",
         "Trains run between Las Vegas and Barstow in both directions.",
         insert={"train": [("Las Vegas", "Barstow"), ("Barstow", "Las Vegas")]},

@@ -12,7 +12,7 @@ from typing import Any
 from upshot.cli.input.files import at_line, decode_line, open_bytes, shown_name
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import DataError
-from upshot.core.json_values import Misfit, from_json, repeated_key
+from upshot.core.json_values import JsonMisfit, from_json, repeated_key
 from upshot.core.schema import Role, Schema
 from upshot.core.span import Span
 
@@ -20,7 +20,7 @@ Facts = dict[str, list[tuple[Any, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangeFacts:
     """The facts of one transaction; no fact is in both."""
 
     insert: Facts
@@ -55,7 +55,7 @@ def read_change_lines(path: Path) -> Iterator[ChangeLine]:
                 yield ChangeLine(name, number, raw)
 
 
-def parse_change(line: ChangeLine, schemas: Mapping[str, Schema]) -> Change:
+def parse_change(line: ChangeLine, schemas: Mapping[str, Schema]) -> ChangeFacts:
     """The transaction of a line with typed values, or a `DataError` that names file, line and cause.
 
     A fact that is both inserted and deleted cancels out: a JSON object has no order.
@@ -108,7 +108,7 @@ def _read_object(text: str) -> dict[str, Any]:
 
 
 def _instead_of(key: str) -> str:
-    """What to write instead of a key that transactions do not have."""
+    """Suggest a key instead of one that transactions do not have."""
     only = "a transaction in a change file has only the keys `insert` and `delete`"
     match key:
         case "upsert" | "update":
@@ -167,7 +167,7 @@ def _row(row: Any, place: str, schema: Schema) -> tuple[Any, ...]:
     for value, column in zip(row, schema.columns, strict=True):
         try:
             values.append(from_json(value, column.type))
-        except Misfit as wrong:
+        except JsonMisfit as wrong:
             raise _Wrong(wrong.code, f"{place}, column `{column.name}`: {wrong}", f"columns: {schema}") from None
     return tuple(values)
 
@@ -184,10 +184,10 @@ def _by_name(row: dict[str, Any], place: str, schema: Schema) -> list[Any]:
     return [row.get(name) for name in names]
 
 
-def cancelled(insert: Facts, delete: Facts) -> Change:
+def cancelled(insert: Facts, delete: Facts) -> ChangeFacts:
     """The change without what is in both: the two have no order."""
     both = {name: set(insert[name]) & set(delete[name]) for name in insert.keys() & delete.keys()}
-    return Change(_without(insert, both), _without(delete, both))
+    return ChangeFacts(_without(insert, both), _without(delete, both))
 
 
 def _without(facts: Facts, dropped: Mapping[str, set[tuple[Any, ...]]]) -> Facts:

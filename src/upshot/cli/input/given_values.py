@@ -8,8 +8,8 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from upshot.core.errors import ProgramError, UsageError
-from upshot.core.json_values import Misfit, json_reader
-from upshot.core.types import Kind, Type
+from upshot.core.json_values import JsonMisfit, json_reader
+from upshot.core.types import TEXTUAL, Kind, Type
 from upshot.database.realization import Realization
 from upshot.syntax import parse_query
 from upshot.syntax.ast import Atom, Constant
@@ -27,7 +27,7 @@ def constant(text: str) -> Any:
 
 
 def new_values(given: Sequence[str], way: Realization) -> dict[str, Any]:
-    """What `--value '?1=board'` says, a value for each placeholder that the realisation has, of its type."""
+    """Parse `--value '?1=board'`: a value for each placeholder of the realization, of its type."""
     types = {each.name: each.type for each in way.placeholders}
     found: dict[str, Any] = {}
     for text in given:
@@ -51,7 +51,7 @@ def new_values(given: Sequence[str], way: Realization) -> dict[str, Any]:
 
 
 def _typed(text: str, type: Type, name: str) -> Any:
-    value = text if type.kind is Kind.SYMBOL and not text.startswith('"') else constant(text)
+    value = text if type.kind in TEXTUAL and not text.startswith('"') else constant(text)
     if isinstance(value, dt.date | bool):
         return value
     if isinstance(value, int | float) and type.kind in (Kind.FLOAT, Kind.DECIMAL):
@@ -62,6 +62,6 @@ def _typed(text: str, type: Type, name: str) -> Any:
             value = text
     try:
         return json_reader(type)(value)
-    except Misfit as misfit:
+    except JsonMisfit as misfit:
         message = f"`{text}` is not a value for `{name}`: {misfit}"
         raise UsageError(message, code="wrong-argument", help=f"`{name}` needs a {type}") from None

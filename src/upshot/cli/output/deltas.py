@@ -17,7 +17,7 @@ def view_changes(changes: ChangeSet, schemas: Mapping[str, Schema]) -> list[tupl
 
 
 def changes_to_json(changes: Iterable[tuple[str, Changes]]) -> str:
-    """As in `{"closure": {"insert": [[1,3]], "delete": []}}`, rows sorted."""
+    """Print changes as in `{"closure": {"insert": [[1,3]], "delete": []}}`, rows sorted."""
     parts = (
         f'{json.dumps(name)}: {{"insert": {rows_to_json(change.inserted.sorted())}, '
         f'"delete": {rows_to_json(change.deleted.sorted())}}}'

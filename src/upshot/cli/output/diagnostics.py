@@ -1,11 +1,11 @@
-"""A diagnostic as this command prints it: text with colours, or one JSON object."""
+"""Diagnostics as the command line prints them: text with colors or one JSON object, with help in its own words."""
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
-from upshot.cli.output.cures import on_the_command_line
 from upshot.core.diagnostic import Diagnostic, Severity, render
 from upshot.core.errors import Error, ProgramError
 
@@ -52,3 +52,32 @@ def as_fields(diagnostic: Diagnostic) -> dict[str, object]:
 
 def as_json(diagnostic: Diagnostic) -> str:
     return json.dumps(as_fields(diagnostic), ensure_ascii=False)
+
+
+_SPELLINGS = (
+    (r"`db\.realize`, or `upshot update`,", "`upshot update`"),
+    (r"`db\.realize`", "`upshot update`"),
+    (r"with this one among the `constants` of its bounds", "with this one in `--constant`"),
+    (r"raise `bounds`", "raise `--bounds`"),
+    (r"`why_not`", "`upshot why-not`"),
+    (r"`why`", "`upshot why`"),
+    (r'as in cost=\{"(.+?)": (.+)\}', r"as in `--cost \1=\2`"),
+    (r",? (?:and|or) use (?:it in )?`db\.sql`$", ""),
+    (r"`with db\.transaction\(\) as tx: .*`", "a change file, with `--changes`"),
+    (r"register it: `db\.function.*; for a command, name", "name"),
+    (r"`db\.models\(\)`, or ", ""),
+    (r"`db\.what_if`", "`upshot what-if`"),
+    (r"as soon as db\.action\(.*\) registers it", "once `--actions` names a file with the function"),
+)
+"""What Python says, and what a command line says instead."""
+
+
+def on_the_command_line(help: str) -> str:
+    """The advice with commands and options for what Python calls.
+
+    >>> on_the_command_line("`why_not` shows what is missing")
+    '`upshot why-not` shows what is missing'
+    """
+    for pattern, words in _SPELLINGS:
+        help = re.sub(pattern, words, help)
+    return help

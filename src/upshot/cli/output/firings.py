@@ -25,6 +25,7 @@ def register_actions(database: Database, file: Path | None) -> None:
     without_log()
     for name, function in read_actions(file).items() if file is not None else ():
         database.action(name, function)
+        database.function(name, function)
 
 
 def without_log() -> None:
@@ -34,7 +35,7 @@ def without_log() -> None:
 
 
 def firings_field(firings: Sequence[Firing]) -> str:
-    """As in `, "firings": [{"rule": "reorder", "rows": [["item1",72]]}]`; nothing if no rule fired."""
+    """Print firings as in `, "firings": [{"rule": "reorder", "rows": [["item1",72]]}]`; nothing if no rule fired."""
     parts = (f'{{"rule": {json.dumps(each.rule)}, "rows": {rows_to_json(each.rows.sorted())}}}' for each in firings)
     return f', "firings": [{", ".join(parts)}]' if firings else ""
 

@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and what is said on the way out."""
+"""End a command: its exit code, and the errors it reports."""
 
 from __future__ import annotations
 

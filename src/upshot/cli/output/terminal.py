@@ -1,4 +1,4 @@
-"""Where a command writes: data to stdout, everything else to stderr, colours and progress only for eyes."""
+"""The output of a command: data to stdout, everything else to stderr, colors and progress only on a terminal."""
 
 from __future__ import annotations
 

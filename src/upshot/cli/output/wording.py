@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upshot.core.counted import counted as counted
+from upshot.core.errors import counted as counted
 
 
 def its(number: int) -> str:

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from upshot.core.counted import counted
 from upshot.core.diagnostic import Diagnostic
-from upshot.core.errors import ProgramError
+from upshot.core.errors import ProgramError, counted
 from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
 from upshot.database.changes import unknown_relation

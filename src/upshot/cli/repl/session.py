@@ -7,6 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import assert_never
 
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
 from upshot.active.firing import Firing
 from upshot.cli.input.files import existing_directory, read_program
 from upshot.cli.input.programs import parse_source
@@ -16,17 +20,18 @@ from upshot.cli.output.firings import firing_lines, firings_field, report_failur
 from upshot.cli.output.outcome import code_of
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.output.wording import counted, its
-from upshot.cli.repl.display import show_answer, show_changes
 from upshot.cli.repl.facts import Row, fact_rows, ground_facts, row
-from upshot.cli.repl.statements import ChangeText, Command, ProgramText, Query, Statement, Unfinished
+from upshot.cli.repl.statements import ChangeText, Command, ProgramText, QueryText, Statement, Unfinished
 from upshot.cli.session import load_facts
 from upshot.cli.settings import ENGINE_FAILED, OK, WRONG_INPUT
 from upshot.core.diagnostic import Diagnostic, did_you_mean
 from upshot.core.errors import Error, ProgramError, UsageError
+from upshot.core.field_text import text_of
 from upshot.core.json_values import rows_to_json
+from upshot.core.rows import Rows
 from upshot.core.schema import Role
 from upshot.core.span import Source, Span
-from upshot.database.changes import ChangeSet, Commit
+from upshot.database.changes import Changes, ChangeSet, Commit
 from upshot.database.database import Database
 from upshot.database.program.constraints import notes_of_repairs
 from upshot.database.program.definitions import without
@@ -82,7 +87,7 @@ class ReplSession:
             match statement:
                 case Command(name, argument):
                     self._command(name, argument)
-                case Query(body):
+                case QueryText(body):
                     self._query(body)
                 case ChangeText(facts):
                     self._change([(sign, *fact) for sign, text in facts for fact in self._rows(text)])
@@ -230,3 +235,47 @@ def _heads(item: Item) -> set[str]:
             return {head.relation}
         case _:
             return set()
+
+
+MOST_ROWS = 20
+"""Rows shown of an answer, or of each side of a change."""
+
+
+def show_answer(terminal: Terminal, rows: Rows) -> None:
+    """The rows of an answer under the names of its variables; yes or no if it has none."""
+    if not rows.schema.columns:
+        terminal.show("yes" if len(rows) else "no")
+        return
+    if len(rows):
+        table = _table(*(column.name for column in rows.schema.columns))
+        for values in rows.sorted()[:MOST_ROWS]:
+            table.add_row(*(Text(text_of(value)) for value in values))
+        terminal.show(table)
+    shown = f", the first {MOST_ROWS} shown" if len(rows) > MOST_ROWS else ""
+    terminal.show(Text(counted(len(rows), "row") + shown, style="dim"))
+
+
+def show_changes(terminal: Terminal, changed: Sequence[tuple[str, Changes]]) -> None:
+    """One line a row: its sign, its view, its values."""
+    if not changed:
+        terminal.show(Text("no view changed", style="dim"))
+        return
+    table = _table("", "view", "row")
+    for name, change in changed:
+        _add(table, name, "-", change.deleted, "red")
+        _add(table, name, "+", change.inserted, "green")
+    terminal.show(table)
+
+
+def _add(table: Table, name: str, sign: str, rows: Rows, style: str) -> None:
+    for values in rows.sorted()[:MOST_ROWS]:
+        table.add_row(Text(sign), Text(name), Text(", ".join(map(text_of, values)) or "()"), style=style)
+    if len(rows) > MOST_ROWS:
+        table.add_row(Text(sign), Text(name), Text(f"… {len(rows) - MOST_ROWS:,} more"), style="dim")
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(Text(column), overflow="fold")
+    return table

@@ -1,4 +1,4 @@
-"""What was typed, cut into statements: a command, a query, a change, or a piece of program."""
+"""Split typed text into statements: a command, a query, a change, or a piece of program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class QueryText:
     """`? body`"""
 
     body: str
@@ -42,7 +42,7 @@ class Unfinished:
     text: str
 
 
-Statement = Command | Query | ChangeText | ProgramText | Unfinished
+Statement = Command | QueryText | ChangeText | ProgramText | Unfinished
 
 BARE_WORDS = {"help": "help", "?": "help", "quit": "quit", "exit": "quit"}
 """What people type before they know that commands begin with a colon."""
@@ -112,7 +112,7 @@ def _skip_blank(text: str, start: int) -> int:
 
 
 def _end(text: str) -> int | None:
-    """Where the first statement of the text ends, None if it does not yet."""
+    """The position where the first statement of the text ends, None if it is unfinished."""
     start = _skip_blank(text, 0)
     rest = text[start:]
     if not rest:
@@ -161,7 +161,7 @@ def _statement(text: str) -> Statement:
         name, _, argument = rest[1:].strip().partition(" ")
         return Command(name, argument.strip())
     if rest.startswith("?"):
-        return Query(rest[1:].removeprefix("-").strip())
+        return QueryText(rest[1:].removeprefix("-").strip())
     if rest.startswith(("+", "-")):
         return ChangeText(_signed(rest.rstrip().removesuffix(".")))
     return ProgramText(rest)

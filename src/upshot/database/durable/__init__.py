@@ -2,3 +2,25 @@
 
 Commits in; versions that outlive the process out. Read `durable`, `journal`, `history`.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from upshot.core.lazy_exports import lazy_modules
+
+if TYPE_CHECKING:
+    from upshot.database.durable import (
+        backup,
+        batches,
+        durable,
+        held_version,
+        history,
+        journal,
+        past_version,
+        retention,
+    )
+else:
+    __getattr__ = lazy_modules(__name__)
+
+__all__ = ["backup", "batches", "durable", "held_version", "history", "journal", "past_version", "retention"]

@@ -10,7 +10,8 @@ from upshot.core.errors import DataError, UsageError
 from upshot.core.schema import Schema
 from upshot.database.changes import ChangeSet
 from upshot.database.durable.journal import meta_text
-from upshot.database.files.spark_frames import aligned_columns, is_spark_frame, spark_errors
+from upshot.database.files.arrow_tables import is_spark_frame
+from upshot.database.files.spark_frames import aligned_columns, spark_errors
 from upshot.database.state import State
 from upshot.database.transaction import Transaction
 

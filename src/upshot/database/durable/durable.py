@@ -20,8 +20,9 @@ from upshot.core.schema import Role, Schema
 from upshot.database.database import Database
 from upshot.database.durable.journal import Journal, usable
 from upshot.database.engines import Engine
-from upshot.database.program.compile import Compiled, compile_stored, nothing
+from upshot.database.program.compile import Compiled, asleep, compile_stored, nothing
 from upshot.database.program.constraints import SHOWN
+from upshot.database.program.redefine import redefine
 from upshot.database.rules.outbox import recovered_tasks
 from upshot.database.state import MAX_FIRINGS, State
 from upshot.plan.program_plan import strategy_conflicts
@@ -73,7 +74,10 @@ def _opened(path: str | os.PathLike[str], retention: Retention, session: Any) ->
 
 def _restored(store: Store, make_engine: Callable[[], Engine]) -> State:
     recovered = store.recovered
-    compiled = compile_stored(recovered.program, PROGRAM) if recovered.program else nothing()
+    written = compile_stored(recovered.program, PROGRAM) if recovered.program else nothing()
+    # Earlier versions kept the values that rules are active for in the text: they become rows below.
+    is_older = any(t.name not in recovered.relations for rule in written.checked.rules for t in rule.bindings)
+    compiled = compile_stored(asleep(recovered.program), PROGRAM) if is_older else written
     relations = usable(store, compiled)
     _refuse_missing(compiled, relations.keys())
     engine = make_engine()
@@ -93,6 +97,8 @@ def _restored(store: Store, make_engine: Callable[[], Engine]) -> State:
         identity=store.identity,
     )
     state.outbox = recovered_tasks(state)
+    if is_older:
+        redefine(state, written)
     state.warnings = (*_conflicts(compiled), *_too_many_digits(store, state, relations))
     for warning in state.warnings:
         log.warning("%s", warning)

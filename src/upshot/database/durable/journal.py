@@ -1,4 +1,4 @@
-"""What a durable database writes down: each commit before it takes effect, and a snapshot when that pays."""
+"""The records of a durable database: each commit before it takes effect, and a snapshot when one is due."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ import logging
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from upshot.active.tasks import as_task
 from upshot.check.program import Clause
 from upshot.core.errors import UsageError
-from upshot.core.row_sets import row_set
-from upshot.core.rows import Rows
+from upshot.core.rows import Rows, row_set
 from upshot.core.schema import Role
 from upshot.database.engines import Deltas, Engine
 from upshot.database.program.compile import Compiled
 from upshot.plan import ProgramPlan
-from upshot.store import Encoded, Entry, NewProgram, Relation, Store, Task
+from upshot.store import Encoded, Entry, NewProgram, Relation, Store
 from upshot.syntax import print_item, print_program
 from upshot.syntax.ast import And, Rule
+
+if TYPE_CHECKING:
+    from upshot.database.commit import Proposal
 
 log = logging.getLogger("upshot.store")
 
@@ -61,19 +64,13 @@ class Journal:
     # ---- commits ------------------------------------------------------------------------------------
 
     def prepared(
-        self,
-        engine: Engine,
-        version: int,
-        old: Compiled,
-        new: Compiled,
-        deltas: Deltas,
-        meta: str | None,
-        tasks: tuple[Task, ...] = (),
-        done: tuple[tuple[int, int], ...] = (),
+        self, engine: Engine, version: int, old: Compiled, deltas: Deltas, proposal: Proposal
     ) -> AbstractContextManager[None]:
         """A block that makes the commit visible: it is durable when the block is entered, and taken back should the
         block fail. What is large is written before this returns."""
-        program = None
+        program, new, meta = None, proposal.program, proposal.meta
+        tasks = tuple(map(as_task, proposal.left))
+        done = () if proposal.settles is None else (proposal.settles.place,)
         if new.program != old.program:
             program, deltas = self._new_program(engine, old, new, deltas)
         relations = self.relations if program is None else program.relations
@@ -150,7 +147,7 @@ class Journal:
         self.relations, self._looked_at = relations, 0
 
     def after_change(self, engine: Engine, version: int, compiled: Compiled) -> None:
-        """What is to be done beside commits, between two of them: a snapshot if one is due, a slice of the old ones."""
+        """Do the work between two commits: write a snapshot if one is due, remove a slice of the old ones."""
         self.snapshot_if_due(engine, version, compiled)
         self.store.trim_if_due()
 
@@ -200,7 +197,7 @@ def _whole(engine: Engine, name: str, delta: tuple[Rows, Rows] | None, relation:
 
 
 def _normal_form(plan: ProgramPlan, relations: Mapping[str, Relation]) -> str:
-    """What tells the definitions of hidden views apart; nothing if none is stored."""
+    """The text that identifies the definitions of hidden views; empty if none is stored."""
     if not any(not each.visible and each.schema.role is not Role.BASE for each in relations.values()):
         return ""
     return format(zlib.crc32("\n".join(sorted(map(_printed, plan.normal.clauses))).encode()), "08x")
@@ -224,7 +221,7 @@ def usable(store: Store, compiled: Compiled) -> dict[str, Relation]:
 
 
 def meta_text(meta: object) -> str | None:
-    """What a committer wants kept with a commit, as JSON; nothing if there is nothing."""
+    """The metadata of a commit as JSON; None without metadata."""
     if meta is None or meta == {}:
         return None
     if not isinstance(meta, Mapping) or not all(isinstance(key, str) for key in meta):

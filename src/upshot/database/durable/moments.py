@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from upshot.core.row_sets import row_set
-from upshot.core.rows import Rows
+from upshot.core.operations import DELETED, INSERTED
+from upshot.core.rows import Rows, row_set
 from upshot.core.types import Kind
 from upshot.reasons.derivation import Moment
 from upshot.store import Relation, Store
@@ -42,14 +43,38 @@ def moments_of(store: Store, facts: Collection[Key], until: int) -> dict[Key, Mo
 
 def last_change(store: Store, key: Key, until: int) -> tuple[int, str] | None:
     """The last version that a row came or went with, and which of both; None if the log does not know."""
+    return next(((version, "came" if came else "went") for version, came in _changes_of(store, key, until)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class PastChange:
+    """A commit that inserted or deleted a row: `change` is `inserted` or `deleted`."""
+
+    version: int
+    change: str
+    time: dt.datetime
+    meta: Mapping[str, Any]
+
+
+def row_history(store: Store, key: Key, until: int) -> tuple[PastChange, ...]:
+    """The commits that inserted or deleted a row, the oldest first, as far as the log reaches."""
+    found = []
+    for version, came in _changes_of(store, key, until):
+        commit = moment(store, version)
+        assert commit.time is not None, "a commit in the log has its time"
+        found.append(PastChange(version, INSERTED if came else DELETED, commit.time, commit.meta))
+    return tuple(reversed(found))
+
+
+def _changes_of(store: Store, key: Key, until: int) -> Iterator[tuple[int, bool]]:
+    """The versions that inserted (true) or deleted (false) a row, newest first."""
     relation, row = key
     for known, change in _backwards(store, relation, until):
         came, went = store.rows(known, change)
         if _among(came, {row}):
-            return change.version, "came"
-        if _among(went, {row}):
-            return change.version, "went"
-    return None
+            yield change.version, True
+        elif _among(went, {row}):
+            yield change.version, False
 
 
 def _backwards(store: Store, relation: str, until: int) -> Iterator[tuple[Relation, ChangeRow]]:
@@ -66,7 +91,7 @@ def _backwards(store: Store, relation: str, until: int) -> Iterator[tuple[Relati
 
 
 def _among(rows: Rows, wanted: set[Row]) -> set[Row]:
-    """Those of the wanted rows that are there. Of many rows only those are looked at that share a value with one."""
+    """The wanted rows that are there. Of many rows only those are read that share a value with a wanted one."""
     if not len(rows):
         return set()
     if len(rows) <= FEW:
@@ -84,7 +109,7 @@ def _among(rows: Rows, wanted: set[Row]) -> set[Row]:
     return wanted & row_set(zip(*columns, strict=True))
 
 
-_EXACT = (Kind.NUMBER, Kind.UNSIGNED, Kind.SYMBOL)
+_EXACT = (Kind.NUMBER, Kind.UNSIGNED, Kind.SYMBOL, Kind.RECORD)
 
 
 def moment(store: Store, version: int) -> Moment:

@@ -13,8 +13,10 @@ from upshot.database.durable.moments import moment
 from upshot.database.engines import Asked, Deltas, Engine
 from upshot.database.placement import placement_of
 from upshot.database.state import State
-from upshot.reasons.concrete import Question, Row
+from upshot.reasons.concrete import InstanceQuery, Row
 from upshot.reasons.derivation import Moment
+
+UNCHANGED: Deltas = {}
 
 
 class PastStates:
@@ -23,18 +25,21 @@ class PastStates:
 
     def __init__(self, state: State, engine: Engine) -> None:
         self._state, self._engine = state, engine
-        self._staged: int | None = None
+        self._staged: tuple[int, int] | None = None
 
-    def stage(self, version: int) -> None:
-        """Makes the state of a version the one that `query_open` answers from."""
-        if self._staged == version:
+    def stage(self, version: int, later: Deltas = UNCHANGED) -> None:
+        """Makes the state of a version, with `later` base changes, the one that `query_open` answers from."""
+        if self._staged == (version, id(later)):
             return
         self.close()
-        self._staged = version
+        self._staged = version, id(later)
         for number in range(self._state.version, version, -1):
             for name, (inserted, deleted) in self._changes(number):
                 self._engine.delete(name, list(inserted))
                 self._engine.insert(name, list(deleted))
+        for name, (inserted, deleted) in later.items():
+            self._engine.delete(name, list(deleted))
+            self._engine.insert(name, list(inserted))
         self._engine.propagate()
 
     def close(self) -> None:
@@ -44,48 +49,50 @@ class PastStates:
             self._engine.rollback()
 
     def _changes(self, version: int) -> Iterator[tuple[str, tuple[Rows, Rows]]]:
-        """What a version did to base relations."""
+        """The changes of base relations by a version."""
         known = self._state.compiled.checked.schemas
         for name, delta in base_changes(self._state, version).items():
             if name in known and known[name].role is Role.BASE:
                 yield name, delta
 
-    def world(self, version: int) -> World:
-        return World(self, self._engine, version, current=version == self._state.version)
+    def world(self, version: int, later: Deltas = UNCHANGED) -> PastState:
+        current = version == self._state.version and later is UNCHANGED
+        return PastState(self, self._engine, (version, later), current=current)
 
 
-class World:
+class PastState:
     """The state of one version, as explanations ask it."""
 
-    def __init__(self, states: PastStates, engine: Engine, version: int, *, current: bool) -> None:
-        self._states, self._engine, self._version, self._current = states, engine, version, current
+    def __init__(self, states: PastStates, engine: Engine, place: tuple[int, Deltas], *, current: bool) -> None:
+        self._states, self._engine, self._place, self._current = states, engine, place, current
         self.tag = "old" if current else "new"
         self.is_local = placement_of(engine).engine == "local"
 
-    def ask(self, question: Question, rows: list[Row]) -> Rows:
-        return self._answer(question.query(rows))
+    def ask(self, question: InstanceQuery, rows: list[Row]) -> Rows:
+        return self.answer(question.query(rows))
 
-    def ask_all(self, asked: Sequence[tuple[Question, list[Row]]]) -> list[Rows]:
+    def ask_all(self, asked: Sequence[tuple[InstanceQuery, list[Row]]]) -> list[Rows]:
         return self._answers([question.query(rows) for question, rows in asked])
 
     def query(self, schema: Schema, clauses: tuple[Clause, ...]) -> Rows:
-        return self._answer((schema, clauses, {}, {}))
+        return self.answer((schema, clauses, {}, {}))
 
     def query_all(self, queries: Sequence[tuple[Schema, tuple[Clause, ...]]]) -> list[Rows]:
         return self._answers([(schema, clauses, {}, {}) for schema, clauses in queries])
 
-    def _answer(self, asked: Asked) -> Rows:
+    def answer(self, asked: Asked) -> Rows:
+        """The answer to a query of any kind."""
         (rows,) = self._answers([asked])
         return rows
 
     def _answers(self, asked: Sequence[Asked]) -> list[Rows]:
         if not self._current:
-            self._states.stage(self._version)
+            self._states.stage(*self._place)
         return self._engine.query_many(asked, is_open=not self._current)
 
 
 def base_changes(state: State, version: int) -> Deltas:
-    """What a version that is kept did, base relations at least."""
+    """The changes of a version in the log, base relations at least."""
     if state.last is not None and state.last.version == version:
         return state.last.deltas
     assert state.journal is not None, "refused before"
@@ -122,6 +129,39 @@ def refuse_unknown(state: State, version: int) -> None:
         )
 
 
+def version_number(version: object, example: str = "db.at(7)") -> int:
+    """The version, if it is one that a database can have."""
+    if isinstance(version, bool) or not isinstance(version, int) or version < 0:
+        raise UsageError("a version must be a non-negative integer", code="wrong-argument", help=f"as in {example}")
+    return version
+
+
+def refuse_unreachable(state: State, version: object) -> None:
+    """`UsageError` unless the state of a version can be made again: it is the current one, or what came since is kept
+    and the program is the same."""
+    version = version_number(version)
+    if version == state.version:
+        return
+    if version > state.version:
+        raise _not_there(state, version)
+    if state.journal is None:
+        last = state.last
+        if last is not None and last.version == state.version == version + 1 and last.same_program:
+            return
+        message = f"version {version} is not kept; the last one is {state.version}"
+        hint = "open a durable database with `upshot.connect(path)` to look further back"
+        raise UsageError(message, code="history-not-kept", help=hint)
+    store = state.journal.store
+    if version < store.oldest:
+        raise _not_there(state, version)
+    if store.definitions(version, state.version):
+        raise UsageError(
+            f"the program was changed since version {version}",
+            code="program-changed",
+            help=_versions_there_are(state, before=True),
+        )
+
+
 def _not_there(state: State, version: int) -> UsageError:
     """The error for a version that nobody committed yet, or that the log does not hold any more."""
     words = f"there is no version {version} yet" if version > state.version else f"version {version} is not kept"
@@ -129,15 +169,16 @@ def _not_there(state: State, version: int) -> UsageError:
     return UsageError(message, code="history-not-kept", help=_versions_there_are(state))
 
 
-def _versions_there_are(state: State) -> str:
-    """Which versions can be asked about: those after the last definition that the log holds."""
+def _versions_there_are(state: State, *, before: bool = False) -> str:
+    """Name the versions that can be queried: those after the last definition in the log, or that one too unless the
+    state `before` a commit is needed."""
     last = state.version
     if state.journal is None:
         first = last if state.last is not None and state.last.same_program else last + 1
     else:
         store = state.journal.store
         defined = store.definitions(store.oldest, last)
-        first = 1 + (defined[-1].version if defined else store.oldest)
+        first = (not before) + (defined[-1].version if defined else store.oldest)
     if first > last:
         return "there is no later commit"
     return f"give a version from {first} to {last}" if first < last else f"give {last}"

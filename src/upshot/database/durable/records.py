@@ -58,7 +58,7 @@ class Records:
 
 
 def in_memory() -> RecordAccess:
-    """What writes and what reads the records of a database that is not durable."""
+    """The writer and reader of the records of a database that is not durable."""
     kept: dict[tuple[str, str], str] = {}
 
     def write(kind: str, texts: Texts, *, lazy: bool = False) -> None:

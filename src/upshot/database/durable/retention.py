@@ -1,4 +1,4 @@
-"""How much of its past a durable database keeps: as a user says it, for whom, and letting go of the rest at once."""
+"""The retention of a durable database: its bounds, the cursors of readers, and compaction on request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BOUNDS = ("commits", "bytes", "age")
 
 
 def retention_of(keep: Any) -> Retention:
-    """What `connect(keep=…)` says: nothing for the usual bounds, "all", a number of commits, or bounds by name.
+    """Parse `connect(keep=…)`: None for the default bounds, "all", a number of commits, or bounds by name.
 
     >>> retention_of({"commits": 1000, "bytes": "1GiB"})
     Retention(commits=1000, bytes=1073741824, age=None)
@@ -47,9 +47,9 @@ def retention_of(keep: Any) -> Retention:
 
 
 class Cursors:
-    """How far readers of the past have come, by name: the changes after a cursor's version are kept for it beyond the
-    usual bounds, up to four times these. One that is further behind is overruled: reading from there is
-    `history-not-kept`. A durable database has them on the disk when `set` returns. Any thread may call."""
+    """The positions of readers of the change log, by name. The changes after a cursor's version are kept for it beyond
+    the default bounds, up to four times these; a read from before that raises `history-not-kept`. In a durable database
+    a cursor is on the disk when `set` returns. Any thread may call."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -91,7 +91,7 @@ class Cursors:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What is kept after a compaction: the changes since version `oldest`; `dropped` commits went."""
+    """The result of a compaction: the changes since version `oldest` are kept, `dropped` commits were removed."""
 
     oldest: int
     dropped: int

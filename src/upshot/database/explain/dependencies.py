@@ -1,4 +1,4 @@
-"""Who rests on whom: the edges of a checked program, and what follows from them."""
+"""The dependency graph of a checked program: its edges and their closure."""
 
 from __future__ import annotations
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from upshot.core.picture_style import NAME_WIDTH, NOTE_WIDTH, STYLE
 from upshot.core.schema import Role, Schema
 from upshot.database.explain.dependencies import Dependency
 from upshot.database.explain.network import Network
+from upshot.reasons.picture import NAME_WIDTH, NOTE_WIDTH, STYLE
 
 MARGIN, GAP, BOX_HEIGHT, BOX_SPACE, LANE = 32.0, 96.0, 52.0, 22.0, 14.0
 LONGEST_NOTE = 44
@@ -46,7 +46,7 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the boxes are, through which points each long edge goes, and how large it all is."""
+    """The positions of the boxes, the points of each long edge, and the size of the picture."""
 
     boxes: Mapping[str, Box]
     lanes: Mapping[Dependency, tuple[tuple[float, float, float], ...]]

@@ -1,5 +1,5 @@
-"""How views are maintained, why so, and what it cost last time; when rules fire, and which sets off which: as text, as
-data, as a picture."""
+"""Explain the maintenance of views with its reasons and last cost, and the firing of rules: as text, data or a
+picture."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from upshot.database.engines import Engine
 from upshot.database.explain.dependencies import Dependency, inputs
 from upshot.database.explain.drawing import Arrow, svg
 from upshot.database.explain.explained_rule import (
+    Bindings,
     RulePart,
     TriggeringPart,
     describe_rule,
@@ -52,7 +53,7 @@ class Explanation:
 
     @property
     def edges(self) -> tuple[Dependency, ...]:
-        """What rests on what, active rules included."""
+        """The dependencies, active rules included."""
         return self._network.edges
 
     def _repr_svg_(self) -> str:
@@ -137,9 +138,10 @@ def _roots(
 def _rule(state: State, engine: Engine, rule: CheckedRule, turn: int) -> RulePart:
     checked = state.compiled.checked
     if rule.becomes is None or rule.becomes not in checked.hidden:
-        return RulePart(rule, turn)
+        return RulePart(rule, turn, bindings=Bindings.of(rule, engine))
     below = frozenset(edge.relation for edge in read_by(rule, checked))
-    return RulePart(rule, turn, explained_relation(state, engine, rule.becomes, below, recursive=False))
+    condition = explained_relation(state, engine, rule.becomes, below, recursive=False)
+    return RulePart(rule, turn, condition, Bindings.of(rule, engine))
 
 
 def _last_work(work: Mapping[str, Any], version: int) -> str:

@@ -4,30 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from upshot.check.active.triggering import Edge, triggering
 from upshot.check.printing import print_clause
-from upshot.check.program import EVERY, CheckedProgram, CheckedRule
+from upshot.check.program import CheckedProgram, CheckedRule
 from upshot.check.strata import order_of
 from upshot.database.explain.dependencies import Dependency, uses
 from upshot.database.explain.explained_view import RelationPart, rows, upkeep
 from upshot.syntax.ast import Constant
 from upshot.syntax.printing import print_term
 
+if TYPE_CHECKING:
+    from upshot.database.engines import Engine
+
 _INTO = {"inserted": "inserted into", "deleted": "deleted from"}
 _VERBS = {"inserted": "inserting into", "deleted": "deleting from"}
 _SIGNS = {"inserted": "+", "deleted": "-"}
 
 
+MOST_SHOWN = 10
+"""Bindings of a rule that are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bindings:
+    """The values of its parameters that a rule is active for: the `first` of `count`."""
+
+    first: tuple[Mapping[str, object], ...]
+    count: int
+
+    @staticmethod
+    def of(rule: CheckedRule, engine: Engine) -> Bindings | None:
+        """None for a rule that is active for all values."""
+        if rule.is_awake and not rule.bindings:
+            return None
+        first: list[Mapping[str, object]] = []
+        for table in rule.bindings:
+            names = [column.name for column in table.columns]
+            found = engine.rows(table.name)
+            some = found.sorted() if len(found) <= MOST_SHOWN else islice(found, MOST_SHOWN - len(first))
+            first += [dict(zip(names, row, strict=True)) for row in some]
+        return Bindings(tuple(first[:MOST_SHOWN]), sum(engine.size(table.name) for table in rule.bindings))
+
+
 @dataclass(frozen=True, slots=True)
 class RulePart:
     """One active rule of an explanation. `turn` counts from 1, in the order in which triggered rules run; it is 0 for a
-    rule that is active for nothing. `condition` is the view of its own that a strict condition is kept in, if any."""
+    rule that sleeps. `condition` is the view of its own that a strict condition is kept in, if any; `bindings` the
+    values that it is active for, if not for all."""
 
     rule: CheckedRule
     turn: int
     condition: RelationPart | None = None
+    bindings: Bindings | None = None
 
     @property
     def name(self) -> str:
@@ -35,9 +66,10 @@ class RulePart:
 
     @property
     def options(self) -> list[str]:
-        """What the rule says about itself, in the words it may be said with."""
+        """The options of the rule, in the words of the language."""
         rule = self.rule
         told = [rule.coupling, rule.semantics, f"per {rule.per}"] + [f"priority {rule.priority}"] * bool(rule.priority)
+        told += [f"group {name}" for name in rule.groups]
         return told + [f"precedes {name}" for name in rule.precedes] + [f"follows {name}" for name in rule.follows]
 
     @property
@@ -50,7 +82,8 @@ class RulePart:
         return f"{f'turn {self.turn}' if self.turn else 'asleep'} · {self.rule.coupling} · {', '.join(self.actions)}"
 
     def as_dict(self) -> dict[str, Any]:
-        rule, hidden = self.rule, self.condition and self.condition.name
+        rule = self.rule
+        hidden = rule.becomes if rule.asleep else self.condition and self.condition.name
         return {
             "columns": {column.name: str(column.type) for column in rule.visible.columns},
             "parameters": list(rule.parameters),
@@ -74,7 +107,9 @@ class RulePart:
             "questions": [print_clause(clause) for clause in rule.clauses],
             "unless": [print_clause(clause) for clause in rule.before],
             "actions": self.actions,
-            "activations": [dict(binding) for binding in rule.activations],
+            "groups": list(rule.groups),
+            "activations": [{}] if self.bindings is None else [dict(binding) for binding in self.bindings.first],
+            "active_for": None if self.bindings is None else self.bindings.count,
         }
 
 
@@ -87,9 +122,13 @@ def describe_rule(part: RulePart, turns: int) -> str:
 
 def _lines(part: RulePart) -> Iterator[str]:
     rule, condition = part.rule, part.condition
-    if condition is not None:
+    if condition is not None or rule.asleep:
         identity = ", ".join(rule.instance.columns[place].name for place in rule.identity)
         yield f"triggered when its condition becomes true{f' for another {identity}' if identity else ''}"
+    if rule.asleep:
+        yield "condition, not kept while it sleeps"
+        yield from (f"  {print_clause(clause)}" for clause in rule.asleep)
+    elif condition is not None:
         yield f"condition, kept for it alone: {rows(condition.size)}"
         yield from (f"  {line}" for line in upkeep(condition, condition.name))
     else:
@@ -97,12 +136,15 @@ def _lines(part: RulePart) -> Iterator[str]:
     yield from _questions(part)
     yield "actions"
     yield from (f"  {action}" for action in part.actions)
-    if rule.activations != EVERY:
-        yield from (f"active for {each}" for each in _activations(rule) or ["nothing"])
+    if part.bindings is not None:
+        found = part.bindings
+        yield from (f"active for {each}" for each in _activations(rule, found) or ["nothing"])
+        if found.count > len(found.first):
+            yield f"active for {found.count - len(found.first):,} more"
 
 
 def _questions(part: RulePart) -> Iterator[str]:
-    """What is asked at the rule's turn, and of which windows."""
+    """The queries at the rule's turn, and their windows."""
     rule = part.rule
     if not rule.clauses:
         yield "at its turn it fires for the rows that came to its condition"
@@ -115,16 +157,16 @@ def _questions(part: RulePart) -> Iterator[str]:
     for clause in rule.before:
         yield from (f"    {line}" for line in print_clause(clause).splitlines())
     for window in rule.windows:
-        is_hidden = part.condition is not None and window.relation == part.condition.name
+        is_hidden = window.relation == rule.becomes and (part.condition is not None or bool(rule.asleep))
         where = "its condition" if is_hidden else window.relation
         yield f"  where {window.schema.name} are the rows {_INTO[window.operation]} {where} since its last turn"
 
 
-def _activations(rule: CheckedRule) -> list[str]:
+def _activations(rule: CheckedRule, bindings: Bindings) -> list[str]:
     types = {column.name: column.type for column in rule.instance.columns}
     return [
         ", ".join(f"{name} = {print_term(Constant(value, types[name]))}" for name, value in binding.items())
-        for binding in rule.activations
+        for binding in bindings.first
     ]
 
 
@@ -142,7 +184,7 @@ class TriggeringPart:
     hidden: frozenset[str]
 
     def around(self, rule: str) -> TriggeringPart:
-        """What of it concerns one rule."""
+        """The part that concerns one rule."""
         cycles = tuple(cycle for cycle in self.cycles if any(rule == edge.source for edge in cycle))
         return replace(self, edges=tuple(e for e in self.edges if rule in (e.source, e.target)), cycles=cycles)
 
@@ -180,7 +222,7 @@ class TriggeringPart:
 
 
 def explained_triggering(program: CheckedProgram) -> TriggeringPart:
-    """Which rule of a program can set off which."""
+    """The triggering graph of a program's rules."""
     found = triggering(program)
     ends = {edge.source for cycle in found.cycles for edge in cycle}
     groups = order_of(found.rules, [(edge.source, edge.target) for edge in found.edges])
@@ -202,6 +244,8 @@ def read_by(rule: CheckedRule, program: CheckedProgram) -> frozenset[Dependency]
     shown = {hidden: name for name, hidden in program.input_part.items()}
     windows: Mapping[str, str] = {window.schema.name: window.relation for window in rule.windows}
     own = [clause for clause in program.clauses if clause.head.relation in program.hidden & {rule.becomes}]
+    own += rule.asleep
+    hidden = program.hidden | {clause.head.relation for clause in rule.asleep}
     found = {(relation, False, False) for relation, _ in rule.triggers}
     for clause in (*own, *rule.clauses, *rule.before):
         for relation, negated, aggregated in uses(clause):
@@ -210,5 +254,5 @@ def read_by(rule: CheckedRule, program: CheckedProgram) -> frozenset[Dependency]
     return frozenset(
         Dependency(shown.get(relation, relation), rule.name, negated, aggregated)
         for relation, negated, aggregated in found
-        if relation not in program.hidden and relation not in rule.helpers
+        if relation not in hidden and relation not in rule.helpers
     )

@@ -1,4 +1,4 @@
-"""How one relation is kept up to date, why so, and what it cost last time."""
+"""Explain the maintenance of one relation: strategy, reasons and last cost."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def explained_relation(
 
 
 def _decomposition(plan: ProgramPlan, view: str) -> str:
-    """How the recursion that the view is part of is cut into parts; nothing if it is part of none."""
+    """Describe the decomposition of the view's recursion; empty if it has none."""
     component = next((each for each in plan.components if view in each.views), None)
-    if component is None or not component.recursive or component.strategy == "production":
+    if component is None or not component.recursive or not component.strategy.runs_whole:
         return ""
     return str(decomposition(component, plan.normal))
 

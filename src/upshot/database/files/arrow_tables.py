@@ -7,20 +7,38 @@ refused, with the column and the cure named.
 from __future__ import annotations
 
 import difflib
+import os
 from typing import TYPE_CHECKING, Any
 
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import DataError
-from upshot.core.schema import Column, Schema
 from upshot.core.types import Kind, Type
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from upshot.core.schema import Column, Schema
+
 
 def is_table(value: object) -> bool:
-    """Whether this is a table with named columns rather than a sequence of rows."""
+    """Test whether a value is a table with named columns rather than a sequence of rows."""
     return _is_pandas(value) or hasattr(value, "__arrow_c_stream__") or _is_lazy_polars(value)
+
+
+def is_spark_frame(value: object) -> bool:
+    """Test for a DataFrame of a Spark session, classic or Connect."""
+    kind = type(value)
+    return kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
+
+
+def is_path(value: object) -> bool:
+    """Test whether a value that should be rows names files instead: a path, the URI of a lake, or the text of a path
+    that exists or has the ending of one."""
+    if isinstance(value, os.PathLike):
+        return True
+    if not isinstance(value, str) or "\0" in value or "\n" in value:
+        return False
+    return "://" in value or value.endswith((".parquet", ".pq", ".csv")) or os.path.exists(value)
 
 
 def as_arrow(value: Any, schema: Schema | None = None) -> pa.Table:
@@ -176,7 +194,8 @@ def _cast(array: pa.ChunkedArray, column: Column, schema: Schema) -> pa.ChunkedA
 
 
 def _castable(arrow: pa.DataType, kind: Kind) -> bool:
-    """Whether the cast changes only the width, never what a value means; the cast itself refuses what does not fit."""
+    """Test whether the cast changes only the width, never the meaning of a value; the cast itself refuses values out of
+    range."""
     import pyarrow.types as at
 
     match kind:
@@ -184,7 +203,7 @@ def _castable(arrow: pa.DataType, kind: Kind) -> bool:
             return bool(at.is_integer(arrow) or at.is_floating(arrow))
         case Kind.FLOAT:
             return bool(at.is_integer(arrow) or at.is_floating(arrow))
-        case Kind.SYMBOL:
+        case Kind.SYMBOL | Kind.RECORD:
             return _is_text(arrow)
         case Kind.BOOLEAN:
             return bool(at.is_boolean(arrow))

@@ -4,17 +4,23 @@ there is a Spark session, a DataFrame."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from upshot.core.counted import counted
-from upshot.core.errors import DataError
+from upshot.core.errors import DataError, counted
 from upshot.core.rows import Rows
-from upshot.core.schema import Schema
-from upshot.database.engines import Engine
-from upshot.database.files.arrow_tables import aligned, as_arrow, column_mismatch, is_table
-from upshot.database.files.spark_frames import aligned_frame, collected, is_spark_frame
-from upshot.database.files.table_files import is_path, read_files
-from upshot.database.placement import PlacedEngine
+from upshot.database import files
+from upshot.database.files.arrow_tables import (
+    aligned,
+    as_arrow,
+    column_mismatch,
+    is_path,
+    is_spark_frame,
+    is_table,
+)
+
+if TYPE_CHECKING:
+    from upshot.core.schema import Schema
+    from upshot.database.engines import Engine
 
 Row = tuple[Any, ...]
 
@@ -28,7 +34,7 @@ def given_rows(schema: Schema, rows: Any, engine: Engine | None = None) -> Any:
     if isinstance(rows, Rows):
         return list(rows)
     if is_path(rows):
-        rows = read_files(rows, engine)
+        rows = files.table_files.read_files(rows, engine)
     if is_table(rows) or is_spark_frame(rows):
         return given_table(schema, rows, engine)
     if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
@@ -46,8 +52,10 @@ def given_table(schema: Schema, table: Any, engine: Engine | None = None) -> Any
     """A table with the relation's columns, in its order and of its types."""
     if not is_spark_frame(table):
         return aligned(as_arrow(table, schema), schema)
-    frame = aligned_frame(table, schema)
-    return frame if isinstance(engine, PlacedEngine) else collected(frame, schema)
+    from upshot.database.placement import PlacedEngine  # noqa: PLC0415 - for Spark
+
+    frame = files.spark_frames.aligned_frame(table, schema)
+    return frame if isinstance(engine, PlacedEngine) else files.spark_frames.collected(frame, schema)
 
 
 def _tuples(schema: Schema, rows: Iterable[Any]) -> Iterator[Row]:

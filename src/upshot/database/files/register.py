@@ -12,10 +12,10 @@ from upshot.core.types import Type
 from upshot.database.changes import Commit
 from upshot.database.commit import commit
 from upshot.database.engines import Engine
-from upshot.database.files.arrow_tables import as_arrow, column_type, how_to_rename, is_table
+from upshot.database.files.arrow_tables import as_arrow, column_type, how_to_rename, is_path, is_spark_frame, is_table
 from upshot.database.files.given_rows import given_table
-from upshot.database.files.spark_frames import frame_columns, holds_null, is_spark_frame, spark_column_type
-from upshot.database.files.table_files import is_path, read_files
+from upshot.database.files.spark_frames import frame_columns, holds_null, spark_column_type
+from upshot.database.files.table_files import read_files
 from upshot.database.program.compile import compile_items
 from upshot.database.program.redefine import redefine
 from upshot.database.state import State

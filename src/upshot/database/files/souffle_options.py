@@ -9,19 +9,19 @@ from upshot.core.diagnostic import Diagnostic, did_you_mean
 from upshot.core.errors import ProgramError
 from upshot.syntax.ast import Directive
 
-KNOWN = ("IO", "filename", "delimiter", "headers", "compress", "rfc4180", "columns")
+KNOWN = ("IO", "filename", "delimiter", "headers", "compress", "rfc4180", "columns", "format", "dbname")
 WITHOUT_EFFECT = ("name", "operation", "attributeNames", "params", "types", "intermediate", "fact-dir", "output-dir")
 DEVICES = {
-    "input": ("file", "stdin"),
-    "output": ("file", "stdout", "stdoutprintsize"),
+    "input": ("file", "stdin", "json", "sqlite"),
+    "output": ("file", "stdout", "stdoutprintsize", "json", "sqlite"),
     "printsize": ("stdoutprintsize",),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class FileOptions:
-    """Where the rows of a relation are and how they are written there. `quoted` means RFC 4180; `columns` gives for
-    each column of the relation the position of its field in a line."""
+    """The file of a relation's rows and its format. `quoted` means RFC 4180; `columns` has for each column of the
+    relation the position of its field in a line; `objects` means rows of JSON as objects."""
 
     relation: str
     path: Path
@@ -31,6 +31,7 @@ class FileOptions:
     compressed: bool = False
     quoted: bool = False
     columns: tuple[int, ...] | None = None
+    objects: bool = False
 
 
 def file_options(directive: Directive, folder: Path) -> FileOptions:
@@ -44,20 +45,26 @@ def file_options(directive: Directive, folder: Path) -> FileOptions:
     quoted, headers, compressed = (_flag(directive, given, name, faults) for name in ("rfc4180", "headers", "compress"))
     options = FileOptions(
         directive.relation,
-        folder / given.get("filename", _default_name(directive, compressed=compressed)),
+        folder
+        / (given.get("filename") or given.get("dbname") or _default_name(directive, given, compressed=compressed)),
         _device(directive, given, faults),
         _delimiter(directive, given, quoted, faults),
         headers,
         compressed,
         quoted,
         _columns(directive, given, faults),
+        given.get("format") == "object",
     )
+    if given.get("format", "list") not in ("list", "object"):
+        faults.append(_fault(directive, f"`format={given['format']}` is unknown", "use `list` or `object`"))
     if faults:
         raise ProgramError(faults)
     return options
 
 
-def _default_name(directive: Directive, *, compressed: bool) -> str:
+def _default_name(directive: Directive, given: dict[str, str], *, compressed: bool) -> str:
+    if given.get("IO") in ("json", "sqlite"):
+        return f"{directive.relation}.{given['IO']}"
     return directive.relation + (".facts" if directive.kind == "input" else ".csv") + ".gz" * compressed
 
 

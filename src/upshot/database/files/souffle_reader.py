@@ -20,6 +20,7 @@ from upshot.core.field_text import NULL, Unreadable, reader_of
 from upshot.core.schema import Column, Schema
 from upshot.core.span import Source, Span
 from upshot.core.types import Kind
+from upshot.database.files.souffle_devices import read_json, read_sqlite
 from upshot.database.files.souffle_options import FileOptions
 
 if TYPE_CHECKING:
@@ -36,12 +37,16 @@ def read_facts(schema: Schema, options: FileOptions) -> list[Row] | pa.Table:
     if options.columns is not None and len(options.columns) != schema.arity:
         message = f"`columns` of `.input {schema.name}` names {len(options.columns)} fields for {schema.arity} columns"
         raise DataError(message, code="file-option", help=f"the relation is `{schema}`")
+    if options.device == "sqlite":
+        return read_sqlite(schema, options)
     data = _contents(schema, options)
+    if options.device == "json":
+        return read_json(schema, options, bytes(data))
     if schema.columns and len(data) >= WORTH_ARROW:
         table = _read_with_arrow(schema, options, data)
         if table is not None:
             return table
-    return _Lines(schema, options).rows(bytes(data))
+    return _FactLines(schema, options).rows(bytes(data))
 
 
 def _contents(schema: Schema, options: FileOptions) -> bytes | mmap.mmap:
@@ -67,7 +72,7 @@ def _contents(schema: Schema, options: FileOptions) -> bytes | mmap.mmap:
 
 
 def _missing(schema: Schema, path: Path) -> DataError:
-    hint = f'create the file, name another directory, or write `.input {schema.name}(filename="…")`'
+    hint = f'create the file, name its directory with `-F`, or write `.input {schema.name}(filename="…")`'
     return DataError(f"fact file `{path}` for `.input {schema.name}` does not exist", code="missing-facts", help=hint)
 
 
@@ -76,6 +81,8 @@ def _missing(schema: Schema, path: Path) -> DataError:
 
 def _read_with_arrow(schema: Schema, options: FileOptions, data: bytes | mmap.mmap) -> pa.Table | None:
     """The table, or None where Arrow would not read exactly what the line reader reads, or finds a fault."""
+    if any(column.type.kind is Kind.RECORD for column in schema.columns):
+        return None
     if len(options.delimiter) != 1 or not options.delimiter.isascii() or _has_lone_carriage_return(data):
         return None
     if options.quoted and bytes(data).count(b'"') % 2:
@@ -146,7 +153,7 @@ def _blank_is_a_row(schema: Schema) -> bool:
 # ---- line by line --------------------------------------------------------------------------------
 
 
-class _Lines:
+class _FactLines:
     """The exact reader."""
 
     def __init__(self, schema: Schema, options: FileOptions) -> None:

@@ -12,7 +12,9 @@ from upshot.core.errors import UsageError, system_reason
 from upshot.core.field_text import text_of
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
+from upshot.core.structures import plain_text
 from upshot.core.types import Kind
+from upshot.database.files.souffle_devices import json_text, write_sqlite
 from upshot.database.files.souffle_options import FileOptions
 from upshot.database.files.unwritable_text import refuse_unwritable
 
@@ -22,9 +24,16 @@ WORTH_ARROW = 100_000
 
 def write_rows(rows: Rows, options: FileOptions) -> None:
     """Writes one sorted file, in a folder made when it is not there; nothing if a text could not be read back."""
+    if options.device == "sqlite":
+        write_sqlite(rows, options)
+        return
     refuse_unwritable(rows, options)
     try:
         options.path.parent.mkdir(parents=True, exist_ok=True)
+        if options.device == "json":
+            with _opened(options) as stream:
+                stream.write(json_text(rows, objects=options.objects))
+            return
         if len(rows) >= WORTH_ARROW and _write_with_arrow(rows, options):
             return
         with _opened(options) as stream:
@@ -63,13 +72,18 @@ def header(schema: Schema, options: FileOptions) -> str:
 def lines(schema: Schema, rows: Iterable[tuple[Any, ...]], options: FileOptions) -> Iterator[str]:
     """One line a row; `()` for the row of a relation without columns."""
     quoted = [options.quoted and column.type.kind is Kind.SYMBOL for column in schema.columns]
+    records = [column.type.kind is Kind.RECORD for column in schema.columns]
     for row in rows:
         if not row:
             yield "()"
             continue
         fields = (
-            '"' + value.replace('"', '""') + '"' if quote and value is not None else text_of(value)
-            for value, quote in zip(row, quoted, strict=True)
+            plain_text(value)
+            if record and value is not None
+            else '"' + value.replace('"', '""') + '"'
+            if quote and value is not None
+            else text_of(value)
+            for value, quote, record in zip(row, quoted, records, strict=True)
         )
         yield options.delimiter.join(fields)
 

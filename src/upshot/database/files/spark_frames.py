@@ -37,12 +37,6 @@ _KINDS = {
 _MOST_DIGITS = 18
 
 
-def is_spark_frame(value: object) -> bool:
-    """Whether this is a DataFrame of a Spark session, classic or Connect."""
-    kind = type(value)
-    return kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
-
-
 def refuse_other_session(frame: Any, session: Any) -> None:
     """Raises if what the frame's session writes cannot be read by engines on this one."""
     own = frame.sparkSession
@@ -91,7 +85,7 @@ def _column(value: Any, spark: Any, column: Column, schema: Schema) -> Any:
 
 
 def _accepts(kind: Kind, name: str, spark: Any) -> bool:
-    """Whether a column of this kind can take the values of a Spark type, as far as they are in its range."""
+    """Test whether a column of this kind can take the values of a Spark type that are in its range."""
     if name == "DecimalType":
         return kind is Kind.DECIMAL or (kind in (Kind.NUMBER, Kind.UNSIGNED) and spark.scale == 0)
     if name in _WHOLE:
@@ -128,7 +122,7 @@ def holds_null(frame: Any) -> frozenset[str]:
 
 
 def counted(frame: Any) -> int:
-    """How many rows the frame has."""
+    """The number of rows of the frame."""
     with spark_errors():
         count: int = frame.count()
     return count
@@ -155,13 +149,13 @@ def collected(frame: Any, schema: Schema) -> pa.Table:
 
 
 def has_delta(session: Any) -> bool:
-    """Whether the session can read Delta tables."""
+    """Test whether the session can read Delta tables."""
     return "io.delta" in (session.conf.get("spark.sql.extensions", "") or "")
 
 
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """What Spark raises inside comes out as an error of ours."""
+    """Translate the exceptions of Spark inside the block into ours."""
     try:
         yield
     except Exception as error:

@@ -19,16 +19,6 @@ _EXPANSION = 4
 """A CSV file takes at most about so many times its size once it is read."""
 
 
-def is_path(value: object) -> bool:
-    """Whether a value that should be rows names files instead: a path, the address of a lake, or the text of a path
-    that is there or ends like one."""
-    if isinstance(value, os.PathLike):
-        return True
-    if not isinstance(value, str) or "\0" in value or "\n" in value:
-        return False
-    return "://" in value or value.endswith((".parquet", ".pq", ".csv")) or os.path.exists(value)
-
-
 def read_files(given: str | os.PathLike[str], engine: Engine | None = None) -> Any:
     """The table that a file or folder holds: an Arrow table, or a DataFrame if the rows are going to Spark."""
     place = engine if isinstance(engine, PlacedEngine) else None

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from upshot.core.errors import DataError
 from upshot.core.field_text import NULL
 from upshot.core.rows import Rows
-from upshot.core.types import Kind
+from upshot.core.structures import Misshapen, plain_text, read
+from upshot.core.types import TEXTUAL, Kind, Type
 from upshot.database.files.souffle_options import FileOptions
 
 if TYPE_CHECKING:
@@ -25,16 +26,21 @@ LONGEST_SHOWN = 60
 
 def refuse_unwritable(rows: Rows, options: FileOptions) -> None:
     """`DataError` if a value could not be read back from the file."""
+    if options.device in ("json", "sqlite"):
+        return
     columns = [
         (position, _breaks(options, last=position == rows.schema.arity - 1), column.type.nullable)
         for position, column in enumerate(rows.schema.columns)
-        if column.type.kind is Kind.SYMBOL and (column.type.nullable or not options.quoted)
+        if column.type.kind in TEXTUAL and (column.type.nullable or not options.quoted)
     ]
     if not columns:
         return
     table = rows.to_arrow() if len(rows) >= WORTH_ARROW else None
     for position, breaks, nullable in columns:
-        if table is None:
+        if (type := rows.schema.columns[position].type).kind is Kind.RECORD:
+            records = (row[position] for row in rows if row[position] is not None)
+            found = next((plain for text in records if (plain := _unwritable_record(text, type, breaks))), None)
+        elif table is None:
             texts = (row[position] for row in rows if row[position] is not None)
             found = next((text for text in texts if _is_unwritable(text, breaks, nullable)), None)
         else:
@@ -43,8 +49,19 @@ def refuse_unwritable(rows: Rows, options: FileOptions) -> None:
             raise _refusal(rows, options, position, found)
 
 
+def _unwritable_record(text: str, type: Type, breaks: tuple[tuple[str, str], ...]) -> str:
+    """The record as a file shows it, if it could not be read back from there; else nothing."""
+    plain = plain_text(text)
+    try:
+        same = read(plain, type, plain=True) == text
+    except Misshapen:
+        same = False
+    return "" if same and not _is_unwritable(plain, breaks, False) else plain
+
+
 def _breaks(options: FileOptions, *, last: bool) -> tuple[tuple[str, str], ...]:
-    """What may not occur in a text, each with what follows the text: `a|` before the delimiter `||` ends too early."""
+    """The strings that a text must not contain, each with what follows the text: `a|` before the delimiter `||` ends
+    too early."""
     if options.quoted:
         return ()
     return ((options.delimiter, "" if last else options.delimiter[:-1]), ("\n", ""), ("\r", ""))
@@ -70,6 +87,9 @@ def _refusal(rows: Rows, options: FileOptions, position: int, text: str) -> Data
     if text == NULL and column.type.nullable:
         cause = "in a nullable column it would be read back as NULL"
         hint = f"remove the row, or make the column not nullable: `{column.name}: {column.type.required()}`"
+    elif column.type.kind is Kind.RECORD:
+        cause = "a text in it has a mark of records or of the file, which files write without quotes"
+        hint = "write another format: `upshot run -D -` prints rows, `to_parquet` keeps records whole"
     else:
         marks = (("\n", "a line feed"), ("\r", "a carriage return"), ("\t", "a tab"))
         shown = dict(marks).get(options.delimiter, f"the delimiter `{options.delimiter}`")

@@ -2,33 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+from upshot.check.active.activations import is_open, not_activated
+from upshot.core.errors import DataError, ProgramError
 from upshot.syntax import print_item
-from upshot.syntax.ast import Activation, Item
+from upshot.syntax.ast import Activation, ActiveRule, Item, Wildcard
+
+if TYPE_CHECKING:
+    from upshot.check.program import CheckedRule
+    from upshot.database.engines import Engine
+    from upshot.database.program.compile import Compiled
+
+Row = tuple[Any, ...]
 
 
 def settled(items: Iterable[Item]) -> tuple[Item, ...]:
     """The items with the activations of each rule replaced by those that say the same in the shortest way.
 
     `.activate r` and `.deactivate r` make all earlier ones void; a binding that is there is not added again, and one
-    that is taken away goes. One that was never there stays, for `check` to refuse.
+    that is taken away goes. One that was never there stays, for `check` to refuse. What is said of a group is said of
+    each of its rules.
     """
     found: list[Item] = []
     last: dict[str, list[Activation]] = {}
-    for item in items:
+    known = list(items)
+    groups = _groups(known) if any(isinstance(item, Activation) for item in known) else {}
+    for item in known:
         if isinstance(item, Activation):
-            last[item.rule] = _after(last.get(item.rule, []), item)
+            for rule in groups.get(item.rule, (item.rule,)):
+                last[rule] = _after(last.get(rule, []), replace(item, rule=rule))
         else:
             found.append(item)
     return (*found, *(item for each in last.values() for item in each))
+
+
+def _groups(items: Iterable[Item]) -> dict[str, list[str]]:
+    """The rules of each group."""
+    found: dict[str, list[str]] = {}
+    for item in items:
+        if isinstance(item, ActiveRule):
+            for option, value in item.options:
+                for name in value.split(",") if option == "group" else ():
+                    found.setdefault(name.strip(), []).append(item.name)
+    return found
 
 
 def _after(earlier: list[Activation], item: Activation) -> list[Activation]:
     if not item.bindings:
         return [item]
     bound = [each for each in earlier if each.bindings]
+    if is_open(item):
+        return bound if _key(item) in map(_key, filter(is_open, bound)) else [*bound, item]
     same = [each for each in bound if each.active and _key(each) == _key(item)]
     if item.active:
         return bound if same else [*bound, item]
@@ -36,6 +63,79 @@ def _after(earlier: list[Activation], item: Activation) -> list[Activation]:
         return [*earlier, item]
     left = [each for each in bound if each not in same]
     return left or [replace(item, bindings=())]
+
+
+def without_values(items: Iterable[Item]) -> tuple[Item, ...]:
+    """The items of a program whose activations are rows of the database: `X = _` in place of each value."""
+    found: list[Item] = []
+    seen: set[tuple[str, tuple[str, ...]]] = set()
+    for item in items:
+        if not isinstance(item, Activation) or not item.bindings:
+            found.append(item)
+            continue
+        names = tuple(sorted(name for name, _ in item.bindings))
+        if item.active and (item.rule, names) not in seen:
+            seen.add((item.rule, names))
+            found.append(replace(item, bindings=tuple((name, Wildcard()) for name in names)))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class BindingRows:
+    """The rows of the tables with bindings that a text inserts and deletes. Tables of rules that the text `restated`,
+    or made active for all or for nothing, hold what it inserts and nothing else."""
+
+    inserted: Mapping[str, Sequence[Row]]
+    deleted: Mapping[str, Sequence[Row]]
+    restated: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(rules: Sequence[CheckedRule], new: Sequence[Item]) -> BindingRows:
+        """What the activations of the rules in a text say; `new` are its items."""
+        inserted: dict[str, list[Row]] = {}
+        deleted: dict[str, list[Row]] = {}
+        for rule in rules:
+            for bindings, found in ((rule.activations, inserted), (rule.deactivations, deleted)):
+                for binding in bindings if rule.bindings else ():
+                    table, row = binding_row(rule, binding)
+                    found.setdefault(table, []).append(row)
+        restated = {item.name for item in new if isinstance(item, ActiveRule)}
+        whole = {item.rule for item in new if isinstance(item, Activation) and not item.bindings}
+        restated |= {rule.name for rule in rules if not whole.isdisjoint((rule.name, *rule.groups))}
+        return BindingRows(inserted, deleted, frozenset(restated))
+
+    def stage(self, engine: Engine, old: Compiled, new: Compiled) -> None:
+        """Stages the rows; `ProgramError` if a rule was not active for values that it is deactivated for."""
+        for rule in new.checked.rules:
+            for table in rule.bindings:
+                known = old.checked.schemas.get(table.name)
+                if known is not None and known.types != table.types and engine.size(table.name):
+                    raise _other_types(rule, engine.size(table.name))
+                rows = self.inserted.get(table.name, ())
+                if rule.name in self.restated:
+                    engine.replace(table.name, list(rows))
+                elif rows:
+                    engine.insert(table.name, list(rows))
+                for row in self.deleted.get(table.name, ()):
+                    if known is None or not engine.contains(table.name, row):
+                        raise ProgramError([not_activated(rule, rule.span)])
+                    engine.delete(table.name, [row])
+
+
+def _other_types(rule: CheckedRule, rows: int) -> DataError:
+    count = "1 binding" if rows == 1 else f"{rows:,} bindings"
+    return DataError(
+        f"rule `{rule.name}` is active for {count}, and its parameters would get other types",
+        code="schema-change",
+        span=rule.span,
+        help=f"deactivate it first: `.deactivate {rule.name}`",
+    )
+
+
+def binding_row(rule: CheckedRule, binding: Mapping[str, object]) -> tuple[str, Row]:
+    """The table of a rule's bindings that has these parameters, and the row in it."""
+    table = next(each for each in rule.bindings if {column.name for column in each.columns} == binding.keys())
+    return table.name, tuple(binding[column.name] for column in table.columns)
 
 
 def _key(item: Activation) -> tuple[str, ...]:

@@ -11,21 +11,27 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from upshot.active.rules import ActiveRules
 from upshot.check import check, with_findings
-from upshot.check.program import CheckedProgram, CheckedRule
 from upshot.core.errors import ProgramError, UsageError, system_reason
-from upshot.core.schema import Role, Schema
+from upshot.core.schema import Role
 from upshot.database.explain.dependencies import inputs
+from upshot.database.program.activations import BindingRows, without_values
 from upshot.database.program.definitions import merged, without
-from upshot.plan import ProgramPlan, compile_program
+from upshot.plan import compile_program
 from upshot.sql.either import parse_either
-from upshot.syntax import parse, print_item
-from upshot.syntax.ast import Item, Program, Rule
+from upshot.syntax import parse, print_item, print_program
+from upshot.syntax.ast import Activation, Program, Rule, ViewDirective
+
+if TYPE_CHECKING:
+    from upshot.check.program import CheckedProgram, CheckedRule
+    from upshot.core.schema import Schema
+    from upshot.plan import ProgramPlan
+    from upshot.syntax.ast import Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +44,16 @@ class Compiled:
     plan: ProgramPlan
     visible: Mapping[str, Schema]
     rules: ActiveRules
+    bindings: BindingRows | None = field(default=None, compare=False)
+    """The activations for values that the text has, to be staged with the program."""
 
     def rule(self, name: str) -> CheckedRule | None:
         """The active rule of that name, awake or not."""
         return next((rule for rule in self.checked.rules if rule.name == name), None)
+
+    def members(self, name: str) -> tuple[str, ...]:
+        """The rules of a group; any other name is that of a rule."""
+        return tuple(rule.name for rule in self.checked.rules if name in rule.groups) or (name,)
 
     def schema(self, name: str) -> Schema:
         return self.checked.schemas[name]
@@ -60,15 +72,15 @@ def nothing() -> Compiled:
 
 
 def compile_text(text_or_path: str | os.PathLike[str], defined: Compiled, name: str | None = None) -> Compiled:
-    """What is defined, with this text merged in. `name` is what messages call the text."""
+    """Merge a text into the program. `name` is the name of the text in messages."""
     text, source = read_program(text_or_path)
     try:
-        program = parse_either(text, name or source, defined.visible, defined.checked.parts)
+        program = parse_either(text, name or source, defined.visible, defined.checked.parts, defined.checked.functors)
     except ProgramError as error:
         if error.understood is None:
             raise
         raise with_findings(error, merged(defined.program, error.understood)) from None
-    return _compiled(merged(defined.program, program))
+    return _compiled(merged(defined.program, program), new=program.items)
 
 
 def compile_stored(text: str, name: str) -> Compiled:
@@ -76,13 +88,23 @@ def compile_stored(text: str, name: str) -> Compiled:
     return _compiled(merged(Program(()), parse_either(text, name)), stored=True)
 
 
+def asleep(text: str) -> str:
+    """The program with rules that are active for some values asleep."""
+    program = parse_either(text, "<stored program>")
+    items = [
+        replace(item, bindings=(), active=False) if isinstance(item, Activation) and item.bindings else item
+        for item in program.items
+    ]
+    return print_program(Program(tuple(items)))
+
+
 def compile_items(items: tuple[Item, ...], defined: Compiled) -> Compiled:
-    """What is defined, with items merged in that were made, not written."""
-    return _compiled(merged(defined.program, Program(items)))
+    """Merge generated items into the program."""
+    return _compiled(merged(defined.program, Program(items)), new=items)
 
 
 def compile_with_rules(text: str, defined: Compiled) -> Compiled:
-    """What is defined, with these rules beside those that their views have already."""
+    """Add rules to those of their views."""
     program = parse(text, "<rule>")
     _refuse_other_items(program)
     known = [item for item in defined.program.items if isinstance(item, Rule)]
@@ -96,7 +118,7 @@ def compile_with_rules(text: str, defined: Compiled) -> Compiled:
 
 
 def compile_without_rules(text: str, defined: Compiled) -> Compiled:
-    """What is defined, less these rules."""
+    """Remove rules from the program."""
     program = parse(text, "<rule>")
     _refuse_other_items(program)
     items = list(defined.program.items)
@@ -104,6 +126,10 @@ def compile_without_rules(text: str, defined: Compiled) -> Compiled:
         if item not in items:
             raise _no_such_rule(item, defined)
         items.remove(item)
+    left = {head.relation for item in items if isinstance(item, Rule) for head in item.heads}
+    bare = {head.relation for item in program.items if isinstance(item, Rule) for head in item.heads} - left
+    # Choices for a view go with its last rule: what is left is a base relation.
+    items = [item for item in items if not (isinstance(item, ViewDirective) and item.relation in bare)]
     return _compiled(Program(tuple(items), span=defined.program.span))
 
 
@@ -128,15 +154,19 @@ def _no_such_rule(item: Item, defined: Compiled) -> UsageError:
 
 
 def compile_without(relation: str, defined: Compiled) -> Compiled:
-    """What is defined, less one relation."""
+    """Remove one relation from the program."""
     return _compiled(without(defined.program, relation))
 
 
-def _compiled(program: Program, *, stored: bool = False) -> Compiled:
-    checked = check(program)
-    hidden = checked.hidden.union(checked.input_part.values(), checked.parts)
+def _compiled(program: Program, *, stored: bool = False, new: tuple[Item, ...] = ()) -> Compiled:
+    checked, bindings = check(program), None
+    if any(rule.bindings for rule in checked.rules):
+        bindings = BindingRows.of(checked.rules, new)
+        program = replace(program, items=without_values(program.items))
+    hidden = checked.hidden.union(checked.input_part.values(), checked.parts, checked.undecided)
     visible = {name: schema for name, schema in checked.schemas.items() if name not in hidden}
-    return Compiled(program, checked, compile_program(checked, stored=stored), visible, ActiveRules.of(checked.rules))
+    plan = compile_program(checked, stored=stored)
+    return Compiled(program, checked, plan, visible, ActiveRules.of(checked.rules), bindings)
 
 
 # ---- reading ------------------------------------------------------------------------------------
@@ -160,7 +190,7 @@ def read_program(text_or_path: str | os.PathLike[str]) -> tuple[str, str]:
 
 
 def _names_a_file(text: str) -> bool:
-    """Whether a string is a path, there or not: no program ends this way except in a comment."""
+    """Test whether a string is a path, existing or not: no program ends this way except in a comment."""
     if "\n" in text or "\0" in text or not text.endswith((".dl", ".sql")):
         return False
     return os.path.isfile(text) or _COMMENT.search(text) is None
@@ -198,7 +228,7 @@ class Difference:
 
 
 def difference(old: Compiled, new: Compiled) -> Difference:
-    """Which views have the same rules over the same inputs, all the way down, and which have not."""
+    """Compare two programs: the views with the same rules over the same inputs, all the way down, and the others."""
     before, after = _definitions(old), _definitions(new)
     changed = {name for name, definition in after.items() if before.get(name) != definition}
     below = inputs(new.plan.normal)

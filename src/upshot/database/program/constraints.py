@@ -1,19 +1,21 @@
-"""What a change violates: keys and `.deny` constraints, and what is said about it."""
+"""The violations of keys and `.deny` constraints by a change, and their messages."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import ConstraintError
 from upshot.core.fact_text import fact
 from upshot.core.rows import Rows
-from upshot.core.schema import Schema
-from upshot.database.engines import Deltas, Engine
-from upshot.database.program.compile import Compiled
+
+if TYPE_CHECKING:
+    from upshot.core.schema import Schema
+    from upshot.database.engines import Deltas, Engine
+    from upshot.database.program.compile import Compiled
 
 Row = tuple[Any, ...]
 Violations = Mapping[str, Sequence[Row]]
@@ -23,7 +25,7 @@ SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class ConstraintFindings:
     """Rows that share a key, by relation, and witnesses by constraint: those that came, those that went (`repaired`),
     and those that a definition leaves where they are although its constraint rejects (`kept`)."""
 
@@ -40,18 +42,23 @@ class Findings:
 
 
 def added_violations(compiled: Compiled, deltas: Deltas) -> dict[str, list[Row]]:
-    """The witnesses this change brought; those that were there before are not its doing."""
+    """The violations that the change inserted."""
     touched = compiled.checked.constraints.keys() & deltas.keys()
+    if not touched:
+        return {}
     return {name: deltas[name][0].sorted() for name in sorted(touched) if len(deltas[name][0])}
 
 
 def repaired_violations(compiled: Compiled, deltas: Deltas) -> dict[str, list[Row]]:
-    """The witnesses this change took away, of constraints that report it."""
-    touched = [n for n in compiled.checked.constraints.keys() & deltas.keys() if "minus" in compiled.plan.reported(n)]
+    """The violations that the change deleted, of constraints that report it."""
+    constraints = compiled.checked.constraints.keys() & deltas.keys()
+    if not constraints:
+        return {}
+    touched = [name for name in constraints if "minus" in compiled.plan.reported(name)]
     return {name: deltas[name][1].sorted() for name in sorted(touched) if len(deltas[name][1])}
 
 
-def grandfathered(findings: Findings, compiled: Compiled, stated: Collection[str]) -> Findings:
+def grandfathered(findings: ConstraintFindings, compiled: Compiled, stated: Collection[str]) -> ConstraintFindings:
     """The findings of a definition without the violations that it says to keep, of constraints that it states."""
     kept = {
         name: rows
@@ -95,7 +102,7 @@ def _in_order(schema: Schema, rows: Iterable[Row]) -> list[Row]:
 # ---- words ------------------------------------------------------------------------------------------
 
 
-def rejected_transaction(findings: Findings, compiled: Compiled) -> ConstraintError | None:
+def rejected_transaction(findings: ConstraintFindings, compiled: Compiled) -> ConstraintError | None:
     """The error that ends the transaction, if anything does."""
     if findings.keys:
         hint = "nothing was committed; a key occurs only once; `upsert` replaces the old row"
@@ -112,7 +119,7 @@ def rejected_transaction(findings: Findings, compiled: Compiled) -> ConstraintEr
     return ConstraintError(message, code="constraint-violated", violations=rejecting, places=places, help=hint)
 
 
-def rejected_definition(findings: Findings, compiled: Compiled) -> ConstraintError | None:
+def rejected_definition(findings: ConstraintFindings, compiled: Compiled) -> ConstraintError | None:
     """The error that refuses a definition the data already contradict, if they do."""
     if findings.keys:
         hint = "nothing was changed; fix the data first; `determines` can keep existing violations, a key cannot"
@@ -131,7 +138,7 @@ def rejected_definition(findings: Findings, compiled: Compiled) -> ConstraintErr
     return ConstraintError(message, code="constraint-violated", violations=rejecting, places=places, help=hint)
 
 
-def warnings_for(findings: Findings, compiled: Compiled) -> tuple[Diagnostic, ...]:
+def warnings_for(findings: ConstraintFindings, compiled: Compiled) -> tuple[Diagnostic, ...]:
     """One warning for each constraint that is violated and only warns, or whose violations were kept."""
     violated = [
         _warning("constraint-violated", f"the data violates {_described({name: rows}, compiled)}", name, compiled)

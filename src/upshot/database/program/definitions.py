@@ -19,10 +19,13 @@ from upshot.syntax.ast import (
     Deny,
     DenyPolicy,
     Directive,
+    DisjunctiveRule,
+    FunctorDeclaration,
     Ignored,
     Item,
     Program,
     Rule,
+    Subsumption,
     TypeDeclaration,
     ViewDirective,
 )
@@ -31,7 +34,7 @@ from upshot.syntax.ast import (
 def merged(old: Program, new: Program) -> Program:
     """The old program with everything the new text mentions replaced by what the new text says."""
     declared = {item.name for item in new.items if isinstance(item, Declaration)}
-    ruled = {head.relation for item in new.items if isinstance(item, Rule) for head in item.heads}
+    ruled = {head.relation for item in new.items if isinstance(item, Rule | DisjunctiveRule) for head in item.heads}
     denied = {item.head.relation for item in new.items if isinstance(item, Deny)}
     restated = {_settings_key(item) for item in new.items} - {None}
     parts = _parts_of(old, declared | ruled | denied)
@@ -43,8 +46,12 @@ def merged(old: Program, new: Program) -> Program:
         match item:
             case Declaration(name):
                 kept += [item] * (name not in declared | denied)
+            case DisjunctiveRule(heads):
+                kept += [item] * (not any(head.relation in declared | ruled | denied for head in heads))
             case Rule():
                 kept += _without_heads(item, declared | ruled | denied)
+            case Subsumption(worse):
+                kept += [item] * (worse.relation not in declared | denied and _settings_key(item) not in restated)
             case Deny(head):
                 kept += [item] * (head.relation not in declared | ruled | denied)
             case DenyPolicy(name):
@@ -52,7 +59,7 @@ def merged(old: Program, new: Program) -> Program:
                 kept += [item] * (name not in stated and _settings_key(item) not in restated)
             case Directive(relation=relation) | ViewDirective(relation):
                 kept += [item] * (relation not in declared | gone and _settings_key(item) not in restated)
-            case TypeDeclaration() | ActiveRule():
+            case TypeDeclaration() | ActiveRule() | FunctorDeclaration():
                 kept += [item] * (_settings_key(item) not in restated)
             case Activation(rule):
                 kept += [item] * (("rule", rule) not in restated)
@@ -72,13 +79,17 @@ def without(program: Program, name: str) -> Program:
                 kept += [item] * (owner not in names)
             case Directive(relation=relation) | ViewDirective(relation):
                 kept += [item] * (relation not in names)
+            case Subsumption(worse):
+                kept += [item] * (worse.relation != name)
             case Deny(head):
                 kept += [item] * (head.relation != name)
+            case DisjunctiveRule(heads):
+                kept += [item] * (not any(head.relation in own for head in heads))
             case Rule():
                 kept += _without_heads(item, own)
             case ActiveRule(owner) | Activation(owner):
                 kept += [item] * (owner != name)
-            case TypeDeclaration() | Ignored():
+            case TypeDeclaration() | FunctorDeclaration() | Ignored():
                 kept.append(item)
     return Program(tuple(kept), span=program.span)
 
@@ -107,7 +118,7 @@ def _without_heads(rule: Rule, names: Collection[str]) -> list[Item]:
 
 
 def _settings_key(item: Item) -> tuple[str, str] | None:
-    """What makes a later item of the same kind replace an earlier one."""
+    """The key under which a later item of the same kind replaces an earlier one."""
     match item:
         case Directive(kind, relation):
             return kind, relation
@@ -115,9 +126,13 @@ def _settings_key(item: Item) -> tuple[str, str] | None:
             return "view", relation
         case DenyPolicy(name):
             return "policy", name
+        case FunctorDeclaration(name):
+            return "functor", name
+        case Subsumption(worse):
+            return "subsumption", worse.relation
         case TypeDeclaration(name):
             return "type", name
         case ActiveRule(name):
             return "rule", name
-        case Declaration() | Rule() | Deny() | Activation() | Ignored():
+        case Declaration() | Rule() | DisjunctiveRule() | Deny() | Activation() | Ignored():
             return None

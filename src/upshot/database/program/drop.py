@@ -55,8 +55,8 @@ def _refuse_used(name: str, users: Sequence[str]) -> None:
 
 def _refuse_watched(state: State, names: Sequence[str]) -> None:
     for name in names:
-        if watchers := state.feed.watching(name):
-            message = f"`{name}` is watched by {len(watchers)} subscription{'s' * (len(watchers) > 1)}"
+        if watchers := len(state.feed.watching(name)) + state.live.reading(name):
+            message = f"`{name}` is watched by {watchers} subscription{'s' * (watchers > 1)}"
             raise UsageError(message, code="relation-in-use", help="close the subscriptions first")
 
 

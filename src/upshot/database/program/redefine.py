@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from upshot.core.errors import DataError, UsageError
-from upshot.core.row_sets import row_set
-from upshot.core.rows import Rows
+from upshot.core.rows import Rows, row_set
 from upshot.core.schema import Schema
+from upshot.database import live as live_queries
 from upshot.database.changes import Definition
-from upshot.database.commit import settle
+from upshot.database.commit import Proposal, settle
 from upshot.database.engines import Deltas, Engine
 from upshot.database.program.compile import Compiled, difference
 from upshot.database.program.constraints import (
-    Findings,
+    ConstraintFindings,
     added_violations,
     grandfathered,
     key_violations,
@@ -36,32 +36,34 @@ def redefine(state: State, new: Compiled, stage: Callable[[Engine], None] | None
     Facts in the text are told apart from rows of transactions: what the old text held and the new one does not goes,
     what is new in the text comes.
     """
-    old, engine = state.compiled, state.engine
+    old, engine, live = state.compiled, state.engine, state.live
     refuse_loss_of_rows(state, new)
     found, before = difference(old, new), _before(state, new)
+    followed_queries, ended = live.fitting(old, new)
+    layer = live_queries.layer.layered(new, followed_queries) if followed_queries else new
+    changed = difference(live.installed(old), layer).changed if live else found.changed
 
-    def examine(engine: Engine, deltas: Deltas) -> Findings:
+    def examine(engine: Engine, deltas: Deltas) -> ConstraintFindings:
         findings = _findings(engine, old, new, before, deltas)
         if rejection := rejected_definition(findings, new):
             raise rejection
         return findings
 
     try:
-        anew = engine.install(new.plan, recompute=found.changed)
+        anew = engine.install(layer.plan, recompute=changed)
         _refuse_recomputation(old, new, anew)
         _stage_rows(engine, old, new, before.given)
+        if new.bindings is not None:
+            new.bindings.stage(engine, old, new)
         if stage is not None:
             stage(engine)
     except BaseException:
         engine.rollback()
         raise
-    changes, findings = settle(
-        state,
-        new,
-        examine,
-        corrected=lambda _: _changes_of_former_views(before, new),
-        afresh=_renewed(old, new),
-    )
+    corrected = lambda _: _changes_of_former_views(before, new)  # noqa: E731
+    changes, findings = settle(state, Proposal(new, examine, corrected=corrected, afresh=_renewed(old, new)))
+    live.replace(followed_queries, new, layer)
+    state.feed.end(ended, "the query does not fit the program any more")
     warnings = (*new.checked.warnings, *warnings_for(findings, new))
     recomputed = tuple(view for view in found.recomputed if view in anew)
     followed = tuple(view for view in found.recomputed if view not in anew)
@@ -78,9 +80,9 @@ def redefine(state: State, new: Compiled, stage: Callable[[Engine], None] | None
     )
 
 
-def _findings(engine: Engine, old: Compiled, new: Compiled, before: _Before, deltas: Deltas) -> Findings:
-    """What the data violate under the new program, and did not under the old one."""
-    findings = Findings(
+def _findings(engine: Engine, old: Compiled, new: Compiled, before: _Before, deltas: Deltas) -> ConstraintFindings:
+    """The violations under the new program that did not exist under the old one."""
+    findings = ConstraintFindings(
         key_violations(engine, new, deltas, _after(before.rekeyed, deltas, new)),
         {**added_violations(new, deltas), **_after(before.witnesses, deltas, new)},
         repaired_violations(new, deltas),
@@ -223,12 +225,21 @@ def _renewed(old: Compiled, new: Compiled) -> list[str]:
     ]
 
 
+def _written(before: Schema, after: Schema) -> str:
+    """Both schemas; the definitions of their records where nothing else differs."""
+    if str(before) != str(after):
+        return f"{before} becomes {after}"
+    pairs = ((old.definition, new.definition) for old, new in zip(before.types, after.types, strict=True))
+    changed = dict.fromkeys(f"`{old}` becomes `{new}`" for old, new in pairs if old != new)
+    return ", ".join(changed) or f"{before} becomes {after}"
+
+
 def _schema_change(before: Schema, after: Schema, rows: int, *, loses_rows: bool) -> DataError:
     count = "1 row" if rows == 1 else f"{rows} rows"
     if loses_rows:
         message = f"`{before.name}` has {count} and would become a view"
         hint = f"delete its rows first, or keep them with `.input {before.name}` beside the rules"
         return DataError(message, code="schema-change", span=after.span, help=hint)
-    message = f"`{before.name}` has {count} and would change its columns: {before} becomes {after}"
+    message = f"`{before.name}` has {count} and would change its columns: {_written(before, after)}"
     hint = "delete its rows first, or use another name"
     return DataError(message, code="schema-change", span=after.span, help=hint)

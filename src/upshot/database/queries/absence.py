@@ -17,14 +17,14 @@ from upshot.reasons.failure import FIX, FIXES, Failure
 from upshot.revise.request import Bounds, Key, Request
 
 SHOWN = 3
-"""Realisations that are shown with the rules."""
+"""Realizations that are shown with the rules."""
 SECONDS, SECONDS_ON_SPARK = 2.0, 30.0
 NAMED = 2
 """Changes of views beside the one asked about that are named; of more only their number is told."""
 
 
 def usual_seconds(placement: Placement) -> float:
-    """How long they are looked for, unless told."""
+    """The default time of a search for fixes."""
     return SECONDS if placement.engine == "local" else SECONDS_ON_SPARK
 
 
@@ -77,7 +77,7 @@ class Fixing:
 @dataclass(frozen=True, slots=True, eq=False)
 class Absence(Failure):
     """Why a row is not there, over the rules that could derive it, and what would bring it about: as text, JSON or a
-    picture, the first `fixes` realisations come with the rules. They are looked for then, for at most so many
+    picture, the first `fixes` realizations come with the rules. They are looked for then, for at most so many
     `seconds` (2, and 30 on Spark, unless told), in the state that the answer is about."""
 
     fixing: Fixing | None = None
@@ -93,13 +93,13 @@ class Absence(Failure):
         cost: Mapping[str, float] | None = None,
         bounds: Bounds | None = None,
     ) -> Realizations:
-        """The realisations that would bring the row about, as `db.realize` gives them: each found when it is asked
+        """The realizations that would bring the row about, as `db.realize` gives them: each found when it is asked
         for, and `db.apply` commits one."""
         assert self.fixing is not None, "made by `of`"
         return self.fixing.ways(limit, frozen, cost, bounds)
 
     def told(self, fixes: int = SHOWN, seconds: float | None = None) -> Failure:
-        """The answer with the first realisations as its last part."""
+        """The answer with the first realizations as its last part."""
         if isinstance(fixes, bool) or not isinstance(fixes, int) or fixes < 0:
             message = "`fixes` must be a non-negative integer"
             raise UsageError(message, code="wrong-argument", help="as in fixes=3; `.fixes()` gives them")
@@ -137,7 +137,7 @@ def absence(failure: Failure, state: State, key: Key) -> Absence:
 
 
 def told_fixes(found: Sequence[Failure], status: str, reason: str) -> Failure:
-    """What a search came to, as the last part of an answer."""
+    """The result of a search for fixes, as the last part of an answer."""
     details = {"status": status, "reason": reason}
     if not found:
         words = "no base changes were found" if status == BOUNDED else "no base changes would bring it about"
@@ -160,7 +160,7 @@ _WOULD = "would be there with"
 
 
 def told_fix(way: Realization, shows: Callable[[str], bool] = lambda name: True) -> Failure:
-    """One realisation on a line: its base changes, and what there is to say about them. `shows` says of which relations
+    """One realization on a line: its base changes, and what there is to say about them. `shows` says of which relations
     and rules more is told."""
     notes = [f"{each.name} is some new {each.type}" for each in way.placeholders]
     notes += [f"where {condition}" for condition in way.conditions]

@@ -3,39 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from upshot.check import check_query
+from upshot.check.names.variables import atoms, fresh_name
+from upshot.check.program import Clause
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import UsageError
 from upshot.core.rows import Rows
-from upshot.database.state import State
+from upshot.core.schema import Role, Schema
+from upshot.database.changes import undecided_relation
+from upshot.rewrite.normalize.row_variables import row_variables
+from upshot.sql.recognition import is_sql
 from upshot.syntax import parse_query
-from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Formula, Not, Or, Parameter, Test, subterms
+from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Not, Or, Parameter, Test, Variable, subterms
+
+if TYPE_CHECKING:
+    from upshot.database.engines import Engine
+    from upshot.database.state import State
+    from upshot.syntax.ast import Formula
 
 
 def query(state: State, text: object, values: Mapping[str, Any]) -> Rows:
     """The answers, one column a variable in order of appearance. Values are bound, never spliced into the text."""
-    formula = _formula(text, values)
+    formula = query_formula(text, values)
     with state.reading() as engine:
-        schema, clauses = check_query(formula, state.schemas, values)
+        refuse_undecided(formula, state)
+        schema, clauses = check_query(formula, state.schemas, values, state.compiled.checked.functors)
         return engine.query(schema, clauses)
 
 
 def query_open(state: State, text: object, /, **values: Any) -> Rows:
     """The answers in the state that an open transaction has reached, for the functions that its rules call."""
-    formula = _formula(text, values)
-    schema, clauses = check_query(formula, state.schemas, values)
+    formula = query_formula(text, values)
+    refuse_undecided(formula, state)
+    schema, clauses = check_query(formula, state.schemas, values, state.compiled.checked.functors)
     return state.engine.query_open(schema, clauses, {})
 
 
-def _formula(text: object, values: Mapping[str, Any]) -> Formula:
+def all_rows(engine: Engine, schema: Schema, *, is_open: bool) -> Rows:
+    """All rows of a relation, in the state before an open change or in the one that it has reached."""
+    if not is_open:
+        return engine.rows(schema.name)
+    names = row_variables(schema)
+    row = tuple(map(Variable, names))
+    types = dict(zip(names, schema.types, strict=True))
+    head = Schema(fresh_name("query", {schema.name}), schema.columns, Role.VIEW)
+    clause = Clause(Atom(head.name, row), (Atom(schema.name, row),), types)
+    found = engine.query_open(head, (clause,), {})
+    return Rows.of(schema, list(found))
+
+
+def is_select(text: object) -> bool:
+    """Test whether a query is SQL."""
+    return isinstance(text, str) and is_sql(text)
+
+
+def query_formula(text: object, values: Mapping[str, Any]) -> Formula:
+    """The body that a text stands for; its parameters are those that have values."""
     if not isinstance(text, str):
         message = f"a query must be text, not {type(text).__name__}"
         raise UsageError(message, code="wrong-argument", help='as in db.query("closure($x, Y)", x=1)')
     formula = parse_query(text)
     _match_parameters(formula, values)
     return formula
+
+
+def refuse_undecided(formula: Formula, state: State) -> None:
+    """Raise if the formula reads a relation whose rows differ from model to model."""
+    undecided = state.compiled.checked.undecided
+    for atom in atoms(formula) if undecided else ():
+        if atom.relation in undecided:
+            raise undecided_relation(atom.relation)
 
 
 def _match_parameters(formula: Formula, values: Mapping[str, Any]) -> None:

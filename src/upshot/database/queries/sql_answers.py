@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from upshot.check.clause.query import check_rules
@@ -10,24 +11,52 @@ from upshot.check.names.variables import atoms
 from upshot.core.errors import UsageError
 from upshot.core.rows import Row, Rows
 from upshot.database.placement import placement_of
+from upshot.database.queries.query import refuse_undecided
 from upshot.database.state import State
 from upshot.syntax.ast import Rule
 
 
-def sql(state: State, text: object, values: Mapping[str, Any]) -> Rows:
-    """The answer, each row once, in the order that is asked for. Values are bound, never spliced into the text."""
+def sql(state: State, text: object, values: Mapping[str, Any], *, is_open: bool = False, at: int | None = None) -> Rows:
+    """The answer, each row once, in the order that is asked for, in the state before an open change or, if `is_open`,
+    in the one that it has reached. Values are bound, never spliced into the text. `at` is the version that the caller
+    has staged; `VERSION AS OF` may name no other."""
+    found = _answered(state, text, values, is_open=is_open, at=at)
+    if isinstance(found, Rows):
+        return found
+    if is_open or at is not None:
+        message = f"`VERSION AS OF {found}` names another version than the one that is queried"
+        raise UsageError(message, code="sql-versions", help="remove it, or query the database itself")
+    from upshot.database.durable.past_version import past_sql  # noqa: PLC0415 - it imports this module
+
+    return past_sql(state, found, text, values)
+
+
+def as_of(state: State, text: str, values: Mapping[str, Any]) -> int | None:
+    """The version that a query in SQL is about, None for the last one."""
+    from upshot.sql.queries.query import sql_query  # noqa: PLC0415 - sqlglot only where there is SQL
+
+    return sql_query(text, state.schemas_with_undecided, values, state.compiled.checked.functors).version
+
+
+def _answered(state: State, text: object, values: Mapping[str, Any], *, is_open: bool, at: int | None) -> Rows | int:
+    """The answer, or the other version that it is asked of."""
     from upshot.sql.queries.query import sql_query  # noqa: PLC0415 - sqlglot only where there is SQL
 
     if not isinstance(text, str):
         message = f"a query must be text, not {type(text).__name__}"
         raise UsageError(message, code="wrong-argument", help='as in db.sql("select * from closure where x = :x", x=1)')
     with state.reading() as engine:
-        query = sql_query(text, state.schemas, values)
+        query = sql_query(text, state.schemas_with_undecided, values, state.compiled.checked.functors)
+        if query.version is not None and query.version != at:
+            return query.version
+        for rule in query.rules:
+            if rule.body is not None:
+                refuse_undecided(rule.body, state)
         schemas = {**state.schemas, **query.helpers, query.answer.name: query.answer}
         clauses = check_rules(query.rules, schemas)
         if placement_of(engine).engine == "spark":
             _refuse_recursion(query.rules)
-        found = engine.query(query.answer, clauses, {}, query.helpers)
+        found = (engine.query_open if is_open else engine.query)(query.answer, clauses, {}, query.helpers)
         if not query.order and query.limit is None and not query.offset:
             return found
         rows = found.sorted()
@@ -37,8 +66,13 @@ def sql(state: State, text: object, values: Mapping[str, Any]) -> Rows:
         nulls = [row for row in rows if row[key.place] is None]
         others = [row for row in rows if row[key.place] is not None]
         rows = nulls + others if key.nulls_first else others + nulls
+    answer = query.answer
+    if query.extra:
+        # Each row once, where its first occurrence is.
+        answer = replace(answer, columns=answer.columns[: -query.extra])
+        rows = list(dict.fromkeys(row[: -query.extra] for row in rows))
     last = None if query.limit is None else query.offset + query.limit
-    return Rows.of(query.answer, rows[query.offset : last])
+    return Rows.of(answer, rows[query.offset : last])
 
 
 def _refuse_recursion(rules: Sequence[Rule]) -> None:

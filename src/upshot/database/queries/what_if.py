@@ -1,22 +1,25 @@
-"""What a transaction would mean, without it."""
+"""The effects of a transaction without committing it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from upshot.active.firing import Firing
 from upshot.core.errors import DataError, UsageError
-from upshot.core.row_sets import row_set
-from upshot.core.rows import Rows
-from upshot.core.schema import Schema
+from upshot.core.rows import row_set
 from upshot.database.changes import ChangeSet, reported
 from upshot.database.commit import begin_rules
-from upshot.database.engines import Deltas, Engine
 from upshot.database.files.given_rows import given_rows
-from upshot.database.program.constraints import Findings, Violations, added_violations, key_violations
-from upshot.database.state import State
-from upshot.engine.work import Work
+from upshot.database.program.constraints import ConstraintFindings, added_violations, key_violations
+
+if TYPE_CHECKING:
+    from upshot.active.firing import Firing
+    from upshot.core.rows import Rows
+    from upshot.core.schema import Schema
+    from upshot.database.engines import Deltas, Engine
+    from upshot.database.program.constraints import Violations
+    from upshot.database.state import State
+    from upshot.engine.work import Work
 
 Given = Mapping[str, Any]
 
@@ -68,18 +71,18 @@ def what_if(state: State, insert: Given, delete: Given, examine: Callable[[Delta
         try:
             _stage(engine, deletions, insertions)
             run = begin_rules(state)
-            deltas = run.finish()
+            deltas = engine.propagate() if run is None else run.finish()
             if examine is not None:
                 examine(deltas)
-            findings = Findings(
+            findings = ConstraintFindings(
                 key_violations(engine, state.compiled, deltas), added_violations(state.compiled, deltas)
             )
             answer = WhatIf(
                 state.schemas,
                 reported(state.compiled.plan, deltas),
                 violations={**findings.keys, **findings.constraints},
-                stats=run.work(),
-                firings=tuple(run.firings),
+                stats=engine.work if run is None else run.work(),
+                firings=() if run is None else tuple(run.firings),
             )
         finally:
             engine.rollback()

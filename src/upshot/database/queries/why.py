@@ -14,7 +14,7 @@ from upshot.core.errors import DataError, UsageError, VerifyError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
-from upshot.database.durable.moments import last_change, moments_of
+from upshot.database.durable.moments import PastChange, last_change, moments_of, row_history
 from upshot.database.durable.past_states import PastStates, moment_of, refuse_unknown
 from upshot.database.engines import Engine
 from upshot.database.files.given_rows import given_rows
@@ -23,13 +23,14 @@ from upshot.database.queries.absence import Absence, absence
 from upshot.database.search_arguments import limit_of
 from upshot.database.state import State
 from upshot.reasons.changed import Changed, RowChange
-from upshot.reasons.concrete import Question, Row
+from upshot.reasons.concrete import InstanceQuery, Row
 from upshot.reasons.derivation import BASE, Derivation, Moment, with_moments
 from upshot.reasons.failure import base_facts, dated
 from upshot.reasons.search import Best, Key, one_nan
 from upshot.reasons.why import Reasons, reasons_in
 from upshot.reasons.why_not import WhyNot
 from upshot.reasons.wording import row_text
+from upshot.store.trouble import not_durable
 
 
 class _One:
@@ -48,10 +49,10 @@ class Committed:
         self._engine = engine
         self.is_local = placement_of(engine).engine == "local"
 
-    def ask(self, question: Question, rows: list[Row]) -> Rows:
+    def ask(self, question: InstanceQuery, rows: list[Row]) -> Rows:
         return self._engine.query(question.schema, question.clauses, question.given(rows), question.helper_schemas)
 
-    def ask_all(self, asked: Sequence[tuple[Question, list[Row]]]) -> list[Rows]:
+    def ask_all(self, asked: Sequence[tuple[InstanceQuery, list[Row]]]) -> list[Rows]:
         return self._engine.query_many([question.query(rows) for question, rows in asked], is_open=False)
 
     def query(self, schema: Schema, clauses: tuple[Clause, ...]) -> Rows:
@@ -65,6 +66,13 @@ class AsksWhy:
     """The part of a database that explains rows."""
 
     _state: State
+
+    @classmethod
+    def of(cls, state: State) -> AsksWhy:
+        """Questions to a state, without a database around it."""
+        found = cls()
+        found._state = state
+        return found
 
     @overload
     def why(self, view: str, row: Iterable[Any], *, bounds: int | None = None) -> Derivation: ...
@@ -96,10 +104,10 @@ class AsksWhy:
         return islice(chain([first], self._each(others, self._state.version)), most)
 
     def why_not(self, view: str, row: Iterable[Any], *, depth: int = 1, bounds: int | None = None) -> Absence:
-        """How near each rule comes to a row that is not there: which literals hold, which rows are missing or in the
-        way, those rules first that fail by the fewest literals. With a `depth` of 2 or more, rows of views that are
-        missing are looked into in turn, and rows that are in the way are derived. At most `bounds` instances are
-        looked at. The answer can be asked for `fixes`, what would bring the row about, and shows the first of them."""
+        """Explain an absent row: for each rule the literals that hold and the rows that are missing or in the way,
+        rules that fail by the fewest literals first. With a `depth` of 2 or more, missing rows of views are explained
+        in turn, and rows in the way are derived. At most `bounds` instances are visited. The answer has `fixes`, base
+        changes that would derive the row, and shows the first of them."""
         if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
             raise UsageError("`depth` must be a positive integer", code="wrong-argument", help="as in depth=2")
         with self._state.reading() as engine:
@@ -134,6 +142,19 @@ class AsksWhy:
                 return RowChange(change, changed.moment, changed.derivation(key, change))
             finally:
                 states.close()
+
+    def row_history(self, view: str, row: Iterable[Any]) -> tuple[PastChange, ...]:
+        """The commits that inserted or deleted a row of a relation or view, the oldest first, as far as the log of a
+        durable database reaches: each with `version`, `change`, `time` and `meta`."""
+        state = self._state
+        with state.reading():
+            key = _asked_for(state, view, row)
+            if state.journal is None:
+                raise not_durable("has no history")
+            if state.compiled.plan.reported(key[0]) != ("plus", "minus"):
+                message, hint = f"changes of `{view}` are not recorded", "define it with `events=all`"
+                raise UsageError(message, code="not-reported", help=hint)
+            return row_history(state.journal.store, key, state.version)
 
     def explained_schema(self, view: str) -> Schema:
         """The columns of the rows that `view` is asked about: a relation, or a rule whose condition is kept."""
@@ -176,7 +197,9 @@ def _asked_for(state: State, view: str, row: Iterable[Any]) -> Key:
 
 
 def _as_kept(value: Any, type: Type) -> Any:
-    """The number as its column holds it; what does not fit is left for the engine to refuse."""
+    """The number or record as its column holds it; what does not fit is left for the engine to refuse."""
+    if type.kind is Kind.RECORD:
+        return fit(value, type)[0]
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return value.item() if hasattr(value, "item") else value
     fitting, problem = fit(value, type) if type.kind in (Kind.FLOAT, Kind.DECIMAL) else (value, "")
@@ -200,11 +223,12 @@ def explained_schema(state: State, name: str) -> Schema:
     rule = state.compiled.rule(name)
     if rule is None:
         return state.schema(name)
-    if rule.becomes is None:
+    if rule.becomes is None or rule.asleep:
+        asleep = f"; it sleeps: activate it with `db.activate({name!r})`" if rule.asleep else ""
         raise UsageError(
             f"the condition of rule `{name}` has no stored rows",
             code="no-condition",
-            help="query the relations it reads; a firing has the rows it fired for",
+            help=f"query the relations it reads; a firing has the rows it fired for{asleep}",
         )
     return state.compiled.schema(rule.becomes)
 

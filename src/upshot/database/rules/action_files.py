@@ -14,6 +14,7 @@ from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import ProgramError, UsageError, system_reason
 from upshot.core.span import Source, Span
 from upshot.database.rules.actions import Function
+from upshot.engine.user_functions import Fold
 
 
 def read_actions(path: str | os.PathLike[str]) -> dict[str, Function]:
@@ -65,11 +66,13 @@ def _searched(folder: Path) -> Iterator[None]:
 
 
 def _is_of(value: object, module: ModuleType) -> bool:
+    if isinstance(value, Fold):
+        return True
     return inspect.isroutine(value) and getattr(value, "__module__", "") == module.__name__
 
 
 def _broken(source: Source, error: BaseException) -> ProgramError:
-    """What went wrong, at the line of the file that was running."""
+    """The error of an action file, at the line that was running."""
     line = None
     if isinstance(error, SyntaxError) and error.filename == source.name:
         line, why = error.lineno, f"{type(error).__name__}: {error.msg}"

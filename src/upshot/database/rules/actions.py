@@ -5,12 +5,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from upshot.active.firing import Firing, arguments
-from upshot.check.program import CheckedRule, RuleAction
+from upshot.active.firing import arguments
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import Error, RuleError, UsageError, Veto
+from upshot.engine.user_functions import Fold
+
+if TYPE_CHECKING:
+    from upshot.active.firing import Firing
+    from upshot.check.program import CheckedRule, RuleAction
 
 Function = Callable[..., object]
 _UNDONE = "nothing was committed; "
@@ -31,8 +35,10 @@ class Actions:
     def __contains__(self, name: str) -> bool:
         return name in self._functions
 
-    def register(self, name: str, function: Function) -> None:
-        """A function under a name that rules use; one that is there already is replaced."""
+    def register(self, name: str, function: Function | Fold) -> None:
+        """A function under a name that rules use; one that is there already is replaced. A fold is no action."""
+        if isinstance(function, Fold):
+            return
         is_name = isinstance(name, str) and name.replace("?", "_").isidentifier()
         if not is_name or not callable(function):
             message = f"the action `{name}` is not callable" if is_name else f"`{name}` is not a valid action name"
@@ -53,7 +59,7 @@ class Actions:
             raise fault
 
     def faults(self, rule: CheckedRule, outcome: str = "") -> Iterator[RuleError]:
-        """What stands in the way of a rule's calls; the help begins with the `outcome`."""
+        """The errors that prevent a rule's calls; the help begins with the `outcome`."""
         for action in rule.actions:
             if action.kind == "call" and action.target not in self._functions:
                 yield self._unknown(rule, action, outcome)
@@ -70,7 +76,7 @@ class Actions:
         )
 
     def _fits(self, action: RuleAction, per: str) -> bool:
-        """Whether the function can be called as the rule is going to."""
+        """Test whether the function accepts the arguments of the rule's call."""
         signature = self._signatures[action.target]
         if signature is None:
             return True
@@ -96,7 +102,7 @@ class Actions:
             function(*row, **self._about(one, action))
 
     def _wants_values(self, action: RuleAction) -> bool:
-        """Whether the function cannot be called with one list: it has a parameter for each of the values."""
+        """Test whether the function has a parameter for each value, so that it cannot be called with one list."""
         return self._needed[action.target] == len(action.columns) > 1
 
     def _about(self, firing: Firing, action: RuleAction) -> Mapping[str, Any]:
@@ -104,7 +110,7 @@ class Actions:
 
 
 def failed_call(rule: str, action: RuleAction, error: Exception, *, committed: bool = False) -> RuleError:
-    """What a function that failed comes to: the end of the transaction it was called in, unless that is `committed`."""
+    """The error of a failed function; it aborts the transaction of the call unless that is `committed`."""
     help = (_STANDS if committed else _UNDONE).removesuffix("; ")
     if isinstance(error, Veto) and committed:
         message = f"rule `{rule}` cannot reject a committed transaction: {error.message}"

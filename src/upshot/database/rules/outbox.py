@@ -1,4 +1,4 @@
-"""What rules have to do after a commit: kept with the commit, done in order, tried again if it failed."""
+"""The outbox: tasks of rules for after a commit, stored with the commit, done in order, retried after a failure."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from upshot.active.cascade import endless
 from upshot.active.firing import arguments
-from upshot.active.tasks import Pending, from_task
+from upshot.active.tasks import from_task
 from upshot.core.errors import Error, RuleError, Veto
-from upshot.core.rows import Rows
 from upshot.database.queries.query import query
 from upshot.database.rules.actions import failed_call
-from upshot.database.state import State
+
+if TYPE_CHECKING:
+    from upshot.active.tasks import Pending
+    from upshot.core.rows import Rows
+    from upshot.database.state import State
 
 log = logging.getLogger("upshot.rules")
 
@@ -69,8 +72,8 @@ def _try_to(state: State, task: Pending, deed: Callable[[State, Pending], list[P
 
 
 def _taken_up(state: State, task: Pending) -> bool:
-    """Whether the task is the caller's to do: it is not done yet, and nobody is at it, on another thread or further
-    down on this one."""
+    """Test whether the caller may run the task: it is not done, and nobody runs it, on another thread or further down
+    on this one."""
     with state.lock:
         if task.under_way or not _waits(state, task):
             return False
@@ -79,7 +82,7 @@ def _taken_up(state: State, task: Pending) -> bool:
 
 
 def _waits(state: State, task: Pending) -> bool:
-    """Whether it is still to be done: somebody may have given it up."""
+    """Test whether the task is still in the outbox: it may have been abandoned."""
     with state.lock:
         return any(each is task for each in state.outbox)
 
@@ -141,5 +144,5 @@ def settle_task(state: State, task: Pending) -> None:
 
 
 def recovered_tasks(state: State) -> list[Pending]:
-    """What a process that ended left undone."""
+    """The tasks that an earlier process left undone."""
     return [] if state.journal is None else [from_task(task) for task in state.journal.store.tasks()]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,28 +16,32 @@ from upshot.check.program import Clause
 from upshot.core.errors import EngineError, UsageError
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Role, Schema
+from upshot.core.types import Kind
 from upshot.engine.limits import Limits
-from upshot.engine.local.components.component import Component
-from upshot.engine.local.components.installed import Installed, components_of, drop, same_shape
+from upshot.engine.local import queries
+from upshot.engine.local.components.component import LocalComponent
+from upshot.engine.local.components.installed import LocalProgram, components_of, drop, same_shape
 from upshot.engine.local.components.runner import Progress, Runner
 from upshot.engine.local.components.screening import Screening
 from upshot.engine.local.components.together import Together
 from upshot.engine.local.components.visits import Visits
 from upshot.engine.local.kernel.interrupts import uninterrupted
 from upshot.engine.local.kernel.layout import NEW, OLD, T_DEL, T_INS
-from upshot.engine.local.queries.answers import Answers
-from upshot.engine.local.queries.on_demand import OnDemandViews, difference
 from upshot.engine.local.storage.codec import Codec
 from upshot.engine.local.storage.collect import collect_garbage
 from upshot.engine.local.storage.encode_rows import encode_rows
 from upshot.engine.local.storage.key_conflicts import key_conflicts
 from upshot.engine.local.storage.local_rows import RowsFactory
 from upshot.engine.local.storage.out_of_memory import Bounded, enough_memory, out_of_memory
-from upshot.engine.local.storage.storage import Storage, Table
+from upshot.engine.local.storage.storage import Storage, Table, difference
 from upshot.engine.saved import Saved
+from upshot.engine.user_functions import UserFunctions
 from upshot.engine.work import ViewWork, Work
 from upshot.plan.following import afresh_on_demand, counted, followed_on_demand, following, remade
 from upshot.plan.program_plan import ProgramPlan
+
+if TYPE_CHECKING:
+    from upshot.engine.local.queries.on_demand import LocalOnDemandViews
 
 Codes = NDArray[np.int64]
 GivenRows = Mapping[str, tuple[Schema, Sequence[Row]]]
@@ -56,13 +60,13 @@ class LocalEngine:
         self._optimizations = limits.optimizations
         self._storage = Storage()
         self._account = self._storage.account
-        self._codec = Codec(self._account)
+        self._codec = Codec(self._account, limits.functions)
         self._runner = Runner(self._storage, self._codec, limits)
         self._factory = RowsFactory(self._codec)
-        self._now = Installed()
-        self._before: Installed | None = None
+        self._now = LocalProgram()
+        self._before: LocalProgram | None = None
         self._staged: set[str] = set()
-        self._visited: list[Component] = []
+        self._visited: list[LocalComponent] = []
         self._reached = False
         """Whether `propagate` has worked out the open change as it is staged."""
         self._stored = 0
@@ -70,6 +74,11 @@ class LocalEngine:
         self.work = Work()
         self.query_work = ViewWork()
         """What the last query took."""
+
+    @property
+    def functions(self) -> UserFunctions:
+        """The functions of users that rules call."""
+        return self._codec.functions
 
     def lend_at(self, location: str | None) -> None:
         """Rows that become DataFrames are written at this location, if it is not left to their session."""
@@ -92,15 +101,19 @@ class LocalEngine:
             else before.tables[name]
             for name, schema in plan.normal.schemas.items()
         }
+        for name, schema in plan.normal.schemas.items():
+            if schema.lattice is not None and name in made:
+                is_text = schema.types[schema.lattice.column].kind is Kind.SYMBOL
+                tables[name].keep_best(schema.lattice, self._codec.order() if is_text else None)
         self._before = before
-        self._now = Installed(plan, plan.normal.schemas, tables)
+        self._now = LocalProgram(plan, plan.normal.schemas, tables)
         self._now.components = components_of(
             self._now, before, {*made, *recompute}, made, self._storage, self._codec, self._runner
         )
         for component in self._now.components:
             component.rule_change = followers.get(component.plan.views)
         if plan.on_demand.strategies:
-            self._now.on_demand = OnDemandViews(
+            self._now.on_demand = queries.on_demand.LocalOnDemandViews(
                 plan, tables, self._storage, self._codec, self._runner, self._optimizations
             )
             program = followed_on_demand(before.plan, plan, made, sip=self._optimizations.sip)
@@ -198,6 +211,7 @@ class LocalEngine:
     def propagate(self) -> dict[str, tuple[Rows, Rows]]:
         """The net insertions and deletions of every relation that changes, base relations included."""
         work = self.work = Work()
+        self._codec.functions.begin()
         changed: list[str] = []
         for name in sorted(self._staged):
             table = self._now.tables[name]
@@ -230,7 +244,7 @@ class LocalEngine:
         return {**{name: self._delta(name) for name in changed}, **on_demand}
 
     def _is_relevant(self, name: str) -> bool:
-        """Whether any changed row of a base relation can match a literal."""
+        """Test whether any changed row of a base relation can match a literal."""
         screening = self._now.screening
         return screening is None or self._before is not None or screening.is_relevant(name)
 
@@ -270,12 +284,12 @@ class LocalEngine:
         return Visits(now, self._staged, self._visited, self.work, self._bounded, together_at)
 
     def _count_of(self, name: str) -> int:
-        """How many rows of the relation come or go."""
+        """The number of rows of the relation that are inserted or deleted."""
         table = self._now.tables[name]
         return table.word(T_DEL + 1) + table.word(T_INS + 1)
 
     def _is_replaced(self, name: str) -> bool:
-        """Whether the view got a new table in the open definition although it had rows before."""
+        """Test whether the view got a new table in the open definition although it had rows before."""
         before = self._before
         if before is None or name not in before.tables:
             return False
@@ -294,8 +308,8 @@ class LocalEngine:
         return self._factory.lazy_rows(schema, count, lambda: table.listed(field, count))
 
     def reopen(self) -> None:
-        """What is staged stays staged, what it meant is forgotten: more statements may come, and the next `propagate`
-        gives the changes since the beginning of the transaction."""
+        """Keep what is staged and forget its consequences: more statements may come, and the next `propagate` gives the
+        changes since the beginning of the transaction."""
         assert self._before is None, "a definition is open: it cannot be taken up again"
         self._factory.fetch_all()
         views = {view for component in self._now.components for view in component.plan.views}
@@ -325,7 +339,7 @@ class LocalEngine:
                     table = self._now.tables[name]
                     self._stored += table.word(T_INS + 1) - table.word(T_DEL + 1)
             for name in self._staged:
-                self._now.tables[name].accept()
+                self._now.tables[name].accept(prepared=True)
             for component in self._visited:
                 component.accept()
             if self._before is not None:
@@ -395,7 +409,7 @@ class LocalEngine:
         return self.contains_all(name, [row])
 
     def contains_all(self, name: str, rows: Any) -> bool:
-        """Whether every one of the rows (tuples, or an Arrow table) is in the relation."""
+        """Test whether every one of the rows (tuples, or an Arrow table) is in the relation."""
         codes = encode_rows(self._codec, self._schema(name), rows)
         views = self._unstored(name)
         if views is not None:
@@ -428,12 +442,12 @@ class LocalEngine:
         return {name: (known, encode_rows(self._codec, known, rows)) for name, (known, rows) in given.items()}
 
     def _answer(
-        self, installed: Installed, state: str, schema: Schema, clauses: tuple[Clause, ...],
+        self, installed: LocalProgram, state: str, schema: Schema, clauses: tuple[Clause, ...],
         given: Mapping[str, tuple[Schema, Codes]], helpers: Mapping[str, Schema],
     ) -> Rows:  # fmt: skip
         with self._bounded("a query"):
             memo = self._optimizations.memo
-            answers = Answers(installed, state, self._storage, self._codec, self._runner, memo=memo)
+            answers = queries.answers.Answers(installed, state, self._storage, self._codec, self._runner, memo=memo)
             codes = answers.answer(schema, clauses, given, helpers)
         self.query_work = answers.work
         return self._factory.rows(schema, codes)
@@ -475,8 +489,8 @@ class LocalEngine:
 
     def close(self) -> None:
         self._factory.fetch_all()
-        drop(self._now, self._storage, keep=Installed())
-        self._now = Installed()
+        drop(self._now, self._storage, keep=LocalProgram())
+        self._now = LocalProgram()
 
     def _bounded(self, what: str) -> Bounded:
         """Whatever grows here stays within the budget. The end of a change is never refused for it: what accepting or
@@ -491,8 +505,8 @@ class LocalEngine:
         views = self._unstored(name)
         return views.rows(name) if views is not None else self._reading(name).in_state(OLD)
 
-    def _unstored(self, name: str) -> OnDemandViews | None:
-        """Who computes the view, if it is not stored."""
+    def _unstored(self, name: str) -> LocalOnDemandViews | None:
+        """The part that computes the view, if it is not stored."""
         views = (self._before or self._now).on_demand
         return views if views is not None and name in views.unstored else None
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 import time
 
+from upshot.engine.local.kernel.code_cache import sole_compiler
 from upshot.engine.local.kernel.machine import MACHINE
 
 
 def main() -> None:
     start = time.perf_counter()
-    MACHINE.compile()
+    with sole_compiler():
+        MACHINE.compile()
     sys.stderr.write(f"kernel ready in {time.perf_counter() - start:.1f} s\n")
 
 

@@ -24,6 +24,7 @@ from upshot.plan.component_plans import stage_plans
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan
 from upshot.plan.rule_changes import RuleChange
 from upshot.plan.rule_plan import Action, Change
+from upshot.strategies.strategy import Procedure
 
 
 class Attempt:
@@ -88,7 +89,7 @@ class Attempt:
         if change is not None:
             # Production rules do not follow a change of rules themselves.
             component = change.after
-        kind = _KINDS.get(component.strategy, Propagation)
+        kind = _KINDS.get(component.strategy.procedure, Propagation)
         propagation = kind(
             component, self._tables, self._schemas, self._answers.session, self._limits, small=self._answers.small,
             fresh=fresh, rule_change=change, recursion=self._recursions.get(component.views),
@@ -97,9 +98,9 @@ class Attempt:
         return propagation.run()
 
     def _is_idle(self, component: ComponentPlan) -> bool:
-        """Whether nothing can come of the change: the views are empty, so that nothing can go, and nothing below drives
-        a rule that adds a row. So it is with most constraints, most of the time."""
-        stage = _ADDING.get(component.strategy)
+        """Test whether the change has no effect: the views are empty, so that nothing can be deleted, and nothing below
+        drives a rule that adds a row. This holds for most constraints most of the time."""
+        stage = component.strategy.adds
         if stage is None or any(self._tables[view].size for view in component.views):
             return False
         adding = [
@@ -154,10 +155,10 @@ class Attempt:
         return [view for view in task.views.strategies if self._tables[view].changed]
 
 
-_KINDS: Mapping[str, type[Propagation]] = {"production": ProductionPropagation, "bf": BackwardForwardPropagation}
-
-_ADDING = {"counting": "count", "maintenance": "insert", "bf": "insert"}
-"""The stage of a strategy that adds rows."""
+_KINDS: Mapping[Procedure, type[Propagation]] = {
+    Procedure.TRIGGERS: ProductionPropagation,
+    Procedure.WAVES: BackwardForwardPropagation,
+}
 
 _ON_DEMAND = "views on demand"
 """What the task of all these is called; no view is called so."""

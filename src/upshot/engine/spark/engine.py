@@ -20,6 +20,7 @@ from upshot.engine.spark.decomposed.parts import MOST_SHARED
 from upshot.engine.spark.demand.answering import Asked, answered
 from upshot.engine.spark.demand.on_demand import OnDemandTask, OnDemandViews
 from upshot.engine.spark.driver.copy import DriverMemory
+from upshot.engine.spark.frames.functions_in_use import using_functions
 from upshot.engine.spark.frames.rule_frames import lenient_digits
 from upshot.engine.spark.installed import Installed
 from upshot.engine.spark.installed import release as _release
@@ -32,26 +33,23 @@ from upshot.engine.spark.tables.restored import adopted, save
 from upshot.engine.spark.tables.spark_rows import HandedOut
 from upshot.engine.spark.tables.statements import Kind, Statement, key_conflicts, sifted
 from upshot.engine.spark.tables.table import Table, TableStatistics
+from upshot.engine.user_functions import UserFunctions
 from upshot.engine.work import Work
-from upshot.plan.component_plans import stage_plans, stages_of
+from upshot.plan.choice import best_rows
+from upshot.plan.component_plans import stage_plans
 from upshot.plan.cost import Experience, estimate
-from upshot.plan.following import afresh_on_demand, counted, followed_on_demand, following, remade
-from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
+from upshot.plan.following import afresh_on_demand, counted, followed_on_demand, following, keeps_counts, remade
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan
-from upshot.spark.catalog_workspace import workspace_at
-from upshot.spark.failures import TOO_LARGE_TO_SEND
-from upshot.spark.location import location_of
+from upshot.spark.failures import OUT_OF_MEMORY, TOO_LARGE_TO_SEND
 from upshot.spark.memory import driver_memory
-from upshot.spark.preflight import refuse_unshared_location
+from upshot.spark.preflight import shared_workspace
 from upshot.spark.session import private_session, release, sending_nothing, without_call_sites
+from upshot.strategies.strategy import Procedure
 
 ATTEMPTS = 3
 """How often a change is propagated before a loss in the cluster ends it."""
 
 _log = logging.getLogger("upshot.spark")
-
-_BY_ROUNDS = ("production", *ON_DEMAND)
-"""Strategies of recursive components whose rounds are always jobs, or which are not stored."""
 
 T = TypeVar("T")
 
@@ -83,12 +81,7 @@ class SparkEngine:
         the most bytes of whole relations that the driver holds, by default as the session says."""
         self._limits, self._most_shared = limits, most_shared
         self._session = private_session(session)
-        self._workspace = workspace_at(location_of(session, location), session)
-        try:
-            refuse_unshared_location(session, self._workspace)
-        except BaseException:
-            self._workspace.remove()
-            raise
+        self._workspace = shared_workspace(session, location)
         self._memory = DriverMemory(driver_memory(session) if driver is None else driver)
         self._answers = Jobs(self._session, self._workspace, small=small)
         self._given = InputRows(self._answers)
@@ -137,7 +130,7 @@ class SparkEngine:
         made: set[str] = set()
         for name, schema in plan.normal.schemas.items():
             kept = before.tables.get(name)
-            same = kept is not None and kept.types == schema.types
+            same = kept is not None and kept.types == schema.types and kept.schema.lattice == schema.lattice
             revived = name in before.unstored and name not in plan.on_demand.strategies
             if kept is not None and same and kept.counted == (name in with_counts) and not revived:
                 kept.schema = schema
@@ -149,11 +142,17 @@ class SparkEngine:
             made.add(name)
         return tables, frozenset(made)
 
+    @property
+    def functions(self) -> UserFunctions:
+        """The functions of users that rules call."""
+        return self._limits.functions
+
     def _recursions(self, plan: ProgramPlan, before: Installed) -> dict[tuple[str, ...], Recursion]:
         """One for each recursive component; that of a component which stays as it is goes on."""
         found = {}
         for component in plan.components:
-            if not component.recursive or component.strategy in _BY_ROUNDS:
+            best = best_rows(plan.normal, component.views)
+            if not (component.recursive or best) or not component.strategy.runs_whole:
                 continue
             old = before.recursions.get(component.views)
             names = {*component.views, *component.reads}
@@ -186,7 +185,7 @@ class SparkEngine:
             for name, rows in saved.items():
                 if name in self._now.tables and name not in computed:
                     self._answers.run(adopted(self._now.tables[name], rows, self._answers))
-            derived = {c.views for c in plan.components if c.strategy == "counting"}
+            derived = {c.views for c in plan.components if keeps_counts(c)}
             self._now.fresh = frozenset(c.views for c in plan.components if computed & {*c.views}) | derived
             with lenient_digits():
                 self.propagate()
@@ -265,24 +264,25 @@ class SparkEngine:
         self._sweep()
 
     def reopen(self) -> None:
-        """What is staged stays staged, what it meant is forgotten: more statements may come, and the next `propagate`
-        gives the changes since the beginning of the transaction."""
+        """Keep the staged statements and drop their effects: more statements may follow, and the next `propagate`
+        returns the changes since the beginning of the transaction."""
         assert self._before is None, "a definition is open: it cannot be taken up again"
         self._undo_attempt()
         self._reached = False
 
     def _sending(self, work: Callable[[], T], undo: Callable[[], None] = lambda: None) -> T:
-        """What the work gives. Small changes are sent to all workers, with what they join: where a hub makes that too
-        much, the work is done again with shuffles."""
-        try:
-            return work()
-        except EngineError as error:
-            if error.code != TOO_LARGE_TO_SEND:
-                raise
-            _log.info("joins shuffle: %s", error.message)
-        undo()
-        with sending_nothing(self._session):
-            return work()
+        """The result of the work. Small changes are sent to all workers, with what they join, or hashed in one task.
+        Where that takes too much memory, the work is done again with shuffles and joins by sorting, which spill."""
+        with using_functions(self._limits.functions):
+            try:
+                return work()
+            except EngineError as error:
+                if error.code not in (TOO_LARGE_TO_SEND, OUT_OF_MEMORY):
+                    raise
+                _log.info("joins shuffle: %s", error.message)
+            undo()
+            with sending_nothing(self._session):
+                return work()
 
     @without_call_sites()
     def _attempt(self) -> dict[str, tuple[Rows, Rows]]:
@@ -381,13 +381,14 @@ class SparkEngine:
 
     @without_call_sites()
     def contains_all(self, name: str, rows: Any) -> bool:
-        """Whether every one of the rows (tuples, an Arrow table, a DataFrame) is in the relation."""
+        """Test whether every one of the rows (tuples, an Arrow table, a DataFrame) is in the relation."""
         piece = self._given.piece(self._readable.schemas[name], rows)
         return self._sending(lambda: self._answers.run(self._present(name, piece))) == piece.count
 
     @without_call_sites()
     def contains_many(self, keys: Sequence[tuple[str, Row]]) -> list[bool]:
-        """Which of some rows of any relations are there: in one job, and in none for rows that are in the driver."""
+        """Test for each of some rows of any relations whether it is there: in one job, and in none for rows in the
+        driver."""
         views = self._readable.on_demand
         alone = {name for name, _ in keys if views is not None and name in views.unstored}
         pieces = {(n, r): self._given.piece(self._readable.schemas[n], [r]) for n, r in keys if n not in alone}
@@ -396,7 +397,7 @@ class SparkEngine:
         return [self.contains(*key) if key[0] in alone else found[key] == 1 for key in keys]
 
     def _present(self, name: str, rows: Piece) -> Steps[int]:
-        """How many of the rows are in the relation."""
+        """The number of the rows that are in the relation."""
         views = self._readable.on_demand
         if views is not None and name in views.unstored:
             return (yield from views.present(name, rows))
@@ -459,16 +460,16 @@ class SparkEngine:
     def _described(self, component: ComponentPlan) -> str:
         if self._now.on_demand is not None and component.views[0] in self._now.on_demand.strategies:
             return self._now.on_demand.describe()
-        if component.strategy == "aggregate":
+        if component.strategy.procedure is Procedure.GROUPS:
             return "groups touched by the change are computed again, all in one Spark job"
         statistics = TableStatistics(self._now.tables)
         recursion = self._now.recursions.get(component.views)
         lines = [] if recursion is None else recursion.describe(self._now.tables).split("\n")
-        for stage in stages_of(component):
+        for stage in component.strategy.stages:
             lines.append(f"{stage}:")
             plans = stage_plans(component, stage, statistics)
             lines += [f"  {line}" for plan in plans for line in str(plan).split("\n")]
-        if component.strategy in ("maintenance", "bf"):
+        if component.strategy.weighs_recomputation:
             read, held = (sum(self._now.tables[n].size for n in names) for names in (component.reads, component.views))
             lines.append(estimate(read, held, Experience()).described(component.policy))
         return "\n".join(lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from upshot.check.program import CheckedProgram
+from upshot.core.errors import LimitError
 from upshot.engine.limits import Limits
 from upshot.engine.spark.decomposed.parts import MOST_SHARED, Decomposed
 from upshot.engine.spark.driver.copy import DriverMemory
@@ -13,6 +14,7 @@ from upshot.engine.spark.jobs.requests import Jobs, Steps
 from upshot.engine.spark.storage.pieces import Piece
 from upshot.engine.spark.tables.table import Table
 from upshot.engine.work import ViewWork
+from upshot.plan.choice import best_rows
 from upshot.plan.pivot import decomposition
 from upshot.plan.program_plan import ComponentPlan
 
@@ -33,6 +35,7 @@ class Recursion:
         self.component = component
         self.driver = RecursionInDriver(component, normal.schemas, jobs, limits, memory)
         found = decomposition(component, normal)
+        self._best = best_rows(normal, component.views)
         self._refusal = found.reason if found.program is None else ""
         self.parts: Decomposed | None = None
         if found.program is not None:
@@ -45,6 +48,8 @@ class Recursion:
         found = self.driver.load(tables, work) if self.driver.fits(tables) else None
         if found is None and self.parts is not None and self.parts.is_usable(tables):
             found = self.parts.load(tables, work)
+        if found is None and self._best:
+            raise self._too_large(tables)
         return found
 
     def maintain(self, tables: Mapping[str, Table], work: ViewWork) -> Steps[dict[str, tuple[Piece, Piece]] | None]:
@@ -53,12 +58,29 @@ class Recursion:
         found = self.driver.maintain(tables, work) if self.driver.fits(tables) else None
         if found is None and self.parts is not None and self.parts.is_usable(tables):
             found = yield from self.parts.maintain(tables, work)
+        if found is None and self._best:
+            raise self._too_large(tables)
         return found
 
+    @property
+    def keeps_best(self) -> bool:
+        """Test whether a view keeps the best row of each group: there are no rounds of joins for that."""
+        return bool(self._best)
+
+    def _too_large(self, tables: Mapping[str, Table]) -> LimitError:
+        name = self._best[0]
+        return LimitError(
+            f"`{name}` keeps the best row of each group, which is done in the driver: {self.driver.refusal(tables)}",
+            code="lattice-beyond-driver",
+            help="let the driver hold more (`upshot.driver.memory`), or read fewer rows",
+        )
+
     def describe(self, tables: Mapping[str, Table]) -> str:
-        """How the component runs, and why."""
+        """Describe the execution of the component, with the reason."""
         if self.driver.fits(tables):
             return "load and change in the driver, which holds what is read and the views: no job takes part"
+        if self._best:
+            return f"not in the driver, where alone best rows are kept: {self.driver.refusal(tables)}"
         lines = [f"not in the driver: {self.driver.refusal(tables)}"]
         if self.parts is None:
             return "\n".join(

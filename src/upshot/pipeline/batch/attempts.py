@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 def tried(what: str, attempt: Callable[[], Result]) -> Result:
-    """What the first attempt returns that succeeds. Errors that are not `retryable`, and the last one, are raised."""
+    """The result of the first successful attempt. Errors that are not `retryable`, and the last one, are raised."""
     for number in range(1, ATTEMPTS):
         try:
             return attempt()

@@ -112,7 +112,7 @@ class BatchRunner:
         )
 
     def _views(self, changes: ChangeSet | None) -> dict[str, ViewMetrics]:
-        """How much of each view changed; nothing of a batch whose changes are not kept any more."""
+        """The size of each view's change; empty for a batch whose changes are no longer kept."""
         return {
             name: ViewMetrics(len(change.inserted), len(change.deleted))
             for name, change in (changes or {}).items()
@@ -120,7 +120,8 @@ class BatchRunner:
         }
 
     def _is_recorded(self, batch: int, moved: Sequence[Movement]) -> bool:
-        """Whether the store has this very batch. Anything but this one or the next means that the state is torn."""
+        """Test whether the store has this very batch. Any other than this one or the next means that the state is
+        torn."""
         known, last = self.positions, -1 if self.last is None else self.last.batch
         state = self.config.state
         if batch == last:

@@ -1,4 +1,4 @@
-"""What Spark's own log says: which batch was planned last, to which positions, and which was finished."""
+"""Read Spark's own log: the last planned batch, its positions, and the last finished batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far each source has been read: small, immutable, the same text for the same place.
+"""The position of each source: small, immutable, with one canonical text.
 
 The map of all positions is the offset of the stream. What a position stands for never changes: what it leads to (a
 journal of files, a table version, a staged snapshot) is written before the position is handed out.

@@ -25,9 +25,6 @@ from upshot.spark.types import column_names, literal, spark_type, table_from_spa
 if TYPE_CHECKING:
     from upshot.database.transaction import Transaction
 
-AT_ONCE = 4 << 20
-"""So many bytes are few rows: keeping them for a second job would take longer than reading them twice."""
-
 _BAD = "bad"
 REPLACE, REMOVE = "replace", "remove"
 KINDS = (REPLACE, REMOVE, "delete", "insert", "upsert")
@@ -36,7 +33,7 @@ KINDS = (REPLACE, REMOVE, "delete", "insert", "upsert")
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What was read. Few rows came into the driver in one job, whatever becomes of them; many stay with Spark."""
+    """The rows of a range. Few rows came into the driver in one job; many stay with Spark."""
 
     schema: Schema
     parts: Mapping[str, Any]
@@ -71,7 +68,7 @@ class Range:
 
 def read_range(batch: SourceBatch) -> Range:
     """The rows of a source's batch, counted, and those that do not fit."""
-    at_once = batch.net is not None and batch.bytes is not None and batch.bytes <= AT_ONCE
+    at_once = batch.net is not None and batch.few
     cached = () if at_once else tuple(frame.persist() for frame in (batch.shared, batch.net) if frame is not None)
     try:
         if at_once and (found := _read_at_once(batch)):
@@ -150,6 +147,7 @@ _SOME: dict[Kind, Any] = {
     Kind.UNSIGNED: 0,
     Kind.FLOAT: 0.0,
     Kind.SYMBOL: "",
+    Kind.RECORD: "nil",
     Kind.BOOLEAN: False,
     Kind.DECIMAL: 0,
     Kind.DATE: dt.date(1970, 1, 1),

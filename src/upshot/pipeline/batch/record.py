@@ -1,4 +1,4 @@
-"""What the store knows of the pipeline: the batch and the positions that each of its commits carries."""
+"""The pipeline's record in the store: the batch and the positions that each of its commits carries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Recorded:
     read: Mapping[str, SourceMetrics] = field(default_factory=dict)
 
     def as_meta(self, pipeline: str) -> dict[str, Any]:
-        """What goes into the commit, in the same record as its changes."""
+        """The metadata of the commit, in the same record as its changes."""
         read = {name: asdict(counts) for name, counts in self.read.items()}
         return {"pipeline": pipeline, "batch": self.batch, "positions": offset_of(self.positions), "read": read}
 
@@ -43,7 +43,7 @@ def recorded_in(meta: Mapping[str, Any] | None) -> Recorded | None:
 
 
 def changes_of_batch(database: Database, batch: int) -> ChangeSet | None:
-    """What the views became with this batch, one of the last; None if its commit is not kept any more."""
+    """The changes of the views by this batch, one of the last; None if its commit is no longer kept."""
     for since in range(database.version - 1, -1, -1):
         try:
             commit = next(database.history(since))

@@ -120,14 +120,14 @@ def read_config(path: str | Path) -> PipelineConfig:
         raise UsageError(f"cannot read `{file}`: {reason}", code="unreadable-file") from None
     source = Source(str(path), text)
     content, places = read_toml(source)
-    reading = _Reading(file.resolve(), source, places)
+    reading = _ConfigReading(file.resolve(), source, places)
     config = reading.pipeline(content)
     if reading.mistakes:
         raise ProgramError(sorted(reading.mistakes, key=lambda d: d.span.start if d.span else 0))
     return config
 
 
-class _Reading:
+class _ConfigReading:
     """Goes through the content and collects what is wrong with it."""
 
     def __init__(self, file: Path, source: Source, places: Mapping[tuple[str, ...], Span]) -> None:
@@ -258,7 +258,7 @@ class _Reading:
         return read
 
     def _retention(self, path: tuple[str, ...], value: Any) -> Any:
-        """What `connect(keep=…)` takes: a number of commits, "all", or bounds by name."""
+        """The value of `connect(keep=…)`: a number of commits, "all", or bounds by name."""
         if value == "all" or _count(value):
             return value
         if isinstance(value, dict) and value:

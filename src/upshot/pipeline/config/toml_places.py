@@ -1,4 +1,4 @@
-"""Where the keys of a TOML text stand: what `tomllib` does not tell."""
+"""The positions of the keys in a TOML text, which `tomllib` does not report."""
 
 from __future__ import annotations
 

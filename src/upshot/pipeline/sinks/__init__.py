@@ -1,4 +1,4 @@
-"""Where views go: Delta tables at paths and in catalogs, Parquet folders, the console."""
+"""The sinks of views: Delta tables at paths and in catalogs, Parquet directories, the console."""
 
 from __future__ import annotations
 

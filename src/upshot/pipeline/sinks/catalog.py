@@ -85,7 +85,7 @@ class CatalogDelta:
 
 
 class _InCatalog:
-    """What is different where there is no path: anything by that name is in the way."""
+    """A table without a path: any object of that name is in the way."""
 
     place: str
     _path: str

@@ -93,7 +93,7 @@ class Publication:
             self._asked.add(sink.place)
 
     def _standing(self, sink: Sink) -> Standing:
-        """How far the sink is, in its own words the first time."""
+        """The version of the sink, read from the sink itself the first time."""
         known = self._standings.get(sink.place)
         if sink.place in self._asked:
             assert known is not None
@@ -114,7 +114,7 @@ class Publication:
 
 
 def held_version(sink: Sink, known: Standing | None) -> int | None:
-    """What the sink itself says it holds; None if it is to be started."""
+    """The version that the sink itself reports; None if it must be started."""
     return sink.held(announced=known is not None and known.is_announced)
 
 
@@ -151,7 +151,7 @@ def _newest(view: str, since: int, database: Database) -> int | None:
 
 
 def _is_kept(since: int, database: Database) -> bool:
-    """Whether the store still has every version after this one."""
+    """Test whether the store still has every version after this one."""
     if since >= database.version:
         return True
     try:
@@ -164,8 +164,8 @@ def _is_kept(since: int, database: Database) -> bool:
 
 
 def _missing(view: str, since: int, database: Database) -> Iterable[tuple[int, Changes | None]]:
-    """What the versions after `since` changed; None for one whose program had no such view. What a view holds when it
-    is dropped goes without a change, and when it comes back all of its rows come."""
+    """The changes of the versions after `since`; None for one whose program had no such view. The rows of a dropped
+    view leave without a change, and when it comes back all of its rows are inserted."""
     if since >= database.version:
         return
     for version, changes in history(database, since):

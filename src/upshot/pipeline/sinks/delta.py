@@ -15,7 +15,7 @@ from upshot.pipeline.sinks.tables import stays_on_spark
 from upshot.pipeline.steps import Point, reached
 from upshot.spark.delta import has_delta, reaches
 from upshot.spark.lake_path import AnyPath, LakePath, located
-from upshot.spark.location import Entry, Files, LocalFiles, child
+from upshot.spark.location import Files, LocalFiles, LocationEntry, child
 
 _COMMIT = re.compile(r"\d{20}\.json")
 
@@ -29,7 +29,7 @@ class DeltaWriter(Protocol):
         ...
 
     def version(self, path: str, application: str) -> int | None:
-        """What the application last wrote; None if it never did, or there is no table."""
+        """The version that the application last wrote; None if it never did, or there is no table."""
         ...
 
     def create(self, path: str, application: str, version: int, data: Any) -> None: ...
@@ -83,7 +83,7 @@ class CheapestDelta:
 
 
 def delta_writer(session: Any, path: AnyPath | str, delta: str) -> DeltaWriter:
-    """Who writes a Delta table there: `deltalake`, `spark`, or with `auto` whoever is cheaper and can."""
+    """The writer of a Delta table at the path: `deltalake`, `spark`, or with `auto` the cheaper one that can."""
     native = delta != "spark" and reaches(session, path) is not None
     by_spark = delta != "deltalake" and has_delta(session)
     if by_spark:
@@ -115,7 +115,7 @@ class _DeltaSink:
             raise not_ours(self.place)
         return held
 
-    def _there(self) -> list[Entry]:
+    def _there(self) -> list[LocationEntry]:
         return _files(self._place).entries(self._path)
 
     def _create(self, version: int, data: Any) -> None:

@@ -40,7 +40,7 @@ Row = tuple[Any, ...]
 def exchanged(table: DeltaTable, inserted: pa.Table, deleted: pa.Table, properties: CommitProperties) -> None:
     """Commits the next version of the table without the deleted rows, all of which it has, and with the inserted ones,
     none of which it has. Raises what `deltalake` raises if somebody else has made that version."""
-    files = _Files(table)
+    files = _DeltaFiles(table)
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         found = list(pool.map(lambda file: files.without(file, deleted), files.with_any(deleted)))
     touched = [part for part in found if part is not None]
@@ -74,7 +74,7 @@ class _Touched:
     rows: pa.Table
 
 
-class _Files:
+class _DeltaFiles:
     def __init__(self, table: DeltaTable) -> None:
         self._schema = pa.schema(table.schema().to_arrow())
         self._system = _file_system(table)
@@ -134,7 +134,7 @@ def _in_order(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _file_system(table: DeltaTable) -> fs.FileSystem:
-    """Where the paths of the table's files are those of the file system; Arrow's own is faster where it will do."""
+    """The file system of the table's files; Arrow's own where it suffices, since it is faster."""
     uri = table.table_uri
     if local_path(uri) is not None:
         return fs.SubTreeFileSystem(str(local_path(uri)), fs.LocalFileSystem())

@@ -125,8 +125,8 @@ def _refreshed(table: DeltaTable) -> bool:
 
 
 def _has_plain_files(table: DeltaTable) -> bool:
-    """Whether the rows of the table are those of its files: nobody gave it partitions, other names for its columns or
-    lists of deleted rows."""
+    """Test whether the rows of the table are those of its files: it has no partitions, column mapping or deletion
+    vectors."""
     return table.protocol().min_reader_version == 1 and not table.metadata().partition_columns
 
 

@@ -1,4 +1,4 @@
-"""What keeps a sink from being written, told as an error of ours."""
+"""Translate the failures of sinks into errors of ours."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def sink_failed(what: str, reason: str) -> EngineError:
 
 @contextmanager
 def spark_writes(what: str) -> Iterator[None]:
-    """What Spark raises inside comes out as an error of ours."""
+    """Translate the exceptions of Spark inside the block into ours."""
     try:
         yield
     except Exception as error:

@@ -34,7 +34,7 @@ class Folders(Protocol):
         """Everything there that is not hidden, and whether it is a folder; nothing if the place is not there."""
 
     def is_whole(self, name: str) -> bool:
-        """Whether a folder that is there was written to its end."""
+        """Test whether an existing directory was written to its end."""
 
     def put(self, name: str, data: Any) -> None:
         """Makes an Arrow table or a DataFrame the contents of a folder, in place of what was there."""

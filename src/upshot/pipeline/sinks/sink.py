@@ -1,4 +1,4 @@
-"""What the pipeline asks of a sink: which version it holds, and to take the next."""
+"""The protocol of sinks: report the version it holds, and take the next."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class Sink(Protocol):
 
     @property
     def place(self) -> str:
-        """How the sink is called in messages, as in "the delta table `lake/mod_dep`"; no two have the same."""
+        """The name of the sink in messages, as in "the delta table `lake/mod_dep`"; no two are equal."""
         ...
 
     @property
     def is_table(self) -> bool:
-        """Whether the sink has columns of its own, which must be those of the view."""
+        """Test whether the sink has columns of its own, which must be those of the view."""
         ...
 
     @property
     def whole(self) -> bool:
-        """Whether the sink takes the whole view each time, so that versions in between may be left out."""
+        """Test whether the sink takes the whole view each time, so that versions in between may be left out."""
         ...
 
     def columns(self) -> Columns | None:

@@ -1,4 +1,4 @@
-"""How far each sink is, as the state remembers it beside what the sink itself says."""
+"""The version of each sink, as the state remembers it beside the sink's own report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Standing:
 
     @property
     def is_announced(self) -> bool:
-        """Whether the sink was about to be started, and nobody knows how far that went."""
+        """Test whether the start of the sink was announced and its result is unknown."""
         return self.held < 0
 
 

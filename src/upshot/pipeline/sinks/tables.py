@@ -55,7 +55,7 @@ def _lake_type(type: Type) -> pa.DataType:
 
 
 def stays_on_spark(rows: Rows) -> bool:
-    """Whether the rows are many and on Spark: then they are never collected."""
+    """Test whether the rows are many and on Spark: then they are never collected."""
     return len(rows) > FEW and rows.is_on_spark
 
 

@@ -1,4 +1,8 @@
-"""Where base relations come from: folders of change files, Delta tables, snapshots of tables and files, databases."""
+"""The sources of base relations: directories of change files, Delta tables, snapshots of tables and files,
+databases.
+
+To add one: a module here, its line in `opening`, its keys in `config/config_keys`.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +28,13 @@ class Source(Protocol):
     def relation(self) -> str: ...
 
     def latest(self, spark: SparkSession, start: Position | None) -> Position:
-        """How far the source can be read now; equal to `start` when nothing moved. Whatever a replay will need is on
-        disk before this returns. Raises `DataError` when something that was consumed is gone or was rewritten. Runs
-        in the pipeline's process; cheap when nothing moved."""
+        """The latest position of the source; equal to `start` when nothing moved. The data of a replay is on disk
+        before this returns. Raises `DataError` when consumed data is gone or was rewritten. Runs in the pipeline's
+        process; cheap when nothing moved."""
         ...
 
     def changes(self, spark: SparkSession, start: Position | None, end: Position) -> SourceBatch:
-        """What happened after `start`, up to `end`; the same on every replay."""
+        """The changes after `start`, up to `end`; the same on every replay."""
         ...
 
     def check(self, spark: SparkSession, start: Position | None) -> tuple[str, ...]:

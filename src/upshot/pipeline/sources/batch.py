@@ -1,4 +1,4 @@
-"""What one range of a source means for its relation."""
+"""The statements of one range of a source for its relation."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class SourceBatch:
     """Rows that do not fit: `row` (the text as it was read), `reason`, `place` (`file:line`, a file, or a table)."""
     shared: DataFrame | None = None
     """What the other frames are computed from: who needs several of them may `persist` it first."""
-    bytes: int | None = None
-    """How much is read, where that is known before it is."""
+    few: bool = False
+    """Whether all that is read is known to be work for one task: reading it twice is faster than keeping it."""
     notes: tuple[str, ...] = ()
     """What a person should know: late files, a table without change data feed. The same on every replay."""
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 class CatalogSource:
-    """Which of the two it is, is found out when the table is first looked at. States that were made when all tables
-    were compared go on so."""
+    """The kind of the table is found out when it is first read. States made when all tables were compared continue
+    so."""
 
     def __init__(self, config: SourceConfig, schema: Schema, staging: AnyPath, delta: str) -> None:
         self.relation = schema.name

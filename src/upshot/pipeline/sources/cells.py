@@ -17,7 +17,7 @@ from pyspark.sql import types as spark
 from upshot.core import schema as core
 from upshot.core.field_text import Unreadable, reader_of
 from upshot.core.json_values import finer_than_stored
-from upshot.core.types import TIMESTAMP, Kind, Type
+from upshot.core.types import TEXTUAL, TIMESTAMP, Kind, Type
 from upshot.engine.spark.frames.functor_udfs import arrow_function
 from upshot.spark.types import arrow_values, declared_type, spark_type
 
@@ -66,7 +66,7 @@ def text_cell(text: Column, column: core.Column) -> Cell:
     """A field of a text file. NULL is a field that is empty and not quoted; where a text column takes no NULL, it is
     the empty text."""
     type = column.type
-    if type.kind is Kind.SYMBOL:
+    if type.kind in TEXTUAL:
         return Cell(text if type.nullable else F.coalesce(text, F.lit("")), F.lit(None).cast("string"))
     read = _read_text(text, type)
     return Cell(read, F.when(text.isNotNull() & read.isNull(), _is_not(text, column)))
@@ -95,7 +95,7 @@ def _read_text(text: Column, type: Type) -> Column:
             fraction = F.rtrim(F.substring_index(text, ".", -1), F.lit("0"))
             kept = ~text.contains(".") | (F.length(fraction) <= type.scale)
             return F.when(text.rlike(_DECIMAL) & kept, text.try_cast(declared_type(type)).cast(target))
-        case Kind.SYMBOL:
+        case Kind.SYMBOL | Kind.RECORD:
             return text
 
 
@@ -149,7 +149,7 @@ def _read_typed(value: Column, given: spark.DataType, type: Type) -> Column | No
             return value.cast(target)
         case Kind.FLOAT if whole:
             return F.when(value.cast(target).try_cast("decimal(38,0)") == value, value.cast(target))
-        case Kind.SYMBOL if isinstance(given, spark.StringType | spark.CharType | spark.VarcharType):
+        case Kind.SYMBOL | Kind.RECORD if isinstance(given, spark.StringType | spark.CharType | spark.VarcharType):
             return value.cast(target)
         case Kind.BOOLEAN if isinstance(given, spark.BooleanType):
             return value

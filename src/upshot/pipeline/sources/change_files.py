@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 TEXT = (".ndjson", ".jsonl", ".json")
 COMPRESSED = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate")
 PARQUET = (".parquet",)
+FEW_BYTES = 4 << 20
+"""So many bytes of files are work for one task."""
 
 
 class ChangeFiles:
@@ -117,9 +119,9 @@ class ChangeFiles:
         if not files:
             return SourceBatch(self._schema)
         said, bad = self._statements(spark, files)
-        net = net_effect(said.where(F.col(REASON).isNull()), self._schema, ORDER)
-        size = sum(file.size for file in files)
-        return SourceBatch(self._schema, net=net, bad=bad, shared=said, bytes=size, notes=self._late(before, taken))
+        few = sum(file.size for file in files) <= FEW_BYTES
+        net = net_effect(said.where(F.col(REASON).isNull()), self._schema, ORDER, few=few)
+        return SourceBatch(self._schema, net=net, bad=bad, shared=said, few=few, notes=self._late(before, taken))
 
     def _still_there(self, entry: Entry) -> FoundFile:
         path = self._folder if self._folder.is_file() else self._folder / entry["name"]
@@ -176,7 +178,7 @@ def _entry(file: FoundFile) -> dict[str, Any]:
 
 
 def _is_same(entry: Entry, file: FoundFile) -> bool:
-    """Whether the file is what it was when it was taken."""
+    """Test whether the file is unchanged since it was taken."""
     if file.size == entry["size"] and file.modified == entry["modified"]:
         return True
     return bool(file.size == entry["size"] and fingerprint(file) == entry["hash"])

@@ -202,7 +202,7 @@ def _write(rows: pa.RecordBatchReader, file: Path) -> None:
 
 
 def _translated(path: AnyPath, read: Callable[[], Any]) -> Any:
-    """What `read` gives; errors of the two libraries become ours."""
+    """The result of `read`; errors of the two libraries become ours."""
     try:
         return read()
     except Error:

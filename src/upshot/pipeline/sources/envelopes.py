@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from upshot.core.json_values import Misfit, json_reader, repeated_key
+from upshot.core.json_values import JsonMisfit, json_reader, repeated_key
 from upshot.core.schema import Schema
 
 OPERATIONS = ("insert", "delete", "update", "upsert")
@@ -67,8 +67,8 @@ class LineReader:
         object.__setattr__(self, "_marks", _ABOUT_THE_CHANGE - names)
 
     def statements(self, line: str) -> Iterable[Statement]:
-        """What the line says; a blank line and a tombstone of Kafka (`null`, which repeats the deletion before it) say
-        nothing."""
+        """The statements of the line; a blank line and a tombstone of Kafka (`null`, which repeats the deletion before
+        it) have none."""
         if not line.strip():
             return ()
         try:
@@ -78,9 +78,9 @@ class LineReader:
             if content is None:
                 return ()
             if not isinstance(content, dict):
-                raise Misfit("not a JSON object")
+                raise JsonMisfit("not a JSON object")
             return self._said(content)
-        except Misfit as misfit:
+        except JsonMisfit as misfit:
             return (self._bad(str(misfit)),)
 
     def _said(self, content: dict[str, Any]) -> Iterable[Statement]:
@@ -115,21 +115,21 @@ class LineReader:
         if "_change" in marks and "_change" in content:
             change = content["_change"]
             if change.__class__ is not int or change not in (1, -1):
-                raise Misfit("`_change` must be 1 or -1")
+                raise JsonMisfit("`_change` must be 1 or -1")
             op = "insert" if change == 1 else "delete"
         elif "op" in marks and "op" in content:
             op = content["op"]
             if op not in OPERATIONS:
-                raise Misfit(f"`op` must be one of {', '.join(OPERATIONS)}")
+                raise JsonMisfit(f"`op` must be one of {', '.join(OPERATIONS)}")
         else:
-            raise Misfit("the row has neither `_change` nor `op`")
+            raise JsonMisfit("the row has neither `_change` nor `op`")
         row = content
         for mark in marks:
             row.pop(mark, None)
         if op in ("update", "upsert"):
             if not self.schema.keys:
                 name = self.schema.name
-                raise Misfit(f"`{name}` has no key to update by: delete the old row and insert the new one")
+                raise JsonMisfit(f"`{name}` has no key to update by: delete the old row and insert the new one")
             op = "upsert"
         elif op == "delete" and self._names_only_the_key(row):
             op = "remove"
@@ -150,16 +150,16 @@ class LineReader:
         if op in ("u", "d"):
             if before is None and (op == "d" or not keyed):
                 key = "" if keyed else f", and `{self.schema.name}` has no key"
-                raise Misfit(f"the operation `{op}` has no `before`{key}")
+                raise JsonMisfit(f"the operation `{op}` has no `before`{key}")
             if keyed and before is not None and (op == "d" or self._moves(before, after)):
                 said.append(self._statement("remove", 0, before))
             elif not keyed:
                 said.append(self._statement("delete", 0, before))
         elif op not in ("c", "r"):
-            raise Misfit(f"the operation `{op}` cannot be applied to a row")
+            raise JsonMisfit(f"the operation `{op}` cannot be applied to a row")
         if op != "d":
             if after is None:
-                raise Misfit(f"the operation `{op}` has no `after`")
+                raise JsonMisfit(f"the operation `{op}` has no `after`")
             said.append(self._statement("upsert" if keyed else "insert", 1, after))
         # An update is one thing: what cannot be written is not taken away either.
         wrong = [statement for statement in said if statement.reason]
@@ -176,12 +176,12 @@ class LineReader:
     def _statement(self, op: str, part: int, row: Any, *, own_text: bool = False) -> Statement:
         try:
             return Statement(op, part, self._removed(row) if op == "remove" else self._values(row))
-        except Misfit as misfit:
+        except JsonMisfit as misfit:
             return self._bad(str(misfit), _text(row) if own_text else "")
 
     def _removed(self, row: Any) -> tuple[Any, ...]:
         if not isinstance(row, dict):
-            raise Misfit("the row is not an object")
+            raise JsonMisfit("the row is not an object")
         key = self.schema.keys[0]
         return tuple(self._value(i, row) if i in key else None for i in range(len(self._columns)))
 
@@ -190,26 +190,26 @@ class LineReader:
         if isinstance(row, dict):
             if len(row) == len(columns):
                 # The way of almost every row; what is wrong with one is found out below.
-                with suppress(KeyError, Misfit):
+                with suppress(KeyError, JsonMisfit):
                     return tuple([read(row[name]) for name, read, _ in columns])
             if not self.ignore_extra and not row.keys() <= self._names:
                 extra = ", ".join(f"`{name}`" for name in row if name not in self._names)
-                raise Misfit(f"unknown column {extra} in `{self.schema}`")
+                raise JsonMisfit(f"unknown column {extra} in `{self.schema}`")
             return tuple([self._value(i, row) for i in range(len(columns))])
         if not isinstance(row, list):
-            raise Misfit("the row is neither a list nor an object")
+            raise JsonMisfit("the row is neither a list nor an object")
         if len(row) != len(columns):
-            raise Misfit(f"the row has {len(row)} values, `{self.schema}` has {len(columns)}")
+            raise JsonMisfit(f"the row has {len(row)} values, `{self.schema}` has {len(columns)}")
         return tuple([self._value(i, {name: row[i]}) for i, (name, _, _) in enumerate(columns)])
 
     def _value(self, position: int, row: Mapping[str, Any]) -> Any:
         name, read, nullable = self._columns[position]
         if name not in row and not nullable:
-            raise Misfit(f"column `{name}` is missing")
+            raise JsonMisfit(f"column `{name}` is missing")
         try:
             return read(row.get(name))
-        except Misfit as misfit:
-            raise Misfit(f"column `{name}`: {misfit}") from None
+        except JsonMisfit as misfit:
+            raise JsonMisfit(f"column `{name}`: {misfit}") from None
 
     def _bad(self, reason: str, row: str = "") -> Statement:
         return Statement("", 0, (None,) * len(self._columns), reason, row)
@@ -222,25 +222,25 @@ def _read(line: str) -> Any:
     try:
         return _DECODER.decode(line)
     except json.JSONDecodeError as error:
-        raise Misfit(f"invalid JSON: {error.msg.lower()} at column {error.colno}") from None
+        raise JsonMisfit(f"invalid JSON: {error.msg.lower()} at column {error.colno}") from None
     except RecursionError:
-        raise Misfit("JSON is nested too deeply") from None
-    except Misfit:
+        raise JsonMisfit("JSON is nested too deeply") from None
+    except JsonMisfit:
         raise
     except (ValueError, ArithmeticError):
         # Python refuses to read integers of thousands of digits and exponents beyond those of `Decimal`.
-        raise Misfit("a number has too many digits") from None
+        raise JsonMisfit("a number has too many digits") from None
 
 
 def _refused(name: str) -> None:
-    raise Misfit(f'`{name}` is not JSON: write it as text, "{name}"')
+    raise JsonMisfit(f'`{name}` is not JSON: write it as text, "{name}"')
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = repeated_key(pairs)
-        raise Misfit(f"duplicate key `{twice}`")
+        raise JsonMisfit(f"duplicate key `{twice}`")
     return found
 
 

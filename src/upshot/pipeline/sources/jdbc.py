@@ -32,7 +32,7 @@ def secret(variable: str, relation: str) -> str:
 
 
 class Connection:
-    """How queries get to the database. The password is looked up in the environment when it is needed, and is in no
+    """The connection to the database. The password is read from the environment when it is needed, and is in no
     message."""
 
     def __init__(self, config: SourceConfig) -> None:
@@ -144,7 +144,7 @@ def jdbc_rows(table: DataFrame, schema: Schema, *, ignore_extra: bool) -> DataFr
 
 
 def whole_query(config: SourceConfig) -> str:
-    """What stands after `from`: the table by its quoted name, or the query in parentheses."""
+    """The operand of `from`: the table by its quoted name, or the query in parentheses."""
     if table := config.options.get("table"):
         return ".".join(quoted(part) for part in table.split("."))
     return f"({config.options['query'].rstrip('; ')})"

@@ -25,7 +25,7 @@ Entry = dict[str, Any]
 
 
 class Lines(Protocol):
-    """Where the lines are kept."""
+    """The storage of the lines."""
 
     name: str
 
@@ -117,7 +117,7 @@ class Journal:
         return self._entries
 
     def digest(self, count: int) -> str:
-        """What the first `count` entries come to."""
+        """The digest of the first `count` entries."""
         return self._digests[count - 1] if count else ""
 
     def check(self, count: int, digest: str) -> None:
@@ -162,8 +162,8 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """What a source keeps in the state: a folder for copies of rows, and journals. In a state on a lake the journals
-    are records of the store, by the name of the source."""
+    """The files of a source in the state: a directory for copies of rows, and journals. In a state on a lake the
+    journals are records of the store, by the name of the source."""
 
     folder: AnyPath
     records: Callable[[str], Records] | None = None

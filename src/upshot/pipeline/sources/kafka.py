@@ -31,6 +31,8 @@ Offsets = Mapping[int, int]
 """By partition: the offset of the next message."""
 
 _DESERIALIZER = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+FEW_MESSAGES = 10_000
+"""So many messages are work for one task."""
 _PATIENCE = "15000"
 """Milliseconds that a broker has to answer."""
 
@@ -160,8 +162,9 @@ class KafkaTopic:
         chunks = self._messages(spark, read)
         files = [TextFile(_name(self._topic, each), f"{self._topic}/{each}", 0, each) for each in read]
         said = said_by_lines(chunks, files, self._reader)
-        net = net_effect(said.where(F.col(REASON).isNull()), self._schema, ORDER)
-        return SourceBatch(self._schema, net=net, bad=bad_rows(said), shared=said)
+        few = sum(last - first for first, last in read.values()) <= FEW_MESSAGES
+        net = net_effect(said.where(F.col(REASON).isNull()), self._schema, ORDER, few=few)
+        return SourceBatch(self._schema, net=net, bad=bad_rows(said), shared=said, few=few)
 
     def _messages(self, spark: SparkSession, read: Mapping[int, tuple[int, int]]) -> Any:
         starting = {self._topic: {str(each): start for each, (start, _) in read.items()}}

@@ -148,7 +148,7 @@ class _Gathered:
                 self._misfits.append((None, None, None))
 
     def taken(self) -> pa.RecordBatch:
-        """What was gathered, which is gathered no more."""
+        """Take the gathered rows."""
         types = framed(self._schema.types)
         values = zip(*[row.values or (True,) for row in self._rows], strict=True)
         arrays = [arrow_values(column, type) for column, type in zip(values, types, strict=True)]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from upshot.core.errors import DataError, EngineError
 from upshot.spark.lake_path import AnyPath, LakePath
-from upshot.spark.location import Entry
+from upshot.spark.location import LocationEntry
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -148,7 +148,7 @@ def one_look() -> Iterator[None]:
 
 
 def being_written(folder: AnyPath) -> bool:
-    """Whether a Spark job is writing there at this moment."""
+    """Test whether a Spark job is writing there at this moment."""
     return (folder / "_temporary").exists()
 
 
@@ -228,7 +228,7 @@ def _below_on_lake(folder: LakePath, prefix: str, relation: str) -> Iterator[Fou
             yield _listed(folder / entry.name, prefix + entry.name, entry)
 
 
-def _listed(path: LakePath, name: str, entry: Entry) -> FoundFile:
+def _listed(path: LakePath, name: str, entry: LocationEntry) -> FoundFile:
     return FoundFile(path, name, entry.size, round(entry.modified * 1000) * 1_000_000)
 
 

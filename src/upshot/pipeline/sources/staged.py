@@ -85,7 +85,7 @@ class SnapshotSource:
         raise self._busy()
 
     def _content(self, spark: SparkSession, before: str | None) -> str:
-        """How the source is read, and what it shows: the same files read in another way hold other rows."""
+        """The digest of the source's options and content: the same files read in another way hold other rows."""
         return f"{self._reading}/{self._shown.content(spark, None if before is None else _shown(before))}"
 
     def _copied(self, spark: SparkSession, name: str, content: str) -> SnapshotPosition | None:

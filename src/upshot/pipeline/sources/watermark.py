@@ -70,7 +70,7 @@ class AppendedRows:
         return None if largest is None else str(largest)
 
     def _is_new(self, spark: SparkSession, largest: str, reached: str | None) -> bool:
-        """Whether the table goes beyond what was copied; one that ends before it was truncated or replaced."""
+        """Test whether the table goes beyond the copied rows; one that ends before them was truncated or replaced."""
         if reached is None or largest == reached:
             return reached is None
         name = quoted(self._column)

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from upshot.check.program import Clause, Literal
-from upshot.rewrite.demand.demand import NETTING, Demand, guards
-from upshot.rewrite.strategies.maintenance import atoms_of
+from upshot.rewrite.demand.demand import NETTING, DemandBuilder, guards
+from upshot.rewrite.shapes import atoms_of
 from upshot.syntax.ast import Atom, Not
 
 OPPOSITE = {"plus": "minus", "minus": "plus"}
@@ -29,7 +29,7 @@ class Differential:
 
 
 def differentials(
-    demand: Demand, clause: Clause, sign: str, own: Mapping[str, str] | None = None, layer: Collection[str] = ()
+    demand: DemandBuilder, clause: Clause, sign: str, own: Mapping[str, str] | None = None, layer: Collection[str] = ()
 ) -> Iterator[Differential]:
     """One per atom of the clause whose change can add (`plus`) or take away (`minus`) solutions. What enters a negated
     relation takes solutions away, what leaves it brings new ones. Views of `layer` drive by their states `own` instead
@@ -48,7 +48,7 @@ def differentials(
 
 
 def add_net_rule(
-    demand: Demand, view: str, sign: str, candidates: str, *, name: str, asked_behind: int | None = None
+    demand: DemandBuilder, view: str, sign: str, candidates: str, *, name: str, asked_behind: int | None = None
 ) -> None:
     """`p_plus :- candidates, !p.` or `p_minus :- candidates, !p_new.`, each candidate asked for in that state first,
     behind a gate if there is one for that."""
@@ -60,7 +60,7 @@ def add_net_rule(
     demand.add(name, Atom(demand.name(view, sign), row), (candidate, absent), types, gate=gate, rows={0, 1})
 
 
-def add_group_changes(demand: Demand, clause: Clause) -> None:
+def add_group_changes(demand: DemandBuilder, clause: Clause) -> None:
     """The net changes of a view of aggregate values: the groups that a change touches are folded in both states."""
     view, head = clause.head.relation, clause.head.args
     rows = clause.body[0]

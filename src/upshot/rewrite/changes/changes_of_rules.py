@@ -13,7 +13,7 @@ from upshot.check.program import CheckedProgram, Clause
 from upshot.check.strata import stratify
 from upshot.core.errors import ProgramError
 from upshot.rewrite.changes.change_rules import DERIVED_IN, add_group_changes, add_net_rule, differentials
-from upshot.rewrite.demand.demand import IN_BODIES, Demand, DemandProgram
+from upshot.rewrite.demand.demand import IN_BODIES, DemandBuilder, DemandProgram
 from upshot.rewrite.demand.query_rules import add_query_rules
 from upshot.rewrite.shapes import aggregate_of
 from upshot.syntax.ast import Atom
@@ -37,7 +37,7 @@ def changes_of_rules(
     if both is None:
         return None
     unstored = {*views["before"], *views["after"]}
-    demand = Demand(
+    demand = DemandBuilder(
         both, stored={view for layer in both.strata for view in layer if view not in unstored}, changed=changed, sip=sip
     )
     demand.of_changes = True
@@ -83,7 +83,7 @@ def _by_head(program: CheckedProgram, both: CheckedProgram) -> dict[str, list[Cl
     return found
 
 
-def _add_sign(demand: Demand, view: str, sign: str, start: Atom) -> None:
+def _add_sign(demand: DemandBuilder, view: str, sign: str, start: Atom) -> None:
     """`start` holds from the beginning: it drives the rules that came or went, once."""
     potential, state = demand.name(view, f"{sign}_potential"), DERIVED_IN[sign]
     assert demand.clauses_before is not None

@@ -10,8 +10,7 @@ from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.schema import Schema
 from upshot.rewrite.demand.demand import guards
 from upshot.rewrite.demand.sip import can_fail
-from upshot.rewrite.shapes import aggregate_of
-from upshot.rewrite.strategies.maintenance import atoms_of
+from upshot.rewrite.shapes import aggregate_of, atoms_of
 from upshot.syntax.ast import Atom, Not, Term, Variable, Wildcard
 
 
@@ -66,7 +65,7 @@ def _guard(clause: Clause, atom: Atom, negated: bool, schema: Schema) -> Clause 
 
 
 def _is_test(literal: Literal, known: set[str], clause: Clause) -> bool:
-    """Whether a literal says something of the row alone, and cannot go wrong."""
+    """Test whether a literal says something of the row alone, and cannot go wrong."""
     if isinstance(literal, Atom) or (isinstance(literal, Not) and isinstance(literal.body, Atom)):
         return False
     return known.issuperset(variables(literal)) and not can_fail(literal, clause.types)

@@ -18,15 +18,15 @@ from upshot.check.names.variables import atoms, fresh_name, variables
 from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.types import Type
+from upshot.rewrite.demand.network import levels
 from upshot.rewrite.demand.sip import is_bound, next_literal
 from upshot.rewrite.normalize.row_variables import row_variables
 from upshot.rewrite.shapes import aggregate_of
-from upshot.rewrite.strategies.network import levels
 from upshot.syntax.ast import Atom, Constant, Not, Test, Variable
 
 
-class Held(Enum):
-    """Where the rows of a generated relation come from."""
+class RowOrigin(Enum):
+    """The source of the rows of a generated relation."""
 
     STORED = "stored"
     """a relation that is stored, read where it lies, in its old or new state"""
@@ -44,9 +44,9 @@ class Held(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a generated relation holds: rows about `relation`, in `state` (a state's name, or an adornment)."""
+    """The content of a generated relation: rows about `relation`, in `state` (a state's name, or an adornment)."""
 
-    held: Held
+    held: RowOrigin
     relation: str
     state: str
 
@@ -73,10 +73,12 @@ class DemandProgram:
     last_read: Mapping[str, int] = field(default_factory=dict, hash=False)
     """Relations that need not be kept to the end, with the last gate that reads them: when a rule of a higher gate is
     about to run, their rows can go, but for results that somebody waits for."""
+    program: CheckedProgram | None = field(default=None, repr=False, compare=False)
+    """The program whose rules it was made from, as the strategies take them."""
     _nets: Mapping[tuple[str, str], str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        nets = {(m.relation, m.state): name for name, m in self.relations.items() if m.held is Held.NET}
+        nets = {(m.relation, m.state): name for name, m in self.relations.items() if m.held is RowOrigin.NET}
         object.__setattr__(self, "_nets", nets)
 
     def net(self, view: str, state: str) -> str | None:
@@ -85,18 +87,18 @@ class DemandProgram:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """How a body's literals read a relation: the generated relation, and the state of it that must be asked for first,
-    if there is one."""
+class RelationReading:
+    """The reading of a relation by a body's literals: the generated relation, and the state of it that must be asked
+    for first, if there is one."""
 
     relation: str
     asked: str | None = None
 
 
-Read = Callable[[str], Reading]
+Read = Callable[[str], RelationReading]
 
 
-class Demand:
+class DemandBuilder:
     """A demand program being made over a program in normal form.
 
     `stored` are the views that are there in both states, like base relations. `changed` names the signs (`ins`, `del`)
@@ -146,8 +148,9 @@ class Demand:
 
     def program_made(self, views: Iterable[str] = (), last_read: Mapping[str, int] | None = None) -> DemandProgram:
         return DemandProgram(
-            tuple(self.rules), dict(self.relations), dict(self.schemas), tuple(views), dict(last_read or {})
-        )
+            tuple(self.rules), dict(self.relations), dict(self.schemas), tuple(views), dict(last_read or {}),
+            self.program,
+        )  # fmt: skip
 
     # ---- names ---------------------------------------------------------------------------------------------
 
@@ -163,17 +166,17 @@ class Demand:
             self._enter(named, meaning, (schema.widest() if gone else schema).columns[:width])
         return self._names[meaning]
 
-    def _held(self, relation: str, state: str) -> Held:
+    def _held(self, relation: str, state: str) -> RowOrigin:
         if relation in self.stored:
-            return Held.STORED if state in ("old", "new") else Held.CHANGE
+            return RowOrigin.STORED if state in ("old", "new") else RowOrigin.CHANGE
         if state in ("plus", "minus") and relation not in self._helpers:
-            return Held.NET
-        return Held.ANSWERS if state in ("old", "new") else Held.PART
+            return RowOrigin.NET
+        return RowOrigin.ANSWERS if state in ("old", "new") else RowOrigin.PART
 
     def part(self, name: str, about: str, columns: Mapping[str, Type]) -> str:
         """A relation of its own for a step on the way."""
         made = self._fresh(name)
-        self._enter(made, Meaning(Held.PART, about, made), tuple(Column(n, t) for n, t in columns.items()))
+        self._enter(made, Meaning(RowOrigin.PART, about, made), tuple(Column(n, t) for n, t in columns.items()))
         return made
 
     def _fresh(self, wish: str) -> str:
@@ -186,7 +189,7 @@ class Demand:
         self.schemas[name] = Schema(name, columns, Role.BASE if meaning.held in _GIVEN else Role.VIEW)
 
     def can_change(self, relation: str, sign: str) -> bool:
-        """Whether a stored relation may change by this sign (`ins` or `del`)."""
+        """Test whether a stored relation may change by this sign (`ins` or `del`)."""
         return self._changed is None or sign in self._changed.get(relation, ())
 
     def _unaffected(self) -> frozenset[str]:
@@ -199,14 +202,14 @@ class Demand:
         return frozenset(steady)
 
     def is_steady(self, relation: str) -> bool:
-        """Whether the relation is known to be in the new state what it is in the old one."""
+        """Test whether the relation is known to be in the new state what it is in the old one."""
         return relation in self._steady and self.clauses_before is None
 
     def _one_state(self, relation: str, state: str) -> str:
         return "old" if state == "new" and self.is_steady(relation) else state
 
     def wants(self, view: str, sign: str) -> bool:
-        """Whether anything depends on the view's changes of this sign (`plus` or `minus`)."""
+        """Test whether anything depends on the view's changes of this sign (`plus` or `minus`)."""
         return self._needed is None or (view, sign) in self._needed
 
     def is_nervous(self, view: str) -> bool:
@@ -243,7 +246,7 @@ class Demand:
         """The relation of the bindings that this state query was asked for."""
         state = self._one_state(relation, state)
         suffix = "" if state == "old" else f"_{state}"
-        meaning = Meaning(Held.ASKED, relation, f"{state} {adornment}")
+        meaning = Meaning(RowOrigin.ASKED, relation, f"{state} {adornment}")
         if meaning not in self._names:
             columns = self.program.schemas[relation].columns
             # A value that is asked for may have more digits than the column it is looked for in.
@@ -265,9 +268,9 @@ class Demand:
     def state(self, state: str) -> Read:
         """Reads every relation in one state, asking for the rows of views that are not stored in it."""
 
-        def read(relation: str) -> Reading:
+        def read(relation: str) -> RelationReading:
             name = self.name(relation, state)
-            return Reading(name, None if self.relations[name].held is Held.STORED else state)
+            return RelationReading(name, None if self.relations[name].held is RowOrigin.STORED else state)
 
         return read
 
@@ -328,7 +331,7 @@ class _Chain:
     """A body on its way to rules: `prefix` has been joined so far."""
 
     def __init__(
-        self, demand: Demand, name: str, head: Atom, types: Mapping[str, Type], read: Read, gate: int,
+        self, demand: DemandBuilder, name: str, head: Atom, types: Mapping[str, Type], read: Read, gate: int,
         source: Clause | None, rows: frozenset[int], waits: bool,
     ) -> None:  # fmt: skip
         self._demand, self._name, self._head, self._types = demand, name, head, types
@@ -380,7 +383,7 @@ class _Chain:
         self._prefix.append(replace(literal, body=replace(atom, relation=reading.relation)))
 
     def _cut(self, later: Iterable[Literal]) -> None:
-        """What was joined so far becomes one literal."""
+        """Make one literal of what was joined so far."""
         if len(self._prefix) <= 1 and not self._gated:
             return
         needed = {v for literal in (*later, self._head) for v in variables(literal)}
@@ -404,7 +407,7 @@ class _Chain:
         )
 
 
-_GIVEN = (Held.STORED, Held.CHANGE)
+_GIVEN = (RowOrigin.STORED, RowOrigin.CHANGE)
 
 STEPS = 5
 """Gates of the changes of one level: negations in bodies, the new state of the stratum itself, questions to the other
@@ -413,7 +416,7 @@ IN_BODIES, OWN_STATE, FILTERING, NETTING, STATE_ABOVE = range(STEPS)
 
 
 def guards(atom: Atom, types: Mapping[str, Type]) -> list[Literal]:
-    """What must hold of the change of a negated relation for it to matter: a NULL makes the negation true before and
+    """The conditions on the change of a negated relation for it to matter: a NULL makes the negation true before and
     after."""
     names = [term for term in atom.args if isinstance(term, Variable) and types[term.name].nullable]
     return [Not(Test("is_null", (term,))) for term in names]

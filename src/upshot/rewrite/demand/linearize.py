@@ -10,8 +10,7 @@ from upshot.check.names.variables import fresh_name, occurrences, variables
 from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.schema import Role, Schema
 from upshot.rewrite.normalize.row_variables import row_variables
-from upshot.rewrite.shapes import retyped
-from upshot.rewrite.strategies.maintenance import atoms_of
+from upshot.rewrite.shapes import atoms_of, retyped
 from upshot.rewrite.stratified import stratified
 from upshot.syntax.ast import Atom, Call, Comparison, Not, Term, Test, Variable, Wildcard
 
@@ -19,7 +18,7 @@ _LONGEST = 6
 """Bodies up to this many literals are compared whatever the order of their literals."""
 
 
-class Refused(Exception):
+class NotLinear(Exception):
     """Why a view is left as it is, in words."""
 
 
@@ -62,7 +61,7 @@ def linearize(program: CheckedProgram, view: str) -> Linearized:
     try:
         composition, exits = _parts(view, clauses)
         first, second = _composition(view, composition)
-    except Refused as refused:
+    except NotLinear as refused:
         return Linearized(None, str(refused))
     made, schemas, name = _linear_clauses(program, view, composition, (first, second), exits)
     others = tuple(clause for clause in program.clauses if clause.head.relation != view)
@@ -96,21 +95,21 @@ def _parts(view: str, clauses: Sequence[Clause]) -> tuple[Clause, list[Clause]]:
     uses = {id(clause): sum(atom.relation == view for _, atom, _ in atoms_of(clause)) for clause in clauses}
     twice = [clause for clause in clauses if uses[id(clause)] == 2]
     if any(count > 2 for count in uses.values()):
-        raise Refused(f"a rule uses `{view}` more than twice")
+        raise NotLinear(f"a rule uses `{view}` more than twice")
     if not twice:
-        raise Refused(f"no rule uses `{view}` twice")
+        raise NotLinear(f"no rule uses `{view}` twice")
     composition = twice[0]
     if any(not _same_rule(composition, clause) for clause in twice[1:]):
-        raise Refused(f"two different rules use `{view}` twice")
+        raise NotLinear(f"two different rules use `{view}` twice")
     exits = [clause for clause in clauses if uses[id(clause)] == 0]
     if not exits:
-        raise Refused(f"no rule of `{view}` does without it, so that it is empty")
+        raise NotLinear(f"no rule of `{view}` does without it, so that it is empty")
     first, second = _composition(view, composition)
     for clause in clauses:
         if uses[id(clause)] == 1 and not any(
             _same_rule(clause, unfolded) for unfolded in _unfolded(composition, first, second, exits)
         ):
-            raise Refused(f"a rule that uses `{view}` once is not the closure rule over an exit rule")
+            raise NotLinear(f"a rule that uses `{view}` once is not the closure rule over an exit rule")
     return composition, exits
 
 
@@ -118,32 +117,32 @@ def _composition(view: str, clause: Clause) -> tuple[Atom, Atom]:
     """The two literals of a composition, the one that comes first in the product first."""
     uses = [literal for literal in clause.body if isinstance(literal, Atom) and literal.relation == view]
     if len(uses) != 2:
-        raise Refused(f"`{view}` is negated in its own rule")
+        raise NotLinear(f"`{view}` is negated in its own rule")
     reasons = []
     for first, second in (uses, uses[::-1]):
         try:
             _check_columns(view, clause, first, second)
             return first, second
-        except Refused as refused:
+        except NotLinear as refused:
             reasons.append(str(refused))
-    raise Refused(reasons[0])
+    raise NotLinear(reasons[0])
 
 
 def _check_columns(view: str, clause: Clause, first: Atom, second: Atom) -> None:
     """See `linearize` for the conditions."""
     head = [term.name for term in clause.head.args if isinstance(term, Variable)]
     if len(set(head)) != len(clause.head.args):
-        raise Refused(f"the head of the rule that uses `{view}` twice is not made of different variables")
+        raise NotLinear(f"the head of the rule that uses `{view}` twice is not made of different variables")
     one, two = _columns(view, first), _columns(view, second)
     for column, name in enumerate(head):
         places = (one.get(name), two.get(name))
         if places not in ((column, None), (None, column), (column, column)):
-            raise Refused(f"`{name}` does not stay in its column of `{view}`")
+            raise NotLinear(f"`{name}` does not stay in its column of `{view}`")
     joints = [name for name in one if name in two and name not in head]
     for name in joints:
         # The column of a joint in one literal must be one that the head takes from the other.
         if head[one[name]] in one or head[two[name]] in two:
-            raise Refused(f"`{name}` joins columns of `{view}` that the head keeps")
+            raise NotLinear(f"`{name}` joins columns of `{view}` that the head keeps")
     common = {name for name in head if name in one and name in two}
     allowed = common.union(joints)
     speaking = set(one) | set(two)
@@ -151,7 +150,7 @@ def _check_columns(view: str, clause: Clause, first: Atom, second: Atom) -> None
         if literal is not first and literal is not second:
             wrong = [name for name in variables(literal) if name in speaking and name not in allowed]
             if wrong:
-                raise Refused(f"a condition on `{wrong[0]}`, which is not what the two literals of `{view}` meet in")
+                raise NotLinear(f"a condition on `{wrong[0]}`, which is not what the two literals of `{view}` meet in")
 
 
 def _columns(view: str, atom: Atom) -> dict[str, int]:
@@ -162,11 +161,11 @@ def _columns(view: str, atom: Atom) -> dict[str, int]:
             case Variable(name) if name not in places:
                 places[name] = column
             case Variable(name):
-                raise Refused(f"`{name}` stands twice in a literal of `{view}`")
+                raise NotLinear(f"`{name}` stands twice in a literal of `{view}`")
             case Wildcard():
                 pass
             case _:
-                raise Refused(f"a literal of `{view}` in its own rule holds a constant")
+                raise NotLinear(f"a literal of `{view}` in its own rule holds a constant")
     return places
 
 
@@ -174,7 +173,7 @@ def _columns(view: str, atom: Atom) -> dict[str, int]:
 
 
 def _copied(clause: Clause) -> bool:
-    """Whether the exit's rows are those of one relation, its columns perhaps in another order."""
+    """Test whether the exit's rows are those of one relation, its columns perhaps in another order."""
     match clause.body:
         case (Atom(_, args),):
             names = [term.name for term in args if isinstance(term, Variable)]
@@ -207,7 +206,7 @@ def _unfolded(composition: Clause, first: Atom, second: Atom, exits: Sequence[Cl
 
 
 def _same_rule(one: Clause, other: Clause) -> bool:
-    """Whether the rules are the same but for the names of variables and the order of literals."""
+    """Test whether the rules are the same but for the names of variables and the order of literals."""
     if len(one.body) != len(other.body) or len(one.body) > _LONGEST:
         return False
     left, right = _anonymous(one), _anonymous(other)

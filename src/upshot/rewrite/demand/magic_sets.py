@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from upshot.check.program import CheckedProgram
-from upshot.rewrite.demand.demand import Demand, DemandProgram
+from upshot.rewrite.demand.demand import DemandBuilder, DemandProgram
 from upshot.rewrite.demand.query_rules import add_query_rules
 from upshot.syntax.ast import Atom
 
@@ -23,7 +23,7 @@ def magic_sets(
     The relation also holds what was derived on the way: rows of other bindings of the view. A goal over a stored
     relation has no rules, and its rows are where they lie: `Meaning(Held.STORED, …)`.
     """
-    demand = Demand(program, stored=stored)
+    demand = DemandBuilder(program, stored=stored)
     demand.name(goal.relation, state)
     if goal.relation not in demand.stored:
         demand.ask(goal, state, (), (), {})

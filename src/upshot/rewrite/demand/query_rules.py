@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from upshot.check.program import Clause
-from upshot.rewrite.demand.demand import Demand
+from upshot.rewrite.demand.demand import DemandBuilder
 from upshot.rewrite.shapes import aggregate_of, conjunction
 from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Variable
 
 
-def add_query_rules(demand: Demand) -> None:
+def add_query_rules(demand: DemandBuilder) -> None:
     """For every view, state and adornment asked for, and for all that answering them asks in turn: the view's clauses,
     each driven by the bindings asked for, every literal in that state."""
     done = 0
@@ -22,7 +22,7 @@ def add_query_rules(demand: Demand) -> None:
         done += 1
 
 
-def _add_query(demand: Demand, clause: Clause, state: str, adornment: str) -> None:
+def _add_query(demand: DemandBuilder, clause: Clause, state: str, adornment: str) -> None:
     view = clause.head.relation
     answers = Atom(demand.name(view, state), clause.head.args)
     demand.derive(
@@ -31,13 +31,13 @@ def _add_query(demand: Demand, clause: Clause, state: str, adornment: str) -> No
     )  # fmt: skip
 
 
-def _asking(demand: Demand, clause: Clause, state: str, adornment: str) -> Atom:
+def _asking(demand: DemandBuilder, clause: Clause, state: str, adornment: str) -> Atom:
     view, args = clause.head.relation, clause.head.args
     bound = tuple(term for term, letter in zip(args, adornment, strict=True) if letter == "b")
     return Atom(demand.magic(view, state, adornment), bound)
 
 
-def _add_fold(demand: Demand, clause: Clause, state: str, adornment: str) -> None:
+def _add_fold(demand: DemandBuilder, clause: Clause, state: str, adornment: str) -> None:
     """`agg(G, V) :- agg_groups(G), V = f T : { aux(G, L) }.`, where the groups are those asked for that have rows; all
     rows of a group are there before it is folded."""
     view = clause.head.relation
@@ -55,7 +55,7 @@ def _add_fold(demand: Demand, clause: Clause, state: str, adornment: str) -> Non
     )  # fmt: skip
 
 
-def _folded(demand: Demand, comparison: object, state: str) -> Comparison:
+def _folded(demand: DemandBuilder, comparison: object, state: str) -> Comparison:
     match comparison:
         case Comparison("=", Variable() as value, Aggregate(function, target, body)):
             (rows,) = conjunction(body)

@@ -1,4 +1,4 @@
-"""What a rule asks of its body when its head is to come true, or to go. [Behrend & Manthey 2008, Definition 9]
+"""The requests of a rule to its body when its head is to be inserted or deleted. [Behrend & Manthey 2008, Definition 9]
 
     p(X) :- q(X, Y), !r(Y), Y < 3.      ∇+p(X)  all of  ∇+q(X, Y), ∇-r(Y)  for some Y with Y < 3
                                         ∇-p(X)  one of  ∇-q(X, Y), ∇+r(Y)  for each Y with which it is derived
@@ -49,7 +49,7 @@ class RequestRule:
 
     @cached_property
     def one_of(self) -> tuple[Signed, ...]:
-        """What could go, or come true, for the head to be derived no more."""
+        """The literals whose change ends the derivation of the head."""
         return tuple(replace(each, sign=_OTHER[each.sign]) for each in self.all_of)
 
     @cached_property
@@ -65,7 +65,7 @@ _OTHER = {INSERT: DELETE, DELETE: INSERT}
 
 
 def request_rule(clause: Clause, schemas: Mapping[str, Schema]) -> RequestRule:
-    """What a rule asks of its body."""
+    """The requests of a rule to its body."""
     taken, types = {*clause.types, *all_names([clause.head, *clause.body])}, dict(clause.types)
 
     def named(atom: Atom) -> Atom:

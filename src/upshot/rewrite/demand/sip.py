@@ -68,7 +68,7 @@ def _rank(literal: Literal, bound: Collection[str], given: Collection[str], aske
 
 
 def _is_ready(literal: Literal, bound: Collection[str]) -> bool:
-    """Whether everything is bound that the literal needs and does not bind itself."""
+    """Test whether everything is bound that the literal needs and does not bind itself."""
     match literal:
         case Atom():
             return True
@@ -107,7 +107,7 @@ def equated(literal: Literal) -> set[str]:
 
 
 def can_fail(literal: Literal, types: Mapping[str, Type]) -> bool:
-    """Whether evaluating the literal can raise an error: overflow, division by zero, a bad pattern."""
+    """Test whether evaluating the literal can raise an error: overflow, division by zero, a bad pattern."""
     match literal:
         case Not(Test(name)) | Test(name):
             return TESTS[name].fails

@@ -49,7 +49,7 @@ def _flattened(clause: Clause, schemas: Mapping[str, Schema]) -> list[Clause]:
 
 
 def _has_call(literal: Literal) -> bool:
-    """Whether a call stands elsewhere than in `Variable = f(…)` over variables and constants."""
+    """Test whether a call stands elsewhere than in `Variable = f(…)` over variables and constants."""
     match literal:
         case Not(Atom() | Test() as body):
             return _has_call(body)
@@ -64,7 +64,7 @@ def _has_call(literal: Literal) -> bool:
 
 
 def _contradicts(body: Iterable[Literal]) -> bool:
-    """Whether a variable must be NULL and take part in a comparison."""
+    """Test whether a variable must be NULL and take part in a comparison."""
     null = {name for each in body if isinstance(each, Test) and each.name == "is_null" for name in variables(each)}
     return any(isinstance(each, Comparison) and null & {*variables(each)} for each in body)
 
@@ -77,7 +77,7 @@ class _Flattening:
     nullable: frozenset[str]
 
     def literal(self, literal: Literal) -> list[Alternative]:
-        """What may stand in the literal's place; it holds where one of the alternatives does."""
+        """The literals that may stand in the literal's place; it holds where one of the alternatives does."""
         match literal:
             case Atom(_, args):
                 terms, equations = self._terms(args)

@@ -1,26 +1,40 @@
-"""Aggregates become views of their own, one row per group, so that a change costs what its groups cost."""
+"""Make a view of every aggregate, one row per group, so that the cost of a change follows the groups it touches."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from upshot.check.names.variables import fresh_name, variables
+from upshot.check.names.variables import fresh_name, terms_of, variables
 from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.check.types.nullability import nullable_variables
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import ProgramError
 from upshot.core.schema import Column, Role, Schema
+from upshot.core.span import Span
 from upshot.core.types import Type
-from upshot.rewrite.normalize.aggregate_rows import Rows, aggregate_rows
-from upshot.rewrite.normalize.occurrences import binders, injected, visible
+from upshot.rewrite.normalize.occurrences import binders, injected, needed_by, substitute_in, visible
 from upshot.rewrite.normalize.split_null_groups import split_null_groups
-from upshot.rewrite.normalize.term_type import zero
-from upshot.rewrite.shapes import aggregates, is_aggregate_clause, retyped
+from upshot.rewrite.normalize.term_type import term_type, zero
+from upshot.rewrite.shapes import aggregates, disjuncts, is_aggregate_clause, retyped
 from upshot.rewrite.stratified import stratified
-from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Not, Variable, Wildcard
+from upshot.syntax.ast import (
+    Aggregate,
+    And,
+    Atom,
+    Call,
+    Comparison,
+    Constant,
+    Not,
+    Term,
+    Test,
+    Variable,
+    Wildcard,
+    subterms,
+)
 from upshot.values.aggregates import AGGREGATES
+from upshot.values.functors import bare_name, is_functor
 
 
 def lower_aggregates(program: CheckedProgram) -> CheckedProgram:
@@ -37,7 +51,7 @@ def lower_aggregates(program: CheckedProgram) -> CheckedProgram:
     that has exactly these columns, those of the group first, is used as it is. An aggregate that occurs twice is made
     once, and aggregates over the same rows share them. A clause of that shape is its view's only clause.
     """
-    lowering = _Lowering(program)
+    lowering = _AggregateLowering(program)
     diagnostics: list[Diagnostic] = []
     todo = list(reversed(program.clauses))
     shared = {name for name, count in Counter(clause.head.relation for clause in todo).items() if count > 1}
@@ -61,15 +75,15 @@ def lower_aggregates(program: CheckedProgram) -> CheckedProgram:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _FoundAggregate:
     position: int
     value: str
     aggregate: Aggregate
 
 
 @dataclass(slots=True)
-class _Lowering:
-    """What was made so far: `views` by the meaning of their clauses; `layers` the views a view is recursive with;
+class _AggregateLowering:
+    """The views made so far: `views` by the meaning of their clauses; `layers` the views a view is recursive with;
     `contexts` the literals that a step view (see `_stepped`) stands for."""
 
     program: CheckedProgram
@@ -86,7 +100,7 @@ class _Lowering:
     def lowered(self, clause: Clause) -> list[Clause]:
         """Clauses that mean the same with one aggregate less, and the definitions they need; the clause itself if it
         has none."""
-        found = [_Found(*each) for each in aggregates(clause)]
+        found = [_FoundAggregate(*each) for each in aggregates(clause)]
         if not found:
             return [clause]
         chosen = _next(clause, found)
@@ -104,9 +118,11 @@ class _Lowering:
             return [_replaced(clause, chosen, exists), _replaced(clause, chosen, empty), *definitions]
         return [*self._stepped(clause, chosen, exists, empty), *definitions]
 
-    def _aggregate_view(self, clause: Clause, chosen: _Found, group: tuple[str, ...]) -> tuple[str, list[Clause]]:
+    def _aggregate_view(
+        self, clause: Clause, chosen: _FoundAggregate, group: tuple[str, ...]
+    ) -> tuple[str, list[Clause]]:
         """The view of the aggregate's values, with the clauses that define it if it is new."""
-        wish = f"{clause.head.relation}_{chosen.aggregate.function}"
+        wish = f"{clause.head.relation}_{_word(chosen.aggregate)}"
         rows = aggregate_rows(clause, chosen.aggregate, group, self._surroundings(clause), self.schemas)
         made: list[Clause] = []
         below = rows.stored_in()
@@ -114,7 +130,7 @@ class _Lowering:
             meaning = rows.meaning()
             if meaning not in self.views:
                 self.views[meaning] = self._new_view(f"{wish}_rows", rows.names, rows.types)
-                made.append(rows.clause(self.views[meaning]))
+                made += rows.clauses(self.views[meaning])
             below = self.views[meaning]
         type = _value_type(clause, chosen)
         target = rows.target if not isinstance(rows.target, Variable) else rows.names.index(rows.target.name)
@@ -137,7 +153,7 @@ class _Lowering:
         return tuple(each for each in known if not (isinstance(each, Atom) and each.relation in recursive))
 
     def _stepped(
-        self, clause: Clause, chosen: _Found, exists: Sequence[Literal], empty: Sequence[Literal]
+        self, clause: Clause, chosen: _FoundAggregate, exists: Sequence[Literal], empty: Sequence[Literal]
     ) -> list[Clause]:
         """Two clauses for a step view that joins what is known so far with the value, and the rest of the clause over
         it: two clauses per aggregate instead of two to the number of aggregates.
@@ -153,7 +169,7 @@ class _Lowering:
         nullable = nullable_variables(tuple(early), self.schemas, ())
         types = {n: t.optional() if n in nullable else t.required() for n, t in clause.types.items()}
         step = self._new_view(
-            f"{clause.head.relation}_with_{chosen.aggregate.function}", names, [types[name] for name in names]
+            f"{clause.head.relation}_with_{_word(chosen.aggregate)}", names, [types[name] for name in names]
         )
         recursive = self.layers[clause.head.relation]
         if any(isinstance(literal, Atom) and literal.relation in recursive for literal in early):
@@ -175,7 +191,12 @@ class _Lowering:
         return name
 
 
-def _next(clause: Clause, found: Sequence[_Found]) -> _Found:
+def _word(aggregate: Aggregate) -> str:
+    """The function of an aggregate, as part of a name."""
+    return bare_name(aggregate.function) if is_functor(aggregate.function) else aggregate.function
+
+
+def _next(clause: Clause, found: Sequence[_FoundAggregate]) -> _FoundAggregate:
     """An aggregate whose outer variables are bound without the others, one that costs no second clause if there is."""
     places = {each.position for each in found}
     outside = visible(clause.head, clause.body)
@@ -184,16 +205,16 @@ def _next(clause: Clause, found: Sequence[_Found]) -> _Found:
     return min(ready, key=lambda each: AGGREGATES[each.aggregate.function].of_nothing)
 
 
-def _value_type(clause: Clause, chosen: _Found) -> Type:
+def _value_type(clause: Clause, chosen: _FoundAggregate) -> Type:
     """The type of the aggregate's value. A sum may have more digits than the column that the clause takes it to, or
     joins it with: there it is compared, or found too large."""
     type = clause.types[chosen.value].required()
     return type.widest() if chosen.aggregate.function == "sum" else type
 
 
-def _with_own_value(clause: Clause, chosen: _Found) -> Clause:
+def _with_own_value(clause: Clause, chosen: _FoundAggregate) -> Clause:
     """The clause with the aggregate on a variable that does not occur in the aggregate."""
-    own = fresh_name(chosen.aggregate.function.capitalize(), clause.types)
+    own = fresh_name(_word(chosen.aggregate).capitalize(), clause.types)
     literals = [
         Comparison("=", Variable(own), chosen.aggregate),
         Comparison("=", Variable(own), Variable(chosen.value)),
@@ -202,12 +223,14 @@ def _with_own_value(clause: Clause, chosen: _Found) -> Clause:
     return replace(_replaced(clause, chosen, literals), types=types)
 
 
-def _replaced(clause: Clause, chosen: _Found, literals: Sequence[Literal]) -> Clause:
+def _replaced(clause: Clause, chosen: _FoundAggregate, literals: Sequence[Literal]) -> Clause:
     before, after = clause.body[: chosen.position], clause.body[chosen.position + 1 :]
     return replace(clause, body=(*before, *literals, *after))
 
 
-def _aggregate_clause(name: str, below: str, rows: Rows, clause: Clause, chosen: _Found, width: int) -> Clause:
+def _aggregate_clause(
+    name: str, below: str, rows: AggregateRows, clause: Clause, chosen: _FoundAggregate, width: int
+) -> Clause:
     """`agg(G…, V) :- aux(G…, _…), V = f T : { aux(G…, L…) }.`"""
     everything = tuple(map(Variable, rows.names))
     group, value = everything[:width], Variable(chosen.value)
@@ -219,4 +242,170 @@ def _aggregate_clause(name: str, below: str, rows: Rows, clause: Clause, chosen:
         body=(Atom(below, (*group, *wildcards)), Comparison("=", value, fold)),
         types={**dict(zip(rows.names, rows.types, strict=True)), chosen.value: _value_type(clause, chosen)},
         origin=clause.origin,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateRows:
+    """One column per variable of the aggregate's body, the outer ones first; of a body with alternatives, per variable
+    that all of them have. `target` is what is folded over them."""
+
+    names: tuple[str, ...]
+    types: tuple[Type, ...]
+    bodies: tuple[tuple[Literal, ...], ...]
+    all_types: Mapping[str, Type]
+    target: Variable | Constant | None
+    origin: Span | None
+
+    def clauses(self, name: str) -> list[Clause]:
+        """The clauses that define the rows as a view of that name, one for each alternative of the body."""
+        head = Atom(name, tuple(map(Variable, self.names)))
+        return [Clause(head, body, self.all_types, self.origin) for body in self.bodies]
+
+    def stored_in(self) -> str | None:
+        """The relation that has exactly these rows already, if the body is nothing but a literal of it."""
+        match self.bodies:
+            case ((Atom(relation, args),),) if args == tuple(map(Variable, self.names)):
+                return relation
+            case _:
+                return None
+
+    def meaning(self) -> object:
+        """A key that is equal for rows that differ in the names of variables only."""
+        numbers: dict[str, Variable] = {}
+
+        def change(variable: Variable) -> Term:
+            return numbers.setdefault(variable.name, Variable(f"V{len(numbers)}"))
+
+        head = substitute_in(Atom("", tuple(map(Variable, self.names))), change)
+        bodies = tuple(tuple(substitute_in(literal, change) for literal in body) for body in self.bodies)
+        return head, bodies, self.types
+
+
+def aggregate_rows(
+    clause: Clause,
+    aggregate: Aggregate,
+    group: Sequence[str],
+    surroundings: Sequence[Literal],
+    schemas: Mapping[str, Schema],
+) -> AggregateRows:
+    """The rows that an aggregate of the clause folds, `group` being its outer variables.
+
+    An outer variable that the body does not bind is bound by literals around it. A body that may fail, by dividing say,
+    is confined to the values that the literals around it allow. Outer variables are never NULL here: NULL asks for no
+    group.
+    """
+    types = dict(clause.types)
+    bodies = [_without_wildcards(body, types, schemas) for body in disjuncts(aggregate.body)]
+    target = _target(aggregate.target, bodies, types)
+    common = [name for name in _direct(bodies[0]) if all(name in _direct(body) for body in bodies[1:])]
+    names = tuple(dict.fromkeys([*group, *common]))
+    confined = [_confined(clause, aggregate, group, surroundings, body) for body in bodies]
+    open_to_null = [nullable_variables(body, schemas, ()) for body in confined]
+    guarded = tuple(
+        (*body, *(Not(Test("is_null", (Variable(name),))) for name in group if name in nullable))
+        for body, nullable in zip(confined, open_to_null, strict=True)
+    )
+    nullable = set().union(*open_to_null) - {*group}
+    kinds = {n: t.optional() if n in nullable else t.required() for n, t in types.items()}
+    return AggregateRows(names, tuple(kinds[n] for n in names), guarded, kinds, target, clause.origin)
+
+
+def _confined(
+    clause: Clause,
+    aggregate: Aggregate,
+    group: Sequence[str],
+    surroundings: Sequence[Literal],
+    literals: Sequence[Literal],
+) -> tuple[Literal, ...]:
+    """The literals of one alternative, with those around the aggregate that they need."""
+    bound = binders(literals, {*group, *_direct(literals)})
+    missing = [name for name in group if name not in bound]
+    outer = binders(surroundings, ())
+    unbound = [name for name in missing if name not in outer]
+    if unbound:
+        raise ProgramError([_bound_by_recursion(clause, aggregate, unbound[0])])
+    if any(_may_fail(term) for literal in literals for term in terms_of(literal)):
+        added = [literal for literal in surroundings if all(name in outer for name in variables(literal))]
+    else:
+        added = _binding(missing, surroundings, outer)
+    return (*added, *(literal for literal in literals if literal not in added))
+
+
+def _direct(literals: Iterable[Literal]) -> list[str]:
+    return [name for literal in literals for name in variables(literal, inside_aggregates=False)]
+
+
+def _without_wildcards(
+    literals: Iterable[Literal], types: dict[str, Type], schemas: Mapping[str, Schema]
+) -> list[Literal]:
+    """The literals with a variable for each wildcard of a positive atom; the new variables are entered into `types`."""
+    changed: list[Literal] = []
+    for literal in literals:
+        if isinstance(literal, Atom) and any(isinstance(arg, Wildcard) for arg in literal.args):
+            args: list[Term] = []
+            for arg, column in zip(literal.args, schemas[literal.relation].columns, strict=True):
+                if isinstance(arg, Wildcard):
+                    name = fresh_name("Any", types)
+                    types[name] = column.type
+                    args.append(Variable(name, span=arg.span))
+                else:
+                    args.append(arg)
+            changed.append(Atom(literal.relation, tuple(args), span=literal.span))
+        else:
+            changed.append(literal)
+    return changed
+
+
+def _target(target: Term | None, bodies: list[list[Literal]], types: dict[str, Type]) -> Variable | Constant | None:
+    """The folded term, as a variable or constant: a computed target gets a variable, and its equation joins the body.
+
+    Where the target is NULL the equation drops the solution, which the fold would have skipped.
+    """
+    if target is None or isinstance(target, Constant | Variable):
+        return target
+    name = fresh_name("Value", types)
+    types[name] = term_type(target, types).required()
+    for body in bodies:
+        body.append(Comparison("=", Variable(name), target))
+    return Variable(name)
+
+
+def _binding(wanted: Iterable[str], literals: Sequence[Literal], positions: Mapping[str, int]) -> list[Literal]:
+    """The literals that give the wanted variables their values, and the variables these need."""
+    todo, chosen = list(wanted), set()
+    while todo:
+        name = todo.pop()
+        position = positions[name]
+        if position not in chosen:
+            chosen.add(position)
+            todo += needed_by(literals[position], name)
+    return [literal for position, literal in enumerate(literals) if position in chosen]
+
+
+def _may_fail(term: Term) -> bool:
+    """Test whether evaluation can end in an error that depends on more than the size of the values."""
+    for each in subterms(term):
+        match each:
+            case Call("to_number" | "range"):
+                return True
+            case Call("/" | "%", (_, divisor)):
+                if not (isinstance(divisor, Constant) and divisor.value):
+                    return True
+            case Call("^", (_, exponent)):
+                if not (isinstance(exponent, Constant) and exponent.value >= 0):
+                    return True
+            case _:
+                pass
+    return False
+
+
+def _bound_by_recursion(clause: Clause, aggregate: Aggregate, name: str) -> Diagnostic:
+    view = clause.head.relation
+    return Diagnostic(
+        "aggregate-in-recursion",
+        f"the aggregate in the recursive rule of `{view}` depends on `{name}`, which only the recursion gives a value",
+        aggregate.span or clause.origin,
+        label=f"asked for each `{name}` found on the way",
+        help=f"bind `{name}` in the aggregate's body or by a relation that does not depend on `{view}`",
     )

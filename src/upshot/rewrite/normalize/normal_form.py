@@ -7,6 +7,7 @@ from dataclasses import replace
 from upshot.check.program import CheckedProgram
 from upshot.rewrite.normalize.flatten_terms import flatten_terms
 from upshot.rewrite.normalize.lower_aggregates import lower_aggregates
+from upshot.rewrite.normalize.lower_ranges import lower_ranges
 from upshot.rewrite.normalize.project_negations import project_negations
 
 
@@ -21,7 +22,7 @@ def distinct_clauses(program: CheckedProgram) -> CheckedProgram:
     return program if len(clauses) == len(program.clauses) else replace(program, clauses=clauses)
 
 
-PASSES = (distinct_clauses, lower_aggregates, flatten_terms, project_negations, distinct_clauses)
+PASSES = (distinct_clauses, lower_aggregates, flatten_terms, lower_ranges, project_negations, distinct_clauses)
 """In this order: lowering an aggregate leaves computed targets and wildcards under negation to the later passes, and
 clauses that were written differently may be equal after them."""
 

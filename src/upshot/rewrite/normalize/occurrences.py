@@ -1,4 +1,4 @@
-"""Where variables occur, which of them a conjunction binds, and what stands in their place."""
+"""Occurrences of variables, the variables that a conjunction binds, and substitution."""
 
 from __future__ import annotations
 

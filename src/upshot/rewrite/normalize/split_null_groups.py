@@ -12,8 +12,8 @@ from upshot.core.schema import Schema
 from upshot.core.types import Type
 from upshot.rewrite.normalize.occurrences import injected, substitute, substitute_in, visible
 from upshot.rewrite.normalize.term_type import zero
-from upshot.rewrite.shapes import aggregates, conjunction
-from upshot.syntax.ast import Aggregate, And, Atom, Call, Comparison, Constant, Not, Term, Test, Variable, subterms
+from upshot.rewrite.shapes import aggregates, disjuncts
+from upshot.syntax.ast import Aggregate, And, Atom, Call, Comparison, Constant, Not, Or, Term, Test, Variable, subterms
 from upshot.values.aggregates import AGGREGATES
 
 
@@ -43,15 +43,15 @@ def _open_to_null(clause: Clause, schemas: Mapping[str, Schema]) -> str | None:
     nullable = nullable_variables(plain, schemas, ())
     outside = visible(clause.head, clause.body)
     for _, _, aggregate in found:
-        body = conjunction(aggregate.body)
+        bodies = disjuncts(aggregate.body)
         for name in injected(aggregate, outside):
-            if name in nullable and not _rejects_null(body, name):
+            if name in nullable and not all(_rejects_null(body, name) for body in bodies):
                 return name
     return None
 
 
 def _rejects_null(literals: Iterable[Literal], name: str) -> bool:
-    """Whether the conjunction is false where the variable, bound outside, is NULL."""
+    """Test whether the conjunction is false where the variable, bound outside, is NULL."""
     for literal in literals:
         match literal:
             case Test("is_null"):
@@ -84,10 +84,14 @@ def _for_null(literal: Literal, name: str, types: Mapping[str, Type]) -> Literal
             def change(variable: Variable) -> Term:
                 return null if variable.name == name else variable
 
-            body = _simplified(conjunction(substitute_in(formula, change)))
+            bodies = disjuncts(substitute_in(formula, change))
+            simple = [_simplified(body) for body in bodies]
             goal = None if target is None else substitute(target, change)
-            if body is not None and (goal is None or not _is_null(goal)):
-                return replace(literal, right=Aggregate(function, goal, And(body), span=aggregate.span))
+            if any(body is not None for body in simple) and (goal is None or not _is_null(goal)):
+                # An alternative that is false stays: its variables decide which of the others' are counted.
+                left = [And(whole if body is None else body) for body, whole in zip(simple, bodies, strict=True)]
+                made = left[0] if len(left) == 1 else Or(tuple(left))
+                return replace(literal, right=Aggregate(function, goal, made, span=aggregate.span))
             return replace(literal, right=zero(types[value])) if AGGREGATES[function].of_nothing else None
         case _:
             return literal
@@ -106,7 +110,7 @@ def _simplified(literals: Iterable[Literal]) -> tuple[Literal, ...] | None:
 
 
 def _truth(literal: Literal) -> bool | None:
-    """Whether a literal holds because a term of it is NULL; None if no term is."""
+    """Test whether a literal holds because a term of it is NULL; None if no term is."""
     match literal:
         case Test("is_null", (argument,)):
             return True if _is_null(argument) else None
@@ -122,7 +126,7 @@ def _truth(literal: Literal) -> bool | None:
 
 
 def _is_null(term: Term) -> bool:
-    """Whether the term is NULL whatever its variables are: functors on NULL give NULL."""
+    """Test whether the term is NULL whatever its variables are: functors on NULL give NULL."""
     if not isinstance(term, Call | Constant):
         return False
     return any(isinstance(each, Constant) and each.value is None for each in subterms(term))

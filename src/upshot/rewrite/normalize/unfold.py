@@ -8,8 +8,7 @@ from dataclasses import replace
 from upshot.check.names.variables import fresh_name, variables
 from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.rewrite.normalize.occurrences import substitute_in
-from upshot.rewrite.shapes import aggregate_of, retyped
-from upshot.rewrite.strategies.maintenance import atoms_of
+from upshot.rewrite.shapes import aggregate_of, atoms_of, retyped
 from upshot.rewrite.stratified import stratified
 from upshot.syntax.ast import Atom, Constant, Not, Term, Test, Variable
 
@@ -43,7 +42,7 @@ def _uses(clause: Clause, view: str) -> Iterator[int]:
 
 
 def can_expand(user: Clause, position: int, rule: Clause) -> bool:
-    """Whether the rule's body may stand for the user's literal, with nothing but variables renamed: the literal is
+    """Test whether the rule's body may stand for the user's literal, with nothing but variables renamed: the literal is
     positive, no variable is repeated on either side, and a constant meets a column that only relations use."""
     use = user.body[position]
     if not isinstance(use, Atom) or aggregate_of(user) is not None or aggregate_of(rule) is not None:

@@ -1,4 +1,4 @@
-"""What an error may say to whom.
+"""The errors that a client may see, by the scopes of its token.
 
 Messages of the database name relations, offer names that are nearly right and list rows. Whoever may read everything
 gets them as they are, but for those about the server's files. Everyone else gets those of the service's own making,
@@ -66,7 +66,7 @@ def _violations(error: ConstraintError, scopes: Scopes) -> dict[str, Any]:
 
 
 def _in_general(error: Error) -> tuple[str, str]:
-    """What kind of thing went wrong, without a word about where."""
+    """The kind of an error, without its place."""
     nothing = "nothing was committed"
     match error:
         case LimitError(code="timeout" | "too-many-rows"):

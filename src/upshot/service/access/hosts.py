@@ -12,7 +12,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address to listen on can be reached from this machine only.
+    """Test whether an address to listen on can be reached from this machine only.
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("0.0.0.0")
     (True, True, True, False)
@@ -26,7 +26,7 @@ def is_loopback(host: str) -> bool:
 
 
 def allowed_hosts(settings: Settings) -> frozenset[str] | None:
-    """What may stand in `Host`, without the port; None if any name may."""
+    """The names allowed in `Host`, without the port; None if any name is."""
     if settings.hosts:
         own = (*settings.hosts, *(_LOOPBACK if is_loopback(settings.host) else ()))
     elif is_loopback(settings.host):

@@ -1,4 +1,4 @@
-"""What the holder of a token may see and change."""
+"""The scopes of a token: the relations its holder may read and change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who a request comes from: a token in its head, or the cookie of a session that a token opened."""
+"""Authenticate a request: by a token in its header, or by the cookie of a session that a token opened."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _key(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class Door:
+class Authenticator:
     """Lets requests in, with the scopes of whoever sent them."""
 
     def __init__(self, settings: Settings, tokens: Tokens | None) -> None:
@@ -68,8 +68,8 @@ class Door:
         return "__Host-upshot-session" if self._settings.tls else "upshot-session"
 
     def scopes(self, request: HTTPConnection) -> Scopes:
-        """What the sender may do. `unauthorized` if nobody knows who it is, `cross-origin` if a page of another origin
-        made the browser send it."""
+        """The scopes of the sender. `unauthorized` if it is unknown, `cross-origin` if a page of another origin made
+        the browser send the request."""
         header = request.headers.get("authorization")
         if self.tokens is None:
             self._require_same_origin(request)
@@ -86,7 +86,7 @@ class Door:
         return scopes
 
     def named(self, name: str) -> Scopes | None:
-        """What the holder of the token of this name may do now."""
+        """The current scopes of the token of this name."""
         if self.tokens is None:
             return ANYTHING if name == ANYTHING.name else None
         return self.tokens.named(name)

@@ -54,7 +54,7 @@ class Token:
 
 
 def hash_of(token: str) -> str:
-    """What the file holds of a token. It is random and long: a plain hash cannot be turned back."""
+    """The hash of a token, as the file stores it. A token is random and long: a plain hash cannot be inverted."""
     return "sha256:" + hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -83,7 +83,7 @@ class Tokens:
         return _scopes_of(hash, self._current(at_once=True)) if found is None else found
 
     def named(self, name: str) -> Scopes | None:
-        """What the token of this name may do, if it is still there."""
+        """The scopes of the token of this name, if it still exists."""
         entry = self._current().get(name)
         return None if entry is None else entry.scopes
 

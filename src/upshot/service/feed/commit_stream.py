@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from upshot.service.access.scopes import Scopes
-from upshot.service.feed.commits import KEPT, Committed
+from upshot.service.feed.commits import KEPT, CommitSummary
 from upshot.service.feed.sse import HEADERS, disconnected
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ QUIET = 15.0
 """Seconds without a commit after which a sign of life is sent."""
 
 
-def told(commit: Committed, scopes: Scopes) -> dict[str, Any]:
+def told(commit: CommitSummary, scopes: Scopes) -> dict[str, Any]:
     """The commit as far as it may be seen."""
     return {
         "version": commit.version,

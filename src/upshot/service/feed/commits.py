@@ -18,7 +18,7 @@ _ROWS_OF_FIRING = 20
 
 
 @dataclass(slots=True)
-class Committed:
+class CommitSummary:
     """One version: for each relation that changed how many rows came and went. `seconds` it took, if a request made
     it and not a rule."""
 
@@ -39,13 +39,13 @@ class Fired:
 
 
 class RecentCommits:
-    """What was committed since the service started, the newest last; bounded."""
+    """The commits since the service started, the newest last; bounded."""
 
     def __init__(self, database: Database, count: Callable[[], None]) -> None:
         """`count` is called once for each commit."""
         self._count = count
         self._guard = threading.Lock()
-        self._commits: deque[Committed] = deque(maxlen=KEPT)
+        self._commits: deque[CommitSummary] = deque(maxlen=KEPT)
         self._firings: deque[Fired] = deque(maxlen=KEPT_FIRINGS)
         self._subscriptions = [database.watch_commits(self._heard)]
         for rule in database.rules:
@@ -54,7 +54,7 @@ class RecentCommits:
     def _heard(self, event: CommitEvent) -> None:
         counts = {name: (len(change.inserted), len(change.deleted)) for name, change in event.changes.items()}
         with self._guard:
-            self._commits.append(Committed(event.version, counts))
+            self._commits.append(CommitSummary(event.version, counts))
         self._count()
 
     def _fired(self, event: Event) -> None:
@@ -73,7 +73,7 @@ class RecentCommits:
                 if each.version <= version:
                     return
 
-    def latest(self, limit: int) -> list[Committed]:
+    def latest(self, limit: int) -> list[CommitSummary]:
         """The last commits, newest first."""
         with self._guard:
             return list(reversed(self._commits))[:limit]

@@ -1,6 +1,6 @@
-"""Those who follow views, and the thread that prepares what they are told.
+"""The followers of views, and the thread that prepares their events.
 
-    commit ─► queue ─► hub's thread: selects, encodes once ─► event loop: rings, wakes who waits ─► clients, webhooks
+commit ─► queue ─► hub's thread: selects, encodes once ─► event loop: rings, wakes who waits ─► clients, webhooks
 
 A commit only puts itself into the queue. If what waits there outgrows its bounds, all streams are closed and whoever
 followed them goes on from the log.
@@ -20,8 +20,15 @@ from upshot.database.changes import Changes
 from upshot.database.watch import CommitEvent, Subscription
 from upshot.service.feed.past import read_snapshot
 from upshot.service.feed.selections import Selection, SelectionIndex
-from upshot.service.feed.standing import StandingSelections
-from upshot.service.feed.streams import Entry, RingBounds, Stream, change_event, progress_event, snapshot_event
+from upshot.service.feed.standing import LiveSelections, Subject
+from upshot.service.feed.streams import (
+    ChangeStream,
+    RingBounds,
+    StreamEvent,
+    change_event,
+    progress_event,
+    snapshot_event,
+)
 from upshot.service.webhooks.webhooks import Webhooks
 from upshot.service.wire.errors import Refused, nervous_view, not_found
 
@@ -63,8 +70,8 @@ class Hub:
         self.followers: set[Follower] = set()
         self._guard = threading.Lock()
         """Of the streams and of how far the hub's thread has come."""
-        self._streams: dict[Selection, Stream] = {}
-        self._by_view: dict[str, SelectionIndex[Stream]] = {}
+        self._streams: dict[Selection, ChangeStream] = {}
+        self._by_view: dict[str, SelectionIndex[ChangeStream]] = {}
         self._taken = self._last_popped = 0
         self._queue: deque[CommitEvent] = deque()
         self._queued_rows = 0
@@ -75,7 +82,7 @@ class Hub:
         self._subscription: Subscription | None = None
         self._awaited: list[tuple[int, asyncio.Future[None]]] = []
         self._reading = asyncio.Semaphore(2 * service.settings.bounds.readers)
-        self.standing = StandingSelections(service.database)
+        self.standing = LiveSelections(service.database)
         self.webhooks = Webhooks(self, self._may_read)
         self._snapshots: dict[tuple[Selection, str | None], asyncio.Future[tuple[int, bytes]]] = {}
 
@@ -117,15 +124,20 @@ class Hub:
         for follower in list(self.followers):
             follower.end(reason)
 
-    def _may_read(self, owner: str, view: str) -> bool:
-        """Whether the holder of the token of this name may follow the view."""
+    def _may_read(self, owner: str, subject: Subject) -> bool:
+        """Test whether the holder of the token of this name may follow the view, or all relations that the query
+        reads."""
         scopes = self.service.scopes_of(owner)
-        return scopes is not None and scopes.subscribe and scopes.may_read(view)
+        if scopes is None or not scopes.subscribe:
+            return False
+        if not subject.is_query:
+            return scopes.may_read(subject.view)
+        return scopes.reads_everything or scopes.may_read_all(self.standing.reads(subject))
 
     # ---- streams ----------------------------------------------------------------------------------
 
     @contextmanager
-    def following(self, selection: Selection) -> Iterator[Stream]:
+    def following(self, selection: Selection) -> Iterator[ChangeStream]:
         """The stream of the selection, kept while the block runs; `not-found` if there is no such view, `nervous-view`
         if no copy can follow it."""
         stream = self._attached(selection)
@@ -136,17 +148,17 @@ class Hub:
             stream.followers -= 1
             stream.left_at = self._loop.time()
 
-    def _attached(self, selection: Selection) -> Stream:
+    def _attached(self, selection: Selection) -> ChangeStream:
         with self._guard:
             stream = self._streams.get(selection)
             if stream is None:
-                schema = self.service.database.schemas.get(selection.view)
+                schema = self.standing.schema(selection) or self.service.database.schemas.get(selection.view)
                 if schema is None:
                     raise not_found()
                 # It may have become so since it was looked at; if it does so from here on, the stream is closed.
                 if not self.service.database.reports_net_changes(selection.view):
                     raise nervous_view(selection.view)
-                stream = Stream(selection, schema, self._taken, self.bounds)
+                stream = ChangeStream(selection, schema, self._taken, self.bounds)
                 stream.spoke_at = self._loop.time()
                 self._streams[selection] = stream
                 self._by_view.setdefault(selection.view, SelectionIndex()).add(selection, stream)
@@ -167,7 +179,7 @@ class Hub:
         database, most = self.service.database, self.service.settings.bounds.snapshot
 
         def read() -> tuple[int, bytes]:
-            found = read_snapshot(database, selection, most)
+            found = read_snapshot(database, selection, most, self.standing)
             return found.version, snapshot_event(found.version, found.schema, found.rows, database.identity, reason)
 
         return await self.read(read)
@@ -196,7 +208,7 @@ class Hub:
                 self._look_at_streams()
                 for follower in list(self.followers):
                     follower.look()
-                await self.standing.drop_unused(set(self._by_view), STANDING)
+                await self.standing.drop_unused(set(self._streams), STANDING)
             except Exception:
                 log.exception("looking after those who follow failed")
 
@@ -209,11 +221,11 @@ class Hub:
                     if self._streams.pop(stream.selection, None) is not None:
                         self._forget(stream)
             elif now - stream.spoke_at >= self.service.settings.heartbeat:
-                stream.append(Entry(self.version, (), (), progress_event(self.version)))
+                stream.append(StreamEvent(self.version, (), (), progress_event(self.version)))
                 stream.spoke_at = now
                 stream.wake()
 
-    def _forget(self, stream: Stream) -> None:
+    def _forget(self, stream: ChangeStream) -> None:
         index = self._by_view[stream.selection.view]
         index.remove(stream.selection, stream)
         if not index:
@@ -246,10 +258,10 @@ class Hub:
                 except RuntimeError:  # the loop is closed
                     return
 
-    def _next_batch(self) -> tuple[list[tuple[Stream, Entry]], list[Stream]]:
-        """What commits that wait mean for the streams there are: events, and streams that end."""
-        made: list[tuple[Stream, Entry]] = []
-        closed: list[Stream] = []
+    def _next_batch(self) -> tuple[list[tuple[ChangeStream, StreamEvent]], list[ChangeStream]]:
+        """The effects of waiting commits on the open streams: events, and streams that end."""
+        made: list[tuple[ChangeStream, StreamEvent]] = []
+        closed: list[ChangeStream] = []
         if len(self._queue) > self.bounds.waiting_commits or self._queued_rows > self.bounds.waiting_rows:
             closed += self._overrun()
         size = 0
@@ -268,7 +280,7 @@ class Hub:
         self._last_popped = event.version
         return event
 
-    def _overrun(self) -> list[Stream]:
+    def _overrun(self) -> list[ChangeStream]:
         """Closes all streams: those who follow go on from the log."""
         log.warning("%d commits that wait to be told are left to the log", len(self._queue))
         with self._guard:
@@ -277,32 +289,34 @@ class Hub:
             self._taken = self._last_popped
             return [stream for view in list(self._by_view) for stream in self._taken_out(view)]
 
-    def _prepared(self, event: CommitEvent, closed: list[Stream]) -> list[tuple[Stream, Entry]]:
+    def _prepared(self, event: CommitEvent, closed: list[ChangeStream]) -> list[tuple[ChangeStream, StreamEvent]]:
         """The events of one commit. A stream that is made meanwhile begins before it or after it, never in between."""
-        decoded = {name: _decoded(change) for name, change in event.changes.items() if name in self._by_view}
+        changes = [(name, each) for name, each in (*event.changes.items(), *event.live.items())]
+        decoded = {name: _decoded(change) for name, change in changes if name in self._by_view}
         with self._guard:
             self._taken = event.version
-            for view in [view for view in self._by_view if view in event.afresh or view not in event.relations]:
+            known = event.relations.keys() | set(event.live_queries)
+            for view in [view for view in self._by_view if view in event.afresh or view not in known]:
                 closed += self._taken_out(view)
             told = [
                 found
-                for name, change in event.changes.items()
+                for name, change in changes
                 if name in self._by_view
                 for found in self._by_view[name].concerned(*(decoded.get(name) or _decoded(change)))
             ]
         return [
-            (stream, Entry(event.version, came, went, change_event(event.version, came, went)))
+            (stream, StreamEvent(event.version, came, went, change_event(event.version, came, went)))
             for stream, came, went in told
         ]
 
-    def _taken_out(self, view: str) -> list[Stream]:
+    def _taken_out(self, view: str) -> list[ChangeStream]:
         """The streams of a view, which nobody finds any more; the caller has the guard."""
         found = list(self._by_view.pop(view).listeners())
         for stream in found:
             self._streams.pop(stream.selection, None)
         return found
 
-    def _deliver(self, made: list[tuple[Stream, Entry]], closed: list[Stream], version: int) -> None:
+    def _deliver(self, made: list[tuple[ChangeStream, StreamEvent]], closed: list[ChangeStream], version: int) -> None:
         now = self._loop.time()
         touched = {}
         for stream, entry in made:
@@ -323,7 +337,8 @@ class Hub:
 
 
 def _size(event: CommitEvent) -> int:
-    return sum(len(change.inserted) + len(change.deleted) for _, change in event.changes.items())
+    changes = (*event.changes.items(), *event.live.items())
+    return sum(len(change.inserted) + len(change.deleted) for _, change in changes)
 
 
 def _decoded(change: Changes) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:

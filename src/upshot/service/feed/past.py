@@ -1,4 +1,4 @@
-"""What there is, and what has happened, read from the database: for those who begin to follow, and those who lag."""
+"""Snapshots and past changes of selections, read from the database: for new followers and for those that lag."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import pyarrow
 
 from upshot.core.errors import UsageError
+from upshot.core.row_order import RowOrder
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Schema
 from upshot.database.database import Database
 from upshot.service.feed.selections import Selection
+from upshot.service.feed.standing import LiveSelections
 from upshot.service.feed.streams import NetChange
 from upshot.service.wire.errors import Refused, not_found
 
@@ -20,7 +22,7 @@ MOST_ROWS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class SelectionSnapshot:
     """All rows of a selection at a version."""
 
     version: int
@@ -29,8 +31,8 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What a version did to a selection."""
+class VersionChange:
+    """The change of a selection in one version."""
 
     version: int
     inserted: list[Row]
@@ -38,29 +40,31 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PastSteps:
     """Steps in order; they are all there are up to version `through`."""
 
-    steps: list[Step]
+    steps: list[VersionChange]
     through: int
 
 
 class Forgotten(Exception):
-    """What has happened since a version cannot be told. `reason` is what those who follow are told."""
+    """The changes since a version are not kept. `reason` is the code that followers receive."""
 
     def __init__(self, reason: str = "history-not-kept") -> None:
         super().__init__(reason)
         self.reason = reason
 
 
-def read_snapshot(database: Database, selection: Selection, most: int) -> Snapshot:
+def read_snapshot(
+    database: Database, selection: Selection, most: int, live: LiveSelections | None = None
+) -> SelectionSnapshot:
     """All rows of the selection, at one version; `too-many-rows` if there are more than `most`."""
-    version, rows = read_selection(database, selection)
+    version, rows = (live and live.rows(selection)) or read_selection(database, selection)
     if len(rows) > most:
         message = f"the selection has {len(rows):,} rows; at most {most:,} are sent"
         hint = f"select a part with `where`, or read `GET /views/{selection.view}` and follow it `since` its version"
         raise Refused(413, "too-many-rows", message, help=hint)
-    return Snapshot(version, rows.schema, list(rows))
+    return SelectionSnapshot(version, rows.schema, list(rows))
 
 
 def read_selection(database: Database, selection: Selection) -> tuple[int, Rows]:
@@ -71,6 +75,15 @@ def read_selection(database: Database, selection: Selection) -> tuple[int, Rows]
             return version, at.rows(selection.view)
         question, values = selection.query(schema.arity)
         return version, Rows(schema, _Selected(schema, selection, at.query(question, **values)))
+
+
+def past_selection(database: Database, selection: Selection, version: int) -> Rows:
+    """The rows of the selection at a version of the past; nothing may be committed meanwhile."""
+    then, schema = database.at(version), schema_of(database.schemas, selection.view)
+    if not (selection.columns or selection.same):
+        return then.rows(selection.view)
+    question, values = selection.query(schema.arity)
+    return Rows(schema, _Selected(schema, selection, then.query(question, **values)))
 
 
 class _Selected:
@@ -88,6 +101,21 @@ class _Selected:
             return [self._selection.values] if len(self._answers) else []
         return self._selection.whole(self._answers, self._schema.arity)
 
+    def page(self, order: RowOrder, after: Row | None, limit: int) -> list[Row]:
+        """The first rows after a row: its answers in the order of the columns that have no constant."""
+        chosen, arity = self._selection, self._schema.arity
+        shown = chosen.free_columns(arity)
+        if not shown or (after is not None and not chosen.holds(after)):
+            return order.page(self.tuples(), after, limit)
+        first = {column: group[0] for group in chosen.same for column in group}
+        keys: dict[int, bool] = {}
+        for place, descends in zip(order.places, order.descending, strict=True):
+            if place not in chosen.columns:
+                keys.setdefault(shown.index(first.get(place, place)), descends)
+        inner = RowOrder(tuple(keys), tuple(keys.values()))
+        start = None if after is None else tuple(after[place] for place in shown)
+        return chosen.whole(self._answers.page(limit, inner, start), arity)
+
     def part(self, first: int, last: int) -> _Selected:
         return _Selected(self._schema, self._selection, self._answers.part(first, last))
 
@@ -101,19 +129,25 @@ def schema_of(schemas: Mapping[str, Schema], view: str) -> Schema:
     return schemas[view]
 
 
-def read_past(database: Database, selection: Selection, since: int, until: int) -> Past:
-    """What happened to the selection after `since`, up to `until` or as far as fits into memory; raises `Forgotten`."""
+def read_past(
+    database: Database, selection: Selection, since: int, until: int, live: LiveSelections | None = None
+) -> PastSteps:
+    """The changes of the selection after `since`, up to `until` or as far as fits into memory; raises `Forgotten`."""
     if since > database.version:
         raise Forgotten
-    steps: list[Step] = []
+    steps: list[VersionChange] = []
     rows, through = 0, until
     try:
+        net = None if live is None else live.changes(selection, since, until)
+        if net is not None:
+            inserted, deleted = map(list, net)
+            return PastSteps([VersionChange(until, inserted, deleted)] if inserted or deleted else [], until)
         for event in database.past_events(selection.view, since, until):
             if event.snapshot:
                 raise Forgotten("view-changed")
             came, went = selection.of(event.inserted), selection.of(event.deleted)
             if came or went:
-                steps.append(Step(event.version, came, went))
+                steps.append(VersionChange(event.version, came, went))
             rows += len(event.inserted) + len(event.deleted)
             if rows > MOST_ROWS:
                 through = event.version
@@ -123,15 +157,19 @@ def read_past(database: Database, selection: Selection, since: int, until: int) 
     except UsageError as error:
         if error.code in ("history-not-kept", "not-durable"):
             raise Forgotten from None
+        if error.code in ("program-changed", "query-ended"):
+            raise Forgotten("view-changed") from None
         raise
-    return Past(steps, through)
+    return PastSteps(steps, through)
 
 
-def read_net(database: Database, selection: Selection, since: int, until: int) -> NetChange:
-    """What happened after `since`, up to `until`, as one change; raises `Forgotten`."""
+def read_net(
+    database: Database, selection: Selection, since: int, until: int, live: LiveSelections | None = None
+) -> NetChange:
+    """The net change after `since`, up to `until`; raises `Forgotten`."""
     net = NetChange()
     while since < until:
-        past = read_past(database, selection, since, until)
+        past = read_past(database, selection, since, until, live)
         for step in past.steps:
             net.add(step.inserted, step.deleted)
         since = past.through

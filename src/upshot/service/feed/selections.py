@@ -31,26 +31,28 @@ class Selection:
     >>> from upshot.core.types import NUMBER
     >>> schemas = {"edge": Schema("edge", (Column("x", NUMBER), Column("y", NUMBER)))}
     >>> selection("edge", "edge(1, Y)", schemas)
-    Selection(view='edge', columns=(0,), values=(1,), same=())
+    Selection(view='edge', columns=(0,), values=(1,), same=(), hidden=0)
     """
 
     view: str
     columns: tuple[int, ...] = ()
     values: tuple[Any, ...] = ()
     same: tuple[tuple[int, ...], ...] = ()
+    hidden: int = 0
+    """So many of the first columns are not shown: the parameters of a live query."""
 
     def holds(self, row: Row) -> bool:
-        """Whether the row belongs to it."""
+        """Test whether the row belongs to it."""
         return all(
             row[column] == value for column, value in zip(self.columns, self.values, strict=True)
         ) and self.repeats(row)
 
     def repeats(self, row: Row) -> bool:
-        """Whether the row has one value where one variable stands."""
+        """Test whether the row has equal values where one variable is repeated."""
         return all(row[group[0]] is not None and len({row[column] for column in group}) == 1 for group in self.same)
 
     def of(self, rows: Iterable[Row]) -> list[Row]:
-        """Those of the rows that belong to it."""
+        """Filter the rows that belong to it."""
         return [row for row in rows if self.holds(row)]
 
     def query(self, arity: int) -> tuple[str, dict[str, Any]]:
@@ -63,17 +65,18 @@ class Selection:
             terms[column] = f"$c{column}"
         return f"{self.view}({', '.join(terms)})", {f"c{c}": v for c, v in zip(self.columns, self.values, strict=True)}
 
+    def free_columns(self, arity: int) -> list[int]:
+        """The columns that the answers to `query` have: of those with one variable the first."""
+        repeated = {column for group in self.same for column in group[1:]}
+        return [column for column in range(arity) if column not in self.columns and column not in repeated]
+
     def whole(self, answers: Iterable[Row], arity: int) -> list[Row]:
         """The rows that the answers to `query` stand for."""
-        places: dict[int, int] = {}
         first = {column: group[0] for group in self.same for column in group}
-        order: list[int] = []
-        for column in range(arity):
-            if column not in self.columns:
-                stands_for = first.get(column, column)
-                if stands_for not in order:
-                    order.append(stands_for)
-                places[column] = order.index(stands_for)
+        order = self.free_columns(arity)
+        places = {
+            column: order.index(first.get(column, column)) for column in range(arity) if column not in self.columns
+        }
         fixed = dict(zip(self.columns, self.values, strict=True))
         return [
             tuple(fixed[column] if column in fixed else answer[places[column]] for column in range(arity))
@@ -111,7 +114,7 @@ def _refused(view: str, message: str) -> Refused:
 
 @dataclass(slots=True)
 class SelectionIndex(Generic[S]):
-    """Who is to hear of which rows of one view: those with other constants than a row has are not looked at."""
+    """The selections of one view by the rows they match: those with other constants than a row has are not visited."""
 
     _patterns: dict[tuple[int, ...], dict[Row, list[tuple[Selection, S]]]] = field(default_factory=dict)
 
@@ -140,7 +143,8 @@ class SelectionIndex(Generic[S]):
         """For each listener that a change concerns, the rows of it that came and that went."""
         found: dict[int, tuple[S, list[Row], list[Row]]] = {}
         for columns, bound in self._patterns.items():
-            if not columns and (listed := bound.get(())) and all(not selection.same for selection, _ in listed):
+            listed = bound.get(()) if not columns else None
+            if listed and all(not selection.same for selection, _ in listed):
                 for _, listener in listed:
                     found[id(listener)] = (listener, list(inserted), list(deleted))
                 continue
@@ -149,5 +153,6 @@ class SelectionIndex(Generic[S]):
                     for selection, listener in bound.get(tuple(row[column] for column in columns), ()):
                         if selection.repeats(row):
                             entry = found.setdefault(id(listener), (listener, [], []))
-                            entry[side].append(row)  # type: ignore[union-attr]
+                            shown = row[selection.hidden :] if selection.hidden else row
+                            entry[side].append(shown)  # type: ignore[union-attr]
         return list(found.values())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,19 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from upshot.core.errors import Error
+from upshot.core.rows import Row
 from upshot.service.feed.past import Forgotten, read_net, read_past
-from upshot.service.feed.selections import Selection, selection
-from upshot.service.feed.streams import LARGEST_CHUNK, NetChange, Stream, change_event, end_event, progress_event
+from upshot.service.feed.standing import Subject
+from upshot.service.feed.streams import (
+    LARGEST_CHUNK,
+    ChangeStream,
+    NetChange,
+    StreamEvent,
+    change_event,
+    end_event,
+    heard,
+    progress_event,
+)
 
 if TYPE_CHECKING:
     from upshot.service.feed.hub import Hub
@@ -41,38 +51,35 @@ class _Ended(Exception):
 
 
 class EventStream(Response):
-    """The answer to `GET /views/{name}/changes`. `since` is the client's cursor, if it has one that can be used; if
-    not, `reason` says why. `every` are the seconds of an interval, if changes are to come as one for each. `allowed`
-    says whether the client may go on."""
+    """The answer to `GET /views/{name}/changes` and `GET /changes`. `since` is the client's cursor, if it has one that
+    can be used; if not, `reason` says why. `every` are the seconds of an interval, if changes are to come as one for
+    each; `heard` is the sign of the rows that are wanted, and the most of them in one event. `allowed` says whether the
+    client may go on."""
 
     media_type = "text/event-stream"
 
     def __init__(
         self,
         hub: Hub,
-        view: str,
-        where: str | None,
+        subject: Subject,
         *,
         since: int | None = None,
         reason: str | None = None,
         every: float | None = None,
+        heard: tuple[str, int | None] = ("all", None),
         allowed: Callable[[], bool] = lambda: True,
     ) -> None:
         super().__init__(status_code=200, headers={**HEADERS, "upshot-epoch": hub.service.database.identity})
         self.raw_headers = [(name, value) for name, value in self.raw_headers if name != b"content-length"]
-        self._hub, self._view, self._where, self._every, self._allowed = hub, view, where, every, allowed
+        self._hub, self._subject, self._every, self._heard, self._allowed = hub, subject, every, heard, allowed
         self._database = hub.service.database
         self._cursor, self._reason = since, reason
         self._resumed = since is not None
-        self._selection = self._selected()
         self._ending: str | None = None
         self._waiting: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._sending_since: float | None = None
         self._spoke_at = 0.0
-
-    def _selected(self) -> Selection:
-        return selection(self._view, self._where, self._database.schemas)
 
     # ---- seen from the hub ------------------------------------------------------------------------
 
@@ -119,7 +126,7 @@ class EventStream(Response):
         except Error as error:
             reason = "view-dropped" if error.code == "not-found" else error.code
         except Exception:
-            log.exception("a stream of `%s` failed", self._view)
+            log.exception("a stream of `%s` failed", self._subject.view)
             reason = "failed"
         self._hub.service.metrics.disconnections.labels(reason).inc()
         await self._send(end_event(reason, self._cursor))
@@ -140,7 +147,7 @@ class EventStream(Response):
         reason, columns = self._reason, None
         while True:
             self._check()
-            self._selection = await self._hub.standing.reported(self._selected())
+            self._selection = await self._hub.standing.chosen(self._subject)
             with self._hub.following(self._selection) as stream:
                 if columns is not None and stream.schema.columns != columns:
                     self._cursor, reason = None, "view-changed"
@@ -165,16 +172,18 @@ class EventStream(Response):
         self._hub.service.metrics.events.labels("snapshot").inc()
         await self._send(data)
 
-    async def _past(self, stream: Stream) -> str | None:
+    async def _past(self, stream: ChangeStream) -> str | None:
         """Tells from the log until the stream reaches back to the cursor; the reason if that cannot be."""
         while stream.place_after(self._at) is None and not stream.closed:
             self._check()
             until, since, chosen = max(stream.base, self._hub.version), self._at, self._selection
             try:
-                past = await self._hub.read(partial(read_past, self._database, chosen, since, until))
+                past = await self._hub.read(
+                    partial(read_past, self._database, chosen, since, until, self._hub.standing)
+                )
             except Forgotten as forgotten:
                 return forgotten.reason
-            data = b"".join(change_event(step.version, step.inserted, step.deleted) for step in past.steps)
+            data = b"".join(self._encoded(step.version, step.inserted, step.deleted) for step in past.steps)
             # All of it is sent before the cursor moves: a client that goes away in between has the ids it has seen.
             await self._send(data + progress_event(past.through))
             self._hub.service.metrics.events.labels("change").inc(len(past.steps))
@@ -186,7 +195,7 @@ class EventStream(Response):
         assert self._cursor is not None, "after a snapshot, or given"
         return self._cursor
 
-    async def _present(self, stream: Stream) -> None:
+    async def _present(self, stream: ChangeStream) -> None:
         """Tells what happens, until the stream is closed."""
         floor = self._at
         place = stream.place_after(floor)
@@ -209,15 +218,28 @@ class EventStream(Response):
                 raise _Ended("too-slow")
             place = taken.place
             data, last = taken.data, taken.entries[-1].version
+            if self._heard != ("all", None):
+                data = b"".join(map(self._heard_of, taken.entries))
             if taken.entries[0].version <= floor:
                 # A snapshot may be ahead of the stream.
-                data = b"".join([e.data for e in taken.entries if e.version > floor - (not e.counts)])
+                data = b"".join([self._heard_of(e) for e in taken.entries if e.version > floor - (not e.counts)])
             if data:
                 await self._send(data)
                 events.inc(len(taken.entries))
                 self._cursor = max(last, floor)
 
-    async def _wait(self, stream: Stream) -> None:
+    def _heard_of(self, entry: StreamEvent) -> bytes:
+        """An event as this client hears it."""
+        if self._heard == ("all", None) or not entry.counts:
+            return entry.data
+        return self._encoded(entry.version, entry.inserted, entry.deleted)
+
+    def _encoded(self, version: int, inserted: Iterable[Row], deleted: Iterable[Row]) -> bytes:
+        came, went, omitted = heard(inserted, deleted, *self._heard)
+        came, went = list(came), list(went)
+        return change_event(version, came, went, omitted) if came or went or omitted else progress_event(version)
+
+    async def _wait(self, stream: ChangeStream) -> None:
         self._waiting = stream.waiter()
         try:
             await self._waiting
@@ -227,7 +249,7 @@ class EventStream(Response):
         finally:
             self._waiting = None
 
-    async def _intervals(self, stream: Stream, every: float) -> None:
+    async def _intervals(self, stream: ChangeStream, every: float) -> None:
         """Tells the net change of each interval, until the stream is closed."""
         loop = asyncio.get_running_loop()
         due = loop.time()
@@ -240,7 +262,7 @@ class EventStream(Response):
                 await self._snapshot(forgotten.reason)
                 continue
             if net.inserted or net.deleted:
-                await self._send(change_event(until, net.inserted, net.deleted))
+                await self._send(self._encoded(until, net.inserted, net.deleted))
                 self._hub.service.metrics.events.labels("change").inc()
             elif loop.time() - self._spoke_at >= self._hub.service.settings.heartbeat:
                 await self._send(progress_event(until))
@@ -258,7 +280,7 @@ class EventStream(Response):
             self._waiting = None
 
 
-async def net_change(hub: Hub, stream: Stream, since: int) -> tuple[int, NetChange]:
+async def net_change(hub: Hub, stream: ChangeStream, since: int) -> tuple[int, NetChange]:
     """Everything that happened after a version as one change, and the version it leads to; raises `Forgotten`."""
     database = hub.service.database
     if since > database.version:
@@ -267,7 +289,7 @@ async def net_change(hub: Hub, stream: Stream, since: int) -> tuple[int, NetChan
     entries = stream.all_after(since)
     if entries is None:
         until = max(hub.version, since)
-        return until, await hub.read(lambda: read_net(database, stream.selection, since, until))
+        return until, await hub.read(lambda: read_net(database, stream.selection, since, until, hub.standing))
     net = NetChange()
     for entry in entries:
         net.add(entry.inserted, entry.deleted)

@@ -1,99 +1,157 @@
-"""Selections of views whose own changes nobody computes.
+"""Live queries that clients follow, and selections of views whose own changes nobody computes.
 
-`.view closure materialized=false events=none` stores nothing and reports nothing. Whoever follows `closure("a", Y)` is
-given a view of its own, `closure_where_…("a", Y) :- closure("a", Y).`, not stored either. Partial evaluation pushes
-the constant into copies of the rules below it, so that a change costs what it has to do with "a".
+`.view closure materialized=false events=none` stores nothing and reports nothing. Whoever follows `closure("a", Y)`
+follows the query `closure(V0, V1), V0 = $c0` for `"a"`: all such selections share one plan, and a commit costs what it
+has to do with the values that somebody follows.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
+import json
 import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from upshot.check.names.variables import atoms
 from upshot.core.errors import UsageError
-from upshot.core.json_values import type_to_json
+from upshot.core.rows import Rows
 from upshot.core.schema import Schema
-from upshot.database.database import Database
+from upshot.database.live.shapes import checked_query
 from upshot.service.access.scopes import STANDING
-from upshot.service.feed.selections import Selection
+from upshot.service.feed.selections import Selection, selection
 from upshot.service.wire.errors import Refused, nervous_view, not_reported
-from upshot.syntax.ast import Constant, Term, Variable
-from upshot.syntax.printing import print_term
 
 log = logging.getLogger("upshot.service")
 
-MOST = 64
-"""Standing selections at a time: as many copies as partial evaluation makes."""
+if TYPE_CHECKING:
+    from upshot.database.database import Database
+    from upshot.database.live.follow import LiveHandle
 
 
-class StandingSelections:
-    """The selections that views were defined for. Belongs to the event loop; definitions run on another thread."""
+MOST_SHAPES = 256
+"""Queries that differ in more than the values of their parameters, at a time: each is a plan of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The subject of a subscription: a view, or the part of it that `where` selects; or a query, with parameters as
+    JSON."""
+
+    view: str
+    where: str | None = None
+    parameters: str | None = None
+
+    @property
+    def is_query(self) -> bool:
+        return self.parameters is not None
+
+    @property
+    def values(self) -> dict[str, Any]:
+        return json.loads(self.parameters) if self.parameters else {}
+
+
+class LiveSelections:
+    """The live queries that are held for clients. Belongs to the event loop; queries are made on another thread."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._used: dict[str, float] = {}
-        self._defining = asyncio.Lock()
+        self._held: dict[Selection, tuple[LiveHandle, float]] = {}
+        self._guard = threading.Lock()
+        self._making = asyncio.Lock()
+
+    async def chosen(self, subject: Subject) -> Selection:
+        """A selection with the rows of the subject, whose net changes are reported."""
+        if subject.is_query:
+            return await self._live(subject.view, subject.values)
+        return await self.reported(selection(subject.view, subject.where, self._database.schemas))
 
     async def reported(self, selection: Selection) -> Selection:
-        """A selection with the same rows whose net changes are reported: itself, or all of the view defined for it."""
+        """A selection with the same rows whose net changes are reported: itself, or that of a live query."""
         if not self._database.reports_net_changes(selection.view):
             raise nervous_view(selection.view)
         if self._database.reports_changes(selection.view):
             return selection
         if not selection.columns:
             raise not_reported(selection.view)
-        async with self._defining:
-            schema = self._database.schemas[selection.view]
-            name = standing_name(selection, schema)
-            if name not in self._database.schemas:
-                standing = [each for each in self._database.schemas if STANDING.fullmatch(each)]
-                if len(standing) >= MOST:
-                    hint = "follow the whole view, defined with `events=all`, or fewer selections"
-                    raise Refused(409, "too-many-selections", f"there are already {MOST} selections", help=hint)
-                await asyncio.to_thread(self._database.define, standing_text(name, selection, schema))
-            # From here on, however long that took: who asked for it has not begun to follow it yet.
-            self._used[name] = asyncio.get_running_loop().time()
-        return Selection(name)
+        return await self._live(*as_query(selection, self._database.schemas[selection.view]))
 
-    async def drop_unused(self, followed: set[str], after: float) -> None:
-        """Takes views out of the program that nobody has followed for so many seconds."""
+    async def _live(self, text: str, values: Mapping[str, Any]) -> Selection:
+        async with self._making:
+            handle = await asyncio.to_thread(lambda: self._database.hold_query(text, **values))
+            width = len(handle.parameters)
+            if handle.relation not in {each.view for each in self._held} and self._shapes() >= MOST_SHAPES:
+                await asyncio.to_thread(handle.close)
+                hint = "follow queries that differ in their parameters only, or fewer of them"
+                raise Refused(409, "too-many-queries", f"{MOST_SHAPES} different queries are followed", help=hint)
+            made = Selection(handle.relation, tuple(range(width)), handle.parameters, hidden=width)
+            with self._guard:
+                earlier = self._held.get(made)
+                self._held[made] = (handle, asyncio.get_running_loop().time())
+            if earlier is not None:
+                await asyncio.to_thread(earlier[0].close)
+        return made
+
+    def _shapes(self) -> int:
+        return len({each.view for each in self._held})
+
+    def schema(self, selection: Selection) -> Schema | None:
+        """The columns of a live query; None if the selection is of a relation, or the query is held no more."""
+        with self._guard:
+            found = self._held.get(selection)
+        return found[0].schema if found is not None and found[0].is_current else None
+
+    def rows(self, selection: Selection) -> tuple[int, Rows] | None:
+        """The version and the answers of a live query; None if the selection is of a relation."""
+        with self._guard:
+            found = self._held.get(selection)
+        return None if found is None else found[0].rows()
+
+    def changes(self, selection: Selection, since: int, until: int) -> tuple[Rows, Rows] | None:
+        """The net change of the answers between two versions; None if the selection is of a relation."""
+        with self._guard:
+            found = self._held.get(selection)
+        return None if found is None else found[0].changes(since, until)
+
+    def reads(self, subject: Subject) -> frozenset[str]:
+        """The relations that a query reads."""
+        return query_reads(subject.view, subject.values, self._database.schemas)
+
+    async def drop_unused(self, followed: set[Selection], after: float) -> None:
+        """Lets go of queries that nobody has followed for so many seconds."""
         now = asyncio.get_running_loop().time()
-        for name in followed & self._used.keys():
-            self._used[name] = now
-        async with self._defining:
-            for name in [name for name, at in self._used.items() if now - at > after]:
-                del self._used[name]
-                await asyncio.to_thread(_drop, self._database, name)
+        async with self._making:
+            with self._guard:
+                for each in followed & self._held.keys():
+                    self._held[each] = (self._held[each][0], now)
+                gone = [each for each, (_, used) in self._held.items() if now - used > after]
+                handles = [self._held.pop(each)[0] for each in gone]
+            for handle in handles:
+                await asyncio.to_thread(handle.close)
 
 
-def standing_name(selection: Selection, schema: Schema) -> str:
-    """The same for the same selection of a view with the same columns."""
-    told = repr((selection.columns, selection.values, selection.same, [str(type) for type in schema.types]))
-    return f"{selection.view}_where_{hashlib.sha256(told.encode()).hexdigest()[:12]}"
-
-
-def standing_text(name: str, selection: Selection, schema: Schema) -> str:
-    """The definition of a view with the rows of the selection."""
-    terms: list[Term] = [Variable(f"V{column}") for column in range(schema.arity)]
-    for group in selection.same:
-        for column in group:
-            terms[column] = Variable(f"V{group[0]}")
-    for column, value in zip(selection.columns, selection.values, strict=True):
-        terms[column] = Constant(value, schema.types[column].required())
-    columns = ", ".join(f"{column.name}: {type_to_json(column.type)}" for column in schema.columns)
-    args = ", ".join(map(print_term, terms))
-    return f".decl {name}({columns})\n{name}({args}) :- {selection.view}({args}).\n.view {name} materialized=false\n"
+def query_reads(text: str, values: Mapping[str, Any], schemas: Mapping[str, Schema]) -> frozenset[str]:
+    """The relations that a query names, of those there are."""
+    _, clauses, helpers = checked_query(text, values, schemas)
+    found = {atom.relation for clause in clauses for literal in clause.body for atom in atoms(literal)}
+    return frozenset(found & schemas.keys() - helpers.keys())
 
 
 def drop_standing(database: Database) -> None:
-    """Takes all of them out of the program: those who follow define them again."""
+    """Takes views out of the program that earlier versions of Upshot defined for selections."""
     for name in [each for each in database.schemas if STANDING.fullmatch(each)]:
-        _drop(database, name)
+        try:
+            database.drop(name)
+        except UsageError as error:
+            log.info("`%s` stays: %s", name, error.message)
 
 
-def _drop(database: Database, name: str) -> None:
-    try:
-        database.drop(name)
-    except UsageError as error:
-        log.info("`%s` stays: %s", name, error.message)
+def as_query(selection: Selection, schema: Schema) -> tuple[str, dict[str, Any]]:
+    """The query whose answers are the whole rows of a selection, and its parameters."""
+    terms = [f"V{column}" for column in range(schema.arity)]
+    repeated = [f"V{group[0]} = V{column}" for group in selection.same for column in group[1:]]
+    values = {f"c{column}": value for column, value in zip(selection.columns, selection.values, strict=True)}
+    bound = [f"V{column} = ${name}" for column, name in zip(selection.columns, values, strict=True)]
+    return ", ".join([f"{selection.view}({', '.join(terms)})", *bound, *repeated]), values

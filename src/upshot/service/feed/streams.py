@@ -1,4 +1,4 @@
-"""What happened to a selection of a view lately, encoded once, for however many who follow it.
+"""The recent changes of a selection of a view, encoded once for all its followers.
 
 A stream holds events in a ring; everyone who follows has a place in it and takes all that is new at once. Who is
 further behind than the ring reaches takes it from the log.
@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from upshot.core.json_values import rows_to_json, type_to_json
-from upshot.core.row_sets import row_set
-from upshot.core.rows import Row
+from upshot.core.rows import Row, row_set
 from upshot.core.schema import Schema
 from upshot.service.feed.selections import Selection
 
@@ -26,7 +25,7 @@ LARGEST_CHUNK = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class RingBounds:
-    """How much of the past a stream keeps in memory, and what may wait to be encoded."""
+    """The bounds of a stream's memory: of kept events, and of rows that wait to be encoded."""
 
     events: int = 4_096
     bytes: int = 32 << 20
@@ -37,7 +36,7 @@ class RingBounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StreamEvent:
     """One event of a stream: the rows that came and went with a version, and the bytes that are sent."""
 
     version: int
@@ -47,7 +46,7 @@ class Entry:
 
     @property
     def counts(self) -> bool:
-        """Whether a row came or went."""
+        """Test whether a row was inserted or deleted."""
         return bool(self.inserted or self.deleted)
 
 
@@ -55,19 +54,21 @@ class Entry:
 class Taken:
     """Events that follow one another, their bytes together, and the place after them."""
 
-    entries: list[Entry]
+    entries: list[StreamEvent]
     data: bytes
     place: int
 
 
-def change_event(version: int, inserted: Iterable[Row], deleted: Iterable[Row]) -> bytes:
-    """As server-sent event.
+def change_event(version: int, inserted: Iterable[Row], deleted: Iterable[Row], omitted: int = 0) -> bytes:
+    """Encode a change as a server-sent event.
 
     >>> change_event(7, [(1, "a")], [])
     b'event: change\\nid: 7\\ndata: {"version":7,"insert":[[1,"a"]],"delete":[]}\\n\\n'
     """
     came, went = rows_to_json(inserted), rows_to_json(deleted)
-    return f'event: change\nid: {version}\ndata: {{"version":{version},"insert":{came},"delete":{went}}}\n\n'.encode()
+    more = f',"omitted":{omitted}' if omitted else ""
+    data = f'{{"version":{version},"insert":{came},"delete":{went}{more}}}'
+    return f"event: change\nid: {version}\ndata: {data}\n\n".encode()
 
 
 def snapshot_event(version: int, schema: Schema, rows: Iterable[Row], epoch: str, reason: str | None = None) -> bytes:
@@ -92,7 +93,20 @@ def end_event(reason: str, cursor: int | None) -> bytes:
     return f"event: end\ndata: {json.dumps({'reason': reason, 'cursor': cursor}, separators=(',', ':'))}\n\n".encode()
 
 
-class Stream:
+def heard(
+    inserted: Iterable[Row], deleted: Iterable[Row], events: str, limit: int | None, *, whole: bool = False
+) -> tuple[Iterable[Row], Iterable[Row], int]:
+    """The rows of a change that a subscriber hears of: of one sign if `events` is `insert` or `delete`, but all of a
+    `whole` answer; at most `limit` of a sign. And how many are left out for that limit."""
+    came = inserted if events != "delete" or whole else ()
+    went = deleted if events != "insert" else ()
+    if limit is None:
+        return came, went, 0
+    kept = list(came), list(went)
+    return kept[0][:limit], kept[1][:limit], sum(max(0, len(each) - limit) for each in kept)
+
+
+class ChangeStream:
     """Every change of a selection after version `base`, up to the version that the hub has reached. Belongs to the
     event loop, except `selection` and `schema`, which never change: with other columns comes another stream."""
 
@@ -106,7 +120,7 @@ class Stream:
         """When the last of them left."""
         self.spoke_at = 0.0
         self._bounds = bounds
-        self._entries: deque[Entry] = deque()
+        self._entries: deque[StreamEvent] = deque()
         self._taken: dict[int, Taken] = {}
         self._first, self._bytes = 0, 0
         self._waiting: list[asyncio.Future[None]] = []
@@ -117,7 +131,7 @@ class Stream:
         """Seconds that writing to all of them took."""
         self._wake_planned = False
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: StreamEvent) -> None:
         """Adds what happened; what is beyond the bounds is forgotten."""
         self._entries.append(entry)
         self._taken.clear()
@@ -135,7 +149,8 @@ class Stream:
         return self._first + bisect_right(self._entries, version, key=lambda entry: entry.version)
 
     def take(self, place: int) -> Taken | None:
-        """What is new from a place on, bounded in bytes; nothing if it was forgotten. Those at one place share it."""
+        """The events from a position on, bounded in bytes; None if they were dropped. Followers at one position share
+        them."""
         if place < self._first:
             return None
         found = self._taken.get(place)
@@ -144,7 +159,7 @@ class Stream:
         return found
 
     def _take(self, place: int) -> Taken:
-        taken: list[Entry] = []
+        taken: list[StreamEvent] = []
         size = 0
         for at in range(place - self._first, len(self._entries)):
             entry = self._entries[at]
@@ -159,7 +174,7 @@ class Stream:
         """The place after the last event."""
         return self._first + len(self._entries)
 
-    def all_after(self, version: int) -> list[Entry] | None:
+    def all_after(self, version: int) -> list[StreamEvent] | None:
         """Every event after a version; nothing if the ring does not reach back so far."""
         place = self.place_after(version)
         return None if place is None else [self._entries[at] for at in range(place - self._first, len(self._entries))]
@@ -228,7 +243,7 @@ class NetChange:
     deleted: set[Row] = field(default_factory=set)
 
     def add(self, inserted: Iterable[Row], deleted: Iterable[Row]) -> None:
-        """What happened next."""
+        """Add the next change."""
         for row in row_set(deleted):
             self.inserted.discard(row) if row in self.inserted else self.deleted.add(row)
         for row in row_set(inserted):

@@ -1,4 +1,4 @@
-// One realisation as a card: base changes, values that are open, effects, and a way to commit it.
+// One realization as a card: base changes, values that are open, effects, and a way to commit it.
 
 import { ask } from "./api.js";
 import { h, show, fact, plural, problem, spelled, tell } from "./dom.js";

@@ -20,19 +20,20 @@ export async function viewSection(place, state, name, mode) {
   return section;
 }
 
-// The order of the server's pages: NULL first, text by its code points.
-function before(a, b) {
-  for (let i = 0; i < a.length; i += 1) {
+// The order of the server's pages: the chosen column first; NULL below all, text by its code points.
+function before(a, b, column = 0, descends = false) {
+  for (const i of [column, ...a.keys()]) {
     if (JSON.stringify(a[i]) === JSON.stringify(b[i])) continue;
-    if (a[i] === null || b[i] === null) return a[i] === null;
-    return a[i] < b[i];
+    const down = descends && i === column;
+    if (a[i] === null || b[i] === null) return (a[i] === null) !== down;
+    return (a[i] < b[i]) !== down;
   }
   return false;
 }
 
 class Section {
   constructor(place, state, relation, mode) {
-    Object.assign(this, { place, state, relation, mode, rows: [], marks: new Map(), latest: [], before: [], next: null, after: null, where: "" });
+    Object.assign(this, { place, state, relation, mode, rows: [], marks: new Map(), latest: [], before: [], next: null, after: null, where: "", order: "" });
     this.body = h("div", {});
     this.strip = h("div", { id: "latest", "aria-live": "polite" });
     this.count = h("span", { class: "faint", id: "row-count" });
@@ -41,7 +42,8 @@ class Section {
 
   async load(after = null) {
     this.after = after;
-    const params = new URLSearchParams({ limit: PAGE });
+    const params = new URLSearchParams({ limit: PAGE, consistent: false });
+    if (this.order) params.set("order", this.order);
     if (after) params.set("after", after);
     if (this.where) params.set("where", this.where);
     try {
@@ -87,7 +89,7 @@ class Section {
     const key = JSON.stringify(row);
     const there = this.rows.some((each) => JSON.stringify(each) === key);
     if (sign === "come" && !there && this.belongs(row)) {
-      const at = this.rows.findIndex((each) => before(row, each));
+      const at = this.rows.findIndex((each) => this.isBefore(row, each));
       this.rows.splice(at < 0 ? this.rows.length : at, 0, row);
     }
     this.marks.set(key, { sign, version, until: now + STAYS });
@@ -97,7 +99,25 @@ class Section {
   // Whether the row stands on this page: before its end, and after its beginning unless it is the first.
   belongs(row) {
     const first = this.rows[0], last = this.rows[this.rows.length - 1];
-    return (this.next === null || (last && before(row, last))) && (!this.after || (first && before(first, row)));
+    return (this.next === null || (last && this.isBefore(row, last))) && (!this.after || (first && this.isBefore(first, row)));
+  }
+
+  isBefore(row, other) {
+    const column = this.columns.findIndex((each) => each.name === this.order.replace(/^-/, ""));
+    return before(row, other, Math.max(column, 0), this.order.startsWith("-"));
+  }
+
+  // A first click on a column sorts by it, a second one the other way round, a third one as at the beginning.
+  sort(name) {
+    this.order = this.order === name ? `-${name}` : this.order === `-${name}` ? "" : name;
+    this.before = [];
+    this.load();
+  }
+
+  heading({ name, type }) {
+    const sorted = this.order === name ? "ascending" : this.order === `-${name}` ? "descending" : null;
+    const click = h("button", { class: "sort", title: `sort by ${name}`, onclick: () => this.sort(name) }, name, sorted ? (sorted === "ascending" ? " ↑" : " ↓") : null);
+    return h("th", { scope: "col", "aria-sort": sorted }, click, " ", h("small", {}, type));
   }
 
   settle() {
@@ -155,7 +175,7 @@ class Section {
         row.map((cell) => h("td", { class: cell === null ? "null" : null }, value(cell))));
     });
     return h("div", { class: "scroll" }, h("table", { id: "rows" },
-      h("thead", {}, h("tr", {}, h("th", {}), this.columns.map((each) => h("th", { scope: "col" }, each.name, " ", h("small", {}, each.type))))),
+      h("thead", {}, h("tr", {}, h("th", {}), this.columns.map((each) => this.heading(each)))),
       h("tbody", {}, rows)));
   }
 

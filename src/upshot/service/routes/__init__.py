@@ -1,4 +1,5 @@
 """The routes of the service, one module each, and their description in OpenAPI.
 
 Requests in; answers out. What they share is in `wire`, `access`, `feed` and `writing`.
+To add one: a module here, its line in `service/app.py`, the model of a new body in `openapi`.
 """

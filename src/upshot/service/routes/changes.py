@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import JSONResponse
@@ -10,10 +14,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from upshot.core.json_values import to_json
+from upshot.core.schema import Schema
+from upshot.service.access.scopes import Scopes
 from upshot.service.feed.hub import Hub
 from upshot.service.feed.past import Forgotten, read_snapshot
 from upshot.service.feed.selections import Selection, selection
 from upshot.service.feed.sse import EventStream, net_change
+from upshot.service.feed.standing import Subject, query_reads
 from upshot.service.feed.streams import columns_json
 from upshot.service.service import Service
 from upshot.service.wire.errors import Refused
@@ -23,6 +30,10 @@ router = APIRouter()
 LARGEST_VERSION = 2**63 - 1
 SHORTEST_INTERVAL = 0.05
 LONGEST_INTERVAL = 86_400.0
+
+LONGEST_QUERY = 20_000
+Heard = Annotated[Literal["all", "insert", "delete"], Query(description="rows of one sign only; a snapshot has all")]
+Most = Annotated[int | None, Query(ge=0, le=1_000_000, description="the most rows of a sign in one change")]
 
 _EVENTS = """event: snapshot
 id: 7
@@ -63,11 +74,16 @@ async def changes(
     request: Request,
     name: str,
     since: Annotated[int | None, Query(ge=0, le=LARGEST_VERSION, description="start after this version")] = None,
+    until: Annotated[
+        int | None, Query(ge=0, le=LARGEST_VERSION, description="one net change, as JSON, up to this version")
+    ] = None,
     where: Annotated[str | None, Query(description='filter: `closure("a",Y)`')] = None,
     every: Annotated[
         float | None,
         Query(ge=SHORTEST_INTERVAL, le=LONGEST_INTERVAL, description="seconds: one net change for each interval"),
     ] = None,
+    events: Heard = "all",
+    limit: Most = None,
     epoch: Annotated[str | None, Query(max_length=64, description="the epoch of the version in `since`")] = None,
     last_event_id: Annotated[str | None, Header(max_length=64)] = None,
     accept: Annotated[str, Header()] = "*/*",
@@ -76,17 +92,65 @@ async def changes(
     concerns the view, in order, once. With `Accept: application/json` one answer: the net change since `since`, or all
     rows."""
     service: Service = request.app.state.service
-    hub = service.hub
     scopes = service.scopes(request)
     scopes.require_subscribe()
     scopes.require_read(name, service.database.schemas)
-    cursor = _cursor(last_event_id) if last_event_id else since
+    chosen = selection(name, where, service.database.schemas)
+    if until is not None:
+        return await _net_between(service, chosen, since, until)
+    asked = _Asked(Subject(name, where), frozenset({name}), since, every, (events, limit), epoch, last_event_id, accept)
+    return await _answer(request, service, asked)
+
+
+@router.get("/changes", tags=["subscriptions"], summary="Follow a query", responses=_RESPONSES, response_class=Response)
+async def query_changes(
+    request: Request,
+    query: Annotated[str, Query(max_length=LONGEST_QUERY, description="a rule body with `$x`, or a SELECT with `:x`")],
+    parameters: Annotated[str, Query(max_length=LONGEST_QUERY, description='their values: `{"x": "a"}`')] = "{}",
+    since: Annotated[int | None, Query(ge=0, le=LARGEST_VERSION, description="start after this version")] = None,
+    every: Annotated[
+        float | None,
+        Query(ge=SHORTEST_INTERVAL, le=LONGEST_INTERVAL, description="seconds: one net change for each interval"),
+    ] = None,
+    events: Heard = "all",
+    limit: Most = None,
+    epoch: Annotated[str | None, Query(max_length=64, description="the epoch of the version in `since`")] = None,
+    last_event_id: Annotated[str | None, Header(max_length=64)] = None,
+    accept: Annotated[str, Header()] = "*/*",
+) -> Response:
+    """Follow a query with parameters as for a view: its answers, then every change of them. Queries that differ in the
+    values of their parameters only share one plan. The token needs to read every relation that the query names."""
+    service: Service = request.app.state.service
+    scopes = service.scopes(request)
+    scopes.require_subscribe()
+    subject = Subject(query, parameters=json.dumps(read_parameters(parameters)))
+    reads = await asyncio.to_thread(relations_read, subject, scopes, service.database.schemas)
+    asked = _Asked(subject, reads, since, every, (events, limit), epoch, last_event_id, accept)
+    return await _answer(request, service, asked)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The subject, start and options of a request to follow."""
+
+    subject: Subject
+    reads: frozenset[str]
+    since: int | None
+    every: float | None
+    heard: tuple[str, int | None]
+    epoch: str | None
+    last_event_id: str | None
+    accept: str
+
+
+async def _answer(request: Request, service: Service, asked: _Asked) -> Response:
+    hub = service.hub
+    cursor = _cursor(asked.last_event_id) if asked.last_event_id else asked.since
     reason = None
-    if cursor is not None and epoch is not None and epoch != service.database.identity:
+    if cursor is not None and asked.epoch is not None and asked.epoch != service.database.identity:
         cursor, reason = None, "history-not-kept"
-    if "application/json" in accept and "text/event-stream" not in accept:
-        chosen = selection(name, where, service.database.schemas)
-        return await _on_demand(hub, await hub.standing.reported(chosen), cursor, reason)
+    if "application/json" in asked.accept and "text/event-stream" not in asked.accept:
+        return await _on_demand(hub, await hub.standing.chosen(asked.subject), cursor, reason)
     service.hub.require_room()
 
     def allowed() -> bool:
@@ -94,10 +158,46 @@ async def changes(
             now = service.scopes(request)
         except Refused:
             return False
-        return now.subscribe and now.may_read(name)
+        return now.subscribe and now.may_read_all(asked.reads)
 
-    await hub.standing.reported(selection(name, where, service.database.schemas))
-    return EventStream(hub, name, where, since=cursor, reason=reason, every=every, allowed=allowed)
+    await hub.standing.chosen(asked.subject)
+    return EventStream(
+        hub, asked.subject, since=cursor, reason=reason, every=asked.every, heard=asked.heard, allowed=allowed
+    )
+
+
+async def _net_between(service: Service, chosen: Selection, since: int | None, until: int) -> JSONResponse:
+    """The net change from one version to another."""
+    database = service.database
+    if since is None:
+        raise Refused(400, "bad-request", "`until` needs `since`", help="as in `?since=7&until=9`")
+
+    def net() -> dict[str, Any]:
+        found = database.changes(chosen.view, since, until)
+        rows = {"insert": chosen.of(found.inserted.sorted()), "delete": chosen.of(found.deleted.sorted())}
+        return {sign: list(map(_json, each)) for sign, each in rows.items()}
+
+    body = {"version": until, "epoch": database.identity, "since": since}
+    return JSONResponse({**body, **await service.writer.between_commits(net)})
+
+
+def read_parameters(text: str) -> dict[str, Any]:
+    """The values of parameters, given as a JSON object."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or any(isinstance(value, list | dict) for value in found.values()):
+        hint = 'as in `parameters={"x": "a"}`'
+        raise Refused(400, "bad-request", "`parameters` is an object of numbers, texts and truth values", help=hint)
+    return found
+
+
+def relations_read(subject: Subject, scopes: Scopes, schemas: Mapping[str, Schema]) -> frozenset[str]:
+    """The relations that a query reads. It must make sense by those that the token may read, so that no error says
+    more of others."""
+    known = {name: schema for name, schema in schemas.items() if scopes.may_read(name)}
+    return query_reads(subject.view, subject.values, known)
 
 
 def _cursor(text: str) -> int:
@@ -119,7 +219,7 @@ async def _on_demand(hub: Hub, selection: Selection, since: int | None, reason: 
             return JSONResponse({**body, "since": since, **rows})
         except Forgotten as forgotten:
             reason = forgotten.reason
-    found = await hub.read(lambda: read_snapshot(database, selection, most))
+    found = await hub.read(lambda: read_snapshot(database, selection, most, hub.standing))
     body |= {"version": found.version, "columns": columns_json(found.schema), "rows": list(map(_json, found.rows))}
     return JSONResponse(body if reason is None else {**body, "reason": reason})
 

@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from upshot.core.errors import DataError, LimitError
-from upshot.core.json_values import Misfit, row_reader
 from upshot.core.rows import Row
 from upshot.core.schema import Role
 from upshot.database.database import Database
@@ -25,7 +24,7 @@ from upshot.service.routes.insight import all_names
 from upshot.service.routes.openapi import ERRORS, ExplanationAnswer
 from upshot.service.service import Service
 from upshot.service.wire.answers import JSON, json_response, listed
-from upshot.service.wire.bodies import by_place, parse_json
+from upshot.service.wire.bodies import read_row
 from upshot.service.wire.errors import Refused, not_found
 from upshot.service.writing.fixes import Fixes, with_fixes
 
@@ -46,7 +45,7 @@ Told = Derivation | Failure | RowChange
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked about a row of a view, and how it is told."""
+    """The parameters of a request to explain a row of a view."""
 
     view: str
     row: str
@@ -59,8 +58,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is said of a row, under which name, at which version; nothing yet if what would bring it about is to be
-    looked for first."""
+    """The explanation of a row, its name and version; empty while a search for fixes is still to be run."""
 
     part: str
     version: int
@@ -115,10 +113,9 @@ async def explanation(
         float | None, Query(gt=0, le=_LONGEST_SEARCH, description="time limit of their search, in seconds; default 2")
     ] = None,
 ) -> Response:
-    """How a view is kept up to date and why so; with `row`, the smallest derivation of that row (`derivation`), or, if
-    it is not there, how near each rule comes to it and what would bring it about (`why_not`). The token needs to read
-    every relation that the view rests on; what would bring a row about is shown to whoever may ask for it by
-    `POST /realizations`."""
+    """Explain the maintenance of a view; with `row`, the smallest derivation of that row (`derivation`), or, if it is
+    absent, the nearest rules and its fixes (`why_not`). The token needs to read every relation that the view depends
+    on; fixes are shown to tokens that may call `POST /realizations`."""
     service: Service = request.app.state.service
     scopes, database = service.scopes(request), service.database
     _require_known(view, scopes, database)
@@ -194,16 +191,7 @@ def _response(question: Question, found: Found, scopes: Scopes) -> Response:
 
 
 def _row(question: Question, database: Database) -> Row:
-    try:
-        content = parse_json(question.row, exact=True)
-    except Refused as error:
-        error.help = _ROW_HELP
-        raise
-    schema = replace(database.explained_schema(question.view), name=question.view)
-    try:
-        return row_reader(schema)(by_place(content, schema))
-    except Misfit as misfit:
-        raise Refused(400, misfit.code, f"`row`: {misfit}", help=f"columns: {schema}") from None
+    return read_row(question.row, replace(database.explained_schema(question.view), name=question.view))
 
 
 async def _reasons(request: Request, question: Question, service: Service, scopes: Scopes) -> Found:

@@ -73,7 +73,7 @@ def all_names(database: Database) -> frozenset[str]:
 
 
 def shows_nothing_hidden(text: str, names: frozenset[str], scopes: Scopes) -> bool:
-    """Whether every relation, constraint and rule that the text names may be read."""
+    """Test whether the token may read every relation, constraint and rule that the text names."""
     return scopes.reads_everything or scopes.may_read_all(names.intersection(_IDENTIFIER.findall(text)))
 
 
@@ -104,7 +104,7 @@ async def commits(
     responses={200: {"model": ConstraintsAnswer, "description": "The constraints."}},
 )
 async def constraints(request: Request) -> Response:
-    """What must never be true, and the first of the rows that make it true all the same."""
+    """The constraints, each with the first rows that violate it."""
     service: Service = request.app.state.service
     scopes, database = service.scopes(request), service.database
 
@@ -140,7 +140,7 @@ async def constraints(request: Request) -> Response:
     responses={200: {"model": RulesAnswer, "description": "The rules."}},
 )
 async def rules(request: Request) -> Response:
-    """What happens by itself when something becomes true, and when it last did."""
+    """The active rules, each with its last firing."""
     service: Service = request.app.state.service
     scopes, database = service.scopes(request), service.database
 

@@ -1,4 +1,4 @@
-"""What the service says of itself in `/openapi.json`: the shapes of bodies and answers, with examples."""
+"""The OpenAPI description: the shapes of bodies and answers, with examples."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Firing(_Shape):
 
 
 class Outcome(BaseModel):
-    """What a transaction did: the version it made and, of what the token may read, every change, exactly."""
+    """The outcome of a transaction: the version it made and every exact change of relations that the token may read."""
 
     model_config = _example(
         version=8,
@@ -81,7 +81,7 @@ class Outcome(BaseModel):
 
 
 class WhatIfAnswer(BaseModel):
-    """What a transaction would do. Nothing is committed."""
+    """The effects of a transaction. Nothing is committed."""
 
     model_config = _example(
         version=8,
@@ -119,6 +119,7 @@ class QueryAnswer(BaseModel):
     version: int
     columns: list[Column]
     rows: list[Values]
+    next: str | None = Field(None, description="the value of `after` for the next page, if there is one")
 
 
 class Relation(_Shape):
@@ -155,7 +156,7 @@ class ProgramAnswer(BaseModel):
 
 
 class ExplanationAnswer(BaseModel):
-    """How a view is kept up to date; with `row`, how the row comes about, or what it lacks."""
+    """The maintenance of a view; with `row`, its derivation or what it lacks."""
 
     model_config = ConfigDict(extra="allow")
     version: int
@@ -303,6 +304,11 @@ QUERY: Json = {
     "properties": {
         "query": {"type": "string", "description": "the body of a rule; `$x` takes the value of the parameter `x`"},
         "parameters": {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
+        "at": {"type": "integer", "minimum": 0, "description": "the answers at this earlier version"},
+        "limit": {"type": "integer", "minimum": 1, "description": "rows of a page"},
+        "order": {"type": "string", "description": "columns to sort by: `-Y,X`"},
+        "after": {"type": "string", "description": "`next` of the page before"},
+        "consistent": {"type": "boolean", "description": "only pages of the version of the first; default true"},
     },
     "examples": [{"query": "closure($x, Y), !edge($x, Y)", "parameters": {"x": 1}}],
 }
@@ -316,7 +322,7 @@ SESSION: Json = {
 
 
 def body_of(schema: Json) -> Json:
-    """What a route says of its body."""
+    """Describe the body of a route."""
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 

@@ -1,4 +1,4 @@
-"""What the service says of realisations in `/openapi.json`."""
+"""The OpenAPI description of realizations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RequestedRows(BaseModel):
 
 
 class ByTrial(BaseModel):
-    """What is known only for the new values that were tried."""
+    """A fact that is known only for the new values that were tried."""
 
     model_config = ConfigDict(extra="forbid")
     relations: list[str] = Field(description="may differ for other fresh values")
@@ -65,7 +65,7 @@ _EXAMPLE: Json = {
 
 
 class RealizationsAnswer(BaseModel):
-    """The minimal realisations of a request at one version, the cheapest first. Nothing is committed."""
+    """The minimal realizations of a request at one version, the cheapest first. Nothing is committed."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
     version: int
@@ -85,12 +85,23 @@ MOST_ROUNDS = 1_000
 MOST_NEW = 10
 MOST_CHANGES = 10**9
 
+_ROWS_OR_PATTERNS: Json = {
+    "type": "array",
+    "items": {
+        "anyOf": [{"type": "array", "items": {}}, {"type": "object", "additionalProperties": True}, {"type": "string"}]
+    },
+}
+
 REALIZATIONS: Json = {
     "type": "object",
     "additionalProperties": False,
     "properties": {
         "insert": {**FACTS, "description": "rows of views or base relations to insert"},
-        "delete": {**FACTS, "description": "rows to delete"},
+        "delete": {
+            "type": "object",
+            "additionalProperties": {"anyOf": [{"type": "string"}, _ROWS_OR_PATTERNS]},
+            "description": 'rows to delete, or patterns such as `access("ann", _)`: all rows that match now',
+        },
         "repair": {"type": "string", "description": "a constraint to repair, or `*` for all"},
         "limit": _number("integer", 1, MOST_GIVEN, "at most this many; default 10"),
         "frozen": {
@@ -122,6 +133,11 @@ REALIZATIONS: Json = {
         "side_effect_free_first": {
             "type": "boolean",
             "description": "find all, and return those with the fewest side effects first",
+        },
+        "prefer": {
+            "type": "string",
+            "enum": ["least_side_effects"],
+            "description": "search first for changes that affect the fewest other rows of views, each by itself",
         },
     },
     "examples": [{"delete": {"access": [["ann", "deploy"]]}, "frozen": ["granted"], "limit": 5}],

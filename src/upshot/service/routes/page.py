@@ -53,7 +53,7 @@ def _file(name: str) -> Response:
 
 @router.get("/network")
 async def network(request: Request) -> Response:
-    """What rests on what, with sizes, as far as it may be read; and the last commits."""
+    """The dependency network with sizes, as far as the token may read it; and the last commits."""
     service: Service = request.app.state.service
     scopes, database = service.scopes(request), service.database
 
@@ -86,7 +86,7 @@ async def network(request: Request) -> Response:
                 if scopes.may_read(part.name)
             ],
             "commits": [told(each, scopes) for each in service.recent.latest(_LATEST)],
-            "session": service.door.cookie in request.cookies,
+            "session": service.authenticator.cookie in request.cookies,
             "subscribes": scopes.subscribe,
         }
 

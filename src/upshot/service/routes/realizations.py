@@ -13,13 +13,14 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from upshot.core.json_values import Misfit, json_reader
+from upshot.core.json_values import JsonMisfit, json_reader
 from upshot.core.rows import Row
 from upshot.core.schema import Role, Schema
 from upshot.core.types import Kind, Type
 from upshot.database.database import Database
 from upshot.database.realization import Realization
 from upshot.database.realize import ALL, OPEN, Realizations
+from upshot.database.search_arguments import LEAST_SIDE_EFFECTS
 from upshot.revise.request import Bounds
 from upshot.service.access.scopes import EVERYTHING, Scopes
 from upshot.service.routes.openapi import ERRORS, body_of
@@ -33,13 +34,13 @@ from upshot.service.routes.openapi_realizations import (
 )
 from upshot.service.service import Service
 from upshot.service.wire.answers import json_response, listed
-from upshot.service.wire.bodies import MOST_WISHED, Facts, Wish, read_object, require_keys, wish
+from upshot.service.wire.bodies import MOST_EXPECTED, Facts, Wish, read_object, require_keys, wish
 from upshot.service.wire.errors import Refused
 from upshot.service.writing.searches import Hunt
 
 router = APIRouter(tags=["transactions"], responses=ERRORS)
 
-_KEYS = ("insert", "delete", "repair", "limit", "frozen", "cost", "bounds", "side_effect_free_first")
+_KEYS = ("insert", "delete", "repair", "limit", "frozen", "cost", "bounds", "side_effect_free_first", "prefer")
 _GIVEN = 10
 _MOST_NAMED = 1_000
 """Names that `frozen` and `cost` may have."""
@@ -65,6 +66,9 @@ async def realizations(request: Request) -> Response:
     scopes = service.scopes(request)
     body = _body(await read_object(request, _KEYS, exact=True), service.database, scopes)
     require_reach(body.relations, service.database, scopes)
+    if body.prefer is not None and not scopes.may_read_all(service.database.schemas):
+        hint = "use a token that may read all views, or `side_effect_free_first`, which counts those it may read"
+        raise Refused(403, "forbidden", "`prefer` would disclose changes that this token may not read", help=hint)
     asked: list[Wish] = [body.wish]
 
     def begin(database: Database) -> Realizations:
@@ -99,27 +103,34 @@ class RealizationsBody:
     cost: Mapping[str, float] = field(default_factory=dict)
     bounds: Bounds = field(default_factory=Bounds)
     side_effect_free_first: bool = False
+    prefer: str | None = None
+    patterns: tuple[tuple[str, str], ...] = ()
+    """Relations, and patterns of which all rows are to go."""
 
     @property
     def relations(self) -> set[str]:
-        """Those that something is asked of."""
-        return {*self.wish.insert, *self.wish.delete, *self.repair}
+        """The relations of the request."""
+        return {*self.wish.insert, *self.wish.delete, *self.repair, *(name for name, _ in self.patterns)}
 
     def with_witnesses(self, database: Database) -> Wish:
-        """The rows that are asked for, with the witnesses there are now."""
+        """The rows that are asked for, with the witnesses, and the rows of patterns, there are now."""
         delete: Facts = {name: list(rows) for name, rows in self.wish.delete.items()}
-        for name in self.repair:
-            witnesses = database.rows(name)
-            if len(witnesses) > MOST_WISHED:
-                words = f"`{name}` has {len(witnesses):,} witnesses; {MOST_WISHED:,} can be repaired together"
+        for name, pattern in (*((name, "") for name in self.repair), *self.patterns):
+            matched = database.pattern_rows(name, pattern) if pattern else database.rows(name)
+            if len(matched) > MOST_EXPECTED:
+                words = f"`{pattern or name}` has {len(matched):,} {'rows' if pattern else 'witnesses'}; " + (
+                    f"{MOST_EXPECTED:,} can be {'requested' if pattern else 'repaired'} together")  # fmt: skip
                 raise Refused(422, "too-many-rows", words, help="name some of them in `delete`")
-            delete[name] = sorted({*delete.get(name, ()), *witnesses}, key=repr)
+            delete[name] = sorted({*delete.get(name, ()), *matched}, key=repr)
         return Wish(self.wish.insert, {name: rows for name, rows in delete.items() if rows})
 
     def search(self, asked: Wish, database: Database) -> Realizations:
         """The search, at its beginning. Its time is kept by whoever goes on with it."""
-        options: dict[str, Any] = {"frozen": self.frozen, "cost": self.cost}
+        options: dict[str, Any] = {"frozen": self.frozen, "cost": self.cost, "prefer": self.prefer}
         options["bounds"] = replace(self.bounds, seconds=math.inf)
+        if not asked.size and self.patterns:
+            # No row matches: the pattern itself says that there is nothing to do.
+            return database.realize(delete=dict(self.patterns), **options)
         if not asked.size:
             # Where nothing is violated there is nothing to ask for: repairs say so.
             return database.repairs(self.repair[0] if len(self.repair) == 1 else None, **options)
@@ -129,11 +140,15 @@ class RealizationsBody:
 def _body(content: Mapping[str, Any], database: Database, scopes: Scopes) -> RealizationsBody:
     schemas = database.schemas
     parts = {part: content[part] for part in ("insert", "delete") if part in content}
+    patterns = _patterns(parts, schemas, scopes)
     free = content.get("side_effect_free_first", False)
     if not isinstance(free, bool):
         raise _bad("`side_effect_free_first` must be true or false", 'as in {"side_effect_free_first": true}')
     asked = wish(parts, "the request", schemas, scopes)
-    if not asked.size and content.get("repair") is None:
+    prefer = content.get("prefer")
+    if prefer not in (None, LEAST_SIDE_EFFECTS):
+        raise _bad(f"`prefer` must be `{LEAST_SIDE_EFFECTS}`", f'as in {{"prefer": "{LEAST_SIDE_EFFECTS}"}}')
+    if not asked.size and not patterns and content.get("repair") is None:
         hint = 'give rows to insert or delete, as in {"insert": {"closure": [[1, 3]]}}, or give `repair`'
         raise Refused(400, "empty-request", "the request is empty", help=hint)
     return RealizationsBody(
@@ -144,7 +159,31 @@ def _body(content: Mapping[str, Any], database: Database, scopes: Scopes) -> Rea
         _cost(content.get("cost", {}), schemas, scopes),
         _bounds(content.get("bounds", {})),
         free,
+        prefer,
+        patterns,
     )
+
+
+def _patterns(parts: dict[str, Any], schemas: Mapping[str, Schema], scopes: Scopes) -> tuple[tuple[str, str], ...]:
+    """Takes the patterns out of the rows to delete."""
+    delete = parts.get("delete")
+    if not isinstance(delete, dict):
+        return ()
+    found: list[tuple[str, str]] = []
+    kept: dict[str, Any] = {}
+    for name, rows in delete.items():
+        listed = [rows] if isinstance(rows, str) else rows
+        texts = [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
+        if texts:
+            scopes.require_read(name, schemas)
+            found += [(name, each) for each in texts]
+            listed = [each for each in listed if not isinstance(each, str)]
+        if listed or not texts:
+            kept[name] = listed
+    parts["delete"] = kept
+    if len(found) > _MOST_NAMED:
+        raise _bad(f"`delete` must have at most {_MOST_NAMED:,} patterns", 'as in {"access": "access(\'ann\', _)"}')
+    return tuple(found)
 
 
 def _repair(name: Any, schemas: Mapping[str, Schema], scopes: Scopes) -> tuple[str, ...]:
@@ -210,7 +249,7 @@ def _constants(given: Any) -> tuple[Any, ...]:
             raise _bad("`constants` must be texts, numbers, true or false", 'as in {"constants": ["ops", 7]}')
         meant = [Decimal(value)] if not isinstance(value, str | bool) else []
         for kind in (each for each in Kind if each is not Kind.DECIMAL):
-            with suppress(Misfit):
+            with suppress(JsonMisfit):
                 meant.append(json_reader(Type(kind))(value))
         found |= {(type(each), each): each for each in meant}
     return tuple(found.values())
@@ -227,7 +266,7 @@ def _bad(message: str, help: str = "") -> Refused:
 
 
 def require_reach(relations: Collection[str], database: Database, scopes: Scopes) -> None:
-    """`forbidden` unless the token may read all that realisations for rows of these relations hang on."""
+    """`forbidden` unless the token may read all that realizations for rows of these relations hang on."""
     if not scopes.reads_everything and not scopes.may_read_all(database.search_reach(relations)):
         hint = "use a token that may read everything the answer depends on"
         raise Refused(403, "forbidden", "the realizations would disclose data that this token may not read", help=hint)
@@ -264,7 +303,7 @@ def _facts(facts: Mapping[str, Iterable[Row]]) -> dict[str, list[list[Any]]]:
 
 
 def rows_shown(scopes: Scopes) -> Callable[[Realization], int]:
-    """Counts the rows of a realisation's effects that are shown."""
+    """Counts the rows of a realization's effects that are shown."""
 
     def counted(way: Realization) -> int:
         changes = (change for name, change in way.effects.items() if scopes.may_read(name))

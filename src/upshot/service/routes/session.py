@@ -27,16 +27,16 @@ router = APIRouter(tags=["session"], responses=ERRORS)
 async def sign_in(request: Request) -> Response:
     """Sets a cookie, `SameSite=Strict` and `HttpOnly`, that stands for the token until the session ends."""
     service: Service = request.app.state.service
-    service.door.require_same_origin(request)
+    service.authenticator.require_same_origin(request)
     token = (await read_object(request, ("token",))).get("token")
     if not isinstance(token, str) or not token:
         raise Refused(400, "bad-request", "`token` must be text")
-    scopes = service.door.sign_in(token)
+    scopes = service.authenticator.sign_in(token)
     response = json_response({"token": scopes.name, "subscribe": scopes.subscribe, "admin": scopes.admin})
-    if service.door.tokens is not None:
+    if service.authenticator.tokens is not None:
         response.set_cookie(
-            service.door.cookie,
-            service.door.sessions.start(hash_of(token)),
+            service.authenticator.cookie,
+            service.authenticator.sessions.start(hash_of(token)),
             max_age=LIFETIME,
             path="/",
             secure=service.settings.tls,
@@ -50,11 +50,13 @@ async def sign_in(request: Request) -> Response:
 async def sign_out(request: Request) -> Response:
     """Ends the session. Whoever has none has nothing to end."""
     service: Service = request.app.state.service
-    door = service.door
-    door.require_same_origin(request)
-    secret = request.cookies.get(door.cookie)
+    authenticator = service.authenticator
+    authenticator.require_same_origin(request)
+    secret = request.cookies.get(authenticator.cookie)
     if secret:
-        door.sessions.end(secret)
+        authenticator.sessions.end(secret)
     response = Response(status_code=204)
-    response.delete_cookie(door.cookie, path="/", secure=service.settings.tls, httponly=True, samesite="strict")
+    response.delete_cookie(
+        authenticator.cookie, path="/", secure=service.settings.tls, httponly=True, samesite="strict"
+    )
     return response

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
@@ -10,12 +12,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from upshot.service.feed.selections import LONGEST_TEXT
-from upshot.service.routes.changes import LARGEST_VERSION, LONGEST_INTERVAL
+from upshot.service.feed.standing import Subject
+from upshot.service.routes.changes import LARGEST_VERSION, LONGEST_INTERVAL, LONGEST_QUERY, relations_read
 from upshot.service.service import Service
-from upshot.service.webhooks.couriers import Webhook
+from upshot.service.webhooks.couriers import Webhook, described
 from upshot.service.webhooks.targets import LONGEST_URL
 from upshot.service.webhooks.webhooks import Webhooks
-from upshot.service.wire.errors import not_found
+from upshot.service.wire.errors import Refused, not_found
 
 router = APIRouter(prefix="/subscriptions", tags=["subscriptions"])
 
@@ -40,7 +43,9 @@ class NewSubscription(BaseModel):
         },
     )
 
-    view: str = Field(max_length=256)
+    view: str | None = Field(None, max_length=256)
+    query: str | None = Field(None, max_length=LONGEST_QUERY, description="instead of a view: a rule body or a SELECT")
+    parameters: dict[str, str | int | float | bool] = Field({}, description="the values of `$x` or `:x` in the query")
     url: str = Field(max_length=LONGEST_URL)
     secret: str = Field(max_length=64, description="the signing secret is in `UPSHOT_WEBHOOK_SECRET_<this>`")
     where: str | None = Field(None, max_length=LONGEST_TEXT, description="a part of the view")
@@ -48,10 +53,12 @@ class NewSubscription(BaseModel):
         None, description="seconds of an interval, or `demand`; every commit if nothing is said"
     )
     since: int | None = Field(None, ge=0, le=LARGEST_VERSION, description="start after this version, without all rows")
+    events: Literal["all", "insert", "delete"] = Field("all", description="rows of one sign only")
+    limit: int | None = Field(None, ge=0, le=1_000_000, description="the most rows of a sign in one delivery")
 
 
 class Resumption(BaseModel):
-    """How a suspended webhook goes on."""
+    """The options of resuming a suspended webhook."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -64,11 +71,26 @@ async def create(request: Request, new: NewSubscription) -> dict[str, Any]:
     service: Service = request.app.state.service
     scopes = service.scopes(request)
     scopes.require_subscribe()
-    scopes.require_read(new.view, service.database.schemas)
-    webhook = await _webhooks(request).create(
-        new.view, new.url, new.secret, scopes.name, where=new.where, every=new.every, since=new.since
-    )
-    return _shown(webhook)
+    subject = _subject(new)
+    if subject.is_query:
+        await asyncio.to_thread(relations_read, subject, scopes, service.database.schemas)
+    else:
+        scopes.require_read(subject.view, service.database.schemas)
+    wanted = Webhook(
+        "", subject.view, new.url, new.secret, scopes.name, subject.where, new.every, new.since,
+        parameters=subject.parameters, events=new.events, limit=new.limit,
+    )  # fmt: skip
+    return _shown(await _webhooks(request).create(wanted))
+
+
+def _subject(new: NewSubscription) -> Subject:
+    if (new.view is None) == (new.query is None) or (new.query is not None and new.where is not None):
+        hint = 'as in {"view": "closure"} or {"query": "closure($x, Y)", "parameters": {"x": "a"}}'
+        raise Refused(400, "bad-request", "a subscription is of a `view` or of a `query`", help=hint)
+    if new.query is not None:
+        return Subject(new.query, parameters=json.dumps(new.parameters))
+    assert new.view is not None
+    return Subject(new.view, new.where)
 
 
 @router.get("", summary="The webhooks of this token")
@@ -100,7 +122,7 @@ async def resume(request: Request, id: Id, how: Resumption | None = None) -> dic
 
 @router.post("/{id}/deliver", status_code=202, summary="Deliver now")
 async def deliver(request: Request, id: Id) -> dict[str, Any]:
-    """What has changed is delivered as one change; for webhooks on demand, and ahead of the end of an interval."""
+    """Deliver the waiting changes as one change; for webhooks on demand, and before the end of an interval."""
     webhook = _own(request, id)
     _webhooks(request).ask(webhook)
     return _shown(webhook)
@@ -131,9 +153,11 @@ def _own(request: Request, id: str) -> Webhook:
 
 
 def _shown(webhook: Webhook) -> dict[str, Any]:
-    found: dict[str, Any] = {"id": webhook.id, "view": webhook.view}
-    if webhook.where is not None:
-        found["where"] = webhook.where
+    found: dict[str, Any] = {"id": webhook.id, **described(webhook)}
+    if webhook.events != "all":
+        found["events"] = webhook.events
+    if webhook.limit is not None:
+        found["limit"] = webhook.limit
     found |= {"url": webhook.url, "secret": webhook.secret, "every": webhook.every, "owner": webhook.owner}
     found |= {"state": webhook.state, "cursor": webhook.cursor, "dead_letters": len(webhook.dead_letters)}
     if webhook.reason:

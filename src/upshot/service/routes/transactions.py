@@ -65,8 +65,8 @@ async def transactions(
 
 
 def _notes(body: TransactionBody, scopes: Scopes) -> Mapping[str, Any] | None:
-    """What is kept with the commit. A commit with notes is a version even if nothing changed, so that the version does
-    not tell whether a row was there to those who may not know."""
+    """The metadata of the commit. A commit with metadata is a version even if nothing changed, so that the version does
+    not reveal whether a row was there."""
     if body.meta is not None:
         return plain(body.meta)
     return None if scopes.may_read_all(body.relations) else {RESERVED: {"token": scopes.name}}
@@ -96,7 +96,7 @@ def _outcome(made: Transaction, scopes: Scopes) -> dict[str, Any]:
 
 
 def _first_outcome(database: Database, done: Done, scopes: Scopes) -> dict[str, Any]:
-    """What the log says of the version that the same request made before. Firings are not kept there."""
+    """The log's record of the version that the same request made before. Firings are not kept there."""
     known: dict[str, Any] = {"version": done.version, "firings": [], "violations": {}, "repaired": {}, "repeated": True}
     if not database.is_durable:
         hint = "it was committed; read the views"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query
@@ -9,12 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from upshot.check import check_query
-from upshot.core.rows import Rows
 from upshot.database.database import Database
 from upshot.database.explain.dependencies import uses_in
+from upshot.database.queries.query import is_select
 from upshot.service.access.scopes import Scopes
-from upshot.service.feed.past import read_selection
+from upshot.service.feed.past import past_selection, read_selection
 from upshot.service.feed.selections import selection
+from upshot.service.feed.standing import query_reads
 from upshot.service.routes.openapi import ERRORS, QUERY, QueryAnswer, ViewAnswer, body_of
 from upshot.service.service import Service
 from upshot.service.wire.answers import (
@@ -28,9 +31,9 @@ from upshot.service.wire.answers import (
     pieces,
     wanted,
 )
-from upshot.service.wire.bodies import read_object
+from upshot.service.wire.bodies import read_object, read_row
 from upshot.service.wire.errors import Refused, not_found
-from upshot.service.wire.pages import Listing
+from upshot.service.wire.pages import LONGEST_CURSOR, Listing, Page, PageRequest
 from upshot.service.wire.whole_answers import PIECE, WholeAnswer
 from upshot.syntax import parse_query
 
@@ -38,6 +41,8 @@ router = APIRouter(tags=["reading"], responses=ERRORS)
 
 _LONGEST_QUERY = 20_000
 _LARGEST_LIMIT = 1_000_000
+_LONGEST_ORDER = 2_000
+LARGEST_VERSION = 2**63 - 1
 
 _FORMS: dict[int | str, dict[str, Any]] = {
     200: {
@@ -65,42 +70,82 @@ async def view(
         str | None, Query(description='a part of it: `closure("a",Y)`', examples=['closure("a",Y)'])
     ] = None,
     limit: Annotated[int | None, Query(ge=1, le=_LARGEST_LIMIT, description="rows of a page")] = None,
-    after: Annotated[str | None, Query(max_length=400, description="`next` of the page before")] = None,
+    after: Annotated[str | None, Query(max_length=LONGEST_CURSOR, description="`next` of the page before")] = None,
+    order: Annotated[str | None, Query(max_length=_LONGEST_ORDER, description="columns to sort by: `-y,x`")] = None,
+    consistent: Annotated[bool, Query(description="only pages of the version of the first")] = True,
+    at: Annotated[int | None, Query(ge=0, le=LARGEST_VERSION, description="the rows at this earlier version")] = None,
     accept: Annotated[str, Header()] = "*/*",
 ) -> Response:
-    """The rows of a relation, view or constraint, in order if there are at most a million. What does not fit into one
-    answer comes in pages, all of the version of the first. Lines of JSON and Arrow without `limit` are all rows."""
+    """The rows of a relation, view or constraint, in order. What does not fit into one answer comes in pages, all of
+    the version of the first. Lines of JSON and Arrow without `limit` are all rows, of many in any order."""
     service: Service = request.app.state.service
     scopes, database = service.scopes(request), service.database
     form = wanted(accept)
     scopes.require_read(name, database.schemas)
     most = service.settings.bounds.rows
-    size = min(limit or most, most)
-    if after is not None:
-        page = service.pages.following(name, where, after, size)
+    subject = json.dumps([name, where, at])
+    asked = PageRequest(subject, min(limit or most, most), order, after, consistent)
+
+    def read() -> Listing:
+        return Listing(name, subject, *read_selection(database, selection(name, where, database.schemas)))
+
+    if at is not None:
+        found = selection(name, where, database.schemas)
+        page = await _past_page(service, asked, lambda: Listing(name, subject, at, past_selection(database, found, at)))
         return await service.run_read(lambda: page_response(page, form))
 
     def answer() -> Response:
-        version, rows = read_selection(database, selection(name, where, database.schemas))
-        if len(rows) > most and limit is None and form != JSON and rows.has_parts:
-            headers = {"Upshot-Version": str(version), "Vary": "Accept"}
-            return WholeAnswer(service, pieces(rows, form, PIECE), headers, form)
-        listing = Listing(name, where, version, _listed_rows(rows, service.settings.bounds.snapshot))
-        return page_response(service.pages.first(listing, size), form)
+        if not (limit or order or after or form == JSON):
+            listing = read()
+            if len(listing.rows) > most and listing.rows.has_parts:
+                headers = {"Upshot-Version": str(listing.version), "Vary": "Accept"}
+                return WholeAnswer(service, pieces(listing.rows, form, PIECE), headers, form)
+            return page_response(service.pages.page(asked, lambda: listing), form)
+        return page_response(service.pages.page(asked, read), form)
 
     return await service.run_read(answer)
 
 
-def _listed_rows(rows: Rows, most: int) -> Rows:
-    """The rows in order if there are at most so many; of more only a page at a time is decoded."""
-    if len(rows) <= most:
-        return Rows.of(rows.schema, in_order(list(rows)))
-    return rows
+async def _past_page(service: Service, asked: PageRequest, read: Callable[[], Listing]) -> Page:
+    """A page of an earlier version. Its rows are read between commits, unless they are kept: the changes since then
+    are undone for it."""
+
+    def unread() -> Listing:
+        raise _Unread
+
+    try:
+        return await service.run_read(lambda: service.pages.page(asked, unread))
+    except _Unread:
+        listing = await service.writer.between_commits(read)
+        return await service.run_read(lambda: service.pages.page(asked, lambda: listing))
 
 
-def in_order(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """NULL first, NaN last."""
-    return sorted(rows, key=lambda row: tuple((0, 0) if v is None else (2, 0) if v != v else (1, v) for v in row))
+class _Unread(Exception):
+    """No rows of the version are kept."""
+
+
+@router.get("/views/{name}/history", summary="The history of a row", response_class=Response)
+async def history(
+    request: Request,
+    name: str,
+    row: Annotated[str, Query(max_length=_LONGEST_QUERY, description="the row as JSON: `[1,3]`")],
+) -> Response:
+    """The commits that inserted or deleted a row, the oldest first, as far as the log reaches."""
+    service: Service = request.app.state.service
+    scopes, database = service.scopes(request), service.database
+    scopes.require_read(name, database.schemas)
+    values = read_row(row, database.schemas[name])
+
+    def answer() -> Response:
+        found = database.row_history(name, values)
+        changes = [{"version": each.version, "change": each.change, "time": each.time.isoformat()} for each in found]
+        if scopes.admin:
+            changes = [{**change, "meta": each.meta} for change, each in zip(changes, found, strict=True)]
+        return json_response(
+            {"view": name, "version": database.version, "row": listed([values])[0], "changes": changes}
+        )
+
+    return await service.run_read(answer)
 
 
 @router.post(
@@ -111,11 +156,12 @@ def in_order(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     openapi_extra=body_of(QUERY),
 )
 async def query(request: Request) -> Response:
-    """The answers to the body of a rule, a column for each variable. Values are bound to `$x`, never spliced. The token
-    needs to read every relation that the query names."""
+    """The answers to the body of a rule, a column for each variable, or to a SELECT, in its order. Values are bound to
+    `$x`, or `:x` in SQL, never spliced. The token needs to read every relation that the query names. With `limit` they
+    come in pages, as the rows of a view do."""
     service: Service = request.app.state.service
     scopes, database = service.scopes(request), service.database
-    content = await read_object(request, ("query", "parameters"))
+    content = await read_object(request, ("query", "parameters", "at", "limit", "order", "after", "consistent"))
     text, values = content.get("query"), content.get("parameters", {})
     if not isinstance(text, str) or not isinstance(values, dict):
         raise Refused(400, "bad-request", "`query` is a text and `parameters` an object")
@@ -124,25 +170,63 @@ async def query(request: Request) -> Response:
     for value in values.values():
         if isinstance(value, list | dict) or value is None:
             raise Refused(400, "bad-request", "parameters are numbers, texts and truth values")
+    most = service.settings.bounds.rows
+    at = content.get("at")
+    if at is not None and (at.__class__ is not int or not 0 <= at <= LARGEST_VERSION):
+        raise Refused(400, "bad-request", "`at` is a version")
+    asked = _query_page(content, json.dumps([text, values, at]), most)
+
+    def read() -> Listing:
+        with database.reading() as at:
+            found = database.sql(text, **values) if is_select(text) else at.query(text, **values)
+            return Listing("", asked.subject, at.version, found, is_sorted=is_select(text))
+
+    def shown(page: Page) -> Response:
+        if page.next is not None and content.get("limit") is content.get("after") is None:
+            hint = "read it in pages, with `limit`"
+            raise Refused(422, "too-many-rows", f"the answer has more than {most:,} rows", help=hint)
+        body = {"version": page.listing.version, "columns": columns_of(page.rows.schema), "rows": listed(page.rows)}
+        return json_response(body if page.next is None else {**body, "next": page.next})
 
     def answer() -> Response:
         _require_readable(text, values, scopes, database)
-        with database.reading() as at:
-            version, found = at.version, at.query(text, **values)
-        most = service.settings.bounds.rows
-        if len(found) > most:
-            hint = "ask for less, or read a view in pages"
-            raise Refused(422, "too-many-rows", f"the answer has more than {most:,} rows", help=hint)
-        return json_response(
-            {"version": version, "columns": columns_of(found.schema), "rows": listed(in_order(list(found)))}
-        )
+        return shown(service.pages.page(asked, read))
 
-    return await service.run_read(answer)
+    def version() -> int | None:
+        _require_readable(text, values, scopes, database)
+        return at if at is not None or not is_select(text) else database.as_of(text, **values)
+
+    then = await service.run_read(version)
+    if then is None:
+        return await service.run_read(answer)
+
+    def read_past() -> Listing:
+        found = database.at(then).query(text, **values)
+        return Listing("", asked.subject, then, found, is_sorted=is_select(text))
+
+    return shown(await _past_page(service, asked, read_past))
+
+
+def _query_page(content: dict[str, Any], subject: str, most: int) -> PageRequest:
+    """The page that the body of a query asks for."""
+    limit, order, after = content.get("limit", most), content.get("order"), content.get("after")
+    if limit.__class__ is not int or not 1 <= limit <= _LARGEST_LIMIT:
+        raise Refused(400, "bad-request", f"`limit` is a number from 1 to {_LARGEST_LIMIT:,}")
+    for name, value, longest in (("order", order, _LONGEST_ORDER), ("after", after, LONGEST_CURSOR)):
+        if value is not None and (not isinstance(value, str) or len(value) > longest):
+            raise Refused(400, "bad-request", f"`{name}` is a text of at most {longest:,} characters")
+    consistent = content.get("consistent", True)
+    if not isinstance(consistent, bool):
+        raise Refused(400, "bad-request", "`consistent` is true or false")
+    return PageRequest(subject, min(limit, most), order, after, consistent)
 
 
 def _require_readable(text: str, values: dict[str, Any], scopes: Scopes, database: Database) -> None:
     """`not-found` if the query names what the token may not read; and it must make sense by what it may, so that no
     error says more."""
+    if is_select(text):
+        query_reads(text, values, {name: each for name, each in database.schemas.items() if scopes.may_read(name)})
+        return
     formula = parse_query(text)
     for relation, _, _ in uses_in([formula]):
         if not scopes.may_read(relation) or relation not in database.schemas:

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 from upshot.core.errors import EngineError, Error
 from upshot.core.json_values import rows_to_json
 from upshot.core.rows import Row
-from upshot.service.feed.past import Forgotten, Step, read_net, read_past, read_snapshot
-from upshot.service.feed.selections import Selection, selection
+from upshot.service.feed.past import Forgotten, VersionChange, read_net, read_past, read_snapshot
+from upshot.service.feed.selections import Selection
 from upshot.service.feed.sse import net_change
-from upshot.service.feed.streams import Stream
+from upshot.service.feed.standing import Subject
+from upshot.service.feed.streams import ChangeStream, heard
 from upshot.service.webhooks.deliveries import Delivery, FailedDelivery, deliver, secret_of
 from upshot.service.webhooks.targets import TargetRules
 
@@ -66,6 +67,14 @@ class Webhook:
     state: str = "active"
     reason: str = ""
     dead_letters: list[dict[str, Any]] = field(default_factory=list)
+    parameters: str | None = None
+    """Of a query, which `view` is then, as JSON."""
+    events: str = "all"
+    limit: int | None = None
+
+    @property
+    def subject(self) -> Subject:
+        return Subject(self.view, self.where, self.parameters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +102,13 @@ class Courier:
         self.webhook = webhook
         self._hub, self._rules, self._retries, self._save, self._allowed = hub, rules, retries, save, allowed
         self._database = hub.service.database
-        self._steps: deque[Step] = deque()
+        self._steps: deque[VersionChange] = deque()
         self._reason: str | None = None
         self._asked = asyncio.Event()
         self._task = asyncio.create_task(self._run())
 
     def ask(self) -> None:
-        """What has happened is to be delivered now."""
+        """Request the delivery of waiting changes now."""
         self._asked.set()
 
     async def stop(self) -> None:
@@ -188,8 +197,7 @@ class Courier:
         """The next delivery, once there is something to deliver."""
         webhook = self.webhook
         while True:
-            asked = selection(webhook.view, webhook.where, self._database.schemas)
-            chosen = await self._hub.standing.reported(asked)
+            chosen = await self._hub.standing.chosen(webhook.subject)
             with self._hub.following(chosen) as stream:
                 if webhook.cursor is None:
                     return await self._snapshot(chosen)
@@ -209,14 +217,14 @@ class Courier:
         most, reason = self._hub.service.settings.bounds.snapshot, self._reason
 
         def read() -> Parcel:
-            found = read_snapshot(self._database, chosen, most)
+            found = read_snapshot(self._database, chosen, most, self._hub.standing)
             return self._parcel(None, found.version, found.rows, (), snapshot=True, reason=reason)
 
         parcel = await self._hub.read(read)
         self._reason = None
         return parcel
 
-    async def _step(self, stream: Stream) -> Parcel | None:
+    async def _step(self, stream: ChangeStream) -> Parcel | None:
         """The change of the next version that has one. While there is none the cursor moves on."""
         since = self.webhook.cursor
         assert since is not None, "after the snapshot"
@@ -226,11 +234,15 @@ class Courier:
                 if since > self._database.version:
                     raise Forgotten
                 until = max(stream.base, self._hub.version)
-                past = await self._hub.read(lambda: read_past(self._database, stream.selection, since, until))
+                past = await self._hub.read(
+                    lambda: read_past(self._database, stream.selection, since, until, self._hub.standing)
+                )
                 self._steps.extend(past.steps)
                 through = past.through
             else:
-                self._steps.extend(Step(e.version, list(e.inserted), list(e.deleted)) for e in entries if e.counts)
+                self._steps.extend(
+                    VersionChange(e.version, list(e.inserted), list(e.deleted)) for e in entries if e.counts
+                )
                 through = max(self._hub.version, since)
         if self._steps:
             step = self._steps.popleft()
@@ -240,14 +252,16 @@ class Courier:
             await _woken(stream)
         return None
 
-    async def _net(self, stream: Stream) -> Parcel | None:
+    async def _net(self, stream: ChangeStream) -> Parcel | None:
         """The net change of the next interval, or of what was asked for."""
         webhook = self.webhook
         since = webhook.cursor
         assert since is not None, "after the snapshot"
         if webhook.pending is not None:
             until = webhook.pending
-            net = await self._hub.read(lambda: read_net(self._database, stream.selection, since, until))
+            net = await self._hub.read(
+                lambda: read_net(self._database, stream.selection, since, until, self._hub.standing)
+            )
         else:
             await self._interval()
             until, net = await net_change(self._hub, stream, since)
@@ -288,9 +302,10 @@ class Courier:
         snapshot: bool = False,
         reason: str | None = None,
     ) -> Parcel:
-        head: dict[str, Any] = {"subscription": self.webhook.id, "view": self.webhook.view}
-        if self.webhook.where is not None:
-            head["where"] = self.webhook.where
+        inserted, deleted, omitted = heard(inserted, deleted, self.webhook.events, self.webhook.limit, whole=snapshot)
+        head: dict[str, Any] = {"subscription": self.webhook.id, **described(self.webhook)}
+        if omitted:
+            head["omitted"] = omitted
         head |= {"version": version, "since": since}
         if snapshot:
             head["snapshot"] = True
@@ -302,11 +317,18 @@ class Courier:
         return Parcel(Delivery(id, body.encode()), since, version)
 
 
+def described(webhook: Webhook) -> dict[str, Any]:
+    """The subject of a webhook: a view, a part of it, or a query with its parameters."""
+    if webhook.parameters is not None:
+        return {"query": webhook.view, "parameters": json.loads(webhook.parameters)}
+    return {"view": webhook.view, **({} if webhook.where is None else {"where": webhook.where})}
+
+
 class _Suspended(Exception):
     """Nothing is delivered any more until somebody resumes it."""
 
 
-async def _woken(stream: Stream) -> None:
+async def _woken(stream: ChangeStream) -> None:
     future = stream.waiter()
     try:
         await future

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from upshot.core.errors import DataError
-from upshot.service.webhooks.targets import IPAddress, Target, TargetRules
+from upshot.service.webhooks.targets import IPAddress, TargetRules, WebhookTarget
 
 PATIENCE = 10.0
 """Seconds that a delivery may take."""
@@ -51,7 +51,7 @@ def secret_of(name: str) -> bytes:
 
 
 def signature(secret: bytes, timestamp: str, body: bytes) -> str:
-    """What the receiver computes again to know that the delivery is from here, and from now.
+    """The signature that the receiver recomputes to verify sender and time of the delivery.
 
     >>> signature(b"secret", "1700000000", b"{}")
     'sha256=b8569b78799ff9e3cbff0fc2d63a33a2b57f3282abd07c37ae5e8e7d79a5f163'
@@ -59,7 +59,7 @@ def signature(secret: bytes, timestamp: str, body: bytes) -> str:
     return "sha256=" + hmac.new(secret, timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
 
 
-async def deliver(delivery: Delivery, target: Target, rules: TargetRules, secret: bytes) -> None:
+async def deliver(delivery: Delivery, target: WebhookTarget, rules: TargetRules, secret: bytes) -> None:
     """Returns when the receiver has confirmed (2xx), or raises `FailedDelivery`. Redirects are not followed."""
     try:
         async with asyncio.timeout(PATIENCE):
@@ -72,7 +72,7 @@ async def deliver(delivery: Delivery, target: Target, rules: TargetRules, secret
         raise FailedDelivery(f"the answer was {status}", gone=status == 410)
 
 
-async def _post(delivery: Delivery, target: Target, addresses: Iterable[IPAddress], secret: bytes) -> int:
+async def _post(delivery: Delivery, target: WebhookTarget, addresses: Iterable[IPAddress], secret: bytes) -> int:
     reader, writer = await _connected(target, addresses)
     try:
         timestamp = str(int(time.time()))
@@ -99,7 +99,7 @@ async def _post(delivery: Delivery, target: Target, addresses: Iterable[IPAddres
 
 
 async def _connected(
-    target: Target, addresses: Iterable[IPAddress]
+    target: WebhookTarget, addresses: Iterable[IPAddress]
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A connection to the first address that takes one; the certificate must be that of the host's name."""
     context = ssl.create_default_context() if target.scheme == "https" else None

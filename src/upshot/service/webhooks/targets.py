@@ -1,4 +1,4 @@
-"""Where a webhook may go: hosts that were allowed, by https, at addresses of the public internet.
+"""The allowed targets of webhooks: listed hosts, by https, at addresses of the public internet.
 
 The name is resolved once, every address it has is looked at, and the connection is made to one of those: whoever
 answers for the name cannot give another address in between.
@@ -40,7 +40,7 @@ class RefusedTarget(DataError):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class WebhookTarget:
     """A URL that may be sent to, in its parts."""
 
     scheme: str
@@ -63,11 +63,11 @@ class TargetRules:
     hosts: tuple[str, ...] = ()
     insecure: bool = False
 
-    def target(self, url: str) -> Target:
+    def target(self, url: str) -> WebhookTarget:
         """The parts of the URL, or `RefusedTarget`.
 
         >>> TargetRules(("hooks.example.org",)).target("https://hooks.example.org/upshot?x=1")
-        Target(scheme='https', host='hooks.example.org', port=443, path='/upshot?x=1')
+        WebhookTarget(scheme='https', host='hooks.example.org', port=443, path='/upshot?x=1')
         """
         parts, port = _split(url)
         host = (parts.hostname or "").rstrip(".").lower()
@@ -85,7 +85,7 @@ class TargetRules:
         elif _NAME.fullmatch(host) is None or port == 0:
             raise _no_url()
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        return Target(parts.scheme, host, port or (443 if parts.scheme == "https" else 80), path)
+        return WebhookTarget(parts.scheme, host, port or (443 if parts.scheme == "https" else 80), path)
 
     def _is_allowed(self, host: str) -> bool:
         for known in self.hosts:
@@ -103,7 +103,7 @@ class TargetRules:
             if any(each.is_multicast or each.is_unspecified for each in meanings(address)):
                 raise RefusedTarget("the host of the webhook has an address that nobody has")
 
-    async def addresses(self, target: Target) -> list[IPAddress]:
+    async def addresses(self, target: WebhookTarget) -> list[IPAddress]:
         """The addresses of the target, all of them looked at. One of these is connected to, and no other."""
         found = await _resolved(target.host)
         if isinstance(found, Exception):
@@ -182,7 +182,7 @@ def meanings(address: IPAddress) -> list[IPAddress]:
 
 
 def is_public(address: IPAddress) -> bool:
-    """Whether it is of the public internet, whatever it is written as.
+    """Test whether an address is of the public internet, in any notation.
 
     >>> [is_public(ipaddress.ip_address(each)) for each in ("93.184.216.34", "10.0.0.1", "::ffff:127.0.0.1", "fe80::1")]
     [True, False, False, False]

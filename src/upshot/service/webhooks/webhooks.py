@@ -10,7 +10,7 @@ from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from upshot.core.errors import UsageError
-from upshot.service.feed.selections import selection
+from upshot.service.feed.standing import Subject
 from upshot.service.webhooks.couriers import Courier, RetryPlan, Webhook
 from upshot.service.webhooks.deliveries import secret_of
 from upshot.service.webhooks.targets import TargetRules
@@ -31,7 +31,7 @@ ids."""
 class Webhooks:
     """`allowed` tells whether the owner of a webhook may still read its view. All of it runs on the event loop."""
 
-    def __init__(self, hub: Hub, allowed: Callable[[str, str], bool], retries: RetryPlan | None = None) -> None:
+    def __init__(self, hub: Hub, allowed: Callable[[str, Subject], bool], retries: RetryPlan | None = None) -> None:
         settings = hub.service.settings
         self.rules = TargetRules(settings.webhook_hosts, settings.webhook_insecure)
         self.retries = retries or RetryPlan()
@@ -68,25 +68,15 @@ class Webhooks:
     def get(self, id: str) -> Webhook | None:
         return self._kept.get(id)
 
-    async def create(
-        self,
-        view: str,
-        url: str,
-        secret: str,
-        owner: str,
-        *,
-        where: str | None = None,
-        every: float | str | None = None,
-        since: int | None = None,
-    ) -> Webhook:
+    async def create(self, wanted: Webhook) -> Webhook:
         """A new webhook, written down, with its courier on the way; errors if it could not deliver anything."""
-        self.rules.target(url)
-        secret_of(secret)
-        await self._hub.standing.reported(selection(view, where, self._database.schemas))
+        self.rules.target(wanted.url)
+        secret_of(wanted.secret)
+        await self._hub.standing.chosen(wanted.subject)
         if len(self._kept) >= MOST_WEBHOOKS:
             raise Refused(409, "too-many-subscriptions", f"there are {MOST_WEBHOOKS:,} subscriptions already",
                           help="delete one that is not needed any more")  # fmt: skip
-        webhook = Webhook(secrets.token_hex(8), view, url, secret, owner, where, every, since)
+        webhook = replace(wanted, id=secrets.token_hex(8))
         self._kept[webhook.id] = webhook
         try:
             await self._save(webhook)
@@ -125,7 +115,7 @@ class Webhooks:
         self._employ(webhook)
 
     def ask(self, webhook: Webhook) -> None:
-        """What has happened is delivered now, without waiting for the end of an interval."""
+        """Deliver waiting changes now, before the end of an interval."""
         if courier := self._couriers.get(webhook.id):
             courier.ask()
 
@@ -140,7 +130,7 @@ class Webhooks:
 
         self._couriers[webhook.id] = Courier(
             self._hub, webhook, self.rules, self.retries,
-            save=save, allowed=lambda: self._allowed(webhook.owner, webhook.view),
+            save=save, allowed=lambda: self._allowed(webhook.owner, webhook.subject),
         )  # fmt: skip
         self._hub.service.metrics.subscribers.labels("webhook").set(len(self._couriers))
 

@@ -28,7 +28,7 @@ _AT_ONCE = 2_000
 
 
 def columns_of(schema: Schema) -> list[dict[str, str]]:
-    """As in `[{"name": "x", "type": "number"}]`."""
+    """Describe columns as in `[{"name": "x", "type": "number"}]`."""
     return [{"name": column.name, "type": type_to_json(column.type)} for column in schema.columns]
 
 
@@ -149,7 +149,7 @@ def _arrow(parts: Iterable[Rows]) -> Iterator[bytes]:
 
 
 def _taken(stream: io.BytesIO) -> bytes:
-    """What was written since the last time."""
+    """Take the bytes written since the last call."""
     found = stream.getvalue()
     stream.seek(0)
     stream.truncate()

@@ -12,7 +12,7 @@ from typing import Any
 from starlette.requests import Request
 
 from upshot.core.diagnostic import did_you_mean
-from upshot.core.json_values import Misfit, repeated_key, row_reader
+from upshot.core.json_values import JsonMisfit, repeated_key, row_reader
 from upshot.core.schema import Schema
 from upshot.database.transaction import Transaction
 from upshot.service.access.scopes import Scopes
@@ -31,6 +31,8 @@ _LONGEST_NOTES = 16_384
 _LONGEST_NAME = 40
 """Characters of a key or parameter that an answer repeats."""
 MOST_WISHED = 1_000
+MOST_EXPECTED = 10_000
+"""Rows that a transaction may expect: those of a request with the rows that its patterns matched."""
 """Rows that may be asked to be there, or not to be there, at a time."""
 
 
@@ -79,7 +81,7 @@ def require_parameters(given: Collection[str], known: Collection[str]) -> None:
 
 
 def parse_json(raw: bytes | str, *, exact: bool = False) -> Any:
-    """What the text holds; duplicate keys, NaN, and what is too deep or too long is refused."""
+    """Parse JSON; duplicate keys, NaN, and values too deep or too long are refused."""
     try:
         text = raw.decode() if isinstance(raw, bytes) else raw
         return json.loads(
@@ -182,13 +184,13 @@ def transaction_body(content: Mapping[str, Any], schemas: Mapping[str, Schema], 
         both = set(insert[name]) & set(delete[name])
         insert[name] = [row for row in insert[name] if row not in both]
         delete[name] = [row for row in delete[name] if row not in both]
-    expected = None if expect is None else wish(expect, "`expect`", schemas, scopes)
+    expected = None if expect is None else wish(expect, "`expect`", schemas, scopes, MOST_EXPECTED)
     return TransactionBody(insert, delete, parts["upsert"], parts["replace"], meta, expected)
 
 
-def wish(content: Any, word: str, schemas: Mapping[str, Schema], scopes: Scopes) -> Wish:
-    """What is to be so, by the parts `insert` and `delete` of an object. What may not be read is `not-found`, as is
-    what is not there."""
+def wish(content: Any, word: str, schemas: Mapping[str, Schema], scopes: Scopes, most: int = MOST_WISHED) -> Wish:
+    """Read the requested facts from the parts `insert` and `delete` of an object. A relation that may not be read is
+    `not-found`, like one that does not exist."""
     if not isinstance(content, dict):
         raise _bad(f"{word} must be an object with `insert` and `delete`", 'as in {"delete": {"path": [[1, 3]]}}')
     require_keys(content, ("insert", "delete"), word)
@@ -197,8 +199,8 @@ def wish(content: Any, word: str, schemas: Mapping[str, Schema], scopes: Scopes)
         scopes.require_read(name, schemas)
 
     found = Wish(*(_facts(content.get(part, {}), part, schemas, may_read) for part in ("insert", "delete")))
-    if found.size > MOST_WISHED:
-        raise Refused(413, "too-large", f"{word} may have at most {MOST_WISHED:,} rows", help="request less at a time")
+    if found.size > most:
+        raise Refused(413, "too-large", f"{word} may have at most {most:,} rows", help="request less at a time")
     return found
 
 
@@ -247,7 +249,7 @@ def _rows(rows: list[Any], word: str, schema: Schema) -> list[tuple[Any, ...]]:
     for number, row in enumerate(rows, start=1):
         try:
             found.append(read(by_place(row, schema)))
-        except Misfit as misfit:
+        except JsonMisfit as misfit:
             place = f"{word} row {number} of `{schema.name}`"
             raise Refused(400, misfit.code, f"{place}: {misfit}", help=f"columns: {schema}") from None
     return found
@@ -259,8 +261,21 @@ def by_place(row: Any, schema: Schema) -> Any:
         return row
     names = [column.name for column in schema.columns]
     if unknown := [key for key in row if key not in names]:
-        raise Misfit(f"unknown column {key_in_words(unknown[0])}", "unknown-column")
+        raise JsonMisfit(f"unknown column {key_in_words(unknown[0])}", "unknown-column")
     for column in schema.columns:
         if column.name not in row and not column.type.nullable:
-            raise Misfit(f"column `{column.name}` is missing", "wrong-arity")
+            raise JsonMisfit(f"column `{column.name}` is missing", "wrong-arity")
     return [row.get(name) for name in names]
+
+
+def read_row(text: str, schema: Schema) -> tuple[Any, ...]:
+    """The row that a parameter such as `[1,3]` gives."""
+    try:
+        content = parse_json(text, exact=True)
+    except Refused as error:
+        error.help = "`row` must be a JSON list of values, as in `?row=[1,3]`"
+        raise
+    try:
+        return row_reader(schema)(by_place(content, schema))
+    except JsonMisfit as misfit:
+        raise Refused(400, misfit.code, f"`row`: {misfit}", help=f"columns: {schema}") from None

@@ -1,4 +1,4 @@
-"""What every request passes: its name, its size, its outcome. Around the application, so that nothing gets past."""
+"""The outermost layer of the application: it names every request, bounds its size and reports its outcome."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from upshot.core.exhausted import exhausted
+from upshot.core.resources import exhausted
 from upshot.service import logs
 from upshot.service.access.hosts import allowed_hosts, host_name
 from upshot.service.wire.errors import Refused, error_body

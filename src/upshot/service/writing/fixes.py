@@ -1,4 +1,4 @@
-"""Why a row is not there, with what would bring it about: both of one version, looked for as realisations are."""
+"""Why a row is not there, with what would bring it about: both of one version, looked for as realizations are."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _PASSING = ("too-busy", "too-many-rows")
 
 @dataclass(frozen=True, slots=True)
 class Fixes:
-    """How many are wanted, and how long to look. Unless told, some, if the token may see them."""
+    """The requested number of fixes and seconds of search. By default some, if the token may see them."""
 
     count: int | None = None
     seconds: float | None = None
 
     def number(self, view: str, scopes: Scopes, database: Database) -> int:
-        """How many are looked for; `forbidden` if some are asked for and would show what may not be read."""
+        """The number of fixes to search for; `forbidden` if the request would show relations that may not be read."""
         if self.count == 0 or not is_fixable(view, database):
             return 0
         try:
@@ -53,7 +53,7 @@ class Fixes:
 
 
 def is_fixable(view: str, database: Database) -> bool:
-    """Whether rows can be asked for there: not of conditions of rules, nor of constraints that reject."""
+    """Test whether rows of the view can be requested: not of conditions of rules, nor of constraints that reject."""
     return view in database.schemas and database.policies.get(view) != "reject"
 
 

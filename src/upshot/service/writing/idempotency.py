@@ -25,7 +25,7 @@ LONGEST = 200
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Who sent a transaction under which key, and a hash of what was in it."""
+    """The sender and key of a transaction, and a hash of its content."""
 
     token: str
     key: str
@@ -36,7 +36,7 @@ class Sent:
 
 
 def sent(token: str, key: str | None, raw: bytes) -> Sent | None:
-    """What the head and the body of a request say; nothing if it has no key."""
+    """The idempotency record of a request; None without a key."""
     if key is None:
         return None
     if not 1 <= len(key) <= LONGEST or not key.isprintable() or not key.isascii():
@@ -65,7 +65,7 @@ class Repetitions:
         return found[1]
 
     def outcome_of(self, sent: Sent) -> Transaction | None:
-        """What came of it, if that is still in memory."""
+        """The outcome of an earlier request, if it is still in memory."""
         return self._outcomes.get((sent.token, sent.key))
 
     def remember(self, sent: Sent, version: int, made: Transaction | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Searches for realisations, on the thread that commits, a moment at a time: whoever waits to commit goes first.
+"""Searches for realizations, on the thread that commits, a moment at a time: whoever waits to commit goes first.
 
 search ─► moment ─► commits that wait ─► moment ─► …        a commit in between: from the beginning, in what is left
           └─ in vain for the third time ─► the version there is, held in a copy ─► on a thread of its own, to the end
@@ -10,6 +10,7 @@ begins again. A database that is too large to be copied, or that is on Spark, is
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,8 +18,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from upshot.core.counted import counted
-from upshot.core.errors import LimitError, UsageError
+from upshot.core.errors import LimitError, UsageError, counted
 from upshot.database.database import Database
 from upshot.database.realization import Realization
 from upshot.database.realize import BOUNDED, OPEN, Realizations
@@ -42,13 +42,17 @@ VAIN = 3
 MOST_COPIED = 1_000_000
 """Rows that are copied; while they are taken note of, which is a matter of milliseconds, commits wait."""
 
+BEYOND = 20
+"""Models of the solver among which a realization beyond the wanted ones is looked for: a number and no time, so that
+the same request gets the same status."""
+
 Begin = Callable[[Database], Realizations]
 """The search in a database, which is not to look at the time itself. Called where nothing is committed meanwhile."""
 
 
 @dataclass(slots=True)
 class Hunt:
-    """One search, through as many beginnings as it takes. `most` is how many realisations are wanted, `rows` how many
+    """One search, through as many beginnings as it takes. `most` is how many realizations are wanted, `rows` how many
     rows they may change together, of those that `counted` counts."""
 
     database: Database
@@ -71,6 +75,8 @@ class Hunt:
     _vain: int = 0
     _ends: float = 0.0
     _changed: int = 0
+    _last: float = math.inf
+    """The number of the last model that is looked at, once all wanted realizations are found."""
     _seen: int | None = None
     """The version there was when it went on last, in which it need not have begun."""
 
@@ -115,19 +121,25 @@ class Hunt:
         self._seen = version
         if self._search is None:
             self.found.clear()
-            self._changed = 0
+            self._changed, self._last = 0, math.inf
             if self._vain >= VAIN:
                 return
             self._search = self.begin(self.database)
             self.version = version
         search, until = self._search, time.monotonic() + self._moment
-        while search.status == OPEN and (left := until - time.monotonic()) > 0:
-            if (found := search.advance(left)) is not None:
+        while search.status == OPEN and not self._is_enough(search) and (left := until - time.monotonic()) > 0:
+            if (found := search.advance(left, self._last)) is not None:
                 self.found.append(found)
                 self._changed += self.counted(found)
-                if self._changed > self.rows or (self.most is not None and len(self.found) > self.most):
-                    break
+                if len(self.found) == self.most:
+                    self._last = search.work["models"] + BEYOND
         self.status, self.reason = search.status, search.reason
+
+    def _is_enough(self, search: Realizations) -> bool:
+        """Test whether the answer is complete, or as large as it may be."""
+        if self._changed > self.rows:
+            return True
+        return self.most is not None and (len(self.found) > self.most or search.work["models"] >= self._last)
 
     def _has_ended(self) -> bool:
         if self._changed > self.rows:
@@ -140,12 +152,16 @@ class Hunt:
             # The one beyond was looked for to know whether there is one.
             del self.found[self.most :]
             self.status = OPEN
+            return self._leave_open()
         elif self.status == OPEN and time.monotonic() >= self._ends:
             self._cut_off(counted(self.seconds, "second"))
-        if self.status == OPEN and self.most is not None and len(self.found) == self.most:
-            self.reason = f"there may be more than {'this one' if self.most == 1 else f'these {self.most}'}"
-            return True
+        elif self.status == OPEN and self._search is not None and self._search.work["models"] >= self._last:
+            return self._leave_open()
         return self.status != OPEN
+
+    def _leave_open(self) -> bool:
+        self.reason = f"there may be more than {'this one' if self.most == 1 else f'these {self.most}'}"
+        return True
 
     def _cut_off(self, bound: str) -> None:
         often = self._interruptions
@@ -154,7 +170,7 @@ class Hunt:
 
 
 class Searches:
-    """Those under way, so many at a time."""
+    """The running searches, a bounded number at a time."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -163,7 +179,7 @@ class Searches:
         self._threads = ThreadPoolExecutor(service.settings.bounds.searches, thread_name_prefix="upshot-search")
 
     def close(self) -> None:
-        """Those that are alone end soon: they see that the service stops."""
+        """End the searches that run alone: they see that the service stops."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     async def run(self, hunt: Callable[[], Hunt], is_given_up: Callable[[], Awaitable[bool]]) -> Hunt:

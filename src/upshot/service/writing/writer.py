@@ -1,6 +1,6 @@
-"""The one thread that changes the database. What waits for it is made durable together.
+"""The one thread that changes the database, and its queue. Transactions that wait are made durable together.
 
-requests ─► bounded line ─► group: each its own version ─► one write to the disk ─► answers ─► one errand ─► …
+requests ─► bounded queue ─► group: each its own version ─► one write to the disk ─► answers ─► one task ─► …
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,10 +22,10 @@ from upshot.service import logs
 from upshot.service.wire.bodies import RESERVED
 from upshot.service.wire.errors import Refused
 from upshot.service.writing.idempotency import Repetitions, Sent
-from upshot.service.writing.line import FullError, Line
 
 if TYPE_CHECKING:
     from upshot.service.service import Service
+
 
 T = TypeVar("T")
 Statements = Callable[[Transaction], None]
@@ -57,14 +58,14 @@ class Job:
     error: Exception | None = None
 
     def notes(self) -> dict[str, Any] | None:
-        """What is kept with the commit."""
+        """The metadata of the commit."""
         if self.sent is None:
             return None if self.meta is None else dict(self.meta)
         return {**(self.meta or {}), RESERVED: self.sent.notes()}
 
 
 @dataclass(slots=True)
-class Errand:
+class BackgroundTask:
     """Something else to be done where nothing is committed meanwhile."""
 
     deed: Callable[[], Any]
@@ -90,7 +91,7 @@ class Writer:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._line: Line[Job, Errand] = Line(service.settings.bounds.queue)
+        self._queue: WriteQueue = WriteQueue(service.settings.bounds.queue)
         self._thread = threading.Thread(target=self._work, name="upshot-writer", daemon=True)
         self._repetitions: Repetitions | None = None
         self._closed = False
@@ -101,18 +102,18 @@ class Writer:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether a transaction waits, or the end: errands that can be begun again give way."""
-        return self._line.is_urgent
+        """Test whether a transaction or the end waits: tasks that can be started again give way."""
+        return self._queue.is_urgent
 
     def start(self) -> None:
         self._repetitions = Repetitions(self._service.database)
         self._thread.start()
 
     async def stop(self, patience: float) -> bool:
-        """Whether everything that was accepted has its outcome, within so many seconds. It has not if a function that
-        a rule calls does not return, or if there is more to do than can be done in that time."""
+        """Stop, and return whether every accepted transaction had its outcome within `patience` seconds. It had not if
+        a function that a rule calls does not return, or if there was more to do than fits into that time."""
         self._closed = True
-        self._line.close()
+        self._queue.close()
         if self._thread.is_alive():
             await asyncio.to_thread(self._thread.join, patience)
         return not self._thread.is_alive()
@@ -129,27 +130,27 @@ class Writer:
         return await asyncio.shield(job.outcome)
 
     async def between_commits(self, deed: Callable[[], T]) -> T:
-        """What comes of the deed, done on the writer's thread in the time that an answer may take."""
+        """The result of the function, run on the writer's thread in the time that an answer may take."""
 
         def limited() -> T:
             with time_limit(self._service.settings.bounds.seconds, ROWS_ON_THE_WAY):
                 return deed()
 
         loop = asyncio.get_running_loop()
-        errand = Errand(limited, loop, loop.create_future())
-        errand.outcome.add_done_callback(_looked_at)
-        self._enqueue(errand)
-        found: T = await asyncio.shield(errand.outcome)
+        task = BackgroundTask(limited, loop, loop.create_future())
+        task.outcome.add_done_callback(_looked_at)
+        self._enqueue(task)
+        found: T = await asyncio.shield(task.outcome)
         return found
 
-    def _enqueue(self, item: Job | Errand) -> None:
+    def _enqueue(self, item: Job | BackgroundTask) -> None:
         if self._closed:
             raise shutting_down()
         try:
             if isinstance(item, Job):
-                self._line.put_job(item)
+                self._queue.put_job(item)
             else:
-                self._line.put_errand(item)
+                self._queue.put_task(item)
         except FullError:
             raise Refused(
                 503,
@@ -159,23 +160,23 @@ class Writer:
                 retryable=True,
                 headers={"Retry-After": "1"},
             ) from None
-        self._service.metrics.queue.set(len(self._line))
+        self._service.metrics.queue.set(len(self._queue))
 
     # ---- on the writer's thread -------------------------------------------------------------------
 
     def _work(self) -> None:
-        while (taken := self._line.take(self._service.settings.bounds.group)) is not None:
-            jobs, errand = taken
+        while (taken := self._queue.take(self._service.settings.bounds.group)) is not None:
+            jobs, task = taken
             if jobs:
                 self._group(jobs)
-            if errand is not None:
-                errand.run()
+            if task is not None:
+                task.run()
 
     def _group(self, jobs: list[Job]) -> None:
         """Commits the jobs and answers them."""
         service = self._service
         assert self._repetitions is not None, "started"
-        service.metrics.queue.set(len(self._line))
+        service.metrics.queue.set(len(self._queue))
         try:
             with service.database.group() as group:
                 for job in jobs:
@@ -208,7 +209,7 @@ class Writer:
             job.error = error
 
     def _before(self, job: Job) -> Done | None:
-        """What the same request did when it came before, if it did."""
+        """The outcome of the same request when it was sent before, if it was."""
         if job.sent is None or self._repetitions is None:
             return None
         version = self._repetitions.version_of(job.sent)
@@ -261,3 +262,60 @@ def _not_durable() -> EngineError:
     error = EngineError("the transaction could not be written", code="write-failed", help="nothing was committed")
     error.retryable = True
     return error
+
+
+Item = TypeVar("Item")
+
+
+class FullError(Exception):
+    """The queue holds as many items as it may."""
+
+
+class WriteQueue:
+    """The bounded queue of the one thread that changes the database; any thread may put.
+
+    Transactions go first, all that wait as a group; then one background task. So a transaction waits for one task at
+    most, and a task for one group.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._jobs: deque[Job] = deque()
+        self._tasks: deque[BackgroundTask] = deque()
+        self._closed = False
+        self._changed = threading.Condition()
+
+    def __len__(self) -> int:
+        return len(self._jobs) + len(self._tasks)
+
+    @property
+    def is_urgent(self) -> bool:
+        """Test whether a transaction or the end waits."""
+        return bool(self._jobs) or self._closed
+
+    def put_job(self, job: Job) -> None:
+        self._put(self._jobs, job)
+
+    def put_task(self, task: BackgroundTask) -> None:
+        self._put(self._tasks, task)
+
+    def _put(self, place: deque[Item], item: Item) -> None:
+        with self._changed:
+            if len(self) >= self._most:
+                raise FullError
+            place.append(item)
+            self._changed.notify()
+
+    def close(self) -> None:
+        """End the queue; items in it are still taken."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+
+    def take(self, most: int) -> tuple[list[Job], BackgroundTask | None] | None:
+        """Wait for at most `most` transactions and one task to run after them; None at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self) or self._closed)
+            jobs = [self._jobs.popleft() for _ in range(min(most, len(self._jobs)))]
+            task = self._tasks.popleft() if self._tasks else None
+            return (jobs, task) if jobs or task is not None else None

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from upshot.core.types import FLOAT, MOST_DIGITS, NUMBER, NUMBER_RANGE, SYMBOL, Kind, Type
-from upshot.sql.expressions.values import Case, Value, combined
+from upshot.check.types.constants import fit
+from upshot.core.types import DATE, FLOAT, MOST_DIGITS, NUMBER, NUMBER_RANGE, SYMBOL, TIMESTAMP, Kind, Type
+from upshot.sql.expressions.values import Case, Value, call, combined
 from upshot.sql.trouble import Statement
 from upshot.syntax import literals
-from upshot.syntax.ast import Call, Constant, Term
+from upshot.syntax.ast import Constant, Term
+from upshot.values.numeric_functions import at_scale
+
+if TYPE_CHECKING:
+    from upshot.sql.queries.block import Block
 
 NUMERIC = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.DECIMAL)
 
@@ -35,36 +42,69 @@ def common_type(statement: Statement, values: Sequence[Value], nodes: Sequence[e
     return replace(result, nullable=any(value.nullable for value in values))
 
 
+_ORDER = (Kind.NUMBER, Kind.UNSIGNED, Kind.DECIMAL, Kind.FLOAT)
+"""Of two numbers of different kinds, the one whose kind comes first takes the kind of the other, as in PostgreSQL."""
+_TIMES = (Kind.DATE, Kind.TIMESTAMP)
+
+
 def _wider(statement: Statement, left: Type, right: Type, node: exp.Expression, *, all_literals: bool) -> Type:
     if left.kind is right.kind:
         if left.kind is Kind.DECIMAL:
-            scale = max(left.scale, right.scale)
-            whole = max(left.precision - left.scale, right.precision - right.scale)
-            return Type(Kind.DECIMAL, precision=min(whole + scale, MOST_DIGITS), scale=scale)
+            return _both_decimal(left, right)
         return left if left.name == right.name else Type(left.kind)
-    if all_literals and left.kind in NUMERIC and right.kind in NUMERIC:
-        order = (Kind.NUMBER, Kind.UNSIGNED, Kind.DECIMAL, Kind.FLOAT)
-        return max(left, right, key=lambda type: order.index(type.kind))
+    both = {left.kind, right.kind}
+    if both <= set(NUMERIC) and (all_literals or both != {Kind.NUMBER, Kind.UNSIGNED}):
+        return replace(max(left, right, key=lambda type: _ORDER.index(type.kind)), name="", precision=_digits(both))
+    if both <= set(_TIMES):
+        return Type(Kind.TIMESTAMP)
     return _mismatch(statement, left, right, node)
 
 
+def _both_decimal(left: Type, right: Type) -> Type:
+    scale = max(left.scale, right.scale)
+    whole = max(left.precision - left.scale, right.precision - right.scale)
+    return Type(Kind.DECIMAL, precision=min(whole + scale, MOST_DIGITS), scale=scale)
+
+
+def _digits(kinds: set[Kind]) -> int:
+    return MOST_DIGITS if Kind.DECIMAL in kinds and Kind.FLOAT not in kinds else 0
+
+
 def _with_literal(statement: Statement, type: Type, literal: Value, node: exp.Expression) -> Type:
+    """The type of what is not a literal, or the one that the literal needs beside it."""
     constant = literal.constant
     assert constant is not None
     assert literal.type is not None
     if type.kind is literal.type.kind and type.kind is not Kind.DECIMAL:
         return type
     if type.kind is Kind.DECIMAL and literal.kind in (Kind.DECIMAL, Kind.NUMBER):
-        scale = max(type.scale, literal.type.scale)
+        scale = max(type.scale, least_scale(constant))
         whole = max(type.precision - type.scale, len(str(abs(int(constant.value or 0)))))
         return Type(Kind.DECIMAL, precision=min(whole + scale, MOST_DIGITS), scale=scale)
     if type.kind is Kind.FLOAT and literal.kind in (Kind.DECIMAL, Kind.NUMBER):
         return type
     if type.kind is Kind.UNSIGNED and literal.kind is Kind.NUMBER:
         return type
-    if type.kind in (Kind.DATE, Kind.TIMESTAMP) and literal.kind is Kind.SYMBOL:
+    if type.kind in (*_TIMES, Kind.RECORD) and literal.kind is Kind.SYMBOL:
         return type
-    return _mismatch(statement, type, literal.type, node)
+    if type.kind is Kind.DATE and literal.kind is Kind.TIMESTAMP and _is_midnight(constant):
+        return type
+    if literal.kind is Kind.RECORD:
+        statement.refuse("type-mismatch", f"`{constant.value!r}` is no `{type.required()}`", node, help=_BESIDE)
+    if type.kind is not literal.kind and {type.kind, literal.kind} in ({Kind.NUMBER, Kind.UNSIGNED},):
+        return _mismatch(statement, type, literal.type, node)
+    return _wider(statement, type, literal.type, node, all_literals=False)
+
+
+def _is_midnight(constant: Constant) -> bool:
+    time = constant.value
+    return isinstance(time, datetime.datetime) and time.time() == datetime.time()
+
+
+def least_scale(constant: Constant) -> int:
+    """The decimals that a literal needs: zeros at the end need none."""
+    value = Decimal(constant.value or 0).normalize()
+    return max(-int(value.as_tuple().exponent), 0)
 
 
 def _mismatch(statement: Statement, left: Type, right: Type, node: exp.Expression) -> Type:
@@ -83,6 +123,13 @@ def _mismatch(statement: Statement, left: Type, right: Type, node: exp.Expressio
     )
 
 
+def operands(block: Block, nodes: Sequence[exp.Expression]) -> tuple[list[Value], Type | None]:
+    """The values of the expressions, as values of one type."""
+    values = [block.value(node) for node in nodes]
+    type = common_type(block.statement, values, nodes)
+    return [coerced(block.statement, v, type, n) for v, n in zip(values, nodes, strict=True)], type
+
+
 def coerced(statement: Statement, value: Value, type: Type | None, node: exp.Expression) -> Value:
     """The value as one of the type, which `common_type` has found."""
     if type is None or value.type is None:
@@ -91,10 +138,27 @@ def coerced(statement: Statement, value: Value, type: Type | None, node: exp.Exp
     if value.constant is not None:
         constant = literal_as(statement, value.constant, type, node)
         return Value((Case((), constant),), replace(type, nullable=nullable))
-    if type.kind is Kind.DECIMAL and value.type.scale < type.scale:
-        zero = literals.tagged("decimal", f"{Decimal(0).scaleb(-type.scale):f}")
-        return combined([value], lambda terms: Call("+", (terms[0], zero)), type)
+    if type.kind is Kind.DECIMAL is value.kind and value.type.scale < type.scale:
+        return combined([value], lambda terms: call("+", (terms[0], zero(type.scale))), type)
+    if value.kind is not type.kind and (made := _conversion(value.type, type)) is not None:
+        return combined([value], made, type)
     return Value(value.cases, replace(type, nullable=nullable))
+
+
+def zero(scale: int) -> Constant:
+    """The decimal 0 with so many digits behind the point."""
+    return literals.tagged("decimal", f"{Decimal(0).scaleb(-scale):f}")
+
+
+def _conversion(have: Type, want: Type) -> Callable[[Sequence[Term]], Term] | None:
+    """The function that makes a value of the one type one of the other and loses nothing, or as PostgreSQL does."""
+    if want.kind is Kind.FLOAT and have.kind in NUMERIC:
+        return lambda terms: call("to_float", terms)
+    if want.kind is Kind.DECIMAL and have.kind in NUMERIC:
+        return lambda terms: call("to_decimal", (terms[0], zero(want.scale)))
+    if want.kind is Kind.TIMESTAMP and have.kind is Kind.DATE:
+        return lambda terms: call("to_timestamp", terms)
+    return None
 
 
 def literal_as(statement: Statement, constant: Constant, type: Type, node: exp.Expression) -> Constant:
@@ -102,8 +166,10 @@ def literal_as(statement: Statement, constant: Constant, type: Type, node: exp.E
     value = constant.value
     if value is None:
         return constant
+    if type.kind is Kind.RECORD:
+        return _record(statement, constant, type, node)
     if type.kind is Kind.FLOAT and isinstance(value, int | Decimal) and not isinstance(value, bool):
-        return Constant(float(value), FLOAT)
+        return Constant(float(value), FLOAT, span=constant.span)
     if type.kind is Kind.DECIMAL and isinstance(value, int | Decimal):
         spelling = f"{Decimal(value):f}"
         scaled = f"{Decimal(value):.{type.scale}f}"
@@ -111,10 +177,30 @@ def literal_as(statement: Statement, constant: Constant, type: Type, node: exp.E
         fits = Decimal(scaled) == value and len(scaled.strip("-").replace(".", "")) <= MOST_DIGITS
         return _tagged(statement, "decimal", scaled if fits else spelling, node)
     if type.kind is Kind.UNSIGNED and isinstance(value, int):
-        return Constant(value, Type(Kind.UNSIGNED))
-    if type.kind in (Kind.DATE, Kind.TIMESTAMP) and isinstance(value, str):
+        return Constant(value, Type(Kind.UNSIGNED), span=constant.span)
+    if type.kind in _TIMES and isinstance(value, str):
         return _tagged(statement, type.kind.value, value.strip(), node)
+    if type.kind is Kind.DATE and isinstance(value, datetime.datetime):
+        return Constant(value.date(), DATE, span=constant.span)
+    if type.kind is Kind.TIMESTAMP and isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        return Constant(
+            datetime.datetime(value.year, value.month, value.day, tzinfo=datetime.UTC), TIMESTAMP, span=constant.span
+        )
     return constant
+
+
+def _record(statement: Statement, constant: Constant, type: Type, node: exp.Expression) -> Constant:
+    """The record that a text or a parameter stands for."""
+    if not type.definition:
+        message = f"`{constant.value!r}` is a record, and its type is not known here"
+        statement.refuse("type-mismatch", message, node, help=_BESIDE)
+    value, problem = fit(constant.value, type)
+    if problem:
+        statement.refuse("type-mismatch", f"`{constant.value!r}` {problem}", node, help=_BESIDE)
+    return Constant(value, type.required(), span=constant.span)
+
+
+_BESIDE = "compare a record with a column of its type, as in p = :p with p=(1, 'a')"
 
 
 def _tagged(statement: Statement, kind: str, spelling: str, node: exp.Expression) -> Constant:
@@ -147,50 +233,81 @@ def literal(statement: Statement, node: exp.Literal, *, negative: bool = False) 
 
 
 def cast(statement: Statement, value: Value, type: Type, node: exp.Expression) -> Value:
-    """`CAST(value AS type)`, where it is exact."""
+    """`CAST(value AS type)`, rounded as PostgreSQL rounds."""
     type = replace(type, nullable=value.nullable)
     if value.type is None:
         return Value(value.cases, type.optional())
     if value.kind is type.kind and (value.type.scale, value.type.precision) == (type.scale, type.precision):
         return Value(value.cases, type)
-    if (constant := value.constant) is not None:
-        return _cast_literal(statement, constant, type, node)
+    if (constant := value.constant) is not None and (found := _cast_literal(statement, constant, type, node)):
+        return found
     if value.kind is Kind.DECIMAL is type.kind and _holds_all(type, value.type):
         return coerced(statement, value, type, node)
-    if value.kind in (Kind.NUMBER, Kind.UNSIGNED) and type.kind is Kind.SYMBOL:
-        return combined([value], lambda terms: Call("to_string", tuple(terms)), SYMBOL)
-    if value.kind is Kind.SYMBOL and type.kind is Kind.NUMBER:
-        return combined([value], lambda terms: Call("to_number", tuple(terms)), NUMBER)
-    statement.unsupported(
-        f"a cast from `{value.type.required()}` to `{type.required()}`",
-        node,
-        help="declare the column with the needed type",
-    )
+    name = _CASTS.get((value.kind, type.kind))
+    if name is None:
+        statement.unsupported(
+            f"a cast from `{value.type.required()}` to `{type.required()}`",
+            node,
+            help="declare the column with the needed type",
+        )
+    if name == "to_decimal":
+        return combined([value], lambda terms: call(name, (terms[0], zero(type.scale))), type)
+    return combined([value], lambda terms: call(name, terms), type)
+
+
+_CASTS: dict[tuple[Kind | None, Kind], str] = {
+    **{(kind, Kind.FLOAT): "to_float" for kind in (Kind.NUMBER, Kind.UNSIGNED, Kind.DECIMAL)},
+    **{(kind, Kind.DECIMAL): "to_decimal" for kind in NUMERIC},
+    **{(kind, Kind.NUMBER): "to_integer" for kind in (Kind.FLOAT, Kind.DECIMAL)},
+    **{(kind, Kind.SYMBOL): "to_string" for kind in (Kind.NUMBER, Kind.UNSIGNED)},
+    **{(kind, Kind.SYMBOL): "to_text" for kind in (Kind.DECIMAL, Kind.BOOLEAN, Kind.DATE)},
+    (Kind.SYMBOL, Kind.NUMBER): "to_number",
+    (Kind.DATE, Kind.TIMESTAMP): "to_timestamp",
+    (Kind.TIMESTAMP, Kind.DATE): "to_date",
+}
+"""The casts that there are, and the functions that make them."""
 
 
 def _holds_all(wide: Type, narrow: Type) -> bool:
-    """Whether every decimal of the narrow type is one of the wide type."""
+    """Test whether every decimal of the narrow type is one of the wide type."""
     return narrow.scale <= wide.scale and narrow.precision - narrow.scale <= wide.precision - wide.scale
 
 
-def _cast_literal(statement: Statement, constant: Constant, type: Type, node: exp.Expression) -> Value:
+def _cast_literal(statement: Statement, constant: Constant, type: Type, node: exp.Expression) -> Value | None:
+    """The literal as one of the type, where it is written so; None for what a function converts."""
     value = constant.value
-    fits = {
-        Kind.DATE: isinstance(value, str),
-        Kind.TIMESTAMP: isinstance(value, str),
-        Kind.SYMBOL: isinstance(value, int) and not isinstance(value, bool),
-        Kind.FLOAT: isinstance(value, int | Decimal) and not isinstance(value, bool),
-        Kind.UNSIGNED: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
-        Kind.DECIMAL: isinstance(value, int | Decimal) and not isinstance(value, bool),
-        Kind.NUMBER: isinstance(value, int) and not isinstance(value, bool),
-    }
-    if not fits.get(type.kind, False):
-        statement.unsupported(f"this cast to `{type.required()}`", node, help="write a literal of that type")
-    if type.kind is Kind.SYMBOL:
+    is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+    if type.kind in _TIMES and isinstance(value, str | datetime.date):
+        return Value((Case((), literal_as(statement, constant, type, node)),), type)
+    if type.kind is Kind.SYMBOL and isinstance(value, int) and not isinstance(value, bool):
         return Value((Case((), Constant(str(value), SYMBOL)),), SYMBOL)
-    if type.kind is Kind.DECIMAL:
-        number = Decimal(value)
-        if number != round(number, type.scale) or abs(number) >= Decimal(10) ** (type.precision - type.scale):
-            statement.unsupported(f"rounding to `{type.required()}`", node, help="write the rounded number")
-        return Value((Case((), _tagged(statement, "decimal", f"{number:.{type.scale}f}", node)),), type)
-    return Value((Case((), literal_as(statement, constant, type, node)),), type)
+    if type.kind is Kind.FLOAT and is_number:
+        return Value((Case((), literal_as(statement, constant, type, node)),), type)
+    if type.kind is Kind.UNSIGNED and isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return Value((Case((), literal_as(statement, constant, type, node)),), type)
+    if isinstance(value, str) and type.kind in (Kind.DECIMAL, Kind.FLOAT, Kind.NUMBER):
+        return _number_in_text(statement, value, type, node)
+    if type.kind is Kind.DECIMAL and is_number:
+        found = at_scale(value, type.scale)
+        if abs(found) >= Decimal(10) ** (type.precision - type.scale):
+            statement.refuse(
+                "number-out-of-range", f"{value} has too many digits for `{type.required()}`", node,
+                help="cast to a type of more digits",
+            )  # fmt: skip
+        return Value((Case((), _tagged(statement, "decimal", f"{found:f}", node)),), type)
+    return None
+
+
+def _number_in_text(statement: Statement, text: str, type: Type, node: exp.Expression) -> Value:
+    try:
+        number = Decimal(text.strip())
+    except InvalidOperation:
+        number = Decimal("NaN")
+    if not number.is_finite() or (type.kind is Kind.NUMBER and number != int(number)):
+        statement.refuse("malformed-literal", f"'{text}' is not a `{type.required()}`", node, help="write a number")
+    constant = Constant(int(number)) if type.kind is Kind.NUMBER else Constant(number)
+    if type.kind is Kind.NUMBER:
+        return Value((Case((), constant),), type)
+    found = _cast_literal(statement, constant, type, node)
+    assert found is not None
+    return found

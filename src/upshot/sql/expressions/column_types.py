@@ -13,7 +13,7 @@ _EXACT = {
     **dict.fromkeys((_D.TINYINT, _D.SMALLINT, _D.INT, _D.BIGINT), NUMBER),
     _D.UBIGINT: UNSIGNED,
     _D.DOUBLE: FLOAT,
-    **dict.fromkeys((_D.TEXT, _D.VARCHAR, _D.NVARCHAR), SYMBOL),
+    **dict.fromkeys((_D.TEXT, _D.VARCHAR, _D.NVARCHAR, _D.CHAR, _D.NCHAR), SYMBOL),
     _D.BOOLEAN: BOOLEAN,
     _D.DATE: DATE,
     **dict.fromkeys((_D.TIMESTAMP, _D.TIMESTAMPTZ, _D.TIMESTAMPLTZ), TIMESTAMP),
@@ -21,8 +21,6 @@ _EXACT = {
 
 _CURES = {
     _D.FLOAT: ("a 32-bit float", "use DOUBLE PRECISION"),
-    _D.CHAR: ("text padded with blanks", "use VARCHAR or TEXT"),
-    _D.NCHAR: ("text padded with blanks", "use VARCHAR or TEXT"),
     _D.TIMESTAMPNTZ: ("a time without a zone", "use TIMESTAMP, which is in UTC"),
     _D.SERIAL: ("an auto-increment column", "use BIGINT, and insert the numbers"),
     _D.BIGSERIAL: ("an auto-increment column", "use BIGINT, and insert the numbers"),
@@ -43,9 +41,15 @@ def column_type(statement: Statement, written: exp.DataType, place: exp.Expressi
 
 
 def longest(written: exp.DataType) -> int | None:
-    """The n of VARCHAR(n)."""
-    sizes = _sizes(written)
-    return sizes[0] if written.this in (_D.VARCHAR, _D.NVARCHAR) and sizes and sizes[0] > 0 else None
+    """The n of VARCHAR(n) and CHAR(n)."""
+    sizes = _sizes(written) or ([1] if is_padded(written) else [])
+    known = written.this in (_D.VARCHAR, _D.NVARCHAR) or is_padded(written)
+    return sizes[0] if known and sizes and sizes[0] > 0 else None
+
+
+def is_padded(written: exp.DataType) -> bool:
+    """The type is CHAR(n), in which blanks at the end do not count: it holds text without them."""
+    return written.this in (_D.CHAR, _D.NCHAR)
 
 
 def _sizes(written: exp.DataType) -> list[int]:

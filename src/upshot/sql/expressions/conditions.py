@@ -10,8 +10,8 @@ from sqlglot import exp
 from upshot.core.types import BOOLEAN, Kind
 from upshot.sql.expressions.coercion import coerced, common_type
 from upshot.sql.expressions.comparisons import COMPARISONS, compared, leaf
-from upshot.sql.expressions.expressions import like_test, value_of
 from upshot.sql.expressions.formulas import FALSE, TRUE, conjunction, disjunction, is_given, is_null
+from upshot.sql.expressions.texts import like_test
 from upshot.sql.expressions.values import Value, combinations, is_nothing
 from upshot.sql.queries import subqueries
 from upshot.syntax.ast import Constant, Formula, Not, Test
@@ -54,15 +54,15 @@ def holds(block: Block, node: exp.Expression, *, value: bool, certain: bool) -> 
         case exp.Exists():
             found, missing = subqueries.exists(block, node)
             return found if value else missing
-        case exp.Like() | exp.Escape():
+        case exp.Like() | exp.ILike() | exp.Escape():
             return _like(block, node, value, certain)
     if (op := COMPARISONS.get(type(node))) is not None:
         return _comparison(block, op, node, value, certain)
-    return _boolean(block, value_of(block, node), node, value, certain)
+    return _boolean(block, block.value(node), node, value, certain)
 
 
 def can_be_unknown(block: Block, node: exp.Expression) -> bool:
-    """Whether the condition can be neither true nor false."""
+    """Test whether the condition can be neither true nor false."""
     match node:
         case exp.Paren() | exp.Not():
             return can_be_unknown(block, node.this)
@@ -71,7 +71,7 @@ def can_be_unknown(block: Block, node: exp.Expression) -> bool:
         case exp.Is() | exp.NullSafeEQ() | exp.NullSafeNEQ() | exp.Exists() | exp.Boolean():
             return False
     if type(node) in COMPARISONS and not isinstance(node.expression, exp.Any | exp.All | exp.Tuple):
-        return any(value_of(block, side).nullable for side in (node.this, node.expression))
+        return any(block.value(side).nullable for side in (node.this, node.expression))
     return True
 
 
@@ -84,7 +84,7 @@ def _comparison(block: Block, op: str, node: exp.Expression, value: bool, certai
         return subqueries.quantified(block, op, node, value=value, certain=certain)
     if isinstance(left, exp.Tuple) or isinstance(right, exp.Tuple):
         return _rows(block, op, node, value, certain)
-    return compared(block, op, (value_of(block, left), value_of(block, right)), (left, right), value, certain)
+    return compared(block, op, (block.value(left), block.value(right)), (left, right), value, certain)
 
 
 def _rows(block: Block, op: str, node: exp.Expression, value: bool, certain: bool) -> Formula:
@@ -98,7 +98,7 @@ def _rows(block: Block, op: str, node: exp.Expression, value: bool, certain: boo
         )
     value = value is (op == "=")
     parts = [
-        compared(block, "=", (value_of(block, a), value_of(block, b)), (a, b), value, certain)
+        compared(block, "=", (block.value(a), block.value(b)), (a, b), value, certain)
         for a, b in zip(left.expressions, right.expressions, strict=True)
     ]
     return conjunction(parts) if value else disjunction(parts)
@@ -107,7 +107,7 @@ def _rows(block: Block, op: str, node: exp.Expression, value: bool, certain: boo
 def _distinct(block: Block, node: exp.Expression, same: bool) -> Formula:
     """IS [NOT] DISTINCT FROM: NULL is like NULL and unlike all else."""
     nodes = (node.this, node.expression)
-    values = [value_of(block, each) for each in nodes]
+    values = [block.value(each) for each in nodes]
     type_ = common_type(block.statement, values, nodes)
     pair = [coerced(block.statement, v, type_, n) for v, n in zip(values, nodes, strict=True)]
     found = []
@@ -128,7 +128,7 @@ def _is(block: Block, node: exp.Is, value: bool) -> Formula:
         return block.holds(node.this, value=wanted if value else not wanted, certain=value)
     if not isinstance(tested, exp.Null):
         block.statement.unsupported(f"`{node.sql()}`", node, help="IS takes NULL, TRUE or FALSE")
-    found = value_of(block, node.this)
+    found = block.value(node.this)
     test = is_null if value else is_given
     return disjunction(conjunction((*case.when, test(case.term))) for case in found.cases)
 
@@ -148,6 +148,11 @@ def _boolean(block: Block, found: Value, node: exp.Expression, value: bool, cert
     return disjunction(parts)
 
 
+def is_true(block: Block, found: Value, node: exp.Expression) -> Formula:
+    """When the value of a condition is true."""
+    return _boolean(block, found, node, value=True, certain=True)
+
+
 # ---- lists and patterns -----------------------------------------------------------------------
 
 
@@ -161,8 +166,8 @@ def _in(block: Block, node: exp.In, value: bool, certain: bool) -> Formula:
     if isinstance(node.this, exp.Tuple):
         each = [holds(block, exp.EQ(this=node.this, expression=c), value=value, certain=certain) for c in choices]
         return disjunction(each) if value else conjunction(each)
-    subject = value_of(block, node.this)
-    values = [value_of(block, choice) for choice in choices]
+    subject = block.value(node.this)
+    values = [block.value(choice) for choice in choices]
     if len(choices) > _LONG_LIST and all(v.constant is not None and v.type is not None for v in values):
         return subqueries.listed(block, node, subject, values, value=value, certain=certain)
     each = [
@@ -173,7 +178,7 @@ def _in(block: Block, node: exp.In, value: bool, certain: bool) -> Formula:
 
 
 def _like(block: Block, node: exp.Expression, value: bool, certain: bool) -> Formula:
-    if isinstance(node, exp.Escape) and not isinstance(node.this, exp.Like):
+    if isinstance(node, exp.Escape) and not isinstance(node.this, exp.Like | exp.ILike):
         block.statement.unsupported(f"`{node.sql()}`", node, help="use LIKE")
     text, pattern = like_test(block, node)
     parts: list[Formula] = []

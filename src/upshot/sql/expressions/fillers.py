@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 
+from upshot.core.structures import NIL
 from upshot.core.types import BOOLEAN, DATE, FLOAT, SYMBOL, TIMESTAMP, UNSIGNED, Kind, Type
 from upshot.syntax import literals
 from upshot.syntax.ast import Constant
@@ -20,6 +21,8 @@ def filler(type: Type) -> Constant:
             return Constant(0.0, FLOAT)
         case Kind.SYMBOL:
             return Constant("", SYMBOL)
+        case Kind.RECORD:
+            return Constant(NIL, type.required())
         case Kind.BOOLEAN:
             return Constant(False, BOOLEAN)
         case Kind.DATE:

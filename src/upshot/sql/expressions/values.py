@@ -1,4 +1,4 @@
-"""What an expression stands for: one term, or one for each of several cases that exclude each other."""
+"""The value of an expression: one term, or one for each of several disjoint cases."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from upshot.core.types import BOOLEAN, Kind, Type
+from upshot.core.errors import DataError
+from upshot.core.types import BOOLEAN, NUMBER, Kind, Type
 from upshot.sql.expressions.formulas import conjunction, conjuncts
-from upshot.syntax.ast import Constant, Formula, Term
+from upshot.syntax import literals
+from upshot.syntax.ast import Call, Constant, Formula, Term
+from upshot.values.functions import FUNCTIONS
 
 MOST_CASES = 256
 
@@ -56,7 +59,7 @@ def plain(term: Term, type: Type | None) -> Value:
 
 
 def is_nothing(term: Term) -> bool:
-    """Whether the term is NULL itself."""
+    """Test whether the term is NULL itself."""
     return isinstance(term, Constant) and term.value is None
 
 
@@ -72,6 +75,28 @@ def combined(values: Sequence[Value], make: Callable[[Sequence[Term]], Term], ty
     )
     nullable = any(value.nullable for value in values)
     return Value(cases, type if type is None else replace(type, nullable=nullable))
+
+
+def call(name: str, terms: Sequence[Term]) -> Term:
+    """The function of the terms: of constants, its value, unless it has none. A parameter stays, since another run of
+    the query has another value for it."""
+    constants = [term for term in terms if isinstance(term, Constant) and term.value is not None]
+    constants = [each for each in constants if each.span is None or not each.span.text.startswith(":")]
+    if len(constants) < len(terms):
+        return Call(name, tuple(terms))
+    function, types = FUNCTIONS[name], [each.type or NUMBER for each in constants]
+    result = function.result(types)
+    try:
+        value = function.call(types[0].kind, result)(*(each.value for each in constants))
+    except DataError:
+        return Call(name, tuple(terms))
+    match result.kind:
+        case Kind.NUMBER:
+            return Constant(value)
+        case Kind.DECIMAL:
+            return literals.tagged("decimal", f"{value:f}")
+        case _:
+            return Constant(value, result)
 
 
 def combinations(values: Sequence[Value]) -> list[tuple[tuple[Formula, ...], tuple[Term, ...]]]:

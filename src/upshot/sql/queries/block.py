@@ -9,15 +9,19 @@ from sqlglot import exp
 
 from upshot.check.names.variables import occurrences
 from upshot.core.diagnostic import did_you_mean
+from upshot.core.span import Source, Span
+from upshot.core.types import Type
 from upshot.sql.expressions import conditions
+from upshot.sql.expressions.expressions import value_of
 from upshot.sql.expressions.formulas import conjuncts, is_given
 from upshot.sql.expressions.values import Value, plain
 from upshot.sql.queries import subqueries
 from upshot.sql.queries.sources import Scope, SourceColumn
+from upshot.sql.queries.stages import staged
 from upshot.sql.translation import Translation
 from upshot.sql.trees import AGGREGATES, unwrapped
 from upshot.sql.trouble import Statement
-from upshot.syntax.ast import Aggregate, Comparison, Formula, Not, Test
+from upshot.syntax.ast import Aggregate, Atom, Comparison, Formula, Not, Test, Variable
 
 
 @dataclass(slots=True)
@@ -30,6 +34,11 @@ class Block:
     conditions: list[Formula] = field(default_factory=list)
     groups: dict[str, Value] | None = None
     ungrouped: Scope | None = None
+    stage: Atom | None = None
+    """A view of the rows so far with values `computed` for them: it stands for the sources and what holds for them."""
+    computed: list[tuple[Variable, Type]] = field(default_factory=list)
+    known: dict[str, Value] = field(default_factory=dict)
+    """Values of expressions since the rows are a view, by how they are written: no condition makes columns one then."""
 
     @property
     def statement(self) -> Statement:
@@ -37,7 +46,9 @@ class Block:
 
     @property
     def parts(self) -> tuple[Formula, ...]:
-        """All that must hold for a row."""
+        """The conjunction that every row satisfies."""
+        if self.stage is not None:
+            return (self.stage, *self.conditions)
         return (*(source.atom() for source in self.scope.sources), *self.conditions)
 
     # ---- conditions -----------------------------------------------------------------------------
@@ -58,8 +69,8 @@ class Block:
                     column.type = column.type.required()
 
     def _unified(self, node: exp.Expression) -> bool:
-        """Whether the condition makes two columns one variable, so that nothing of it is left."""
-        if not isinstance(node, exp.EQ):
+        """Test whether the condition makes two columns one variable, so that nothing of it is left."""
+        if not isinstance(node, exp.EQ) or self.stage is not None:
             return False
         sides = (unwrapped(node.this), unwrapped(node.expression))
         columns = [side for side in sides if isinstance(side, exp.Column) and not isinstance(side.this, exp.Star)]
@@ -96,6 +107,16 @@ class Block:
 
     # ---- values ---------------------------------------------------------------------------------
 
+    def value(self, node: exp.Expression) -> Value:
+        """The value of the expression in the rows of the block."""
+        key = "" if node.find(exp.Query) is not None else node.sql()
+        if key in self.known:
+            return self.known[key]
+        found = staged(self, value_of(self, node))
+        if key and self.stage is not None:
+            self.known[key] = found
+        return found
+
     def column(self, node: exp.Column) -> Value:
         if isinstance(node.this, exp.Star):
             self.statement.unsupported("`*` here", node, help="name the columns")
@@ -110,7 +131,7 @@ class Block:
         return plain(replace(found.term, span=self.statement.place(node)), found.type)
 
     def _is_ungrouped(self, node: exp.Column, rows: Scope) -> bool:
-        """Whether the column is one of the rows that were grouped, and none of the groups."""
+        """Test whether the column belongs to the grouped rows, and to none of the groups."""
         return self.scope.own(self.statement, node) is None and rows.own(self.statement, node) is not None
 
     def parameter(self, node: exp.Expression) -> Value:
@@ -160,8 +181,11 @@ class Block:
         if name not in constants:
             hint = did_you_mean(name, constants) or f"pass {name}=…"
             self.statement.refuse("missing-parameter", f"parameter `:{name}` has no value", node, help=hint)
-        constant = constants[name]
-        return plain(replace(constant, span=self.statement.place(node)), subqueries.type_of_constant(constant))
+        constant, place = constants[name], self.statement.place(node)
+        if place.text != f":{name}":
+            # The tree does not know where it stands; a constant of a parameter is known by its text.
+            place = Span(Source(f":{name}", f":{name}"), 0, len(name) + 1)
+        return plain(replace(constant, span=place), subqueries.type_of_constant(constant))
 
 
 def _given_names(part: Formula) -> set[str]:

@@ -1,4 +1,4 @@
-"""FROM: its tables side by side, and a view for each outer join."""
+"""FROM: its tables side by side, and a view for each outer join and each LATERAL."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from sqlglot import exp
 from upshot.core.types import NUMBER, Type
 from upshot.sql.expressions.coercion import coerced, common_type
 from upshot.sql.expressions.values import Value, plain
+from upshot.sql.names import new_name
 from upshot.sql.queries.block import Block
+from upshot.sql.queries.row_sets import identity_types
 from upshot.sql.queries.sources import Scope, Source, SourceColumn
 from upshot.sql.queries.subqueries import present
 from upshot.sql.reading import is_unconditional
 from upshot.sql.translation import Branch
-from upshot.sql.trees import conjoined
+from upshot.sql.trees import conjoined, inner_query, unwrapped
 from upshot.syntax.ast import Constant
 
 _BOTH, _LEFT_ONLY, _RIGHT_ONLY = 0, 1, 2
@@ -41,7 +43,10 @@ def read_from(block: Block, select: exp.Select, *, bag: bool) -> list[exp.Expres
     reading = _FromClause(block, bag)
     groups = [reading.table(start.this)]
     for join in select.args.get("joins") or []:
-        if _is_comma(join):
+        if _is_comma(join) and isinstance(join.this, exp.Lateral):
+            # It sees everything before it, also what a comma separates from it.
+            groups = [reading.joined(_together(groups), join)]
+        elif _is_comma(join):
             groups.append(reading.table(join.this))
         else:
             groups[-1] = reading.joined(groups[-1], join)
@@ -49,6 +54,10 @@ def read_from(block: Block, select: exp.Select, *, bag: bool) -> list[exp.Expres
     _refuse_twice(block, sources, start)
     block.scope.sources = sources
     return [condition for group in groups for condition in group.conditions]
+
+
+def _together(groups: Sequence[_Joined]) -> _Joined:
+    return _Joined([s for group in groups for s in group.sources], [c for group in groups for c in group.conditions])
 
 
 def _is_comma(join: exp.Join) -> bool:
@@ -83,6 +92,8 @@ class _FromClause:
 
     def joined(self, left: _Joined, join: exp.Join) -> _Joined:
         kind, side = str(join.args.get("kind") or ""), str(join.args.get("side") or "")
+        if isinstance(join.this, exp.Lateral):
+            return self._lateral(left, join, side)
         right = self.table(join.this)
         if kind not in ("", "INNER", "CROSS", "OUTER") or join.args.get("method") not in (None, "NATURAL"):
             what = " ".join(filter(None, (join.args.get("method"), side, kind, "JOIN")))
@@ -124,6 +135,62 @@ class _FromClause:
                 )
             found.append((pair[0], pair[1]))
         return found
+
+    # ---- LATERAL --------------------------------------------------------------------------------
+
+    def _lateral(self, left: _Joined, join: exp.Join, side: str) -> _Joined:
+        """A view of the rows before LATERAL, each with the rows that the query has for it."""
+        on = conjoined(join.args.get("on"))
+        if side not in ("", "LEFT") or join.args.get("using") or join.args.get("method"):
+            self._statement.unsupported(f"{side or 'this'} JOIN LATERAL", join, help="use JOIN or LEFT JOIN … ON TRUE")
+        if side and any(not _is_true(each) for each in on):
+            self._statement.unsupported(
+                "LEFT JOIN LATERAL with a condition", join, help="move it to WHERE of the query, and write ON TRUE"
+            )
+        block = self._with([left])
+        block.require(left.conditions)
+        rows = self._translation.reader.rows(self._translation, inner_query(join.this.this), block.scope, bag=self._bag)
+        kept = [plain(c.term, c.type) for c in block.scope.columns()]
+        hidden = _hidden(block.scope.sources)
+        branches = [
+            Branch((*block.parts, *b.parts), (*kept, *b.values, *hidden, *b.identity), span=b.span)
+            for b in rows.branches
+        ]
+        types, extra = rows.types(self._translation), identity_types(rows)
+        if side:
+            _, missing = present(block, "matched", [Branch(b.parts, ()) for b in rows.branches])
+            nulls = [_null(type) for type in (*types, *extra)]
+            values = (*kept, *nulls[: len(types)], *hidden, *nulls[len(types) :])
+            branches.append(Branch((*block.parts, missing), values))
+        columns = [c for source in left.sources for c in source.columns]
+        named = [*(c.name for c in columns), *rows.names, *(["hidden"] * (len(hidden) + len(extra)))]
+        made = self._relation(
+            [self._translation.variable(name).name for name in named],
+            [value.type or NUMBER for value in kept] + types + [value.type or NUMBER for value in hidden] + extra,
+            branches, len(hidden) + len(extra),
+        )  # fmt: skip
+        new = self._lateral_columns(join.this, rows.names, made.columns[len(columns) :])
+        made.columns = [
+            *(replace(c, term=m.term, type=m.type) for c, m in zip(columns, made.columns, strict=False)),
+            *new,
+        ]
+        return _Joined([made], [] if side else on)
+
+    def _lateral_columns(
+        self, node: exp.Lateral, names: Sequence[str], found: Sequence[SourceColumn]
+    ) -> list[SourceColumn]:
+        """The columns of the query under the name that LATERAL gives it."""
+        alias = node.args.get("alias")
+        table = new_name(self._statement, alias.this) if alias is not None and alias.this is not None else ""
+        given = (
+            [new_name(self._statement, each) for each in alias.args.get("columns") or []] if alias is not None else []
+        )
+        if len(given) > len(names):
+            self._statement.refuse(
+                "wrong-arity", f"there are only {len(names)} columns to rename", node, help="give fewer names"
+            )
+        every = [*given, *names[len(given) :]]
+        return [replace(column, table=table, name=name) for column, name in zip(found, every, strict=True)]
 
     # ---- outer joins ----------------------------------------------------------------------------
 
@@ -232,6 +299,11 @@ class _FromClause:
 
     def _tag(self, side: int) -> list[Value]:
         return [plain(Constant(side), NUMBER)] * self._bag
+
+
+def _is_true(node: exp.Expression) -> bool:
+    node = unwrapped(node)
+    return isinstance(node, exp.Boolean) and bool(node.this)
 
 
 def _equal(left: SourceColumn, right: SourceColumn) -> exp.Expression:

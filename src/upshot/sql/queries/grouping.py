@@ -7,16 +7,17 @@ that can be NULL is stored with a mark, so that the rows in which it is NULL are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from upshot.core.types import NUMBER, Kind, Type
+from upshot.core.types import NUMBER, SYMBOL, Kind, Type
 from upshot.sql.expressions.expressions import value_of
 from upshot.sql.expressions.fillers import filler
 from upshot.sql.expressions.formulas import FALSE, conjunction, disjunction, is_given, is_null
-from upshot.sql.expressions.values import Case, Value, plain
+from upshot.sql.expressions.values import Case, Value, call, combined, plain
 from upshot.sql.queries.block import Block
+from upshot.sql.queries.limits import SortColumn, joined_keys, sort_column, sort_key
 from upshot.sql.queries.presence import MOST_NULLABLE
 from upshot.sql.queries.sources import Scope, Source, SourceColumn
 from upshot.sql.translation import Branch
@@ -34,6 +35,8 @@ class _Spec:
     function: str
     distinct: bool
     value: Value | None
+    separator: Value | None = None
+    """What `string_agg` puts between the texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,10 @@ class _Grouping:
             made.groups[self._block.signature(node)] = plain(variable, type)
         self._tie_to_values_around(made, rows)
         for spec, argument in zip(self._specs, rows.arguments, strict=True):
-            made.groups[spec.signature] = self._aggregate(made, spec, argument, rows)
+            value = self._aggregate(made, spec, argument, rows)
+            if spec.separator is not None:
+                value = combined([value, spec.separator], lambda terms: call("join_lines", terms), SYMBOL)
+            made.groups[spec.signature] = value
         having = self._select.args.get("having")
         if having is not None:
             made.add(made.holds(having.this, value=True, certain=True))
@@ -106,6 +112,8 @@ class _Grouping:
         function = AGGREGATE_OF.get(type(inner))
         if function is None:
             self._statement.unsupported(f"`{node.sql()}`", node, help=f"there are {', '.join(_spellings())}")
+        if isinstance(inner, exp.GroupConcat):
+            return self._texts(node, inner, condition, signature)
         argument = inner.this
         distinct = isinstance(argument, exp.Distinct)
         if distinct:
@@ -125,6 +133,41 @@ class _Grouping:
         self._refuse_kind(node, function, value)
         return _Spec(node, signature, function, distinct and function not in ("min", "max"), value)
 
+    def _texts(
+        self, node: exp.Expression, inner: exp.GroupConcat, condition: exp.Expression | None, signature: str
+    ) -> _Spec:
+        """`string_agg`: each row is a line, its sort key before its text, and the lines are joined in their order."""
+        block, written = self._block, inner.this
+        order = list(written.expressions) if isinstance(written, exp.Order) else []
+        argument = written.this if isinstance(written, exp.Order) else written
+        distinct = isinstance(argument, exp.Distinct)
+        if distinct:
+            argument = argument.expressions[0]
+        if distinct and any(block.signature(each.this) != block.signature(argument) for each in order):
+            self._statement.refuse(
+                "sql-order", "DISTINCT texts are ordered by something else", node, help="order by the text itself"
+            )
+        if condition is not None:
+            argument = exp.Case(ifs=[exp.If(this=condition.copy(), true=argument.copy())])
+        text = block.value(argument)
+        if text.kind not in (None, Kind.SYMBOL):
+            self._statement.refuse("type-mismatch", f"`{node.sql()}` needs text", node, help="use CAST(… AS TEXT)")
+        separator = block.value(inner.args.get("separator") or exp.Null())
+        if separator.constant is None or separator.kind not in (None, Kind.SYMBOL):
+            self._statement.unsupported("a computed separator", node, help="write the separator as text")
+        keys = [sort_key(block.value(each.this), sort_column(each)) for each in order]
+        if not distinct:
+            keys.append(combined([text], lambda terms: call("sort_key", terms), SYMBOL))
+            identity = self._translation.identity(block.scope.sources)
+            keys += [sort_key(plain(v, t), SortColumn(0)) for v, t in identity]
+        elif not order:
+            keys.append(combined([text], lambda terms: call("sort_key", terms), SYMBOL))
+        keys.append(plain(Constant("\t", SYMBOL), SYMBOL))
+        keys.append(combined([text], lambda terms: call("window_text", terms), SYMBOL))
+        value = replace(joined_keys(keys, block), type=SYMBOL.optional() if text.nullable else SYMBOL)
+        between = plain(Constant("", SYMBOL), SYMBOL) if separator.type is None else separator
+        return _Spec(node, signature, "sequence", False, value, between)
+
     def _refuse_kind(self, node: exp.Expression, function: str, value: Value | None) -> None:
         if value is None or value.type is None:
             return
@@ -142,7 +185,8 @@ class _Grouping:
     # ---- rows -----------------------------------------------------------------------------------
 
     def _is_simple(self) -> bool:
-        """Whether the rows need no view of their own: one conjunction, and variables for keys that are never NULL."""
+        """Test whether the rows need no view of their own: one conjunction, and variables for keys that are never
+        NULL."""
         terms = [value.term for value in self._values]
         plain_keys = all(isinstance(term, Variable) for term in terms) and len({str(t) for t in terms}) == len(terms)
         if not plain_keys or any(value.nullable for value in self._values):
@@ -166,7 +210,7 @@ class _Grouping:
         """The rows as a view: what they use of queries around, the keys with their marks, arguments, and the rest."""
         translation = self._translation
         around = [] if self._nodes else self._around
-        identity = [each for source in self._block.scope.sources for each in source.identity()]
+        identity = translation.identity(self._block.scope.sources)
         values = [*self._values, *(s.value for s in self._specs if s.value is not None)]
         values += [plain(variable, type) for variable, type in identity]
         values += [plain(variable, translation.type_of(variable)) for variable in around]
@@ -388,7 +432,7 @@ def marked_branches(branch: Branch, types: Sequence[Type], marked: Sequence[bool
 
 
 def _spellings() -> list[str]:
-    return [name for each in AGGREGATES.values() for _, name in each.sql]
+    return [*(name for each in AGGREGATES.values() for _, name in each.sql), "string_agg"]
 
 
 def _result_type(function: str, type: Type) -> Type:
@@ -404,14 +448,8 @@ def _key_nodes(block: Block, select: exp.Select) -> list[exp.Expression]:
     group = select.args.get("group")
     if group is None:
         return []
-    if any(group.args.get(key) for key in ("grouping_sets", "cube", "rollup", "totals", "all")):
-        block.statement.unsupported("GROUP BY with ROLLUP, CUBE or GROUPING SETS", group, help="write a view for each")
     found: dict[str, exp.Expression] = {}
     for node in group.expressions:
-        if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
-            block.statement.unsupported(
-                "GROUP BY with ROLLUP, CUBE or GROUPING SETS", node, help="write a view for each"
-            )
         key = _meant(block, select, node)
         found.setdefault(block.signature(key), key)
     return list(found.values())

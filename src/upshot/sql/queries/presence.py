@@ -1,4 +1,4 @@
-"""Whether a relation has a row with given values, NULL included: a join alone would never find NULL."""
+"""Test for a row with given values in a relation, NULL included: a join alone would never find NULL."""
 
 from __future__ import annotations
 

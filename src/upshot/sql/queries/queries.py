@@ -9,22 +9,29 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from upshot.check.names.variables import fresh_name
+from upshot.core.schema import Schema
 from upshot.core.types import Type
 from upshot.sql.expressions.expressions import value_of
 from upshot.sql.expressions.values import Value, plain
 from upshot.sql.names import chosen, new_name, refuse_schema, relation_name
 from upshot.sql.queries.block import Block
+from upshot.sql.queries.first_rows import first_of_each, has_distinct_on, qualified, with_condition
 from upshot.sql.queries.from_clause import read_from
 from upshot.sql.queries.grouping import grouped, is_grouped
+from upshot.sql.queries.grouping_sets import as_counts, has_grouping_sets, one_query_each
+from upshot.sql.queries.limits import CLAUSES, limited
 from upshot.sql.queries.presence import presence
+from upshot.sql.queries.recursion import BestValues, best_values, with_path
 from upshot.sql.queries.row_sets import RowSet, Stored, aligned, all_of, as_view, typed_like, united
 from upshot.sql.queries.sources import Scope, Source, SourceColumn
+from upshot.sql.queries.stages import staged_columns
+from upshot.sql.queries.windows import has_windows, windowed
 from upshot.sql.translation import Branch, Translation
 from upshot.sql.trees import column_name, conjoined, inner_query
 
 _SELECT_PARTS = {
     "expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", "hint", "kind",
-    "operation_modifiers",
+    "operation_modifiers", "windows", "qualify",
 }  # fmt: skip
 _SET_PARTS = {"this", "expression", "distinct", "with_", "expressions"}
 
@@ -73,23 +80,35 @@ class QueryReader:
         (branch,) = self.rows(around.translation, query, around.scope).branches
         return branch
 
+    def is_common(self, table: exp.Table) -> bool:
+        """Test whether FROM names a query of WITH."""
+        return isinstance(table.this, exp.Identifier) and self._common(table.this) is not None
+
     def rows(
         self, translation: Translation, query: exp.Expression, around: Scope | None = None, *, bag: bool = False
     ) -> RowSet:
         """The rows of a query inside others; with `bag`, they are told apart as far as SQL does."""
         query = inner_query(query)
         with self._common_tables(translation, query):
+            if has_distinct_on(query):
+                query = first_of_each(query)
+            if any(query.args.get(key) for key in CLAUSES):
+                return limited(self, translation, query, around, bag=bag)
             match query:
                 case exp.Subquery():
                     return self.rows(translation, query.this, around, bag=bag)
+                case exp.Select() if has_grouping_sets(query):
+                    return self.rows(translation, one_query_each(translation, query), around, bag=bag)
                 case exp.Select():
                     return self._select(translation, query, around, bag)
                 case exp.Union():
                     return self._union(translation, query, around, bag)
+                case exp.Except() | exp.Intersect() if not query.args.get("distinct"):
+                    return self._of_bags(translation, query, around, bag)
                 case exp.Except() | exp.Intersect():
                     return self._difference(translation, query, around)
                 case exp.Values():
-                    return self._values(translation, query, bag)
+                    return self._values(translation, query, around, bag)
         return translation.statement.unsupported(
             "this query form", query, help="write SELECT, VALUES, UNION, INTERSECT or EXCEPT"
         )
@@ -113,7 +132,7 @@ class QueryReader:
         return as_view(translation, rows, purpose)
 
     def table(self, translation: Translation, node: exp.Expression, around: Scope | None, *, bag: bool) -> Source:
-        """What FROM names: a table, a view, a query of WITH, or a query in parentheses."""
+        """The source that FROM names: a table, a view, a query of WITH, or a query in parentheses."""
         alias = node.args.get("alias")
         name = alias.this if alias is not None else None
         columns = list(alias.args.get("columns") or []) if alias is not None else []
@@ -153,25 +172,45 @@ class QueryReader:
     def _select(self, translation: Translation, select: exp.Select, around: Scope | None, bag: bool) -> RowSet:
         _refuse_parts(translation, select, _SELECT_PARTS)
         distinct = select.args.get("distinct")
-        if distinct is not None:
-            if distinct.args.get("on") is not None:
-                translation.statement.unsupported("DISTINCT ON", select, help="use GROUP BY with min or max")
-            if bag:
-                found = self.stored(translation, select, around, "distinct_rows")
-                return all_of(translation, found)
+        if distinct is not None and bag:
+            return all_of(translation, self.stored(translation, select, around, "distinct_rows"))
+        if select.args.get("qualify") is not None:
+            columns = self._columns_of_from(translation, select, around)
+            rows = self._select(translation, with_condition(select, columns), around, bag)
+            return qualified(translation, rows, select, around)
+        place = translation.statement.query_place(select)
+        if has_windows(select):
+            block, select = windowed(self, translation, select, around)
+        else:
+            block = self._rows_of(translation, select, around, bag)
+        names, values = _columns(block, select)
+        values = staged_columns(block, values)
+        identity = [plain(v, t) for v, t in translation.identity(block.scope.sources)] if bag else []
+        return RowSet(names, (Branch(block.parts, values, tuple(identity), place),))
+
+    def _columns_of_from(self, translation: Translation, select: exp.Select, around: Scope | None) -> set[str]:
+        """The names of the columns that FROM gives, in lower case."""
+        mark, block = translation.mark(), Block(translation, Scope(around))
+        read_from(block, select, bag=False)
+        self._back_to(translation, mark)
+        return {column.name.lower() for column in block.scope.columns()}
+
+    def _back_to(self, translation: Translation, mark: tuple[int, dict[str, Schema]]) -> None:
+        """Forgets the views made since, also those of WITH."""
+        translation.back_to(mark)
+        for table in self.tables:
+            table.stored = {k: v for k, v in table.stored.items() if v.relation in translation.schemas}
+
+    def _rows_of(self, translation: Translation, select: exp.Select, around: Scope | None, bag: bool) -> Block:
+        """The rows that FROM and WHERE give, or their groups."""
         block = Block(translation, Scope(around))
         joins = read_from(block, select, bag=bag or is_grouped(select))
         where = select.args.get("where")
         block.require([*joins, *conjoined(where.this if where is not None else None)])
-        if is_grouped(select):
-            block = grouped(block, select)
-        names, values = _columns(block, select)
-        identity = [plain(v, t) for source in block.scope.sources for v, t in source.identity()] if bag else []
-        place = translation.statement.query_place(select)
-        return RowSet(names, (Branch(block.parts, values, tuple(identity), place),))
+        return grouped(block, select) if is_grouped(select) else block
 
-    def _values(self, translation: Translation, node: exp.Values, bag: bool) -> RowSet:
-        block = Block(translation, Scope())
+    def _values(self, translation: Translation, node: exp.Values, around: Scope | None, bag: bool) -> RowSet:
+        block = Block(translation, Scope(around))
         rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
         if len({len(row) for row in rows}) != 1:
             translation.statement.refuse(
@@ -195,11 +234,25 @@ class QueryReader:
         parts = [self.rows(translation, side, around, bag=bag) for side in (query.this, query.expression)]
         return united(translation, parts, query, bag=bag)
 
+    def _of_bags(self, translation: Translation, query: exp.Expression, around: Scope | None, bag: bool) -> RowSet:
+        """INTERSECT ALL and EXCEPT ALL, by how often each side has a row."""
+        _refuse_parts(translation, query, _SET_PARTS)
+        word = "EXCEPT" if isinstance(query, exp.Except) else "INTERSECT"
+        if bag:
+            translation.statement.unsupported(
+                f"{word} ALL inside a query that counts its rows",
+                query,
+                help="count the rows of both sides with GROUP BY",
+            )
+        mark = translation.mark()
+        names = self.rows(translation, query.this, around).names
+        self._back_to(translation, mark)
+        found = self.rows(translation, as_counts(query, len(names)), around)
+        return replace(found, names=names)
+
     def _difference(self, translation: Translation, query: exp.Expression, around: Scope | None) -> RowSet:
         _refuse_parts(translation, query, _SET_PARTS)
         word = "EXCEPT" if isinstance(query, exp.Except) else "INTERSECT"
-        if not query.args.get("distinct"):
-            translation.statement.unsupported(f"{word} ALL", query, help=f"write {word}: views are sets of rows")
         sides = [self.rows(translation, side, around) for side in (query.this, query.expression)]
         left, right = aligned(translation, sides, query)
         first = all_of(translation, as_view(translation, self._checked(translation, left, around, query), word.lower()))
@@ -228,12 +281,16 @@ class QueryReader:
         before = len(self.tables)
         if clause is not None:
             recursive = bool(clause.args.get("recursive"))
+            search = clause.args.get("search")
             for each in clause.expressions:
-                alias = each.args["alias"]
+                alias, query_of = each.args["alias"], each.this
                 name = new_name(translation.statement, alias.this)
                 visible = len(self.tables) + 1 if recursive else len(self.tables)
                 columns = tuple(alias.args.get("columns") or ())
-                self.tables.append(CommonTable(name, each.this, columns, visible))
+                if search and each is clause.expressions[-1]:
+                    query_of, added = with_path(translation.statement, each, search)
+                    columns = (*columns, *(exp.to_identifier(each, quoted=True) for each in added)) if columns else ()
+                self.tables.append(CommonTable(name, query_of, columns, visible))
         try:
             yield
         finally:
@@ -266,22 +323,15 @@ class QueryReader:
     ) -> Stored:  # fmt: skip
         """A view that is defined through itself. Whether its columns can be NULL, and how many digits they need, is
         found by trying. It is the `view` with these names of columns, if one is given."""
-        if not isinstance(query, exp.Union):
-            translation.statement.unsupported(
-                f"recursion of `{table.name}` without UNION", query, help="start with a SELECT that does not use it"
-            )
-        if bag and not query.args.get("distinct"):
-            translation.statement.unsupported(
-                f"an aggregate over `{table.name}`, which is recursive with UNION ALL,",
-                query,
-                help="write UNION: views are sets of rows",
-            )
-        _refuse_parts(translation, query, _SET_PARTS)
+        best = best_values(query)
+        union = self._recursive_union(translation, table, best.union if best is not None else query, bag, best)
+        _refuse_parts(translation, union, _SET_PARTS)
         taken = {*translation.schemas, *translation.reserved}
         name = view or fresh_name(f"{translation.owner}__{table.name}", taken)
-        start = self.rows(translation, query.this)
+        first = self.rows(translation, union.this)
+        start = first if best is None else best.arranged(translation.statement, first, first.names)
         own = _renamed(translation, table, start.names)
-        stored = _checked_names(translation, names or own, len(own), query)
+        stored = _checked_names(translation, names or own, len(own), union)
         types = start.types(translation)
         nullable = [any(b.values[i].nullable for b in start.branches) for i in range(len(own))]
         while True:
@@ -289,21 +339,48 @@ class QueryReader:
             assumed = [replace(type, nullable=can) for type, can in zip(types, nullable, strict=True)]
             translation.declare(name, stored, assumed)
             table.stored[bag] = table.stored[not bag] = Stored(name, own, 0)
-            sides = [start, self.rows(translation, query.expression)]
-            branches = typed_like(translation, sides, types, query)
+            further = self.rows(translation, union.expression)
+            sides = [start, further if best is None else best.arranged(translation.statement, further, first.names)]
+            branches = typed_like(translation, sides, types, union)
             widened = [_widest_of(branches, place, type) for place, type in enumerate(types)]
             rules = [rule for branch in branches for rule in translation.rules(name, branch)]
             found = translation.nullable_columns(rules, len(own))
             if widened == types and all(had or not has for had, has in zip(nullable, found, strict=True)):
                 break
             types = widened
-            translation.back_to(mark)
-            for other in self.tables:
-                other.stored = {k: v for k, v in other.stored.items() if v.relation in translation.schemas}
+            self._back_to(translation, mark)
             nullable = [had or has for had, has in zip(nullable, found, strict=True)]
         owner = "" if view else translation.owner
         translation.define(name, stored, assumed, branches, part_of=owner, keep_nullable=True)
+        if best is not None:
+            if nullable[best.place]:
+                translation.statement.unsupported(
+                    f"{best.word} of values that can be NULL in a recursion", union, help="exclude NULL: IS NOT NULL"
+                )
+            translation.keep_best(name, best.place, best.word)
         return Stored(name, own, 0)
+
+    def _recursive_union(
+        self, translation: Translation, table: CommonTable, query: exp.Expression, bag: bool, best: BestValues | None
+    ) -> exp.Union:
+        """The union by which a query of WITH is recursive; refused if it is not."""
+        if best is not None and translation.now is not None:
+            translation.statement.unsupported(
+                f"{best.word} in the recursion of a query", query, help="create a view of it, and query the view"
+            )
+        if not isinstance(query, exp.Union):
+            translation.statement.unsupported(
+                f"recursion of `{table.name}` without UNION", query,
+                help="start with a SELECT that does not use it; the best value of each group is "
+                "SELECT a, min(b) FROM (… UNION …) AS q GROUP BY a",
+            )  # fmt: skip
+        if best is None and bag and not query.args.get("distinct"):
+            translation.statement.unsupported(
+                f"an aggregate over `{table.name}`, which is recursive with UNION ALL,",
+                query,
+                help="add a column that tells its rows apart, such as the path to each, and write UNION",
+            )
+        return query
 
 
 def _widest_of(branches: Sequence[Branch], place: int, type: Type) -> Type:
@@ -328,8 +405,6 @@ def _columns(block: Block, select: exp.Select) -> tuple[tuple[str, ...], tuple[V
                     block.column(exp.Column(this=exp.to_identifier(column.name, quoted=True), table=_table(column)))
                 )
             continue
-        if node.find(exp.Window) is not None:
-            block.statement.unsupported("a window function", node, help="use GROUP BY, or a join with a grouped query")
         identifier = column_name(node)
         names.append(new_name(block.statement, identifier) if identifier is not None else _default_name(node, place))
         if identifier is not None and not isinstance(node, exp.Alias):
@@ -365,7 +440,8 @@ def _default_name(node: exp.Expression, place: int) -> str:
     """The name of a column that has none: that of its function, or its place."""
     inner = node.this if isinstance(node, exp.Filter) else node
     if isinstance(inner, exp.AggFunc):
-        return {"logicaland": "bool_and", "logicalor": "bool_or"}.get(inner.key, inner.key)
+        names = {"logicaland": "bool_and", "logicalor": "bool_or", "groupconcat": "string_agg"}
+        return names.get(inner.key, inner.key)
     return f"column{place}"
 
 
@@ -436,10 +512,4 @@ def _refuse_parts(translation: Translation, query: exp.Expression, known: set[st
         if not part or key in known:
             continue
         word = key.rstrip("_").upper()
-        if key in ("order", "limit", "offset", "fetch"):
-            what = "ORDER BY" if key == "order" else word
-            translation.statement.unsupported(
-                f"{what} in a view or subquery", part if isinstance(part, exp.Expression) else query,
-                help="rows of a view have no order: remove it, and use it in `db.sql`",
-            )  # fmt: skip
         translation.statement.unsupported(word, query, help="remove it, or use joins and GROUP BY")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from types import MappingProxyType
 
 from sqlglot import exp
 
@@ -14,39 +16,42 @@ from upshot.core.diagnostic import Diagnostic, did_you_mean
 from upshot.core.errors import ProgramError
 from upshot.core.schema import Schema
 from upshot.core.span import Span
-from upshot.sql.names import matches
+from upshot.core.types import SYMBOL
+from upshot.sql.queries.first_rows import first_of_each, has_distinct_on
+from upshot.sql.queries.limits import SortColumn, sort_columns
 from upshot.sql.queries.queries import QueryReader
-from upshot.sql.queries.row_sets import RowSet
 from upshot.sql.reading import read_script
 from upshot.sql.translation import Translation
-from upshot.sql.trees import inner_query, unwrapped
+from upshot.sql.trees import inner_query
 from upshot.sql.trouble import Refused, Statement, understood
 from upshot.syntax.ast import Constant, Rule
 
 
 @dataclass(frozen=True, slots=True)
-class SortKey:
-    """A column, by its place, and which way it is sorted."""
-
-    place: int
-    descending: bool
-    nulls_first: bool
-
-
-@dataclass(frozen=True, slots=True)
 class SqlQuery:
-    """`rules` define the `answer` and the `helpers` it needs."""
+    """`rules` define the `answer` and the `helpers` it needs. The last `extra` columns of the answer only order it."""
 
     answer: Schema
     helpers: Mapping[str, Schema]
     rules: tuple[Rule, ...]
-    order: tuple[SortKey, ...] = ()
+    order: tuple[SortColumn, ...] = ()
+    extra: int = 0
     limit: int | None = None
     offset: int = 0
+    version: int | None = None
+    """The version that all its tables are read at, from `VERSION AS OF`."""
 
 
-def sql_query(text: str, schemas: Mapping[str, Schema], values: Mapping[str, object]) -> SqlQuery:
-    """The query of a text; `:name` takes the value of that name, as a constant, never as text."""
+def sql_query(
+    text: str,
+    schemas: Mapping[str, Schema],
+    values: Mapping[str, object],
+    functors: Mapping[str, str] = MappingProxyType({}),
+    *,
+    ordered: bool = True,
+) -> SqlQuery:
+    """The query of a text; `:name` takes the value of that name, as a constant, never as text. Unless it is `ordered`,
+    ORDER BY has no effect. `functors` are the functions of the user."""
     script = read_script(text, "<query>")
     if script.mistakes:
         raise ProgramError(script.mistakes)
@@ -57,21 +62,32 @@ def sql_query(text: str, schemas: Mapping[str, Schema], values: Mapping[str, obj
     (statement,) = script.statements
     try:
         with understood(statement):
-            return _query(statement, schemas, _constants(statement, values))
+            return _query(statement, (schemas, functors), _constants(statement, values), ordered=ordered)
     except Refused as refused:
         raise ProgramError([refused.diagnostic]) from None
 
 
-def _query(statement: Statement, schemas: Mapping[str, Schema], constants: Mapping[str, Constant]) -> SqlQuery:
+def _query(
+    statement: Statement, known: tuple[Mapping[str, Schema], Mapping[str, str]], constants: Mapping[str, Constant], *,
+    ordered: bool,
+) -> SqlQuery:  # fmt: skip
+    schemas, functors = known
     if statement.kind != "query":
         statement.refuse("sql-not-a-query", "this is a definition, not a query", help="use `db.define`")
     tree = inner_query(statement.tree)
+    version = _version(statement, tree, constants)
+    if has_distinct_on(tree):
+        tree = first_of_each(tree)
     order, limit, offset = (tree.args.pop(key, None) for key in ("order", "limit", "offset"))
     fetch = limit if isinstance(limit, exp.Fetch) else None
     owner = fresh_name("query", schemas)
     reader = QueryReader()
-    translation = Translation(statement, dict(schemas), owner, reader, parameters=constants)
+    translation = Translation(
+        statement, dict(schemas), owner, reader, parameters=constants, functors=functors, now=datetime.now(UTC)
+    )
+    extra, sort = sort_columns(statement, tree, order if ordered else None)
     rows = reader.rows(translation, tree)
+    width = len(rows.names)
     names = [fresh_name(name, rows.names[:place]) for place, name in enumerate(rows.names)]
     answer = translation.define(owner, names, rows.types(translation), rows.branches)
     rules = tuple(item for item in translation.items if isinstance(item, Rule))
@@ -81,10 +97,31 @@ def _query(statement: Statement, schemas: Mapping[str, Schema], constants: Mappi
         answer,
         helpers,
         rules,
-        _order(statement, tree, rows, order),
+        tuple(replace(each, place=each.place % width) for each in sort),
+        extra,
         None if most is None else _count(statement, most, constants, "LIMIT"),
         0 if offset is None else _count(statement, offset.expression, constants, "OFFSET"),
+        version,
     )
+
+
+def _version(statement: Statement, tree: exp.Expression, constants: Mapping[str, Constant]) -> int | None:
+    """The version of `FROM r VERSION AS OF 7`, taken out of the tree; all tables must be read at the same one."""
+    named = {each.alias for each in tree.find_all(exp.CTE)}
+    tables = [each for each in tree.find_all(exp.Table) if each.name not in named]
+    found: dict[int | None, exp.Table] = {}
+    for table in tables:
+        asked = table.args.get("version")
+        if asked is not None and (asked.this != "VERSION" or asked.args.get("kind") != "AS OF"):
+            statement.unsupported("a version by time", table, help="name a version: `FROM r VERSION AS OF 7`")
+        number = None if asked is None else _count(statement, asked.expression, constants, "VERSION AS OF")
+        found.setdefault(number, table)
+    if len(found) > 1:
+        hint = "write the same `VERSION AS OF` behind every table; `db.changes` compares versions"
+        statement.refuse("sql-versions", "the tables have different versions", list(found.values())[-1], help=hint)
+    for table in tables:
+        table.set("version", None)
+    return next(iter(found), None)
 
 
 def _constants(statement: Statement, values: Mapping[str, object]) -> dict[str, Constant]:
@@ -98,7 +135,9 @@ def _constants(statement: Statement, values: Mapping[str, object]) -> dict[str, 
             statement.refuse("unused-parameter", f"parameter `{name}` does not occur in the query", help=hint)
         constant = value_constant(value, f":{name}", statement.span, findings)
         if constant is not None:
-            found[name] = constant
+            # In SQL a text is a text; in Datalog it may be the name of a branch of a type.
+            text = isinstance(constant.value, str) and constant.type is None
+            found[name] = replace(constant, type=SYMBOL) if text else constant
     findings.raise_errors()
     return found
 
@@ -111,38 +150,3 @@ def _count(statement: Statement, node: exp.Expression, constants: Mapping[str, C
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         statement.refuse("sql-syntax", f"{word} needs a non-negative integer", node, help=f"write {word} 10")
     return value
-
-
-def _order(
-    statement: Statement, tree: exp.Expression, rows: RowSet, order: exp.Expression | None
-) -> tuple[SortKey, ...]:
-    if order is None:
-        return ()
-    found = []
-    for node in order.expressions:
-        descending = bool(node.args.get("desc"))
-        nulls_first = node.args.get("nulls_first")
-        first = descending if nulls_first is None else bool(nulls_first)
-        found.append(SortKey(_place(statement, tree, rows, node.this), descending, first))
-    return tuple(found)
-
-
-def _place(statement: Statement, tree: exp.Expression, rows: RowSet, node: exp.Expression) -> int:
-    """The column that a part of ORDER BY means: by its number, its name, or as it is written."""
-    node = unwrapped(node)
-    if isinstance(node, exp.Literal) and node.name.isdigit() and 1 <= int(node.name) <= len(rows.names):
-        return int(node.name) - 1
-    if isinstance(node, exp.Column) and node.args.get("table") is None:
-        named = [place for place, name in enumerate(rows.names) if matches(node.this, name)]
-        if len(named) == 1:
-            return named[0]
-    selected = tree.expressions if isinstance(tree, exp.Select) else []
-    alike = [place for place, each in enumerate(selected) if unwrapped(each) == node]
-    if alike and not any(each.is_star for each in selected):
-        return alike[0]
-    statement.refuse(
-        "sql-order",
-        f"`{node.sql()}` is not a column of the result",
-        node,
-        help="order by a selected column, its name or its number",
-    )

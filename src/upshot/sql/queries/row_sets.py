@@ -46,18 +46,23 @@ class Stored:
 
 def as_view(translation: Translation, rows: RowSet, purpose: str) -> Stored:
     """The rows as a view, with what tells them apart behind their columns."""
-    width = len(rows.branches[0].identity)
-    types = rows.types(translation)
-    extra: list[Type] = []
-    for place in range(width):
-        found = (branch.identity[place].type for branch in rows.branches)
-        extra.append(next((type for type in found if type is not None), NUMBER))
+    types, extra = rows.types(translation), identity_types(rows)
+    width = len(extra)
     taken: list[str] = []
     for name in (*rows.names, *(f"row_{place}" for place in range(1, width + 1))):
         taken.append(fresh_name(name, taken))
     branches = [replace(b, values=(*b.values, *b.identity), identity=()) for b in rows.branches]
     relation = translation.view(purpose, taken, [*types, *extra], branches)
     return Stored(relation, rows.names, width)
+
+
+def identity_types(rows: RowSet) -> list[Type]:
+    """The types of the values that tell the rows apart."""
+    found: list[Type] = []
+    for place in range(len(rows.branches[0].identity)):
+        types = (branch.identity[place].type for branch in rows.branches)
+        found.append(next((type for type in types if type is not None), NUMBER))
+    return found
 
 
 def all_of(translation: Translation, found: Stored) -> RowSet:

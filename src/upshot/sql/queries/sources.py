@@ -1,4 +1,4 @@
-"""What stands in FROM: relations whose columns have variables, and the scopes in which their names are looked up."""
+"""The sources of FROM: relations whose columns have variables, and the scopes in which their names are looked up."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Source:
         return Atom(self.relation, (*(c.term for c in self.columns), *self.hidden), span=self.span)
 
     def identity(self) -> list[tuple[Variable, Type]]:
-        """All that tells a row from others."""
+        """The columns that identify a row."""
         return [(c.term, c.type) for c in self.columns] + list(zip(self.hidden, self.hidden_types, strict=True))
 
 

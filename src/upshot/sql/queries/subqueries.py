@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from upshot.core.types import NUMBER, Type
+from upshot.core.types import NUMBER, Kind, Type
 from upshot.sql.expressions.coercion import coerced, common_type
 from upshot.sql.expressions.comparisons import compared
 from upshot.sql.expressions.expressions import value_of
 from upshot.sql.expressions.formulas import FALSE, OPPOSITE, TRUE, conjunction, disjunction, is_given, is_null
 from upshot.sql.expressions.values import Case, Value, combinations, plain
+from upshot.sql.names import relation_name
 from upshot.sql.queries.presence import Presence, presence
 from upshot.sql.queries.sources import Scope
 from upshot.sql.translation import Branch, equality
-from upshot.sql.trees import aggregates_in, inner_query
+from upshot.sql.trees import aggregates_in, conjoined, inner_query, unwrapped
 from upshot.syntax.ast import Atom, Constant, Formula, Not, Variable
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def type_of_constant(constant: Constant) -> Type | None:
     """The type of a value that Python gives."""
     if constant.value is None:
         return None
+    if isinstance(constant.value, tuple | list | dict):
+        return Type(Kind.RECORD)
     return NUMBER if constant.type is None else constant.type
 
 
@@ -39,7 +42,7 @@ def parameter(block: Block, node: exp.Expression) -> Value:
 
 
 def _has_one_row(query: exp.Select) -> bool:
-    """Whether the query has one row, whatever its tables hold: aggregates of all rows."""
+    """Test whether the query always has one row: aggregates of all rows."""
     return not query.args.get("group") and query.args.get("having") is None and bool(aggregates_in(query))
 
 
@@ -61,7 +64,7 @@ def exists(block: Block, node: exp.Exists) -> tuple[Formula, Formula]:
 
 
 def present(block: Block, purpose: str, branches: Sequence[Branch]) -> tuple[Formula, Formula]:
-    """Whether one of the branches has a row, for the values of the queries around."""
+    """The condition that one of the branches has a row, for the values of the outer queries, and its negation."""
     found, keys = _keyed(block, purpose, branches, 0)
     return found.probe(keys)
 
@@ -69,7 +72,7 @@ def present(block: Block, purpose: str, branches: Sequence[Branch]) -> tuple[For
 def _keyed(
     block: Block, purpose: str, branches: Sequence[Branch], width: int, names: Sequence[str] = ()
 ) -> tuple[Presence, list[Variable]]:
-    """What the branches have, by the values that they use of the queries around, and these."""
+    """The rows of the branches, by the values that they use of the outer queries, and these values."""
     translation, inner = block.translation, Scope(block.scope)
     nodes = [
         node
@@ -223,15 +226,57 @@ def listed(
 
 
 def scalar(block: Block, node: exp.Subquery) -> Value:
-    """The one value of a query that has exactly one row: an aggregate without groups."""
+    """The value of a query of one column that has at most one row, whatever its tables hold; NULL if it has none."""
     query = inner_query(node)
     if isinstance(query, exp.Select) and len(query.expressions) == 1 and _has_one_row(query):
         branch = block.translation.reader.scalar(block, query)
         (value,) = branch.values
         cases = [Case((*branch.parts, *when), term) for when, (term,) in combinations([value])]
         return Value(tuple(cases), value.type)
-    block.statement.unsupported(
-        "a scalar subquery that may return several rows",
-        node,
-        help="aggregate it without GROUP BY, for example max(…), or join with it",
-    )
+    if not _has_few_rows(block, query):
+        block.statement.unsupported(
+            "a scalar subquery that may return several rows",
+            node,
+            help="aggregate it, for example max(…), add ORDER BY … LIMIT 1, select by a key, or join with it",
+        )
+    branches = _branches(block, query)
+    if any(len(branch.values) != 1 for branch in branches):
+        block.statement.refuse("wrong-arity", "a scalar subquery has one column", node, help="select one column")
+    _, missing = present(block, "scalar", [Branch(branch.parts, ()) for branch in branches])
+    cases = [Case((*branch.parts, *when), term) for branch in branches for when, (term,) in combinations(branch.values)]
+    type_ = next((branch.values[0].type for branch in branches if branch.values[0].type is not None), None)
+    return Value((*cases, Case((missing,), Constant(None))), None if type_ is None else type_.optional())
+
+
+def _has_few_rows(block: Block, query: exp.Expression) -> bool:
+    """Test whether the query has at most one row: by LIMIT 1, without FROM, or by a key of its one table."""
+    limit = query.args.get("limit")
+    count = limit.args.get("count") if isinstance(limit, exp.Fetch) else limit.expression if limit else None
+    if isinstance(count, exp.Literal) and count.name in ("0", "1"):
+        return True
+    if not isinstance(query, exp.Select) or query.args.get("group") or query.args.get("joins"):
+        return False
+    start = query.args.get("from_")
+    return start is None or _finds_by_key(block, query, start.this)
+
+
+def _finds_by_key(block: Block, query: exp.Select, table: exp.Expression) -> bool:
+    """Test whether WHERE equates all columns of a key of the table with values that do not depend on its row."""
+    if not isinstance(table, exp.Table) or table.args.get("joins") or block.translation.reader.is_common(table):
+        return False
+    schema = block.translation.schemas[relation_name(block.statement, table, block.translation.schemas)]
+    source = block.translation.source(schema.name, table.alias_or_name)
+    own, found = Scope(None, [source]), set[str]()
+
+    def column(node: exp.Expression) -> str:
+        known = own.own(block.statement, node) if isinstance(node, exp.Column) else None
+        return known.name if known is not None else ""
+
+    where = query.args.get("where")
+    for each in conjoined(where.this if where is not None else None):
+        if isinstance(each, exp.EQ):
+            for side, other in ((each.this, each.expression), (each.expression, each.this)):
+                fixed = not other.find(exp.Query, exp.Subquery) and not any(map(column, other.find_all(exp.Column)))
+                if fixed and (name := column(unwrapped(side))):
+                    found.add(name)
+    return any({schema.columns[place].name for place in key} <= found for key in schema.keys)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from upshot.core.schema import Column, Role, Schema
-from upshot.core.types import Type
-from upshot.sql.expressions.column_types import column_type, longest
+from upshot.core.types import SYMBOL, Type
+from upshot.sql.expressions.column_types import column_type, is_padded, longest
 from upshot.sql.expressions.formulas import FALSE, TRUE
 from upshot.sql.names import chosen, new_name, refuse_schema, relation_name
 from upshot.sql.queries.block import Block
@@ -28,6 +28,7 @@ from upshot.syntax.ast import (
     Formula,
     Not,
     ShortForm,
+    Test,
     ValueCheck,
     Variable,
 )
@@ -51,6 +52,8 @@ class _Table:
     foreign: list[tuple[str, tuple[str, ...], exp.Reference, exp.Expression]] = field(default_factory=list)
     checks: list[tuple[str, exp.Expression]] = field(default_factory=list)
     limits: list[tuple[str, int]] = field(default_factory=list)
+    padded: list[str] = field(default_factory=list)
+    """Columns of CHAR(n), whose values have no blanks at the end."""
 
     def column(self, identifier: exp.Expression) -> str:
         """The column that a constraint names."""
@@ -107,6 +110,8 @@ def _column(table: _Table, definition: exp.ColumnDef) -> None:
     table.types[name] = column_type(table.statement, kind, definition)
     if (most := longest(kind)) is not None:
         table.limits.append((name, most))
+    if is_padded(kind):
+        table.padded.append(name)
 
 
 def _of_column(table: _Table, definition: exp.ColumnDef, constraint: exp.Expression) -> None:
@@ -197,6 +202,9 @@ def _declared(
     for name, most in table.limits:
         length = Comparison("<=", Call("strlen", (Variable(name),)), Constant(most))
         constraints.append(ValueCheck(length, f"length_{name}", span=statement.span))
+    for name in table.padded:
+        blank = Test("match", (Constant("[\\s\\S]* ", SYMBOL), Variable(name)))
+        constraints.append(ValueCheck(Not(blank), f"blanks_{name}", span=statement.span))
     constraints += [_check(table, schema, label, node) for label, node in table.checks]
     attributes = tuple(Attribute(c.name, type_name(c.type)) for c in columns)
     made = Declaration(table.name, attributes, tuple(keys), (), tuple(constraints), span=statement.span)
@@ -257,8 +265,8 @@ def _check(table: _Table, schema: Schema, label: str, node: exp.Expression) -> V
 
 
 def _condition(block: Block, node: exp.Expression) -> Formula:
-    """What no row may make false. A condition without cases says so as it is: that NULL leaves it open is what a check
-    is. Any other is put as the denial of all that makes it false."""
+    """The condition that no row may make false. A condition without cases is used as it is: NULL leaves a check open.
+    Any other becomes the negation of the cases that make it false."""
     if all(isinstance(each, _PLAIN) or _is_null_test(each) for each in node.walk()):
         return block.holds(node, value=True, certain=True)
     false = block.holds(node, value=False, certain=True)

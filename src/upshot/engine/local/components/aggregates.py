@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -13,15 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upshot.check.program import Clause
-from upshot.core.errors import OverflowError_
+from upshot.core.errors import Error, OverflowError_
 from upshot.core.schema import Schema
-from upshot.core.types import Kind, Type
+from upshot.core.types import TEXTUAL, Kind, Type
 from upshot.engine.local.kernel.layout import NEW, T_DEL, T_INS
 from upshot.engine.local.storage.codec import Codec, Misfit, null_code
 from upshot.engine.local.storage.storage import Table
+from upshot.engine.user_functions import START
 from upshot.rewrite.shapes import conjunction
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Variable
 from upshot.values.aggregates import AGGREGATES, rounded
+from upshot.values.functors import is_functor
 from upshot.values.records import RunningState
 
 Codes = NDArray[np.int64]
@@ -38,8 +43,47 @@ _FEW = 64
 
 
 @dataclass(slots=True)
+class Leaders:
+    """The best values of a large group and how many rows have each, so that the next extreme is known without its rows.
+
+    Invariant: every value of the group at least as good as the worst one here is here, with its exact count. `ranked`
+    has the distinct values from the worst to the best; `key` orders codes, larger is better.
+    """
+
+    key: Callable[[int], Any]
+    bound: int
+    ranked: list[int] = field(default_factory=list)
+    counts: Counter[int] = field(default_factory=Counter)
+
+    def insert(self, codes: Iterable[int]) -> None:
+        for code in codes:
+            if code in self.counts:
+                self.counts[code] += 1
+            elif self.ranked and self.key(code) > self.key(self.ranked[0]):
+                self.counts[code] = 1
+                self.ranked.insert(bisect_left(self.ranked, self.key(code), key=self.key), code)
+        if len(self.ranked) > 2 * self.bound:
+            dropped, self.ranked = self.ranked[: -self.bound], self.ranked[-self.bound :]
+            for code in dropped:
+                del self.counts[code]
+
+    def delete(self, codes: Iterable[int]) -> None:
+        for code in codes:
+            if code in self.counts:
+                self.counts[code] -= 1
+                if self.counts[code] == 0:
+                    del self.counts[code]
+                    del self.ranked[bisect_left(self.ranked, self.key(code), key=self.key)]
+
+    @property
+    def best(self) -> int | None:
+        return self.ranked[-1] if self.ranked else None
+
+
+@dataclass(slots=True)
 class Total:
-    """A group's state: its rows, those with a value, their exact sum, infinities and NaNs apart, the extreme code."""
+    """A group's state: its rows, those with a value, their exact sum, infinities and NaNs apart, the extreme code; of a
+    fold of users, what that keeps."""
 
     rows: int = 0
     values: int = 0
@@ -48,9 +92,14 @@ class Total:
     lows: int = 0
     nans: int = 0
     extreme: int | None = None
+    leaders: Leaders | None = None
+    state: Any = START
 
     def copy(self) -> Total:
-        return Total(self.rows, self.values, self.total, self.highs, self.lows, self.nans, self.extreme)
+        """The state without its leaders, which a rollback leaves to be read again."""
+        return Total(
+            self.rows, self.values, self.total, self.highs, self.lows, self.nans, self.extreme, state=self.state
+        )
 
 
 class AggregateView:
@@ -74,6 +123,7 @@ class AggregateView:
         self._clause = clause
         table.weigh(_GROUP)
         self._find_target(comparison.right, body, source)
+        self._better = self._rank()
 
     def _find_target(self, aggregate: Aggregate, body: Atom, source: Schema) -> None:
         self._column: int | None = None
@@ -92,7 +142,7 @@ class AggregateView:
 
     def texts(self) -> tuple[int, ...]:
         """The code of the text constant that is aggregated, if it is one."""
-        is_text = self._constant is not None and self.type.kind is Kind.SYMBOL
+        is_text = self._constant is not None and self.type.kind in TEXTUAL
         return (self._constant,) if is_text and self._constant is not None else ()
 
     # ---- change --------------------------------------------------------------------------------------------
@@ -116,6 +166,8 @@ class AggregateView:
             rows = self._rows_of(group, mask)
             self._fold(group, range(len(rows)) if self._column is None else rows[:, self._column].tolist(), 1)
             total = self._groups.pop(group)
+            if self._running is RunningState.GROUP and total.values:
+                total.extreme = self._read_again(total, self._targets(rows))
             value = self._encoded(total) if total.rows else None
             if value is not None:
                 found.append((*group, value))
@@ -181,6 +233,16 @@ class AggregateView:
             self._extend(total, present, sign)
         elif self._running is RunningState.GROUP:
             total.extreme = None
+            if present and is_functor(self.function):
+                self._merge(total, present, sign)
+
+    def _merge(self, total: Total, codes: list[int], sign: int) -> None:
+        """Bring the state of a fold of users up to date, if it keeps one."""
+        functions = self._codec.functions
+        with placed(self._clause):
+            if functions.keeps_state(self.function):
+                values = self._codec.decode(np.array(codes, np.int64), self.type.required())
+                total.state = functions.merged(self.function, total.state, values, sign)
 
     def _add(self, total: Total, codes: list[int], sign: int) -> None:
         if self.type.kind is not Kind.FLOAT:
@@ -198,6 +260,8 @@ class AggregateView:
 
     def _extend(self, total: Total, codes: list[int], sign: int) -> None:
         best = self._best(codes)
+        if total.leaders is not None:
+            (total.leaders.delete if sign < 0 else total.leaders.insert)(codes)
         if sign < 0:
             # Whether another row holds the same extreme is seen when the value is asked for.
             if best == total.extreme:
@@ -209,9 +273,17 @@ class AggregateView:
 
     def _best(self, codes: list[int]) -> int:
         pick = max if self.function == "max" else min
-        if self.type.kind is Kind.SYMBOL:
+        if self.type.kind in TEXTUAL:
             return pick(codes, key=self._codec.dictionary.values.__getitem__)
         return pick(codes)
+
+    def _rank(self) -> Callable[[int], Any]:
+        """The order of codes in which larger is better."""
+        sign = 1 if self.function == "max" else -1
+        if self.type.kind is not Kind.SYMBOL:
+            return lambda code: sign * code
+        values = self._codec.dictionary.values
+        return values.__getitem__ if sign > 0 else lambda code: _Descending(values[code])
 
     # ---- values --------------------------------------------------------------------------------------------
 
@@ -222,24 +294,57 @@ class AggregateView:
             del self._groups[group]
             return None
         if self._running in (RunningState.EXTREME, RunningState.GROUP) and total.values and total.extreme is None:
-            total.extreme = self._read_again(self._targets_of(group))
+            total.extreme = total.leaders.best if total.leaders is not None else None
+            if total.extreme is None:
+                total.extreme = self._read_again(total, self._targets_of(group))
         return self._encoded(total)
 
-    def _read_again(self, codes: Codes) -> int:
-        """The value of a group, from the targets of all its rows."""
+    def _read_again(self, total: Total, codes: Codes) -> int:
+        """The value of a group, from the targets of all its rows; a large group keeps its leaders."""
         present = codes[codes != null_code(self.type)] if self.type.nullable else codes
         if self._running is RunningState.GROUP:
             values = self._codec.decode(present, self.type.required())
+            if is_functor(self.function):
+                return self._code(self._of_users(total, values))
             return self._code(self._known.python(values, self.type.required()))
-        if self.type.kind is Kind.SYMBOL:
-            return self._best(np.unique(present).tolist())
-        return int(present.max() if self.function == "max" else present.min())
+        total.leaders = None
+        if len(present) <= _FEW:
+            return self._best(present.tolist())
+        total.leaders = self._leaders(present)
+        assert total.leaders.best is not None
+        return total.leaders.best
+
+    def _of_users(self, total: Total, values: Iterable[Any]) -> Any:
+        functions = self._codec.functions
+        with placed(self._clause):
+            if functions.keeps_state(self.function):
+                return functions.finished(self.function, total.state)
+            return functions.folded(self.function, values)
+
+    def _leaders(self, codes: Codes) -> Leaders:
+        """The number of leaders is the square root of the rows: reading a group again is paid for by that many
+        deletions."""
+        leaders = Leaders(self._better, max(_FEW, math.isqrt(len(codes))))
+        if self.type.kind in TEXTUAL:
+            distinct = sorted(np.unique(codes).tolist(), key=self._better)[-leaders.bound :]
+            kept = codes[np.isin(codes, np.array(distinct, np.int64))]
+        elif self.function == "max":
+            kept = codes[codes >= np.partition(codes, len(codes) - leaders.bound)[len(codes) - leaders.bound]]
+        else:
+            kept = codes[codes <= np.partition(codes, leaders.bound - 1)[leaders.bound - 1]]
+        values, counts = np.unique(kept, return_counts=True)
+        leaders.counts.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+        leaders.ranked = sorted(leaders.counts, key=self._better)
+        return leaders
 
     def _targets_of(self, group: Group) -> Codes:
+        return self._targets(self._rows_of(group, NEW))
+
+    def _targets(self, rows: Codes) -> Codes:
         if self._column is None:
             assert self._constant is not None
-            return np.array([self._constant], np.int64)
-        return self._rows_of(group, NEW)[:, self._column]
+            return np.full(len(rows), self._constant, np.int64)
+        return rows[:, self._column]
 
     def _rows_of(self, group: Group, mask: int) -> Codes:
         if not group:
@@ -282,6 +387,26 @@ class AggregateView:
             value, help = f"{exact:f}", "use smaller values, or floats"
         what = f"the {self.function} of a group is `{value}`, which is outside the range of `{self.result}`"
         return OverflowError_(what, code="overflow", span=self._clause.origin, help=help)
+
+
+@contextmanager
+def placed(clause: Clause) -> Iterator[None]:
+    """Inside, an error without a place has that of the clause."""
+    try:
+        yield
+    except Error as error:
+        error.span = error.span or clause.origin
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Descending:
+    """Text in descending order."""
+
+    text: str
+
+    def __lt__(self, other: _Descending) -> bool:
+        return self.text > other.text
 
 
 def _rounded(total: Total) -> float:

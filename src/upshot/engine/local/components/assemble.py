@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
-from upshot.core.types import Kind, Type
+from upshot.core.types import TEXTUAL, Kind, Type
 from upshot.engine.local.components.externs import Extern, needs_python, operand_type
 from upshot.engine.local.components.plan_shape import STATE_BIT, can_share, driving_bits, emitted, prefix, used_names
 from upshot.engine.local.kernel import layout as op
@@ -135,7 +135,7 @@ class Assembler:
             code = self._codec.encoder(constant.type)(constant.value)
         except Misfit as misfit:
             raise DataError(f"a constant does not fit: {misfit}", code=misfit.slug, span=constant.span) from None
-        if constant.type.kind is Kind.SYMBOL and constant.value is not None:
+        if constant.type.kind in TEXTUAL and constant.value is not None:
             self._texts.append(code)
         if code not in self._constants:
             self._constants[code] = self.register()
@@ -356,7 +356,7 @@ class _PlanAssembler:
         self._out.emit(op.I_COMPARE, self._back(), [op.COMPARISON_CODES[step.op], left, right])
 
     def _may_look_null(self, operand: Operand) -> bool:
-        """Whether a value that is not NULL can have the code that means NULL in a nullable column, which never
+        """Test whether a value that is not NULL can have the code that means NULL in a nullable column, which never
         holds it."""
         type = operand_type(operand, self._plan.types)
         return not type.nullable and type.kind in (Kind.NUMBER, Kind.UNSIGNED)
@@ -411,7 +411,7 @@ class _PlanAssembler:
         return self._segment.levels.get(operand.name, 0) if isinstance(operand, Variable) else 0
 
     def _cut(self, names: Iterable[str]) -> int:
-        """Where to go back to once these variables' values are out: the last generator that binds one of them.
+        """The place to go back to once these variables' values are out: the last generator that binds one of them.
 
         What follows it only asks whether there is some match, and one is enough.
         """

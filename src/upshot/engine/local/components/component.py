@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
+from typing import TYPE_CHECKING, assert_never
 
 from upshot.core.schema import Schema
-from upshot.engine.local.components.aggregates import AggregateView
+from upshot.engine.limits import is_by_rounds_alone
+from upshot.engine.local import components
 from upshot.engine.local.components.assemble import Phase
-from upshot.engine.local.components.backward_forward import BackwardForward
-from upshot.engine.local.components.phases import Phases, TableStatistics
-from upshot.engine.local.components.production import ProductionRules
+from upshot.engine.local.components.phases import LocalStatistics, Phases
 from upshot.engine.local.components.runner import Runner
-from upshot.engine.local.kernel.layout import T_DEL, T_INS
+from upshot.engine.local.kernel.layout import T_DEL, T_INS, T_PLAIN
+from upshot.engine.local.kernel.machine import MACHINE
 from upshot.engine.local.storage.codec import Codec
 from upshot.engine.local.storage.storage import Storage, Table
 from upshot.engine.work import ViewWork
-from upshot.plan.component_plans import stage_plans, stages_of
+from upshot.plan.component_plans import stage_plans
 from upshot.plan.cost import Experience, Situation, decide, estimate
-from upshot.plan.on_demand import STRATEGIES as ON_DEMAND
 from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_changes import RuleChange
 from upshot.plan.rule_plan import Action, Change, RulePlan
+from upshot.plan.walks import walk_of
+from upshot.strategies.strategy import Procedure, Stores
 from upshot.syntax.ast import Atom
 
+if TYPE_CHECKING:
+    from upshot.engine.local.components.aggregates import AggregateView
+    from upshot.engine.local.components.backward_forward import BackwardForward
 
-class Component:
+_ADDING = (Action.INSERT, Action.GAIN)
+
+
+class LocalComponent:
     """`fresh`: its views are still to be computed from nothing."""
 
     def __init__(
@@ -36,13 +44,14 @@ class Component:
         self.plan = plan
         self.names = ", ".join(plan.views)
         self.fresh = True
-        self.is_on_demand = plan.strategy in ON_DEMAND
+        self.is_on_demand = plan.strategy.demand is not None
         self._storage, self._tables, self._schemas, self._codec, self._runner = storage, tables, schemas, codec, runner
         self.views = [(view, tables[view]) for view in plan.views]
         self.read_or_written = (*plan.views, *plan.reads)
         self._phases = Phases(storage, codec)
+        triggers = plan.strategy.procedure is Procedure.TRIGGERS
         self._production = (
-            ProductionRules(plan, storage, schemas, codec, runner) if plan.strategy == "production" else None
+            components.production.ProductionRules(plan, storage, schemas, codec, runner) if triggers else None
         )
         self._was_fresh = False
         self.rule_change: RuleChange | None = None
@@ -50,25 +59,30 @@ class Component:
         self._experience = Experience()
         self._seeds: dict[str, tuple[tuple[str, int, Action], ...]] = {}
         """For each stage what drives it from outside: a relation, its list of changes, what becomes of the head."""
-        self._aggregates = (
-            [self._aggregate(i) for i in range(len(plan.clauses))] if plan.strategy == "aggregate" else []
-        )
+        folds = plan.strategy.procedure is Procedure.GROUPS
+        joins = plan.strategy.procedure in (Procedure.COUNTS, Procedure.FIXPOINTS, Procedure.WAVES)
+        self._positive = [
+            [each.relation for each in clause.body if isinstance(each, Atom) and each.relation in plan.reads]
+            for clause in (plan.clauses if joins else ())
+        ]
+        """For each clause the relations outside the component that must have rows for it to derive any."""
+        self._aggregates = [self._aggregate(i) for i in range(len(plan.clauses))] if folds else []
 
     def _aggregate(self, number: int) -> AggregateView:
         clause = self.plan.clauses[number]
         first = clause.body[0]
         assert isinstance(first, Atom)
         name, source = clause.head.relation, first.relation
-        return AggregateView(
+        return components.aggregates.AggregateView(
             clause, self._schemas[name], self._schemas[source], self._tables[name], self._tables[source], self._codec
         )
 
-    def moved_to(self, tables: Mapping[str, Table]) -> Component:
+    def moved_to(self, tables: Mapping[str, Table]) -> LocalComponent:
         """The same component after a definition that does not concern it."""
         self._tables, self.views = tables, [(view, tables[view]) for view in self.plan.views]
         return self
 
-    def adopt(self, old: Component) -> None:
+    def adopt(self, old: LocalComponent) -> None:
         """Take over what the same rules had computed; the plans are made anew."""
         self._aggregates, self._experience = old._aggregates, old._experience
 
@@ -82,33 +96,54 @@ class Component:
             self._load(work)
         elif self.rule_change is not None:
             self._follow_rules(self.rule_change, work)
-        elif self.plan.strategy == "counting":
-            self._count("count", work)
-        elif self.plan.strategy == "aggregate":
-            self._aggregate_change(work, load=False)
-        elif self.plan.strategy == "recompute":
-            self._load(work)
-        elif self._production is not None:
-            self._production.maintain(self._tables, work)
         else:
-            self._follow_or_recompute(work)
+            self._follow(work)
         work.seconds = time.perf_counter() - started
         return work
 
+    def _follow(self, work: ViewWork) -> None:
+        """Bring the views up to date by the procedure of their strategy."""
+        match self.plan.strategy.procedure:
+            case Procedure.COUNTS:
+                self._count("count", work)
+            case Procedure.GROUPS:
+                self._aggregate_change(work, load=False)
+            case Procedure.WHOLE:
+                self._load(work)
+            case Procedure.TRIGGERS:
+                assert self._production is not None
+                self._production.maintain(self._tables, work)
+            case Procedure.FIXPOINTS | Procedure.WAVES:
+                self._follow_or_recompute(work)
+            case Procedure.DEMAND:
+                raise AssertionError("views on demand are computed together")
+            case other:
+                assert_never(other)
+
     def is_countable(self) -> bool:
-        """Whether the change is followed by counting, as other components of the level may be in the same run."""
-        if self.plan.strategy != "counting" or self.fresh or self.rule_change is not None:
+        """Test whether the change is followed by counting, as other components of the level may be in the same run."""
+        if self.plan.strategy.procedure is not Procedure.COUNTS or self.fresh or self.rule_change is not None:
             return False
         return not self._starts_from_nothing()
 
     def is_idle(self) -> bool:
-        """Whether nothing can come of the change: the views are empty, so that nothing can go, and nothing below drives
-        a rule that adds a row. So it is with most constraints, most of the time."""
+        """Test whether nothing can come of the change: the views are empty, so that nothing can go, and nothing below
+        drives a rule that adds a row, or each rule reads a relation without rows. So it is with most constraints, most
+        of the time, and with active rules that are active for nothing."""
         if self.fresh or self.rule_change is not None or self._has_rows():
             return False
-        if self.plan.strategy == "counting":
-            return not self._has_seeds("count", Action.GAIN)
-        return self.plan.strategy in ("maintenance", "bf") and not self._has_seeds("insert")
+        if self._is_barred():
+            return True
+        stage = self.plan.strategy.adds
+        return stage is not None and not self._has_seeds(stage, _ADDING)
+
+    def _is_barred(self) -> bool:
+        """Test whether every clause reads a relation that was empty and stays so."""
+        return bool(self._positive) and all(any(map(self._is_empty, names)) for names in self._positive)
+
+    def _is_empty(self, name: str) -> bool:
+        table = self._tables[name]
+        return not (table.size or table.word(T_INS + 1) or table.word(T_DEL + 1))
 
     def _has_rows(self) -> bool:
         return any(table.size for _, table in self.views)
@@ -117,7 +152,7 @@ class Component:
         """Bring the views from the old rules and the old state to the new ones. What the old rules derive goes by their
         own deletion rules, so that nothing rests on a rule that is no longer there."""
         phases = Phases(self._storage, self._codec)
-        statistics = TableStatistics(self._tables)
+        statistics = LocalStatistics(self._tables)
         numbered = {table.number: table for _, table in self.views}
 
         def run(stage: str, grows: Change | None) -> None:
@@ -125,11 +160,11 @@ class Component:
             self._runner.run(phase, self.views, grows, numbered, work)
 
         try:
-            if self.plan.strategy == "counting":
+            if self.plan.strategy.procedure is Procedure.COUNTS:
                 run("count", None)
                 self.settle(work)
                 return
-            if self.plan.strategy == "bf":
+            if self.plan.strategy.procedure is Procedure.WAVES:
                 self._backward_forward(phases, lambda stage: change.plans(stage, statistics)).run(work)
             else:
                 run("delete", Change.DELETED)
@@ -164,7 +199,7 @@ class Component:
         )
 
     def _starts_from_nothing(self) -> bool:
-        """Whether the views are empty and most of what they read is new: then one evaluation does what n
+        """Test whether the views are empty and most of what they read is new: then one evaluation does what n
         differentials would."""
         if self._has_rows():
             return False
@@ -179,32 +214,57 @@ class Component:
 
     def _load(self, work: ViewWork) -> None:
         self._was_fresh, self.fresh = self.fresh, False
-        if self.plan.strategy == "aggregate":
+        if self._aggregates:
             self._aggregate_change(work, load=True)
-        elif self.plan.strategy == "counting":
+        elif self.plan.strategy.stores is Stores.COUNTS:
             self._count("load", work)
         elif self._production is not None:
             self._production.load(self._tables, work)
         else:
             for _, table in self.views:
                 table.begin_load()
-            self._run("load", Change.INSERTED, work)
-            work.inserted += self._runner.changed
+            is_walk = self._load_by_walks(work)
+            if not is_walk:
+                self._run("load", Change.INSERTED, work)
+                work.inserted += self._runner.changed
             rows = sum(table.size for _, table in self.views) + sum(self._tables[name].size for name in self.plan.reads)
             self._experience.computed(rows, work.probed + work.derived)
             for _, table in self.views:
                 table.end_load()
+            if is_walk and self.plan.strategy.procedure is Procedure.FIXPOINTS:
+                # The first change would build the indexes that its stages probe, and take as long as the load. It plans
+                # its stages itself, when it is known what drives them.
+                for stage in self.plan.strategy.stages:
+                    self._phase(stage)
+                self._phases.release()
+
+    def _load_by_walks(self, work: ViewWork) -> bool:
+        """Load a large closure into an empty table by walks; whether it was done."""
+        table, walk = self.views[0][1], walk_of(self.plan, self._schemas)
+        read = sum(self._tables[name].size for name in self.plan.reads)
+        if walk is None or not table.word(T_PLAIN) or read < self._runner.worth_walking or is_by_rounds_alone():
+            return False
+        seeds = self._phases.phase(
+            "seeds", lambda: [each for each in self.plans("load") if each.seed], self._tables, self._schemas,
+            self.plan.reads,
+        )  # fmt: skip
+        self._runner.run(seeds, self.views, Change.INSERTED, {table.number: table}, work)
+        if table.size:
+            MACHINE.expect(table.size * 50)
+            components.walks.load_by_walks(walk, self._tables, self._runner, work)
+        return True
 
     def _maintain(self, work: ViewWork) -> None:
         """Algorithm 1. Over-deletion ends before rederivation starts: a row rederived early may rest on one still to be
         deleted. [Staudt & Jarke 1996, section 3.1]"""
-        if self.plan.strategy == "bf":
+        in_waves = self.plan.strategy.procedure is Procedure.WAVES
+        if in_waves:
             if self._has_seeds("delete"):
                 self._backward_forward(self._phases, self.plans).run(work)
         elif self._has_seeds("delete"):
             self._run("delete", Change.DELETED, work)
             work.deleted += self._runner.changed
-        if self.plan.strategy != "bf" and any(table.word(T_DEL + 1) for _, table in self.views):
+        if not in_waves and any(table.word(T_DEL + 1) for _, table in self.views):
             self._run("rederive", Change.REDERIVED, work)
             work.rederived += self._runner.changed
         if self._has_seeds("insert"):
@@ -215,7 +275,9 @@ class Component:
 
     def _backward_forward(self, phases: Phases, plans: Callable[[str], list[RulePlan]]) -> BackwardForward:
         reads = sorted(self.plan.reads)
-        return BackwardForward(phases, self._runner, self._tables, self._schemas, self.plan.views, reads, plans)
+        return components.backward_forward.BackwardForward(
+            phases, self._runner, self._tables, self._schemas, self.plan.views, reads, plans
+        )
 
     def _count(self, stage: str, work: ViewWork) -> None:
         if stage == "load" or self._has_seeds(stage):
@@ -256,11 +318,11 @@ class Component:
 
     def plans(self, stage: str) -> list[RulePlan]:
         """The rule plans of a stage, ordered by the sizes as they are now."""
-        return stage_plans(self.plan, stage, TableStatistics(self._tables))
+        return stage_plans(self.plan, stage, LocalStatistics(self._tables))
 
-    def _has_seeds(self, stage: str, action: Action | None = None) -> bool:
-        """Whether anything drives the stage, or the plans of one action in it: a change of the right sign in a relation
-        outside the component."""
+    def _has_seeds(self, stage: str, actions: Collection[Action] = ()) -> bool:
+        """Test whether anything drives the stage, or the plans of some actions in it: a change of the right sign in a
+        relation outside the component."""
         if stage not in self._seeds:
             self._seeds[stage] = tuple(
                 {
@@ -270,7 +332,7 @@ class Component:
                 }
             )
         for relation, field, deed in self._seeds[stage]:
-            if (action is None or action is deed) and self._tables[relation].word(field + 1):
+            if (not actions or deed in actions) and self._tables[relation].word(field + 1):
                 return True
         return False
 
@@ -283,13 +345,13 @@ class Component:
             yield from aggregate.texts()
 
     def describe(self) -> str:
-        if self.plan.strategy == "aggregate":
+        if self._aggregates:
             return "groups touched by the change are brought up to date from running totals"
         lines = []
-        for stage in stages_of(self.plan):
+        for stage in self.plan.strategy.stages:
             lines.append(f"{stage}:")
             lines += [f"  {line}" for plan in self.plans(stage) for line in str(plan).split("\n")]
-        if self.plan.strategy in ("maintenance", "bf"):
+        if self.plan.strategy.weighs_recomputation:
             now = self._situation()
             lines.append(estimate(now.read, now.held, self._experience).described(self.plan.policy))
         return "\n".join(lines)

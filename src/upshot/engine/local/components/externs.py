@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from upshot.core.types import Kind, Type
+from upshot.core.types import TEXTUAL, Kind, Type
 from upshot.engine.local.kernel.layout import ARITHMETIC
 from upshot.engine.local.storage.codec import Codec, Misfit, decode_floats, encode_floats, null_code
 from upshot.engine.local.storage.storage import Table
 from upshot.engine.time_limit import check_time
+from upshot.engine.user_functions import unfitting
 from upshot.plan.rule_plan import Check, Compare, Compute, Operand, Step
 from upshot.syntax.ast import Call, Constant, Variable
 from upshot.values.conditions import COMPARISONS, TESTS
 from upshot.values.functions import FUNCTIONS
+from upshot.values.functors import is_functor
 from upshot.values.records import overflow
 
 Codes = NDArray[np.int64]
@@ -26,7 +28,7 @@ Columns = dict[str, Codes]
 
 
 def needs_python(step: Step, types: Mapping[str, Type]) -> bool:
-    """Whether the kernel cannot run the step itself."""
+    """Test whether the kernel cannot run the step itself."""
     match step:
         case Compute(target, Call(name, args)):
             kinds = {
@@ -36,7 +38,7 @@ def needs_python(step: Step, types: Mapping[str, Type]) -> bool:
             return kinds != {Kind.NUMBER} or name not in ARITHMETIC or len(args) > 2
         case Compare(op, left, right):
             first, second = operand_type(left, types), operand_type(right, types)
-            if first.kind is Kind.SYMBOL:
+            if first.kind in TEXTUAL:
                 return op not in ("=", "!=")
             return first.scale != second.scale
         case Check(test):
@@ -125,6 +127,14 @@ def _compute(
     columns: Columns,
     count: int,
 ) -> Codes:
+    if is_functor(name):
+        values = [_values(codec, o, types, columns, count) for o in operands]
+        found = codec.functions.values(name, list(zip(*values, strict=True)))
+        encode = codec.encoder(result)
+        try:
+            return np.array([encode(each) for each in found], np.int64)
+        except Misfit as misfit:
+            raise unfitting(name, found, f"do not all fit: {misfit}") from misfit
     kind = operand_type(operands[0], types).kind
     if (vectorized := FUNCTIONS[name].meanings[kind].numpy) and not _may_be_null(operands, types):
         floats = [decode_floats(_codes(codec, o, types, columns, count)) for o in operands]

@@ -4,32 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from upshot.core.schema import Schema
-from upshot.engine.local.components.component import Component
+from upshot.engine.local import queries
+from upshot.engine.local.components.component import LocalComponent
 from upshot.engine.local.components.runner import Runner
 from upshot.engine.local.components.screening import Screening
 from upshot.engine.local.components.together import MOST, Together
-from upshot.engine.local.queries.on_demand import OnDemandViews
-from upshot.engine.local.queries.questions import Questions
 from upshot.engine.local.storage.codec import Codec
 from upshot.engine.local.storage.storage import Storage, Table
 from upshot.plan.program_plan import ProgramPlan
+from upshot.strategies.strategy import Procedure
+
+if TYPE_CHECKING:
+    from upshot.engine.local.queries.on_demand import LocalOnDemandViews
+    from upshot.engine.local.queries.questions import Questions
 
 
 @dataclass(slots=True)
-class Installed:
+class LocalProgram:
     """A program with its storage; replaced whole, so that a failed definition is undone by putting the old one back."""
 
     plan: ProgramPlan | None = None
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     tables: dict[str, Table] = field(default_factory=dict)
-    components: list[Component] = field(default_factory=list)
+    components: list[LocalComponent] = field(default_factory=list)
     readers: dict[str, list[int]] = field(default_factory=dict)
     """For each relation the components that read it, by their place in the order of evaluation."""
     levels: list[int] = field(default_factory=list)
     """For each component how many others may have to be brought up to date before it, one after the other."""
-    on_demand: OnDemandViews | None = None
+    on_demand: LocalOnDemandViews | None = None
     screening: Screening | None = None
     afresh: frozenset[str] = frozenset()
     """Views on demand that the open definition made, or defined otherwise."""
@@ -55,7 +60,7 @@ class Installed:
             members = [
                 component
                 for component, its_level in zip(self.components, self.levels, strict=True)
-                if its_level == level and component.plan.strategy == "counting"
+                if its_level == level and component.plan.strategy.procedure is Procedure.COUNTS
             ]
             members.sort(key=lambda component: sorted(component.plan.reads))
             groups = self.together[level] = {}
@@ -74,9 +79,9 @@ class Installed:
             yield from rules.texts()
 
     def questions_of(self, storage: Storage) -> Questions:
-        """What is asked again and again of this program."""
+        """The queries that are asked again and again of this program."""
         if self.questions is None:
-            self.questions = Questions(storage)
+            self.questions = queries.questions.Questions(storage)
         return self.questions
 
 
@@ -85,9 +90,9 @@ def same_shape(one: Schema, other: Schema) -> bool:
 
 
 def components_of(
-    now: Installed, before: Installed, touched: Collection[str], made: Collection[str], storage: Storage, codec: Codec,
-    runner: Runner,
-) -> list[Component]:  # fmt: skip
+    now: LocalProgram, before: LocalProgram, touched: Collection[str], made: Collection[str], storage: Storage,
+    codec: Codec, runner: Runner,
+) -> list[LocalComponent]:  # fmt: skip
     """The components of a program. One all of whose tables are kept and whose rules are the same goes on as it is; one
     with a view among the `touched` is computed from nothing; relations `made` have new tables."""
     assert now.plan is not None
@@ -99,7 +104,7 @@ def components_of(
         if old is not None and not fresh and old.plan == plan and {*plan.views, *plan.reads}.isdisjoint(made):
             components.append(old.moved_to(now.tables))
             continue
-        component = Component(plan, storage, now.tables, now.schemas, codec, runner)
+        component = LocalComponent(plan, storage, now.tables, now.schemas, codec, runner)
         if old is not None and not fresh:
             component.adopt(old)
         component.fresh = fresh
@@ -107,7 +112,7 @@ def components_of(
     return components
 
 
-def drop(installed: Installed, storage: Storage, keep: Installed) -> None:
+def drop(installed: LocalProgram, storage: Storage, keep: LocalProgram) -> None:
     """Let go of a program, but for what another one has of it."""
     kept_components = {id(component) for component in keep.components}
     for component in installed.components:

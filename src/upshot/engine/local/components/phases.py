@@ -24,7 +24,7 @@ _FEWEST_SAMPLED = 64
 """Tables with fewer rows are not sampled: any order is fast."""
 
 
-class TableStatistics:
+class LocalStatistics:
     """Sizes from the tables, key counts from the indexes there are, else from a sample of the rows."""
 
     def __init__(self, tables: Mapping[str, Table]) -> None:

@@ -1,4 +1,5 @@
-"""What the assembler asks of a plan: how its heads are emitted, whether workers may share it, what its steps use."""
+"""Properties of a plan that the assembler needs: how its heads are emitted, whether workers may share it, what its
+steps use."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ _OF_ROW = {Action.REDERIVE: op.RETURN, Action.PROVE: op.PROVE_ROW}
 
 
 def emitted(plan: RulePlan) -> int:
-    """What the kernel does with the plan's heads; a head that is the driving row itself need not be looked up."""
+    """The kernel's treatment of the plan's heads; a head that is the driving row itself need not be looked up."""
     of_head = plan.driver is not None and plan.driver.of_head and plan.action in _OF_ROW
     if of_head and not any(needs_python(step, plan.types) for step in plan.steps):
         return _OF_ROW[plan.action]
@@ -47,7 +48,8 @@ def emitted(plan: RulePlan) -> int:
 
 
 def can_share(plan: RulePlan) -> bool:
-    """Whether workers may run the plan side by side: it inserts, needs no Python, and reads no relation row by row."""
+    """Test whether workers may run the plan side by side: it inserts, needs no Python, and reads no relation row by
+    row."""
     if plan.action is not Action.INSERT or any(needs_python(step, plan.types) for step in plan.steps):
         return False
     return all(step.whole or step.match.key for step in plan.steps if isinstance(step, Probe))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from upshot.core.errors import LimitError
 from upshot.core.operations import DELETED, INSERTED
 from upshot.core.schema import Schema
-from upshot.engine.local.components.phases import Phases, TableStatistics
+from upshot.engine.local.components.phases import LocalStatistics, Phases
 from upshot.engine.local.components.runner import Runner
 from upshot.engine.local.kernel.layout import NEW, OLD, T_DEL, T_INS
 from upshot.engine.local.storage.codec import Codec
@@ -22,9 +22,9 @@ from upshot.engine.local.storage.storage import Storage, Table
 from upshot.engine.production_schedule import scheduled
 from upshot.engine.rule_processor import Consideration, RuleProcessor, Transition
 from upshot.engine.work import ViewWork
-from upshot.plan.production_plans import derived, production_plan
+from upshot.plan.component_plans import derived, production_plan
 from upshot.plan.program_plan import ComponentPlan
-from upshot.rewrite.strategies.production import MATERIALIZE, Group, ProductionRule
+from upshot.strategies.production_rules import MATERIALIZE, ProductionRule, RulePurpose
 
 Places = NDArray[np.int32]
 
@@ -83,7 +83,7 @@ class ProductionRules:
         every = {**tables, **self._derived}
         reads = (*self.plan.views, *self.plan.reads)
         phase = self._phases.phase(
-            rule.name, lambda: [production_plan(rule, TableStatistics(every))], every, self._schemas, reads
+            rule.name, lambda: [production_plan(rule, LocalStatistics(every))], every, self._schemas, reads
         )
         out = self._derived[derived(rule.view)]
         try:
@@ -139,7 +139,7 @@ class _Wave:
         rule = self._rules.rule(turn.rule.name)
         if turn.number > self._rules.max_rounds:
             raise self._too_many_rounds()
-        if rule.group is not Group.START:
+        if rule.group is not RulePurpose.START:
             self._open(turn, rule)
         codes = self._rules.derive(rule, self._tables, self._work)
         operation = rule.clause.head.state
@@ -153,7 +153,7 @@ class _Wave:
     def _count(self, rule: ProductionRule, changed: int) -> None:
         if rule.clause.head.state == DELETED:
             self._work.deleted += changed
-        elif rule.group is Group.REINSERT:
+        elif rule.group is RulePurpose.REINSERT:
             self._work.rederived += changed
         else:
             self._work.inserted += changed

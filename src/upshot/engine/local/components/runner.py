@@ -60,6 +60,9 @@ class Runner:
         self.workers = WORKERS
         self.worth_sharing = 1 << 15
         """The fewest driving rows for which a plan is shared between workers."""
+        self.worth_walking = 1 << 62
+        """The fewest rows in the relations below a closure for which it is computed by walks: for none yet. Walks leave
+        rows in another order, and changes that stop at the first match then read more (docs/decisions/0007)."""
 
     @property
     def max_rounds(self) -> int:
@@ -142,7 +145,7 @@ class Runner:
     def _attend(
         self, result: int, phase: Phase, component: Sequence[tuple[str, Table]], numbered: dict[int, Table]
     ) -> None:
-        """What the kernel asked for, so that it can go on; or the error that ends the run."""
+        """Do what the kernel asked for, so that it can go on; or the error that ends the run."""
         if is_limited():
             check_time(max((table.size for _, table in component), default=0))
         detail = self._get(op.S_DETAIL)
@@ -150,7 +153,7 @@ class Runner:
             self._grow(detail, phase, component, numbered)
         elif result == op.SPENT:
             if not MACHINE.is_compiled:
-                MACHINE.compile()
+                MACHINE.run_out()
             slice_ = _SHORT_SLICE if is_limited() else _SLICE
             self._set(op.S_BUDGET, slice_ if MACHINE.is_compiled else MACHINE.patience)
             if self.progress is not None:
@@ -204,6 +207,11 @@ class Runner:
             raise EngineError(
                 f"out of memory while computing {names}", code="out-of-memory", help="the transaction was rolled back"
             ) from error
+
+    def check_rounds(self, rounds: int, component: Sequence[tuple[str, Table]]) -> None:
+        """Raise if a recursion took more rounds than are allowed."""
+        if rounds > self._limits.max_rounds:
+            raise self._too_many_rounds(component)
 
     def _too_many_rounds(self, component: Sequence[tuple[str, Table]]) -> LimitError:
         name, table = max(component, key=lambda pair: pair[1].size)

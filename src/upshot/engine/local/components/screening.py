@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 
 from upshot.check.program import Clause
 from upshot.core.schema import Schema
-from upshot.engine.local.components.phases import Phases, TableStatistics
+from upshot.engine.local.components.phases import LocalStatistics, Phases
 from upshot.engine.local.components.runner import Runner
 from upshot.engine.local.storage.codec import Codec
 from upshot.engine.local.storage.storage import Storage, Table
 from upshot.engine.work import ViewWork
-from upshot.plan.guard_plans import MATCHED, guard_plans
 from upshot.plan.program_plan import ProgramPlan
+from upshot.plan.rule_plans import MATCHED, guard_plans
 from upshot.rewrite.changes.screening import relevant_rows
 
 
@@ -29,7 +29,7 @@ class Screening:
         self._phases: dict[str, tuple[Phases, Table]] = {}
 
     def is_relevant(self, relation: str) -> bool:
-        """Whether any row of the relation's change can matter to a view."""
+        """Test whether any row of the relation's change can matter to a view."""
         if relation not in self._guards:
             self._guards[relation] = relevant_rows(self._plan.normal, relation, self._views)
         guards = self._guards[relation]
@@ -39,7 +39,7 @@ class Screening:
         tables = {**self._tables, MATCHED: matched}
         schema = self._plan.normal.schemas[relation]
         schemas: Mapping[str, Schema] = {relation: schema, MATCHED: schema}
-        phase = phases.phase("guards", lambda: guard_plans(guards, TableStatistics(tables)), tables, schemas, ())
+        phase = phases.phase("guards", lambda: guard_plans(guards, LocalStatistics(tables)), tables, schemas, ())
         try:
             self._runner.run(phase, (), None, {matched.number: matched}, ViewWork())
             return matched.size > 0

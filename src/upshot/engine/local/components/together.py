@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from upshot.core.schema import Schema
 from upshot.engine.local.components.assemble import Phase
-from upshot.engine.local.components.component import Component
+from upshot.engine.local.components.component import LocalComponent
 from upshot.engine.local.components.phases import Phases
 from upshot.engine.local.components.runner import Runner
 from upshot.engine.local.kernel.layout import P_CODE, P_PROBED, P_SEED, PLAN_WORDS
@@ -33,8 +33,8 @@ plan, and all are walked through for those that are due."""
 
 @dataclass(slots=True)
 class _Laid:
-    """How the plans of a phase lie in its table: the words of each, whether it is to run, whose it is, and where those
-    of each member begin."""
+    """The layout of the plans of a phase in its table: the words of each, whether it is to run, whose it is, and where
+    those of each member begin."""
 
     phase: Phase
     words: NDArray[np.int64]
@@ -47,7 +47,7 @@ class Together:
     """A group of counting components of one level."""
 
     def __init__(
-        self, members: Sequence[Component], storage: Storage, tables: Mapping[str, Table],
+        self, members: Sequence[LocalComponent], storage: Storage, tables: Mapping[str, Table],
         schemas: Mapping[str, Schema], codec: Codec, runner: Runner,
     ) -> None:  # fmt: skip
         self._number = {member.names: number for number, member in enumerate(members)}
@@ -59,7 +59,7 @@ class Together:
         self._sizes: list[int] = []
         self._laid: _Laid | None = None
 
-    def propagate(self, due: Sequence[Component]) -> list[ViewWork]:
+    def propagate(self, due: Sequence[LocalComponent]) -> list[ViewWork]:
         """Bring these members from the old state to the new one; what each took. The time is shared out by rows that
         were looked up or derived."""
         laid, total = self._lay_out(), ViewWork()

@@ -6,8 +6,8 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from upshot.engine.local.components.component import Component
-from upshot.engine.local.components.installed import Installed
+from upshot.engine.local.components.component import LocalComponent
+from upshot.engine.local.components.installed import LocalProgram
 from upshot.engine.local.components.together import FEWEST, Together
 from upshot.engine.local.storage.out_of_memory import Bounded
 from upshot.engine.work import ViewWork, Work
@@ -18,14 +18,14 @@ class Visits:
     """`staged` gets the views that changed, or may have if a visit fails; `visited` the components that were looked
     at."""
 
-    installed: Installed
+    installed: LocalProgram
     staged: set[str]
-    visited: list[Component]
+    visited: list[LocalComponent]
     work: Work
     bounded: Callable[[str], Bounded]
     together_at: Callable[[int], dict[str, Together]]
 
-    def level(self, waiting: list[tuple[int, int]], *, skip_idle: bool) -> list[Component]:
+    def level(self, waiting: list[tuple[int, int]], *, skip_idle: bool) -> list[LocalComponent]:
         """Bring those components of the lowest level to the new state that are waiting; they are taken off the heap."""
         level, begun, counted = waiting[0][0], len(self.visited), []
         while waiting and waiting[0][0] == level:
@@ -40,7 +40,7 @@ class Visits:
             for component in counted:
                 self.one(component)
             return self.visited[begun:]
-        group_of, groups = self.together_at(level), dict[Together, list[Component]]()
+        group_of, groups = self.together_at(level), dict[Together, list[LocalComponent]]()
         for component in counted:
             groups.setdefault(group_of[component.names], []).append(component)
         for group, due in groups.items():
@@ -51,26 +51,26 @@ class Visits:
                     self.one(component)
         return self.visited[begun:]
 
-    def one(self, component: Component) -> None:
+    def one(self, component: LocalComponent) -> None:
         """Bring one component to the new state."""
         self._begin([component])
         with self.bounded(component.names):
             done = component.propagate()
         self._end(component, done)
 
-    def _together(self, group: Together, components: list[Component]) -> None:
+    def _together(self, group: Together, components: list[LocalComponent]) -> None:
         self._begin(components)
         with self.bounded(f"{components[0].names} and others"):
             works = group.propagate(components)
         for component, done in zip(components, works, strict=True):
             self._end(component, done)
 
-    def _begin(self, components: list[Component]) -> None:
+    def _begin(self, components: list[LocalComponent]) -> None:
         for component in components:
             self.staged.update(component.plan.views)
         self.visited += components
 
-    def _end(self, component: Component, done: ViewWork) -> None:
+    def _end(self, component: LocalComponent, done: ViewWork) -> None:
         for view, table in component.views:
             if table.is_untouched:
                 # There is nothing to accept.

@@ -125,8 +125,9 @@ def settle(tables: int, indexes: int, number: int) -> int:
     return kept
 
 
-def finalize(tables: int, number: int) -> None:
-    """Narrow the lists of over-deleted and inserted rows to the net deletions and insertions."""
+def finalize(tables: int, indexes: int, number: int) -> None:
+    """Narrow the lists of over-deleted and inserted rows to the net deletions and insertions; rows that a better one
+    took the place of are freed."""
     table = tables + 8 * L.TABLE_WORDS * number
     flags = load8(table, L.T_FLAGS)
     rows, length, kept = load8(table, L.T_DEL), load8(table, L.T_NDEL), 0
@@ -142,9 +143,14 @@ def finalize(tables: int, number: int) -> None:
     if rows != 0:
         for i in range(length):
             row = load4(rows, i)
-            if not (load1(flags, row) & L.OLD):
+            bits = load1(flags, row)
+            if bits & L.OLD:
+                continue
+            if bits & L.NEW:
                 store4(rows, kept, row)
                 kept += 1
+            else:
+                remove_row(table, indexes, row)
         store8(table, L.T_NINS, kept)
     if load8(table, L.T_COUNT) == 0:
         store8(table, L.T_NRED, 0)

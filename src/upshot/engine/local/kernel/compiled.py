@@ -7,17 +7,26 @@ Only imported when there is enough work to pay for loading Numba (see `machine.p
 # mypy: ignore-errors
 from __future__ import annotations
 
-import hashlib
-import os
-from pathlib import Path
-
 import numba
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload, register_jitable
 
-from upshot.engine.local.kernel import arithmetic, changes, heads, instructions, kernel, layout, memory, sets, sharing
+from upshot.engine.local.kernel import (
+    arithmetic,
+    best_rows,
+    changes,
+    heads,
+    instructions,
+    kernel,
+    layout,
+    memory,
+    sets,
+    sharing,
+    walks,
+)
+from upshot.engine.local.kernel.code_cache import cache_folder, mark_complete
 
 
 def _pointer(builder, address, index, bits):
@@ -135,30 +144,11 @@ _HOT = {
 }  # fmt: skip
 """Called for every candidate row: a call would cost as much as the work."""
 
-_SOURCES = (layout, memory, arithmetic, sets, changes, sharing, heads, instructions, kernel)
+_SOURCES = (layout, memory, arithmetic, sets, best_rows, changes, sharing, walks, heads, instructions, kernel)
 
 for _module in _SOURCES[2:]:
     for _function in _module.INNER:
         register_jitable(forceinline=_function.__name__ in _HOT)(_function)
-
-
-def _cache_folder() -> Path | None:
-    """Where the machine code is kept: Numba looks only at the file of the function it compiles, so every source of
-    the kernel counts in the folder's name. None if nothing can be written."""
-    sources = sorted(Path(__file__).parent / f"{m.__name__.rsplit('.', 1)[-1]}.py" for m in _SOURCES)
-    digest = hashlib.sha256(numba.__version__.encode())
-    for source in (*sources, Path(__file__)):
-        digest.update(source.read_bytes())
-    name = f"kernel-{digest.hexdigest()[:16]}"
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    for folder in (Path(__file__).parent / "__pycache__" / name, home / "upshot" / name):
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            continue
-        if os.access(folder, os.W_OK):
-            return folder
-    return None
 
 
 def _compile(function, *, cached):
@@ -170,11 +160,13 @@ def _compile(function, *, cached):
 
 def _compile_all():
     """Every entry by name, with Numba's own choice of a cache folder suspended meanwhile."""
-    folder, before = _cache_folder(), numba.config.CACHE_DIR
+    folder, before = cache_folder(), numba.config.CACHE_DIR
     try:
         numba.config.CACHE_DIR = str(folder or "")
-        functions = (*sets.ENTRIES, *changes.ENTRIES, *sharing.ENTRIES, *kernel.ENTRIES)
-        return {function.__name__: _compile(function, cached=folder is not None) for function in functions}
+        functions = (*sets.ENTRIES, *changes.ENTRIES, *sharing.ENTRIES, *walks.ENTRIES, *kernel.ENTRIES)
+        entries = {function.__name__: _compile(function, cached=folder is not None) for function in functions}
+        mark_complete(folder)
+        return entries
     finally:
         numba.config.CACHE_DIR = before
 

@@ -1,8 +1,9 @@
-"""What becomes of derived heads: they wait in a block while the memory they touch is fetched, then change the table."""
+"""Apply derived heads: they wait in a block while the memory they touch is fetched, then change the table."""
 
 from __future__ import annotations
 
 from upshot.engine.local.kernel import layout as L
+from upshot.engine.local.kernel.best_rows import improve
 from upshot.engine.local.kernel.memory import finish, load1, load8, mix, prefetch, store1, store8
 from upshot.engine.local.kernel.sets import add_row, append, equal_words, find_tagged
 from upshot.engine.local.kernel.sharing import insert_shared
@@ -83,7 +84,7 @@ def bring_back(table: int, row: int, bit: int) -> int:
 
 
 def apply_all(table: int, indexes: int, block: int, pending: int, kind: int, state: int) -> int:
-    """How many heads of the block were dealt with before the table had to grow."""
+    """Apply the heads of the block; return the number applied before the table had to grow."""
     width = load8(table, L.T_ARITY)
     changed, done = 0, 0
     while done < pending:
@@ -143,6 +144,8 @@ def call_rows(table: int, block: int, pending: int) -> None:
 def apply(table: int, indexes: int, key: int, tag: int, kind: int) -> int:
     """1 if the head changed the table, 0 if it was known, -1 if the table must grow first."""
     row = find_tagged(table, key, tag)
+    if kind == L.INSERT and load8(table, L.T_BEST) != 0:
+        return improve(table, indexes, key, tag, row)
     if kind == L.INSERT:
         return apply_insert(table, indexes, key, tag, row)
     if kind >= L.GAIN:

@@ -18,7 +18,7 @@ def go_back(code: int, pc: int) -> int:
 
 
 def list_address(table: int, source: int) -> int:
-    """Where the driving list stands; 0 when the rows are driven by number."""
+    """The address of the driving list; 0 when the rows are driven by number."""
     if source == L.FROM_DEL:
         return load8(table, L.T_DEL)
     if source == L.FROM_RED:

@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import FrameType
+from typing import Any
+
+# The functions themselves, without the search for the name of each signal and handler that wraps them.
+_handler: Any = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
+_set_handler: Any = getattr(signal.signal, "__wrapped__", signal.signal)
+_INTERRUPT = int(signal.SIGINT)
 
 
-@contextmanager
-def uninterrupted() -> Iterator[None]:
+class uninterrupted:
     """Ctrl-C waits until the section is done: what it does to tables in memory must happen whole or not at all.
 
     Only the main thread receives interrupts; elsewhere, and where Python's handler is not in place, nothing is changed.
+    A section inside another one adds nothing.
     """
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield
-        return
-    waiting: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: waiting.append((number, frame)))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if waiting:
-            before(*waiting[0])
+
+    __slots__ = ("_before", "_waiting")
+
+    def __enter__(self) -> None:
+        self._waiting: list[tuple[int, FrameType | None]] = []
+        self._before = _handler(_INTERRUPT)
+        if not callable(self._before) or getattr(self._before, "__self__", None).__class__ is uninterrupted:
+            self._before = None
+            return
+        try:
+            _set_handler(_INTERRUPT, self._wait)
+        except ValueError:
+            # Not the main thread.
+            self._before = None
+
+    def _wait(self, number: int, frame: FrameType | None) -> None:
+        self._waiting.append((number, frame))
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            _set_handler(_INTERRUPT, self._before)
+            if self._waiting:
+                self._before(*self._waiting[0])

@@ -104,7 +104,7 @@ def begin_plan(plan: int, tables: int, state: int) -> None:
 
 
 def is_worth_sharing(plan: int, tables: int, state: int) -> int:
-    """Whether several workers should run the plan, each on a part of its driving rows."""
+    """Test whether several workers should run the plan, each on a part of its driving rows."""
     if load8(state, L.S_WORKERS) < 2 or load8(plan, L.P_SHARED) == 0:
         return 0
     head = tables + 8 * L.TABLE_WORDS * load8(plan, L.P_HEAD)

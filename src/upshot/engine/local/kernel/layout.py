@@ -16,11 +16,17 @@ touched; looked at, and proven."""
     T_ROWS, T_FLAGS, T_SLOTS, T_NSLOTS, T_USED, T_LIVE, T_ROOM, T_ARITY,
     T_FREE, T_NFREE, T_COUNT, T_GAIN, T_LO, T_HI, T_INDEX, T_NINDEX,
     T_DEL, T_NDEL, T_CAPDEL, T_RED, T_NRED, T_CAPRED, T_INS, T_NINS, T_CAPINS,
-    T_PLAIN,
-) = range(26)  # fmt: skip
+    T_PLAIN, T_BEST, T_GROUP, T_VALUE, T_ORDER,
+) = range(30)  # fmt: skip
 TABLE_WORDS = 32
 """T_PLAIN is 1 while a view is loaded into an empty table: every row in use is then in the new state, and
-inserted. A list whose address is 0 is the list of all row numbers up to its length."""
+inserted. A list whose address is 0 is the list of all row numbers up to its length.
+
+T_BEST says which row of a group is kept, 0 if all are; T_GROUP the index on the columns of the group, T_VALUE the
+column that decides; T_ORDER, where codes do not have the order of their values, the address of two words: where the
+ranks of the codes stand, and how many there are."""
+
+LEAST, GREATEST = 1, 2
 
 # An index's descriptor. T_INDEX of its table names the first index, X_MORE the next one (-1: none).
 X_SLOTS, X_NSLOTS, X_NKEYS, X_NEXT, X_PREV, X_NCOLS, X_MORE, X_COLS = range(8)

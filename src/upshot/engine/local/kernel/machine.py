@@ -1,4 +1,4 @@
-"""Which form of the kernel runs: the plain Python one while little has been done, machine code from then on.
+"""Choose the form of the kernel: plain Python while little has been done, machine code from then on.
 
 Loading Numba takes most of a second; a program with a few hundred facts is finished before that.
 """
@@ -11,16 +11,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from upshot.core.exhausted import exhausted
-from upshot.engine.local.kernel import changes, kernel, sets, sharing
+from upshot.core.resources import exhausted
+from upshot.engine.local.kernel import changes, kernel, sets, sharing, walks
+from upshot.engine.local.kernel.code_cache import Compilation
 
 log = logging.getLogger("upshot.engine")
 
 PATIENCE = 25_000
 """How many steps the uncompiled kernel may take in a process, over all, before machine code is loaded."""
 LENIENCE = 40
-"""How many times that, if another thread is loading it: a matter of seconds, or of a minute where it has to be made
-first."""
+"""How many times that, if another thread is loading it: a matter of seconds."""
 WORTH_WAITING = 1_000_000
 """Steps of one piece of work that is not begun without machine code."""
 _COMPILED = "upshot.engine.local.kernel.compiled"
@@ -35,10 +35,11 @@ class Machine:
         self.is_compiled = False
         self.seconds_waited = 0.0
         self._lenience = 0
+        self._compilation = Compilation()
         self._bind(
             {
                 function.__name__: function
-                for function in (*sets.ENTRIES, *changes.ENTRIES, *sharing.ENTRIES, *kernel.ENTRIES)
+                for function in (*sets.ENTRIES, *changes.ENTRIES, *sharing.ENTRIES, *walks.ENTRIES, *kernel.ENTRIES)
             }
         )
 
@@ -46,36 +47,51 @@ class Machine:
         """Loads machine code without switching to it; other threads go on without it while they have little to do."""
         self._lenience = LENIENCE
         try:
+            self._compilation.start()
+            self._compilation.wait()
             importlib.import_module(_COMPILED)
         finally:
             self._lenience = 0
 
-    def compile(self) -> None:
-        """Switch to machine code; what runs half-way goes on from the same state words. Not yet, if it is being loaded
-        and the work at hand can be done without."""
-        if not self.is_compiled and self._lenience > 0 and self.patience > -WORTH_WAITING:
+    def run_out(self) -> None:
+        """Switch to machine code, unless it is being made or loaded and the work at hand can go on without it."""
+        if self.is_compiled:
+            return
+        if not self._lenience:
+            self._compilation.start()
+        can_go_on = self.patience > -WORTH_WAITING
+        if can_go_on and self._compilation.is_running:
+            self.patience = PATIENCE
+        elif can_go_on and self._lenience > 0:
             self._lenience -= 1
             self.patience = PATIENCE
-        elif not self.is_compiled:
-            begun = time.monotonic()
-            try:
-                self._bind(importlib.import_module(_COMPILED).ENTRIES)
-                self.is_compiled = True
-            except Exception as error:
-                what = exhausted(error)
-                if not what:
-                    raise
-                # The plain form does the same work, if slowly; machine code is tried again after some more of it.
-                log.warning("there are no %s left to load machine code; the work goes on without it", what)
-                self.patience = LENIENCE * PATIENCE
-            self.seconds_waited += time.monotonic() - begun
+        else:
+            self.compile()
+
+    def compile(self) -> None:
+        """Switch to machine code now; what runs half-way goes on from the same state words."""
+        if self.is_compiled:
+            return
+        begun = time.monotonic()
+        try:
+            self._compilation.wait()
+            self._bind(importlib.import_module(_COMPILED).ENTRIES)
+            self.is_compiled = True
+        except Exception as error:
+            what = exhausted(error)
+            if not what:
+                raise
+            # The plain form does the same work, if slowly; machine code is tried again after some more of it.
+            log.warning("there are no %s left to load machine code; the work goes on without it", what)
+            self.patience = LENIENCE * PATIENCE
+        self.seconds_waited += time.monotonic() - begun
 
     def expect(self, steps: int) -> None:
         """Tell the machine of work ahead, so that it compiles before it starts on a large one."""
         if not self.is_compiled:
             self.patience -= steps
             if self.patience <= 0:
-                self.compile()
+                self.run_out()
 
     def _bind(self, entries: dict[str, Callable[..., Any]]) -> None:
         self.run = entries["run"]
@@ -93,6 +109,8 @@ class Machine:
         self.retract = entries["retract"]
         self.matching = entries["matching"]
         self.find_rows = entries["find_rows"]
+        self.walk = entries["walk"]
+        self.fill_slots = entries["fill_slots"]
 
 
 MACHINE = Machine()

@@ -146,28 +146,34 @@ def _whole_pages(size: int) -> int:
     return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
+# All memory as one array: indexing it makes no object for each access. Buffers and their items are aligned.
+_WORDS = (ctypes.c_int64 * (1 << 59)).from_address(0)
+_HALVES = (ctypes.c_int32 * (1 << 60)).from_address(0)
+_BYTES = (ctypes.c_uint8 * (1 << 62)).from_address(0)
+
+
 def load8(address: int, i: int) -> int:
-    return ctypes.c_int64.from_address(address + 8 * i).value
+    return _WORDS[(address >> 3) + i]
 
 
 def store8(address: int, i: int, value: int) -> None:
-    ctypes.c_int64.from_address(address + 8 * i).value = value
+    _WORDS[(address >> 3) + i] = value
 
 
 def load4(address: int, i: int) -> int:
-    return ctypes.c_int32.from_address(address + 4 * i).value
+    return _HALVES[(address >> 2) + i]
 
 
 def store4(address: int, i: int, value: int) -> None:
-    ctypes.c_int32.from_address(address + 4 * i).value = value
+    _HALVES[(address >> 2) + i] = value
 
 
 def load1(address: int, i: int) -> int:
-    return ctypes.c_uint8.from_address(address + i).value
+    return _BYTES[address + i]
 
 
 def store1(address: int, i: int, value: int) -> None:
-    ctypes.c_uint8.from_address(address + i).value = value
+    _BYTES[address + i] = value
 
 
 def compare_swap(address: int, i: int, expected: int, value: int) -> int:

@@ -16,7 +16,7 @@ _ROW = (1 << 32) - 1
 
 
 def insert_shared(table: int, block: int, pending: int, state: int) -> int:
-    """How many heads of the block were dealt with before the worker's quota of rows was used up."""
+    """Insert the heads of the block; return the number inserted before the worker's quota of rows was used up."""
     width = load8(table, L.T_ARITY)
     done, changed = 0, 0
     while done < pending:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
-from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 _MOST = 4
 
@@ -21,6 +24,8 @@ WORKERS = min(_available(), _MOST)
 @functools.cache
 def pool() -> ThreadPoolExecutor:
     """The threads of this process; a forked child has none of its parent's and starts its own."""
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - small changes need no thread
+
     return ThreadPoolExecutor(_MOST, thread_name_prefix="upshot worker")
 
 

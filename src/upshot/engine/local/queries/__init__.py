@@ -2,3 +2,16 @@
 
 A query and its parameters in; rows out. Read `answers`, `queries`, `demand_run`, `on_demand`.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from upshot.core.lazy_exports import lazy_modules
+
+if TYPE_CHECKING:
+    from upshot.engine.local.queries import answers, on_demand, questions
+else:
+    __getattr__ = lazy_modules(__name__)
+
+__all__ = ["answers", "on_demand", "questions"]

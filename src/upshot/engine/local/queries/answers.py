@@ -9,24 +9,35 @@ from numpy.typing import NDArray
 
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.schema import Schema
-from upshot.engine.local.components.installed import Installed
+from upshot.engine.local.components.installed import LocalProgram
 from upshot.engine.local.components.runner import Runner
 from upshot.engine.local.queries.demand_run import DemandRun
-from upshot.engine.local.queries.queries import Query
-from upshot.engine.local.queries.questions import Given, Question
+from upshot.engine.local.queries.queries import LocalQuery
+from upshot.engine.local.queries.questions import Given, LocalDemandQuery
 from upshot.engine.local.storage.codec import Codec
 from upshot.engine.local.storage.storage import Storage, Table
 from upshot.engine.work import ViewWork
 from upshot.rewrite.demand.questions import about_clauses
+from upshot.syntax.ast import Atom
 
 Codes = NDArray[np.int64]
+
+
+def _is_recursive(program: CheckedProgram) -> bool:
+    """Test whether a relation depends on itself, as the values of a range do."""
+    component = {view: views for views in program.strata for view in views}
+    return any(
+        isinstance(literal, Atom) and literal.relation in component.get(clause.head.relation, ())
+        for clause in program.clauses
+        for literal in clause.body
+    )
 
 
 class Answers:
     """Answers from one state of a program, `old` or `new`; `work` is what the last one took."""
 
     def __init__(
-        self, installed: Installed, state: str, storage: Storage, codec: Codec, runner: Runner, *, memo: bool = True
+        self, installed: LocalProgram, state: str, storage: Storage, codec: Codec, runner: Runner, *, memo: bool = True
     ) -> None:
         self._installed, self._state, self._memo = installed, state, memo
         self._storage, self._codec, self._runner = storage, codec, runner
@@ -40,14 +51,16 @@ class Answers:
         if views is not None and reaches and not helpers and views.started.can_answer(clauses, self._state):
             return views.started.answer(schema, clauses)
         if not (reaches or given or helpers):
-            query = Query(
+            query = LocalQuery(
                 self._installed.schemas, self._installed.tables, self._storage, self._codec, self._runner, self._state
             )
-            codes = query.answer(schema, clauses)
-            self.work = query.work
-            return codes
+            normal = query.program(schema, clauses)
+            if not _is_recursive(normal):
+                codes = query.answer(schema, normal)
+                self.work = query.work
+                return codes
 
-        def make(tables: Mapping[str, Table]) -> Question:
+        def make(tables: Mapping[str, Table]) -> LocalDemandQuery:
             return self._question(schema, clauses, {name: each for name, (each, _) in given.items()}, tables, helpers)
 
         if given:
@@ -63,7 +76,7 @@ class Answers:
     def _question(
         self, schema: Schema, clauses: tuple[Clause, ...], given: Mapping[str, Schema], tables: Mapping[str, Table],
         helpers: Mapping[str, Schema],
-    ) -> Question:  # fmt: skip
+    ) -> LocalDemandQuery:  # fmt: skip
         plan, views = self._installed.plan, self._installed.on_demand
         normal = plan.normal if plan is not None else CheckedProgram({}, (), {}, ())
         question, program = about_clauses(
@@ -74,4 +87,4 @@ class Answers:
             question.program, {**self._installed.tables, **tables}, program.schemas, self._storage, self._codec,
             self._runner, memo=self._memo,
         )  # fmt: skip
-        return Question(clauses, run, tables, question.answers[schema.name])
+        return LocalDemandQuery(clauses, run, tables, question.answers[schema.name])

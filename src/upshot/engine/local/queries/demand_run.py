@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from upshot.core.schema import Schema
 from upshot.engine.local.components.aggregates import AggregateView
 from upshot.engine.local.components.assemble import Phase
-from upshot.engine.local.components.phases import Phases, TableStatistics
+from upshot.engine.local.components.phases import LocalStatistics, Phases
 from upshot.engine.local.components.runner import Runner
 from upshot.engine.local.kernel.layout import NEW, OLD, T_HI, T_INS, T_LIVE, T_LO, T_NINS, T_NRED, TABLE_WORDS
 from upshot.engine.local.storage.codec import Codec
 from upshot.engine.local.storage.storage import Storage, Table
 from upshot.engine.work import ViewWork
-from upshot.plan.demand_plans import Group, filters, group_plans, groups_of
+from upshot.plan.demand_plans import DemandGroup, filters, group_plans, groups_of
 from upshot.plan.rule_plan import Change
-from upshot.rewrite.demand.demand import DemandProgram, DemandRule, Held
+from upshot.rewrite.demand.demand import DemandProgram, DemandRule, RowOrigin
 from upshot.rewrite.shapes import aggregate_of, conjunction
 from upshot.syntax.ast import Atom
 
@@ -29,10 +29,10 @@ Codes = NDArray[np.int64]
 
 
 @dataclass(slots=True)
-class _Pass:
+class _DemandPass:
     """A group of rules, the places of its driving tables, and how many rows of each it has seen."""
 
-    group: Group
+    group: DemandGroup
     places: NDArray[np.int64]
     seen: NDArray[np.int64]
     folds: tuple[tuple[str, AggregateView, int], ...] = ()
@@ -77,9 +77,9 @@ class DemandRun:
         self.own = {
             name: storage.create(program.schemas[name].arity)
             for name, meaning in program.relations.items()
-            if meaning.held is not Held.STORED
+            if meaning.held is not RowOrigin.STORED
         }
-        self._stored = sorted({m.relation for m in program.relations.values() if m.held is Held.STORED})
+        self._stored = sorted({m.relation for m in program.relations.values() if m.held is RowOrigin.STORED})
         self._tables: dict[str, Table] = {**{name: stored[name] for name in self._stored}, **self.own}
         self._schemas = {
             **{name: schemas[name] for name in self._stored},
@@ -92,8 +92,8 @@ class DemandRun:
         self._all = _Tables(storage, self.own.values())
         self._places = {name: place for place, name in enumerate(self.own)}
         held = [program.relations[name].held for name in self.own]
-        self._asked = np.array([each is Held.ASKED for each in held], np.bool_)
-        self._answers = np.array([each is Held.ANSWERS for each in held], np.bool_)
+        self._asked = np.array([each is RowOrigin.ASKED for each in held], np.bool_)
+        self._answers = np.array([each is RowOrigin.ANSWERS for each in held], np.bool_)
         self._set_passes(groups_of(program))
         results = {program.net(view, sign) for view in program.views for sign in ("plus", "minus")}
         self._leaving = sorted((gate, name) for name, gate in program.last_read.items() if name in self.own)
@@ -149,7 +149,7 @@ class DemandRun:
         each.seen[:] = lengths
         return True
 
-    def _pass_by(self, group: Group, work: ViewWork) -> None:
+    def _pass_by(self, group: DemandGroup, work: ViewWork) -> None:
         """Drop what no rule from this gate on reads any more, and count what is held."""
         if not len(self._passing):
             return
@@ -166,30 +166,30 @@ class DemandRun:
                 self._free.seen[place] = 0
                 self._gate_seen[self._gate_places == place] = 0
 
-    def _phase(self, group: Group) -> Phase:
+    def _phase(self, group: DemandGroup) -> Phase:
         return self._phases.phase(
             str(group.gate),
-            lambda: group_plans(self.program, group, TableStatistics(self._tables), memo=self._memo),
+            lambda: group_plans(self.program, group, LocalStatistics(self._tables), memo=self._memo),
             self._tables,
             self._schemas,
             self._stored,
         )
 
-    def _set_passes(self, groups: Sequence[Group]) -> None:
-        """What the gates have seen lies in one array, in their order: who has rows waiting is one comparison."""
+    def _set_passes(self, groups: Sequence[DemandGroup]) -> None:
+        """The counts of the gates lie in one array, in their order: who has rows waiting is one comparison."""
         free, *gates = groups
         drivers = [self._drivers(group) for group in gates]
-        self._free = _Pass(free, np.arange(len(self.own)), np.zeros(len(self.own), np.int64))
+        self._free = _DemandPass(free, np.arange(len(self.own)), np.zeros(len(self.own), np.int64))
         self._gate_of = [number for number, names in enumerate(drivers) for _ in names]
         self._gate_places = np.array([self._places[name] for names in drivers for name in names], np.int64)
         self._gate_seen = np.zeros(len(self._gate_places), np.int64)
         ends = list(accumulate((len(names) for names in drivers), initial=0))
         self._gates = [
-            _Pass(group, self._gate_places[a:b], self._gate_seen[a:b], tuple(map(self._fold, group.folds)))
+            _DemandPass(group, self._gate_places[a:b], self._gate_seen[a:b], tuple(map(self._fold, group.folds)))
             for group, a, b in zip(gates, ends, ends[1:], strict=False)
         ]
 
-    def _drivers(self, group: Group) -> list[str]:
+    def _drivers(self, group: DemandGroup) -> list[str]:
         first = [rule.clause.body[0] for rule in (*group.rules, *group.folds)]
         return list(dict.fromkeys(literal.relation for literal in first if isinstance(literal, Atom)))
 
@@ -201,7 +201,7 @@ class DemandRun:
         assert isinstance(groups, Atom)
         assert isinstance(rows, Atom)
         meaning = self.program.relations[rows.relation]
-        is_stored = meaning.held is Held.STORED
+        is_stored = meaning.held is RowOrigin.STORED
         source = meaning.relation if is_stored else rows.relation
         mask = OLD if is_stored and meaning.state == "old" else NEW
         head = clause.head.relation
@@ -219,7 +219,7 @@ class DemandRun:
             work.questions += int(np.count_nonzero(potential.row_numbers(self.rows(self._filters[name]), NEW) >= 0))
 
     def _counted(self) -> tuple[int, int]:
-        """How many bindings were asked for, and how many rows answered."""
+        """The number of bindings that were asked for, and of rows that answered."""
         sizes = self._all.words(T_LIVE)
         return int(sizes[self._asked].sum()), int(sizes[self._answers].sum())
 
@@ -256,7 +256,7 @@ class DemandRun:
         for each in (self._free, *self._gates):
             gate = each.group.gate
             lines.append("as long as anything is new:" if gate is None else f"when all is quiet, gate {gate}:")
-            plans = group_plans(self.program, each.group, TableStatistics(self._tables), memo=self._memo)
+            plans = group_plans(self.program, each.group, LocalStatistics(self._tables), memo=self._memo)
             lines += [f"  {line}" for plan in plans for line in str(plan).split("\n")]
         return "\n".join(lines)
 
@@ -271,4 +271,5 @@ def insert_rows(table: Table, codes: Codes) -> None:
     if len(codes):
         table.stage(codes, insert=True)
         table.settle()
+        table.reserve(0)  # the rows count as inserted only now, and leave less room in their list
         table.set(T_NRED, 0)

@@ -1,8 +1,13 @@
-"""Views that are not maintained as stored rows: their changes, their rows, queries over them, by demand programs."""
+"""Views without stored rows: their changes, their rows and queries over them, by demand programs.
+
+`StartedViews` computes them by production rules: `start` rules put the first round into temporary tables.
+[Ceri & Widom 1994]
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -11,31 +16,24 @@ from numpy.typing import NDArray
 from upshot.check.names.variables import atoms
 from upshot.check.program import Clause
 from upshot.core.schema import Schema
+from upshot.engine.local.components.component import LocalComponent
 from upshot.engine.local.components.runner import Runner
-from upshot.engine.local.kernel.layout import T_DEL, T_INS
+from upshot.engine.local.kernel.layout import NEW, T_DEL, T_INS, T_NDEL, T_NINS, T_NRED
 from upshot.engine.local.queries.demand_run import DemandRun, insert_rows
-from upshot.engine.local.queries.started import StartedViews
+from upshot.engine.local.queries.queries import LocalQuery
 from upshot.engine.local.storage.codec import Codec, null_code
-from upshot.engine.local.storage.storage import Storage, Table
-from upshot.engine.optimizations import Optimizations
+from upshot.engine.local.storage.storage import Storage, Table, difference
 from upshot.engine.work import ViewWork
 from upshot.plan.cost import Decision, Experience, Situation, decide
+from upshot.plan.demand_plans import change_program
+from upshot.plan.optimizations import Optimizations
 from upshot.plan.program_plan import ProgramPlan
-from upshot.rewrite.changes.changes_on_demand import changes_on_demand
-from upshot.rewrite.demand.demand import DemandProgram, Held
-from upshot.rewrite.demand.questions import Question, about_views
+from upshot.rewrite.demand.demand import DemandProgram, RowOrigin
+from upshot.rewrite.demand.questions import DemandQuery, about_views
+from upshot.syntax.ast import Atom, Variable, Wildcard
 
 Codes = NDArray[np.int64]
 Change = tuple[Codes, Codes]
-
-
-def difference(rows: Codes, others: Codes) -> Change:
-    """What the rows have that the others have not, and the other way round."""
-    if not len(rows) or not len(others):
-        return rows, others
-    mine, theirs = ([tuple(row) for row in codes.tolist()] for codes in (rows, others))
-    have, had = set(mine), set(theirs)
-    return rows[[row not in had for row in mine]], others[[row not in have for row in theirs]]
 
 
 _LISTS = {"ins": T_INS, "del": T_DEL}
@@ -45,7 +43,7 @@ _MOST_ROOM = 1 << 18
 """Rows that the tables of a program may have room for and be kept: larger ones would slow down small changes."""
 
 
-class OnDemandViews:
+class LocalOnDemandViews:
     """The views of a plan that are computed on demand, over the tables of all that is stored."""
 
     def __init__(
@@ -60,7 +58,7 @@ class OnDemandViews:
         """The changes that the last propagation found."""
         self.started = StartedViews(plan, tables, storage, codec, runner)
         self._runs: dict[object, DemandRun] = {}
-        self._questions: dict[tuple[str, str, str], Question] = {}
+        self._questions: dict[tuple[str, str, str], DemandQuery] = {}
         self._experience = Experience()
 
     @property
@@ -119,8 +117,8 @@ class OnDemandViews:
         self._found = {}
 
     def _decision(self, situation: Situation) -> Decision:
-        """Whether to follow the change, or to compute both states whole and compare. Until it is known what that takes,
-        only for a change of most that there is."""
+        """Test whether to follow the change, or to compute both states whole and compare. Until it is known what that
+        takes, only for a change of most that there is."""
         policies = {self._plan.strategies[view].policy for view in self.strategies}
         if policies == {"full"}:
             return replace(decide("incremental", situation, self._experience), recompute=True, reason="policy full")
@@ -131,7 +129,8 @@ class OnDemandViews:
         return decide(policy, situation, self._experience)
 
     def _situation(self, changed: Collection[str]) -> Situation:
-        """As if the views had as many rows as what changes below them: how many they have is not known."""
+        """The situation with as many rows in the views as in what changes below them: how many they have is not
+        known."""
         tables = [self._tables[name] for name in changed]
         inserted = sum(table.word(T_INS + 1) for table in tables)
         deleted = sum(table.word(T_DEL + 1) for table in tables)
@@ -154,7 +153,7 @@ class OnDemandViews:
 
     @property
     def follows_rules(self) -> bool:
-        """Whether the open definition is one that the views follow."""
+        """Test whether the open definition is one that the views follow."""
         return self._following is not None
 
     def changes(self, changed: Collection[str], afresh: Collection[str]) -> tuple[dict[str, Change], ViewWork]:
@@ -167,24 +166,12 @@ class OnDemandViews:
         following, self._following = self._following, None
         run = self._run(
             ("rules",) if following is not None else ("changes", tuple(signs.items()), frozenset(afresh)),
-            lambda: (
-                following
-                or changes_on_demand(
-                    self._plan.normal,
-                    {view: name for view, name in self.strategies.items() if view not in afresh},
-                    changed=signs,
-                    wanted=self._plan.wanted(afresh) if self._optimizations.event_paths else None,
-                    nervous=self._plan.on_demand.nervous,
-                    specializing=self._optimizations.partial_evaluation,
-                    sip=self._optimizations.sip,
-                    memo=self._optimizations.memo,
-                )
-            ),
+            lambda: following or change_program(self._plan, self._optimizations, changed=signs, afresh=afresh),
         )
         given = {
             name: self._tables[meaning.relation].listed(_LISTS[meaning.state])
             for name, meaning in run.program.relations.items()
-            if meaning.held is Held.CHANGE and meaning.relation in signs
+            if meaning.held is RowOrigin.CHANGE and meaning.relation in signs
         }
         try:
             work = run.run(given)
@@ -213,7 +200,7 @@ class OnDemandViews:
         return self.asked(view, "f" * arity, np.empty((1, 0), np.int64), state, work=work)
 
     def has(self, view: str, codes: Codes) -> NDArray[np.bool_]:
-        """Which of the rows the view has; nothing but what is needed to prove them is looked at."""
+        """Test which of the rows the view has; nothing but what is needed to prove them is looked at."""
         found = self.matching(view, range(codes.shape[1]), codes)
         there = set(map(tuple, found.tolist()))
         return np.fromiter((tuple(row) in there for row in codes.tolist()), np.bool_, len(codes))
@@ -276,7 +263,7 @@ class OnDemandViews:
         return pairs
 
     def reaches(self, clauses: Collection[Clause]) -> bool:
-        """Whether a query reads views that are not stored."""
+        """Test whether a query reads views that are not stored."""
         names = {atom.relation for clause in clauses for literal in clause.body for atom in atoms(literal)}
         return not names.isdisjoint(self.unstored)
 
@@ -317,3 +304,81 @@ class OnDemandViews:
         for run in self._runs.values():
             run.release()
         self._runs.clear()
+
+
+class StartedViews:
+    """The views of a plan that `strategy=production materialized=false` asks for, over the tables of what is stored."""
+
+    def __init__(
+        self, plan: ProgramPlan, tables: Mapping[str, Table], storage: Storage, codec: Codec, runner: Runner
+    ) -> None:
+        self._plan, self._tables = plan, tables
+        self._storage, self._codec, self._runner = storage, codec, runner
+
+    def can_give(self, view: str, state: str) -> bool:
+        """Test whether start rules compute the view in that state. They read relations as they are after the change:
+        the state before an open one is asked for otherwise."""
+        if view not in self._plan.on_demand.started:
+            return False
+        return state == "new" or not any(
+            self._tables[name].word(field)
+            for component in self._plan.started
+            for name in component.reads
+            for field in (T_NINS, T_NDEL, T_NRED)
+        )
+
+    def can_answer(self, clauses: Collection[Clause], state: str) -> bool:
+        """Test whether a query in that state is for whole rows of one such view, with nothing that a selection could
+        start from."""
+        match tuple(clauses):
+            case (Clause(body=(Atom(view, args),)),):
+                names = [term.name for term in args if isinstance(term, Variable)]
+                free = all(isinstance(term, Variable | Wildcard) for term in args) and len(set(names)) == len(names)
+                return free and self.can_give(view, state)
+            case _:
+                return False
+
+    def rows(self, view: str, work: ViewWork | None = None) -> Codes:
+        with self._computed(view, work) as tables:
+            return tables[view].in_state(NEW)
+
+    def answer(self, schema: Schema, clauses: tuple[Clause, ...]) -> Codes:
+        """The rows that the clauses derive for their head; the contents of the view go again."""
+        atom = clauses[0].body[0]
+        assert isinstance(atom, Atom)
+        with self._computed(atom.relation, None) as tables:
+            for table in tables.values():
+                table.accept()
+            every = {**self._tables, **tables}
+            query = LocalQuery(self._plan.normal.schemas, every, self._storage, self._codec, self._runner)
+            return query.answer(schema, query.program(schema, clauses))
+
+    @contextmanager
+    def _computed(self, view: str, work: ViewWork | None) -> Iterator[dict[str, Table]]:
+        """Tables of the view and of all unstored ones below it, filled stratum by stratum: a negation is tested when
+        what it negates is complete."""
+        schemas = self._plan.normal.schemas
+        needed = {view}
+        for plan in reversed(self._plan.started):
+            if not needed.isdisjoint(plan.views):
+                needed |= {*plan.views, *plan.reads}
+        plans = [plan for plan in self._plan.started if not needed.isdisjoint(plan.views)]
+        made: dict[str, Table] = {}
+        components: list[LocalComponent] = []
+        try:
+            for plan in plans:
+                made |= {name: self._storage.create(schemas[name].arity) for name in plan.views}
+            for plan in plans:
+                component = LocalComponent(
+                    plan, self._storage, {**self._tables, **made}, schemas, self._codec, self._runner
+                )
+                components.append(component)
+                done = component.propagate()
+                if work is not None:
+                    work.add(done)
+            yield made
+        finally:
+            for component in components:
+                component.release()
+            for table in made.values():
+                self._storage.drop(table)

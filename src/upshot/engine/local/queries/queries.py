@@ -12,7 +12,7 @@ from upshot.check.program import CheckedProgram, Clause
 from upshot.core.schema import Role, Schema
 from upshot.engine.local.components.aggregates import AggregateView
 from upshot.engine.local.components.assemble import Assembler
-from upshot.engine.local.components.phases import TableStatistics
+from upshot.engine.local.components.phases import LocalStatistics
 from upshot.engine.local.components.runner import Runner
 from upshot.engine.local.kernel.layout import NEW, OLD
 from upshot.engine.local.storage.codec import Codec
@@ -26,7 +26,7 @@ from upshot.rewrite.shapes import aggregate_of
 from upshot.syntax.ast import Atom
 
 
-class Query:
+class LocalQuery:
     """A query being answered: the relations there are in one state, `old` or `new`, and tables of its own for the head
     and what the rewriting adds."""
 
@@ -40,10 +40,13 @@ class Query:
         self._own: dict[str, Table] = {}
         self.work = ViewWork()
 
-    def answer(self, schema: Schema, clauses: tuple[Clause, ...]) -> NDArray[np.int64]:
-        """The rows that the clauses derive for the head relation."""
+    def program(self, schema: Schema, clauses: tuple[Clause, ...]) -> CheckedProgram:
+        """The normal form of the query, over relations as they are stored."""
         stored = {name: replace(known, role=Role.BASE) for name, known in self._schemas.items()}
-        normal = normal_form(CheckedProgram({**stored, schema.name: schema}, clauses, {}, ((schema.name,),)))
+        return normal_form(CheckedProgram({**stored, schema.name: schema}, clauses, {}, ((schema.name,),)))
+
+    def answer(self, schema: Schema, normal: CheckedProgram) -> NDArray[np.int64]:
+        """The rows of the head relation. The program is not recursive: each stratum is computed once."""
         self._schemas = dict(normal.schemas)
         try:
             for views in normal.strata:
@@ -62,7 +65,7 @@ class Query:
                 self._aggregate(clause)
         if not plain:
             return
-        statistics = TableStatistics(self._tables)
+        statistics = LocalStatistics(self._tables)
         plans = [
             load_plan(c, Action.INSERT, statistics, name="query", resolve=self._resolve, by_constants=True)
             for c in plain

@@ -29,7 +29,7 @@ def fill(table: Table, codes: Codes) -> None:
 
 
 @dataclass(slots=True)
-class Question:
+class LocalDemandQuery:
     """The rules of a question, and the tables of what it is given; both are empty between two answers."""
 
     clauses: tuple[Clause, ...]
@@ -65,10 +65,14 @@ class Questions:
     """The questions of one program, by what they ask for."""
 
     storage: Storage
-    _made: dict[str, Question] = field(default_factory=dict)
+    _made: dict[str, LocalDemandQuery] = field(default_factory=dict)
 
     def answer(
-        self, head: str, clauses: tuple[Clause, ...], given: Given, make: Callable[[Mapping[str, Table]], Question]
+        self,
+        head: str,
+        clauses: tuple[Clause, ...],
+        given: Given,
+        make: Callable[[Mapping[str, Table]], LocalDemandQuery],
     ) -> tuple[Codes, ViewWork]:
         """The answer; `make` makes the question over tables for what is given, if it was not asked before."""
         question = self._made.get(head)

@@ -10,14 +10,17 @@ import datetime as dt
 import decimal
 import math
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from upshot.core.structures import Misshapen, canonical
 from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
 from upshot.engine.local.kernel.memory import Account
+from upshot.engine.local.storage.text_order import TextOrder
+from upshot.engine.user_functions import UserFunctions
 
 _FLIP = 0x7FFFFFFFFFFFFFFF
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
@@ -58,6 +61,9 @@ class Dictionary:
         self.values: list[str] = []
         self._free: list[int] = []
         self.added_since_sweep = 0
+        self.sweeps = 0
+        self.unranked: list[int] | None = None
+        """Codes that were given to values since they were last ranked, if somebody ranks them."""
 
     def code(self, value: str) -> int:
         """The value's code, a new one if it has none."""
@@ -73,6 +79,8 @@ class Dictionary:
                 self.values.append(value)
             self.codes[value] = code
             self.added_since_sweep += 1
+            if self.unranked is not None:
+                self.unranked.append(code)
         return code
 
     def sweep(self, used: NDArray[np.bool_]) -> int:
@@ -88,6 +96,7 @@ class Dictionary:
                 self._free.append(code)
                 forgotten += 1
         self.added_since_sweep = 0
+        self.sweeps += 1
         return forgotten
 
     def __len__(self) -> int:
@@ -97,8 +106,17 @@ class Dictionary:
 class Codec:
     """Between Python values and codes, for one database."""
 
-    def __init__(self, account: Account | None = None) -> None:
+    def __init__(self, account: Account | None = None, functions: UserFunctions | None = None) -> None:
         self.dictionary = Dictionary(account)
+        self.functions = functions or UserFunctions()
+        self._account = account
+        self._order: TextOrder | None = None
+
+    def order(self) -> TextOrder:
+        """The ranks of text by code, kept from the first time on that they are needed."""
+        if self._order is None:
+            self._order = TextOrder(self.dictionary, self._account)
+        return self._order
 
     def encoder(self, type: Type) -> Callable[[Any], int]:
         """The function that codes one value of the type, or raises `Misfit`."""
@@ -129,6 +147,8 @@ class Codec:
                 return _encode_float
             case Kind.SYMBOL:
                 return self._encode_symbol
+            case Kind.RECORD:
+                return lambda value: self._encode_record(value, type)
             case Kind.BOOLEAN:
                 return _encode_boolean
             case Kind.DATE:
@@ -147,6 +167,15 @@ class Codec:
             raise Misfit("wrong-type", f"{value!a} is not valid Unicode text") from None
         return self.dictionary.code(value if type(value) is str else str(value))
 
+    def _encode_record(self, value: Any, type_: Type) -> int:
+        """Values that rules make are canonical text already, and their type has no definition."""
+        if isinstance(value, str) and (code := self.dictionary.codes.get(value)) is not None and not type_.definition:
+            return code
+        try:
+            return self.dictionary.code(canonical(value, type_))
+        except Misshapen as wrong:
+            raise _wrong(value, str(wrong)) from None
+
     def decode(self, codes: NDArray[np.int64], type: Type) -> list[Any]:
         """A column's codes as Python values."""
         items: list[int] = codes.tolist()
@@ -156,7 +185,7 @@ class Codec:
         match type.kind:
             case Kind.NUMBER:
                 return items if not type.nullable else [None if c == null else c for c in items]
-            case Kind.SYMBOL:
+            case Kind.SYMBOL | Kind.RECORD:
                 if not type.nullable:
                     return [values[c] for c in items]
                 decoder = values.__getitem__
@@ -176,9 +205,6 @@ class Codec:
         if type.nullable:
             return [None if c == null else decoder(c) for c in items]
         return [decoder(c) for c in items]
-
-    def encode_column(self, values: Iterable[Any], type: Type) -> list[int]:
-        return list(map(self.encoder(type), values))
 
 
 def _wrong(value: Any, expected: str) -> Misfit:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from upshot.core.counted import counted
-from upshot.core.errors import DataError
+from upshot.core.errors import DataError, counted
 from upshot.core.schema import Schema
 from upshot.core.types import Kind
 from upshot.engine.local.storage.codec import Codec, Misfit

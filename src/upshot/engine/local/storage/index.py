@@ -17,7 +17,7 @@ _PIECE = 1 << 20
 
 
 class IndexWords(Protocol):
-    """Where indexes are described."""
+    """The words that describe indexes."""
 
     @property
     def account(self) -> Account: ...
@@ -51,7 +51,7 @@ class Index:
 
     @property
     def room(self) -> int:
-        """How many new keys fit before the slots must grow."""
+        """The number of new keys that fit before the slots must grow."""
         return self._storage.index_word(self.number, L.X_NSLOTS) * 2 // 3 - self.keys
 
     def reserve_rows(self, capacity: int) -> None:

@@ -10,9 +10,11 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
+from upshot.core.row_order import RowOrder
 from upshot.core.rows import Row, Rows, for_spark
 from upshot.core.schema import Schema
 from upshot.engine.local.storage.codec import Codec
+from upshot.engine.local.storage.coded_pages import page_places
 
 if TYPE_CHECKING:
     import pyarrow
@@ -56,6 +58,11 @@ class CodedRows:
 
     def part(self, first: int, last: int) -> _CodedPart:
         return _CodedPart(self, self.codes[first:last])
+
+    def page(self, order: RowOrder, after: Row | None, limit: int) -> list[Row]:
+        """The first rows after a row, chosen by their codes; only they are decoded."""
+        places = page_places(self._codec, self.schema, self.codes, order, after, limit)
+        return order.sorted(self.decoded(self.codes[places]))
 
     def arrow(self) -> pyarrow.Table:
         return self.decoded_table(self.codes)

@@ -20,6 +20,7 @@ from upshot.engine.local.storage.codec import Codec, Misfit, null_code
 from upshot.engine.local.storage.storage import Table
 from upshot.engine.saved import Saved
 from upshot.plan.program_plan import ProgramPlan
+from upshot.strategies.strategy import Stores
 
 Codes = NDArray[np.int64]
 
@@ -29,15 +30,13 @@ _BATCH = 1 << 20
 # Spark writes timestamps as INT96 unless told otherwise; read as nanoseconds they would end in the year 2262.
 _PARQUET = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
 
-_ADOPTED = ("maintenance", "bf", "production", "recompute")
-"""Strategies that keep nothing beside the rows; counts and running totals are not saved, so they are computed."""
-
 
 def adopted_views(plan: ProgramPlan, saved: Mapping[str, Saved], kept: Collection[str] = ()) -> set[str]:
     """The views whose saved rows are taken as they are.
 
     A component's rows are trusted if all its views are saved, or kept by the engine, and all it reads is a base
-    relation or trusted; of these the ones whose strategy needs more than the rows are computed all the same.
+    relation or trusted; of these the ones whose strategy stores more than the rows are computed all the same, since
+    counts and running totals are not saved.
     """
     trusted = {name for name, schema in plan.normal.schemas.items() if schema.role is Role.BASE}
     adopted: set[str] = set()
@@ -47,7 +46,7 @@ def adopted_views(plan: ProgramPlan, saved: Mapping[str, Saved], kept: Collectio
             adopted.update(plan.on_demand.kept.intersection(component.views) & saved.keys())
         elif all(view in saved or view in kept for view in component.views) and component.reads <= trusted:
             trusted.update(component.views)
-            if component.strategy in _ADOPTED and all(view in saved for view in component.views):
+            if component.strategy.stores is Stores.ROWS and all(view in saved for view in component.views):
                 adopted.update(component.views)
     return adopted
 

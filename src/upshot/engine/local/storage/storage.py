@@ -8,11 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upshot.core.errors import LimitError
+from upshot.core.schema import Lattice
 from upshot.engine.local.kernel import layout as L
 from upshot.engine.local.kernel.interrupts import uninterrupted
 from upshot.engine.local.kernel.machine import MACHINE
 from upshot.engine.local.kernel.memory import Account, Buffer, load8, store8
+from upshot.engine.local.kernel.threads import WORKERS, pool
 from upshot.engine.local.storage.index import Index, rehashed
+from upshot.engine.local.storage.text_order import TextOrder
 
 _FIRST = 16
 _FULL = 0.7
@@ -31,6 +34,9 @@ _LISTS = ((L.T_DEL, L.T_NDEL, L.T_CAPDEL), (L.T_RED, L.T_NRED, L.T_CAPRED), (L.T
 
 _SPARSE = 64
 """A table with this many slots a row is emptied row by row, another as a whole."""
+
+_PIECE = 1 << 20
+"""Rows that are entered at a time."""
 
 _MOST_ROWS = 2**31 - 2
 
@@ -103,6 +109,7 @@ class Table:
         """Estimated numbers of distinct values in columns without an index, each with the size it was made at."""
         self.capacity = 0
         self._beside = 0
+        self._order: TextOrder | None = None
         account = storage.account
         self._rows, self._flags, self._count, self._gain, self._free = (Buffer(account=account) for _ in range(5))
         self._lists = {field: Buffer(account=account) for field in (L.T_DEL, L.T_RED, L.T_INS)}
@@ -128,7 +135,7 @@ class Table:
 
     @property
     def is_untouched(self) -> bool:
-        """Whether no row came, went, or was looked at for it, in the open change."""
+        """Test whether no row came, went, or was looked at for it, in the open change."""
         return not (self.word(L.T_NDEL) or self.word(L.T_NRED) or self.word(L.T_NINS))
 
     # ---- room ----------------------------------------------------------------------------------------------
@@ -147,10 +154,12 @@ class Table:
         for index in self.indexes.values():
             while index.room < ahead:
                 index.grow_slots()
+        if self._order is not None:
+            self._order.learn()
         self._set_room()
 
     def _larger(self) -> int:
-        """How many slots to grow to: so many more that the next growth is far away."""
+        """The number of slots to grow to: so many more that the next growth is far away."""
         slots = self.word(L.T_NSLOTS)
         return slots * 2 if slots < _LARGE else slots * 8 // 5
 
@@ -166,24 +175,28 @@ class Table:
 
     def reserve(self, extra: int) -> None:
         """Room for `extra` further rows; an index grows as its keys come."""
-        needed = self.word(L.T_USED) + max(0, extra - self.word(L.T_NFREE))
+        words, first = self.storage.words, self._first
+        needed = words[first + L.T_USED] + max(0, extra - words[first + L.T_NFREE])
         if needed > self.capacity:
             self._reserve_rows(max(needed, self.capacity * 3 // 2, _FIRST))
-        if self.size + extra > int(self.word(L.T_NSLOTS) * _FULL):
-            self._grow_slots(max(int((self.size + extra) / _FULL) + 1, self._larger()))
-        if self.word(L.T_NINS) + extra > self.word(L.T_CAPINS):
-            self.reserve_list(L.T_INS, self.word(L.T_NINS) + extra)
+        rows = words[first + L.T_LIVE] + extra
+        if rows > int(words[first + L.T_NSLOTS] * _FULL):
+            self._grow_slots(max(int(rows / _FULL) + 1, self._larger()))
+        if words[first + L.T_NINS] + extra > words[first + L.T_CAPINS]:
+            self.reserve_list(L.T_INS, words[first + L.T_NINS] + extra)
         self._set_room()
 
     def _set_room(self) -> None:
+        words, first = self.storage.words, self._first
         room = min(
-            self.capacity - self.word(L.T_USED) + self.word(L.T_NFREE),
-            int(self.word(L.T_NSLOTS) * _FULL) - self.size,
-            *(index.room for index in self.indexes.values()),
+            self.capacity - words[first + L.T_USED] + words[first + L.T_NFREE],
+            int(words[first + L.T_NSLOTS] * _FULL) - words[first + L.T_LIVE],
         )
-        if not self.word(L.T_PLAIN):
-            room = min(room, self.word(L.T_CAPINS) - self.word(L.T_NINS))
-        self.set(L.T_ROOM, room)
+        for index in self.indexes.values():
+            room = min(room, index.room)
+        if not words[first + L.T_PLAIN]:
+            room = min(room, words[first + L.T_CAPINS] - words[first + L.T_NINS])
+        words[first + L.T_ROOM] = room
 
     def reserve_list(self, field: int, capacity: int) -> None:
         """Room for `capacity` row numbers in a list (or the free list)."""
@@ -214,7 +227,7 @@ class Table:
         self._beside = beside
 
     def _row_buffers(self) -> list[tuple[Buffer, int, int]]:
-        """What holds something for every row: memory, the word of its address, bytes a row."""
+        """The arrays with an entry for every row: memory, the word of its address, bytes a row."""
         buffers = [(self._rows, L.T_ROWS, 8 * self.arity), (self._flags, L.T_FLAGS, 1)]
         if self.counted:
             buffers += [(self._count, L.T_COUNT, 8), (self._gain, L.T_GAIN, 8)]
@@ -242,19 +255,23 @@ class Table:
             return index
         index = Index(self.storage, wanted)
         index.reserve_rows(max(self.capacity, _FIRST))
-        used, done = self.word(L.T_USED), 0
-        MACHINE.expect(10 * used)
-        while True:
-            done = MACHINE.build_index(self.storage.tables, self.storage.indexes, self.number, index.number, done)
-            if done == used:
-                break
-            index.grow_slots()
+        self._link_all(index)
         self.storage.set_index_word(index.number, L.X_MORE, self.word(L.T_INDEX))
         self.set(L.T_INDEX, index.number)
         self.set(L.T_NINDEX, len(self.indexes) + 1)
         self.indexes[wanted] = index
         self._set_room()
         return index
+
+    def _link_all(self, index: Index) -> None:
+        """Enter every row into an empty index."""
+        used, done = self.word(L.T_USED), 0
+        MACHINE.expect(10 * used)
+        while True:
+            done = MACHINE.build_index(self.storage.tables, self.storage.indexes, self.number, index.number, done)
+            if done == used:
+                return
+            index.grow_slots()
 
     # ---- changes -------------------------------------------------------------------------------------------
 
@@ -310,7 +327,7 @@ class Table:
 
     def begin_load(self) -> None:
         """Before every row is computed: an empty table need not list what is inserted, another lists all as deleted."""
-        if self.size == 0:
+        if self.size == 0 and not self.word(L.T_BEST):
             for field in (L.T_USED, L.T_NFREE, L.T_INS, L.T_CAPINS):
                 self.set(field, 0)
             self.set(L.T_PLAIN, 1)
@@ -323,6 +340,56 @@ class Table:
         if self.word(L.T_NINS) == 0:
             self._set_room()  # Where nothing came, nothing will be accepted either.
         self.finalize()
+
+    def take_loaded(self) -> Codes:
+        """The rows of a table that is being loaded, as a copy; it is empty again afterwards."""
+        rows = self.all_rows().copy()
+        self._forget_loaded()
+        return rows
+
+    def _forget_loaded(self) -> None:
+        self._slots.clear()
+        for index in self.indexes.values():
+            index.clear()
+        for field in (L.T_USED, L.T_LIVE, L.T_NINS):
+            self.set(field, 0)
+        self._set_room()
+
+    def reserve_plain(self, rows: int) -> None:
+        """Room for that many rows in all, to be written from `rows_address` on before `fill` enters them."""
+        if rows > self.capacity:
+            self._reserve_rows(max(rows, self.capacity * 3 // 2))
+
+    @property
+    def rows_address(self) -> int:
+        return self._rows.address
+
+    def fill(self, count: int) -> None:
+        """Enter the first `count` rows, distinct ones, into a table that is being loaded and is empty."""
+        slots = count * 3 // 2 + 1
+        if slots > self.word(L.T_NSLOTS):
+            self._grow_slots(slots)
+        pieces = [(first, min(first + _PIECE, count)) for first in range(0, count, _PIECE)]
+
+        def enter(piece: tuple[int, int]) -> None:
+            MACHINE.fill_slots(self.storage.tables, self.number, *piece)
+
+        with uninterrupted():
+            self._flags.view(np.uint8, count)[:] = L.NEW
+            if MACHINE.is_compiled and len(pieces) > 1 and WORKERS > 1:
+                list(pool().map(enter, pieces))
+            else:
+                for piece in pieces:
+                    enter(piece)
+            for field in (L.T_USED, L.T_LIVE, L.T_NINS):
+                self.set(field, count)
+        try:
+            for index in self.indexes.values():
+                self._link_all(index)
+        except BaseException:
+            self._forget_loaded()  # a row that an index lacks could not be taken out of it
+            raise
+        self._set_room()
 
     def settle(self) -> None:
         """Turn touched rows into the net lists of deleted and inserted ones."""
@@ -342,17 +409,34 @@ class Table:
         self._set_room()
 
     def finalize(self) -> None:
-        MACHINE.expect(2 * (self.word(L.T_NDEL) + self.word(L.T_NINS)))
-        MACHINE.finalize(self.storage.tables, self.number)
+        inserted = self.word(L.T_NINS)
+        MACHINE.expect(2 * (self.word(L.T_NDEL) + inserted))
+        if self.word(L.T_BEST):
+            self.reserve_list(L.T_FREE, self.word(L.T_NFREE) + inserted)
+        MACHINE.finalize(self.storage.tables, self.storage.indexes, self.number)
+        if self.word(L.T_BEST):
+            self._set_room()
+
+    def keep_best(self, lattice: Lattice, order: TextOrder | None) -> None:
+        """Let rows that rules derive compete for the one place that their group has; `order` ranks codes that do not
+        have the order of their values."""
+        self._order = order
+        self.set(L.T_GROUP, self.index_on(lattice.group(self.arity)).number)
+        self.set(L.T_VALUE, lattice.column)
+        self.set(L.T_ORDER, 0 if order is None else order.address)
+        self.set(L.T_BEST, L.LEAST if lattice.function == "min" else L.GREATEST)
 
     def prepare_accept(self) -> None:
         """Get all the memory that `accept` needs, so that it cannot fail."""
-        deleted = self.word(L.T_NDEL)
-        MACHINE.expect(4 * (deleted + self.word(L.T_NINS)))
-        self.reserve_list(L.T_FREE, self.word(L.T_NFREE) + deleted)
+        words, first = self.storage.words, self._first
+        deleted = words[first + L.T_NDEL]
+        MACHINE.expect(4 * (deleted + words[first + L.T_NINS]))
+        if deleted:
+            self.reserve_list(L.T_FREE, words[first + L.T_NFREE] + deleted)
 
-    def accept(self) -> None:
-        self.prepare_accept()
+    def accept(self, *, prepared: bool = False) -> None:
+        if not prepared:
+            self.prepare_accept()
         deleted = self.word(L.T_NDEL)
         MACHINE.accept(self.storage.tables, self.storage.indexes, self.number)
         self._release_list(L.T_RED)
@@ -498,3 +582,12 @@ class Table:
 def _doubled(size: int) -> int:
     """The next power of two, so that a buffer growing by steps is copied rarely."""
     return 1 << max(10, (size - 1).bit_length())
+
+
+def difference(rows: Codes, others: Codes) -> tuple[Codes, Codes]:
+    """The rows without the others, and the others without the rows."""
+    if not len(rows) or not len(others):
+        return rows, others
+    mine, theirs = ([tuple(row) for row in codes.tolist()] for codes in (rows, others))
+    have, had = set(mine), set(theirs)
+    return rows[[row not in had for row in mine]], others[[row not in have for row in theirs]]

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.schema import Column, Schema
 from upshot.core.span import Span
-from upshot.core.types import Kind, Type
+from upshot.core.types import TEXTUAL, Type
 from upshot.engine.limits import Limits, in_bytes
 from upshot.engine.spark.decomposed.shard import (
     HELD_BACK,
@@ -102,14 +102,14 @@ class Decomposed:
     # ---- when ----------------------------------------------------------------------------------------------------
 
     def is_usable(self, tables: Mapping[str, Table]) -> bool:
-        """Whether what the parts share can travel with them, and none of them has outgrown its worker."""
+        """Test whether the shared rows can travel with the parts, and none of them has outgrown its worker."""
         return self._needed(tables) <= self._most_shared and not self._outgrown
 
     def _needed(self, tables: Mapping[str, Table]) -> int:
         return bytes_of(tables[name] for name in self.found.shared)
 
     def describe(self, tables: Mapping[str, Table]) -> str:
-        """How the component runs, and why."""
+        """Describe the execution of the component, with the reason."""
         lines = [str(self.found)]
         if self._outgrown:
             lines.append(
@@ -144,8 +144,8 @@ class Decomposed:
     # ---- change --------------------------------------------------------------------------------------------------
 
     def maintain(self, tables: Mapping[str, Table], work: ViewWork) -> Steps[dict[str, tuple[Piece, Piece]] | None]:
-        """What comes into each view and what goes; None if a part outgrows what a worker may hold. The parts use the
-        component's own strategy, and what that took is added to the work.
+        """The inserted and deleted rows of each view; None if a part outgrows its worker's bound. The parts use the
+        component's own strategy, and their counters are added to the work.
 
         A row changes only if some rule, driven by a change below, has a head with its pivot: in the old state, for
         deletion, or in the new one. The views' new state is not known yet, but where it differs from the old one by
@@ -182,12 +182,12 @@ class Decomposed:
         return {view: (nothing(tables[view].types), nothing(tables[view].types)) for view in self.found.views}
 
     def _are_few(self, tables: Mapping[str, Table]) -> bool:
-        """Whether a part takes all rows faster than Spark finds those that a change touches."""
+        """Test whether a part takes all rows faster than Spark finds those that a change touches."""
         return sum(tables[name].size for name in (*self.component.reads, *self.found.views)) <= FEW_ROWS
 
     def _in_one_job(self, task: ChangeTask, driven: Sequence[tuple[RulePlan, _Driving]]) -> bool:
-        """Whether what is touched need not be known before the parts are made: it is expected to be few, and the rules
-        that find it are, once for each relation that a part is given, few enough to plan in one job."""
+        """Test whether the touched pivots need not be known before the parts are made: few are expected, and the rules
+        that find them are, once for each relation of a part, few enough to plan in one job."""
         if len(driven) * len(task.given_names) > PLANNED or not all(rows.small for _, rows in driven):
             return False
         return self._received is not None and self._expected(sum(rows.count for _, rows in driven)) <= ONE_JOB
@@ -272,7 +272,7 @@ class Decomposed:
         return ChangeTask(self._plan, shared, inserted, deleted, tuple(moved))
 
     def _members(self, task: ChangeTask, tables: Mapping[str, Table], touched: _Driving | None) -> list[DataFrame]:
-        """What the task is given: the rows that have one of the touched pivots, or all."""
+        """The rows of the task: those that have one of the touched pivots, or all."""
         views = {seed: view for view, seed in self.found.seeds.items()}
         types = self._pivot_types()
         members = []
@@ -340,7 +340,7 @@ class Decomposed:
         return [clause for clause in self.found.exits if clause.head.relation == view]
 
     def _exits(self, view: str, tables: Mapping[str, Table], state: State) -> DataFrame:
-        """What the rules without recursion give for the view in a state of what they read."""
+        """The rows that the rules without recursion derive for the view in a state of their inputs."""
         statistics = TableStatistics(tables)
 
         def read(name: str, _: State) -> DataFrame:
@@ -389,7 +389,7 @@ def bytes_of(tables: Iterable[Table]) -> int:
 
 def _width(types: Sequence[Type]) -> int:
     """Bytes of a row."""
-    return sum(_TEXT if type.kind is Kind.SYMBOL else 8 for type in framed(types))
+    return sum(_TEXT if type.kind in TEXTUAL else 8 for type in framed(types))
 
 
 _TEXT = 24
@@ -429,7 +429,7 @@ def _driving(piece: Piece, session: SparkSession) -> _Driving | None:
 
 
 def _change(tables: Mapping[str, Table], plan: RulePlan) -> Piece:
-    """What drives the plan."""
+    """The rows that drive the plan."""
     assert plan.driver is not None
     table = tables[plan.driver.match.relation]
     return table.deleted if plan.driver.change is Change.DELETED else table.inserted

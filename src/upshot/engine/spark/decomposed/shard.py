@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from upshot.core.errors import Error
 from upshot.core.schema import Column, Schema
-from upshot.core.types import BOOLEAN, NUMBER, SYMBOL, Kind, Type
+from upshot.core.types import BOOLEAN, NUMBER, SYMBOL, TEXTUAL, Type
 from upshot.engine.limits import BudgetExceeded
 from upshot.engine.local import LocalEngine
 from upshot.engine.local.kernel.layout import NEW, T_DEL, T_INS
@@ -235,7 +235,7 @@ class Shard(LocalEngine):
                 self.rollback()
 
     def change(self, task: ChangeTask, old: Mapping[str, Codes], new: Mapping[str, Codes], work: ViewWork) -> Made:
-        """What the transaction changes in the views of the part; what that took is added to the work."""
+        """The changes of the transaction in the views of the part; the counters are added to the work."""
         moved = {_moved(name): codes for name, codes in new.items()}
         pivots = {**self._plan.pivots, **{_moved(name): self._plan.pivots[name] for name in new}}
         steps = _Steps({**old, **moved}, pivots, expected=sum(map(len, old.values())))
@@ -297,7 +297,7 @@ class Shard(LocalEngine):
         """Rows as columns of frames, some at a time, and how many they are."""
         values = self._codec.dictionary.values
         texts = None
-        if any(type.kind is Kind.SYMBOL for type in types) and 4 * len(codes) > len(values):
+        if any(type.kind in TEXTUAL for type in types) and 4 * len(codes) > len(values):
             texts = pa.array(values, pa.string())
         for start in range(0, len(codes), _BATCH):
             part = codes[start : start + _BATCH]
@@ -306,7 +306,7 @@ class Shard(LocalEngine):
 
     def _column(self, type: Type, codes: Codes, texts: pa.Array | None) -> pa.Array:
         """Values of a column; `texts` are all texts by code, where so many go out that they were made an array."""
-        if type.kind is Kind.SYMBOL and texts is not None:
+        if type.kind in TEXTUAL and texts is not None:
             if not type.nullable:
                 return texts.take(pa.array(codes))
             missing = codes == null_code(type)
@@ -316,7 +316,7 @@ class Shard(LocalEngine):
 
 
 def _moved(name: str) -> str:
-    """What the new rows of a relation are called beside its old ones; no relation is called so."""
+    """The name of a relation's new rows beside its old ones; no relation of a user has it."""
     return f"{name}'"
 
 

@@ -12,6 +12,7 @@ from upshot.core.schema import Column
 from upshot.core.span import Span
 from upshot.core.types import Type
 from upshot.engine.limits import Limits
+from upshot.engine.user_functions import UserFunctions
 from upshot.plan.pivot import Columns, Decomposition
 from upshot.plan.program_plan import ProgramPlan, compile_program
 from upshot.rewrite.stratified import stratified
@@ -22,8 +23,8 @@ SharedRows = tuple[tuple[bool, pa.Table], ...]
 
 @dataclass(frozen=True, slots=True)
 class ShardPlan:
-    """What runs in every part of a component. `pivots` names the columns that hold the pivot, of views, seeds and split
-    relations."""
+    """The program of every part of a component. `pivots` names the columns that hold the pivot, of views, seeds and
+    split relations."""
 
     views: tuple[str, ...]
     seeds: Mapping[str, str]
@@ -54,12 +55,12 @@ def shard_plan(found: Decomposition, places: Mapping[Span, str], limits: Limits)
     clauses = [clause for clause in program.clauses if clause.head.relation not in own]
     schemas = {name: schema for name, schema in program.schemas.items() if name not in own}
     assert found.component is not None
-    strategy = "bf" if found.component.strategy == "bf" else "auto"
-    options = dict.fromkeys(found.views, ViewOptions(strategy, policy=found.component.policy))
+    options = dict.fromkeys(found.views, ViewOptions(found.component.strategy.inner, policy=found.component.policy))
     below = stratified(program, clauses, schemas, by="decomposition")
     if found.linearized:
         # A linear closure takes more rounds than the closure it stands for, and always ends.
         limits = replace(limits, max_rounds=max(limits.max_rounds, Limits().max_rounds))
+    limits = replace(limits, functions=UserFunctions())
     pivots = {
         **found.pivots,
         **found.split,

@@ -24,10 +24,9 @@ from upshot.engine.spark.storage.pieces import LocalPiece, Piece, joined, nothin
 from upshot.engine.spark.tables.statements import sifted
 from upshot.engine.spark.tables.table import Table, TableStatistics, spilled
 from upshot.engine.work import ViewWork
-from upshot.plan.demand_plans import Group, filters, group_plans, groups_of
-from upshot.plan.gate_order import waits_for
+from upshot.plan.demand_plans import DemandGroup, filters, group_plans, groups_of, waits_for
 from upshot.plan.rule_plan import Change, RulePlan, State
-from upshot.rewrite.demand.demand import DemandProgram, DemandRule, Held
+from upshot.rewrite.demand.demand import DemandProgram, DemandRule, RowOrigin
 from upshot.rewrite.shapes import aggregate_of, conjunction
 from upshot.spark.types import framed
 from upshot.syntax.ast import Atom
@@ -37,7 +36,7 @@ from upshot.syntax.ast import Atom
 class _Pass:
     """A group of rules, and how many of the pieces that each relation grew by it has seen."""
 
-    group: Group
+    group: DemandGroup
     plans: list[RulePlan] | None = None
     seen: dict[str, int] = field(default_factory=dict)
 
@@ -59,7 +58,7 @@ class DemandRounds:
         # Messages name the relation that the rows are about.
         about = {name: meaning.relation for name, meaning in program.relations.items()}
         self._schemas = {**schemas, **{n: replace(s, name=about[n]) for n, s in program.schemas.items()}}
-        own = [name for name, meaning in program.relations.items() if meaning.held is not Held.STORED]
+        own = [name for name, meaning in program.relations.items() if meaning.held is not RowOrigin.STORED]
         self._known = {name: Contents(program.schemas[name].types) for name in own}
         self._grown: dict[str, list[Piece]] = {name: [] for name in own}
         """What each relation of the rules got, round by round."""
@@ -188,7 +187,7 @@ class DemandRounds:
         (rows,) = conjunction(fold.body)
         assert isinstance(rows, Atom)
         meaning = self.program.relations[rows.relation]
-        if meaning.held is Held.STORED:
+        if meaning.held is RowOrigin.STORED:
             frame = self._read(meaning.relation, State.OLD if meaning.state == "old" else State.NEW)
         else:
             frame = self._read(rows.relation, State.NEW)
@@ -224,9 +223,9 @@ class DemandRounds:
     def _count(self) -> None:
         self._count_held()
         for name, meaning in self.program.relations.items():
-            if meaning.held is Held.ASKED:
+            if meaning.held is RowOrigin.ASKED:
                 self.work.asked += self._known[name].count
-            elif meaning.held is Held.ANSWERS:
+            elif meaning.held is RowOrigin.ANSWERS:
                 self.work.answered += self._known[name].count
 
     def _count_potential(self, name: str) -> Steps[None]:
@@ -239,7 +238,7 @@ class DemandRounds:
             self._workspace.drop(put.folders())
 
     def _folders(self, name: str) -> set[str]:
-        """Where the rows of a relation of the rules lie."""
+        """The directories of the rows of a relation of the rules."""
         found = {path for piece in self._grown[name] for path in piece.folders()}
         return found.union(self._known[name].folders())
 

@@ -21,12 +21,11 @@ from upshot.engine.spark.tables.differences import rows_without
 from upshot.engine.spark.tables.statements import sifted
 from upshot.engine.spark.tables.table import Table, TableStatistics
 from upshot.engine.work import ViewWork
-from upshot.plan.demand_plans import group_plans, groups_of
+from upshot.plan.demand_plans import change_program, group_plans, groups_of
 from upshot.plan.following import stored_in
 from upshot.plan.program_plan import ProgramPlan
-from upshot.rewrite.changes.changes_on_demand import changes_on_demand
-from upshot.rewrite.demand.demand import DemandProgram, Held
-from upshot.rewrite.demand.questions import Question, about_clauses, about_views
+from upshot.rewrite.demand.demand import DemandProgram, RowOrigin
+from upshot.rewrite.demand.questions import DemandQuery, about_clauses, about_views
 from upshot.spark.types import column_names
 
 Net = dict[str, tuple[Piece, Piece]]
@@ -52,7 +51,7 @@ class OnDemandViews:
         self._plan, self._tables, self._limits = plan, tables, limits
         self._jobs, self._session, self._small = jobs, jobs.session, jobs.small
         self._programs: dict[object, DemandProgram] = {}
-        self._questions: dict[object, Question] = {}
+        self._questions: dict[object, DemandQuery] = {}
         components = [c for c in plan.components if c.views[0] in self.strategies]
         self.components = len(components)
         self.reads = frozenset(name for c in components for name in c.reads) - self.strategies.keys()
@@ -72,7 +71,7 @@ class OnDemandViews:
         self._driver.release()
 
     def is_reached(self) -> bool:
-        """Whether anything changes that the views are derived from, or a copy is stored that should not be."""
+        """Test whether anything changes that the views are derived from, or a copy is stored that should not be."""
         changed = any(self._tables[name].matters for name in self.reads)
         return changed or any(self._tables[view].committed.count for view in self.unstored)
 
@@ -141,7 +140,7 @@ class OnDemandViews:
         given = {
             name: self._change(meaning.relation, meaning.state)
             for name, meaning in program.relations.items()
-            if meaning.held is Held.CHANGE and meaning.relation in signs
+            if meaning.held is RowOrigin.CHANGE and meaning.relation in signs
         }
         run = self._run(program, self._plan.normal.schemas)
         found: Net = {}
@@ -169,18 +168,7 @@ class OnDemandViews:
         key = (tuple(signs.items()), afresh)
         program = self._programs.pop(key, None)
         if program is None:
-            strategies = {view: name for view, name in self.strategies.items() if view not in afresh}
-            optimizations = self._limits.optimizations
-            program = changes_on_demand(
-                self._plan.normal,
-                strategies,
-                changed=signs,
-                wanted=self._plan.wanted(afresh) if optimizations.event_paths else None,
-                nervous=self._plan.on_demand.nervous,
-                specializing=optimizations.partial_evaluation,
-                sip=optimizations.sip,
-                memo=optimizations.memo,
-            )
+            program = change_program(self._plan, self._limits.optimizations, changed=signs, afresh=afresh)
             if len(self._programs) >= _MOST_PROGRAMS:
                 self._programs.pop(next(iter(self._programs)))
         self._programs[key] = program
@@ -204,7 +192,7 @@ class OnDemandViews:
         return (yield from self._asked(adornments, dict.fromkeys(adornments, _EVERYTHING), state, work))
 
     def present(self, view: str, rows: Piece) -> Steps[int]:
-        """How many of the rows the view has; nothing but what is needed to prove them is looked at."""
+        """The number of the rows that the view has; only rows needed to prove them are read."""
         found = yield from self._matching(view, range(len(rows.types)), rows, "old")
         there = yield from sifted(rows, Contents.of(found), self._session, present=True)
         return there.count
@@ -262,7 +250,7 @@ class OnDemandViews:
         return [(list(known), piece)]
 
     def reaches(self, clauses: Iterable[Clause]) -> bool:
-        """Whether a query reads views that are not stored."""
+        """Test whether a query reads views that are not stored."""
         names = {atom.relation for clause in clauses for literal in clause.body for atom in atoms(literal)}
         return not names.isdisjoint(self.unstored)
 
@@ -304,7 +292,7 @@ class OnDemandViews:
         return (yield from self._answers(self._questions[key], bindings, work, self._plan.normal.schemas))
 
     def _answers(
-        self, question: Question, bindings: Mapping[str, Piece], work: ViewWork, schemas: Mapping[str, Schema],
+        self, question: DemandQuery, bindings: Mapping[str, Piece], work: ViewWork, schemas: Mapping[str, Schema],
         tables: Mapping[str, Table] | None = None,
     ) -> Steps[dict[str, Piece]]:  # fmt: skip
         run = self._run(question.program, schemas, tables)
@@ -347,7 +335,7 @@ class OnDemandTask:
 
     @property
     def defines(self) -> bool:
-        """Whether it is part of an open definition."""
+        """Test whether it is part of an open definition."""
         return bool(self._afresh) or self._following is not None or self._restores
 
     @property

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from pyspark.sql import DataFrame, SparkSession
 
 from upshot.check.program import CheckedProgram, Clause
+from upshot.core.errors import UsageError
 from upshot.core.schema import Role, Schema
 from upshot.engine.spark.frames.aggregates import group_values
 from upshot.engine.spark.frames.one_task import in_one_part
@@ -53,7 +54,14 @@ class Query:
         self._schemas = normal.schemas
         for layer in normal.strata:
             assert len(layer) == 1, "a query derives nothing from itself"
-            self._own[layer[0]] = self._computed(tuple(c for c in normal.clauses if c.head.relation == layer[0]))
+            deriving = tuple(c for c in normal.clauses if c.head.relation == layer[0])
+            if any(isinstance(each, Atom) and each.relation == layer[0] for c in deriving for each in c.body):
+                raise UsageError(
+                    "a query on Spark cannot compute the values of a `range`",
+                    code="range-on-spark",
+                    help="define a view with the range, and query the view",
+                )
+            self._own[layer[0]] = self._computed(deriving)
         frame = self._own[schema.name]
         if frame is None:
             return nothing(schema.types)
@@ -107,7 +115,7 @@ class Query:
 
 
 def _has_constants(normal: CheckedProgram) -> bool:
-    """Whether rows are asked for by a given value, so that few are expected."""
+    """Test whether rows are selected by a given value, so that few are expected."""
     return any(
         any(not hasattr(term, "name") and hasattr(term, "value") for term in literal.args)
         for clause in normal.clauses

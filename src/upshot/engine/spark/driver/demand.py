@@ -15,7 +15,7 @@ from upshot.check.program import CheckedProgram, Clause
 from upshot.core.schema import Column, Role, Schema
 from upshot.engine.limits import BudgetExceeded, Limits, in_bytes
 from upshot.engine.local.queries.answers import Answers
-from upshot.engine.local.queries.on_demand import OnDemandViews
+from upshot.engine.local.queries.on_demand import LocalOnDemandViews
 from upshot.engine.spark.demand.queries import Given
 from upshot.engine.spark.driver.copy import Codes, DriverCopy, DriverMemory, needed_bytes
 from upshot.engine.spark.jobs.requests import Jobs
@@ -39,7 +39,7 @@ class DemandInDriver:
     ) -> None:  # fmt: skip
         self._tables, self._names = tables, set(reads)
         self._jobs, self._memory, self._outgrown = jobs, memory, False
-        self._limits = Limits(limits.max_rounds, optimizations=limits.optimizations)
+        self._limits = replace(limits, memory=None)
         self._plan = _plan_in_driver(plan)
         self._copy: _DemandCopy | None = None
 
@@ -49,7 +49,7 @@ class DemandInDriver:
         self._copy = None
 
     def fits(self, names: Iterable[str] = ()) -> bool:
-        """Whether the driver may hold what the views read, and these relations besides."""
+        """Test whether the driver may hold the inputs of the views, and these relations besides."""
         return not self._outgrown and self._needed(names) <= self._memory.left_for(self._copy)
 
     def _needed(self, names: Iterable[str] = ()) -> int:
@@ -128,7 +128,7 @@ class _DemandCopy(DriverCopy):
     no table holds are reclaimed then."""
 
     @property
-    def _views(self) -> OnDemandViews:
+    def _views(self) -> LocalOnDemandViews:
         assert self._now.on_demand is not None
         return self._now.on_demand
 

@@ -28,7 +28,7 @@ class _Open:
     accepted: bool
 
     def is_taken(self, tables: Mapping[str, Table]) -> bool:
-        """Whether the tables have taken exactly this change."""
+        """Test whether the tables have taken exactly this change."""
         if any(tables[name].version != version for name, version in self.reads.items()):
             return False
         steps = [tables[view].steps_since(version) for view, version in self.views.items()]
@@ -42,14 +42,14 @@ class RecursionInDriver:
         self, component: ComponentPlan, schemas: Mapping[str, Schema], jobs: Jobs, limits: Limits, memory: DriverMemory
     ) -> None:
         self._component, self._jobs, self._memory = component, jobs, memory
-        self._limits = Limits(limits.max_rounds, optimizations=limits.optimizations)
+        self._limits = replace(limits, memory=None)
         self._plan = _whole_plan(component, schemas)
         self._copy: DriverCopy | None = None
         self._open: _Open | None = None
         self._outgrown = False
 
     def fits(self, tables: Mapping[str, Table]) -> bool:
-        """Whether the driver may hold the rows, as far as they are known."""
+        """Test whether the driver may hold the rows, as far as they are known."""
         return not self._outgrown and self._needed(tables) <= self._memory.left_for(self._copy)
 
     def _needed(self, tables: Mapping[str, Table]) -> int:
@@ -166,9 +166,10 @@ class RecursionInDriver:
 def _whole_plan(component: ComponentPlan, schemas: Mapping[str, Schema]) -> ProgramPlan:
     """All rules of a component over what it reads. Keys are left out: they are checked elsewhere."""
     read = {name: Schema(name, schemas[name].columns) for name in sorted(component.reads)}
-    views = {view: Schema(view, schemas[view].columns, Role.VIEW) for view in component.views}
+    views = {
+        view: Schema(view, schemas[view].columns, Role.VIEW, lattice=schemas[view].lattice) for view in component.views
+    }
     empty = CheckedProgram(schemas={}, clauses=(), facts={}, strata=())
     program = stratified(empty, component.clauses, read | views, by="whole recursion")
-    strategy = "bf" if component.strategy == "bf" else "auto"
-    options = dict.fromkeys(component.views, ViewOptions(strategy, policy=component.policy))
+    options = dict.fromkeys(component.views, ViewOptions(component.strategy.inner, policy=component.policy))
     return compile_program(replace(program, options=options))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -15,13 +16,16 @@ from upshot.core.errors import Error, OverflowError_
 from upshot.core.schema import Schema
 from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
 from upshot.engine.spark.frames.exact_sums import float_sums, whole_means
+from upshot.engine.spark.frames.functions_in_use import functions_in_use
 from upshot.engine.spark.frames.functor_udfs import arrow_function
 from upshot.engine.spark.frames.one_task import in_one_part
+from upshot.engine.user_functions import UserFunction, folded
 from upshot.rewrite.shapes import conjunction
 from upshot.spark.failures import CarriedError, marked, place
 from upshot.spark.types import DECIMAL_DIGITS, arrow_values, column_names, literal, python_values, spark_type
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Variable
 from upshot.values.aggregates import AGGREGATES
+from upshot.values.functors import is_functor
 from upshot.values.records import RunningState
 
 _WHOLE = "decimal(28,0)"
@@ -58,7 +62,8 @@ def group_values(clause: Clause, schemas: Mapping[str, Schema], rows: DataFrame)
         case RunningState.GROUP:
             values = F.collect_list(fold.target)
             made = _grouped(rows, names, F.count(fold.target).alias("values"), values.alias("group"))
-            work = GroupFold(fold.function, fold.type, fold.result, place(clause.origin))
+            own = functions_in_use().of(fold.function) if is_functor(fold.function) else None
+            work = GroupFold(fold.function, fold.type, fold.result, place(clause.origin), own)
             value = arrow_function(work, spark_type(fold.result)).asNondeterministic()(F.col("group"))
         case RunningState.EXTREME:
             pick = F.max if fold.function == "max" else F.min
@@ -79,16 +84,22 @@ class GroupFold:
     type: Type
     result: Type
     place: str
+    function_of_users: UserFunction | None = None
 
     def __call__(self, groups: pa.Array) -> pa.Array:
-        fold, sizes = AGGREGATES[self.function].python, groups.value_lengths().to_pylist()
+        sizes = groups.value_lengths().to_pylist()
         values = iter(python_values(groups.flatten(), self.type))
         try:
             # A group without values has no row; what stands here for it is filtered out.
-            found = [fold(list(islice(values, size)), self.type) if size else None for size in sizes]
+            found = [self._folded(list(islice(values, size))) if size else None for size in sizes]
         except Error as error:
             raise CarriedError(marked(error, self.place)) from None
         return arrow_values(found, self.result)
+
+    def _folded(self, values: list[Any]) -> Any:
+        if self.function_of_users is not None:
+            return folded(self.function, self.function_of_users, values)
+        return AGGREGATES[self.function].python(values, self.type)
 
 
 def _grouped(rows: DataFrame, names: list[str], *folds: Column) -> DataFrame:
@@ -97,7 +108,7 @@ def _grouped(rows: DataFrame, names: list[str], *folds: Column) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Fold:
-    """What is folded: `target` is the column or constant, of type `type`; `result` the type of the value."""
+    """A fold: `target` is the column or constant, of type `type`; `result` the type of the value."""
 
     clause: Clause
     function: str

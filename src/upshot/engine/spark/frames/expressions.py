@@ -17,9 +17,10 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from upshot.core.errors import Error
+from upshot.core.errors import Error, UsageError
 from upshot.core.schema import Schema
 from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
+from upshot.engine.spark.frames.functions_in_use import functions_in_use
 from upshot.engine.spark.frames.functor_udfs import Functor, Predicate, python_column, rule_error
 from upshot.plan.rule_plan import Check, Compare, Compute, Operand, RulePlan, Same
 from upshot.spark.failures import marked, place
@@ -28,13 +29,14 @@ from upshot.syntax import print_term
 from upshot.syntax.ast import Call, Constant, Variable
 from upshot.values.conditions import COMPARISONS, TESTS
 from upshot.values.functions import FUNCTIONS
+from upshot.values.functors import bare_name, is_functor, is_stateful
 from upshot.values.records import call_in_words, overflow, too_long
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What an expression needs to know of its rule: the types of the variables, the columns that hold them, and how
-    errors name the rule."""
+    """The context of an expression in its rule: the types of the variables, their columns, and the rule's name in
+    errors."""
 
     types: Mapping[str, Type] = field(hash=False)
     columns: Mapping[str, str] = field(hash=False)
@@ -91,7 +93,7 @@ def check_fails(step: Check) -> bool:
 
 
 def compute_fails(step: Compute, scope: Scope) -> bool:
-    """Whether the computation can fail."""
+    """Test whether the computation can fail."""
     if not isinstance(step.value, Call):
         return False
     return FUNCTIONS[step.value.function].fails(scope.types[step.target].kind)
@@ -110,6 +112,15 @@ def computed(step: Compute, scope: Scope) -> Column:
     fails = compute_fails(step, scope)
     expression = FUNCTIONS[name].meanings[types[0].kind].spark
     if expression is None:
+        if is_functor(name):
+            if is_stateful(name):
+                raise UsageError(
+                    f"stateful function `{bare_name(name)}` is called in a Spark job, which does not keep its values",
+                    code="stateful-on-spark",
+                    help="declare it `pure`, or run the view on the local engine",
+                )
+            function = functions_in_use().of(name)
+            return python_column(Functor(name, result, types, scope.place, "", function), columns, fails=fails)
         rule = scope.rule if {result.kind, *(t.kind for t in types)} == {Kind.NUMBER} else ""
         return python_column(Functor(name, result, types, scope.place, rule), columns, fails=fails)
     call = NativeCall(name, columns, types, result, scope)

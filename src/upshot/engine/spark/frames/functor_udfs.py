@@ -14,10 +14,12 @@ from pyspark.sql.types import DataType
 
 from upshot.core.errors import DataError, Error, OverflowError_
 from upshot.core.types import BOOLEAN, Type
+from upshot.engine.user_functions import UserFunction, UserFunctions
 from upshot.spark.failures import CarriedError, marked
 from upshot.spark.types import arrow_values, python_values, spark_type
 from upshot.values.conditions import TESTS
 from upshot.values.functions import FUNCTIONS
+from upshot.values.functors import bare_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +32,21 @@ class Functor:
     arguments: tuple[Type, ...]
     place: str = ""
     rule: str = ""
+    function: UserFunction | None = None
 
     def __call__(self, *columns: pa.Array) -> pa.Array:
+        if self.function is not None:
+            return arrow_values(self._of_users(self.function, columns), self.result)
         return arrow_values(_applied(self._value, columns, self.arguments, self.place), self.result)
+
+    def _of_users(self, function: UserFunction, columns: tuple[pa.Array, ...]) -> list[Any]:
+        """The values of a function of users, called once for each distinct row of the batch."""
+        values = [python_values(column, type) for column, type in zip(columns, self.arguments, strict=True)]
+        known = UserFunctions({bare_name(self.name): function})
+        try:
+            return known.values(self.name, list(zip(*values, strict=True)))
+        except Error as error:
+            raise CarriedError(marked(error, self.place)) from None
 
     def _value(self, *row: Any) -> Any:
         try:
@@ -62,7 +76,7 @@ def _applied(call: Callable[..., Any], columns: tuple[pa.Array, ...], types: tup
 
 
 def rule_error(code: str, rule: str) -> Error:
-    """What the local engine says of 64-bit arithmetic, which does not tell the values; `rule` names the rule."""
+    """The local engine's error for 64-bit arithmetic, without the values; `rule` names the rule."""
     match code:
         case "division-by-zero":
             return DataError(f"division by zero {rule}", code=code, help="guard the division with `!= 0`")

@@ -63,7 +63,7 @@ def next_job() -> None:
 
 
 def is_alone() -> bool:
-    """Whether the frames that are made now are those of one task."""
+    """Test whether the frames made now are those of one task."""
     return _task.get() is not None
 
 

@@ -46,7 +46,7 @@ from upshot.plan.rule_plan import (
     State,
     Step,
 )
-from upshot.spark.types import literal
+from upshot.spark.types import framed, literal
 from upshot.syntax.ast import Call, Constant, Variable
 
 Read = Callable[[str, State], DataFrame]
@@ -106,13 +106,15 @@ def heads(
     session: SparkSession,
     schemas: Mapping[str, Schema],
     small: bool = False,
+    signed: bool = False,
 ) -> DataFrame:
     """The heads that the plan derives, in columns c0 … cn; not distinct, one row per derivation if the plan counts.
 
     `small`: the driving rows, and what they join with, are few enough to be sent to every worker. A plan driven by all
-    rows of a relation reads them with `read`.
+    rows of a relation reads them with `read`. `signed`: the driving rows have a last column, which comes after those of
+    the heads.
     """
-    body = _Body(plan, read, schemas, session, small, few=small or plan.driver is None)
+    body = _Body(plan, read, schemas, session, small, few=small or plan.driver is None, signed=signed)
     body.start(drive)
     steps = list(plan.steps)
     while steps:
@@ -154,6 +156,8 @@ class _Body:
     needed: set[str] = field(default_factory=set)
     conditions: list[Column] = field(default_factory=list)
     made: int = 0
+    signed: bool = False
+    """Whether the bindings have a column `sign` that goes with them."""
     rule: Scope = field(init=False)
 
     def __post_init__(self) -> None:
@@ -173,6 +177,10 @@ class _Body:
         """Say which steps are still to come after the next one: what they do not use is dropped."""
         self.needed = used_names(later) | {o.name for o in self.plan.arguments if isinstance(o, Variable)}
 
+    @property
+    def _sign(self) -> list[str]:
+        return ["sign"] if self.signed else []
+
     def fresh(self) -> str:
         self.made += 1
         return f"b{self.made}"
@@ -189,7 +197,7 @@ class _Body:
     def _project(self, frame: DataFrame, computed: Mapping[str, Column] | None = None) -> None:
         """Keep the columns of the variables that are needed, and add the computed ones."""
         self.columns = {name: column for name, column in self.columns.items() if name in self.needed}
-        kept = list(self.columns.values())
+        kept = [*self.columns.values(), *self._sign]
         if not computed:
             self.frame = frame.selectExpr(*(kept or ["true AS unit"]))
             return
@@ -211,7 +219,8 @@ class _Body:
         else:
             rows = drive(match.relation, driver.change)
         self.keep(self.plan.steps)
-        self._bind(self._selected(rows, match, driver), match, {})
+        signs = {len(framed(self.schemas[match.relation].types)): "sign"} if self.signed else {}
+        self._bind(self._selected(rows, match, driver), match, signs)
 
     def _selected(
         self, rows: DataFrame, match: Match, driver: Drive | None = None, *, as_row: bool = False
@@ -364,9 +373,9 @@ class _Body:
     def heads(self) -> DataFrame:
         frame, scope = self.bindings(), self.scope
         if not self.plan.arguments:
-            return frame.selectExpr("true AS c0")
+            return frame.selectExpr("true AS c0", *(f"{name} AS c1" for name in self._sign))
         chosen = [self._argument(i, operand, scope).alias(f"c{i}") for i, operand in enumerate(self.plan.arguments)]
-        return frame.select(*chosen)
+        return frame.select(*chosen, *(F.col(name).alias(f"c{len(chosen)}") for name in self._sign))
 
     def _argument(self, place: int, operand: Operand, scope: Scope) -> Column:
         schema = self.schemas[self.plan.head]

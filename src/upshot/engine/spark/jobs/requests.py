@@ -58,7 +58,7 @@ class Jobs:
         self._compiles = True
 
     def compile(self, wanted: bool) -> None:
-        """Whether Spark compiles what it runs: for rows that are all in the driver that takes longer than it saves."""
+        """Switch Spark's code generation: for rows that are all in the driver it takes longer than it saves."""
         if wanted != self._compiles:
             self.session.conf.set("spark.sql.codegen.wholeStage", str(wanted).lower())
             self.session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if wanted else "NO_CODEGEN")

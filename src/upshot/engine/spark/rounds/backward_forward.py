@@ -103,7 +103,7 @@ class BackwardForwardPropagation(Propagation):
             self._unproven[view] = _plus(self._unproven[view], rows)
 
     def _left(self, lost: Rows) -> Steps[Rows]:
-        """Those of the lost rows that have no proof so far."""
+        """The lost rows without a proof so far."""
         left = {}
         for view, rows in lost.items():
             left[view] = yield from rows_without(_plus(Contents(rows.types), rows), self._proven[view], self._session)
@@ -138,7 +138,7 @@ class BackwardForwardPropagation(Propagation):
         return (yield from self._new_rows(due, self._looked, present=False, large=False))
 
     def _give_up(self) -> Steps[Rows]:
-        """All that the search has not proven is gone."""
+        """Delete every row that the search has not proven."""
         gone: Rows = {}
         for view, rows in self._unproven.items():
             if rows.count:

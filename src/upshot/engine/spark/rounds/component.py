@@ -17,7 +17,7 @@ from upshot.engine.spark.rounds.counts import count
 from upshot.engine.spark.rounds.derivations import new_rows
 from upshot.engine.spark.rounds.groups import grouped
 from upshot.engine.spark.storage.contents import Contents
-from upshot.engine.spark.storage.pieces import LocalPiece, Piece, nothing
+from upshot.engine.spark.storage.pieces import LocalPiece, Piece, nothing, signed
 from upshot.engine.spark.tables.differences import rows_without, settle_whole
 from upshot.engine.spark.tables.table import Table, TableStatistics, spilled
 from upshot.engine.work import ViewWork
@@ -28,6 +28,7 @@ from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_changes import RuleChange
 from upshot.plan.rule_plan import Action, Change, RulePlan, State
 from upshot.spark.types import framed
+from upshot.strategies.strategy import Procedure
 
 Taken = Callable[[str, Piece], None]
 
@@ -59,21 +60,23 @@ class Propagation:
     def run(self) -> Steps[None]:
         """Bring the views from the old state to the new one."""
         started = time.perf_counter()
-        strategy = self.plan.strategy
+        procedure = self.plan.strategy.procedure
+        if self._recursion is not None and self._recursion.keeps_best:
+            self._fresh = self._fresh or self._rule_change is not None
         afresh = self._fresh or (self._rule_change is None and self._starts_from_nothing())
-        if strategy == "aggregate":
+        if procedure is Procedure.GROUPS:
             yield from grouped(self.plan.clauses[0], self._tables, self._schemas, self._session, self.work, afresh)
-        elif strategy == "counting":
+        elif procedure is Procedure.COUNTS:
             yield from self._count("load" if afresh else "count")
-        elif strategy == "recompute" or afresh or self._is_cheaper_anew():
+        elif procedure is Procedure.WHOLE or afresh or self._is_cheaper_anew():
             yield from self._load()
         else:
             yield from self._maintain()
         self.work.seconds = time.perf_counter() - started
 
     def _is_cheaper_anew(self) -> bool:
-        """Whether so much changed that computing everything is expected to take fewer steps than following it."""
-        if self.plan.strategy not in ("maintenance", "bf") or self._rule_change is not None:
+        """Test whether so much changed that recomputation is expected to take fewer steps than maintenance."""
+        if not self.plan.strategy.weighs_recomputation or self._rule_change is not None:
             return False
         tables = [self._tables[name] for name in self.plan.reads]
         inserted = sum(table.inserted.count for table in tables)
@@ -84,8 +87,8 @@ class Propagation:
         return decision.recompute
 
     def _starts_from_nothing(self) -> bool:
-        """Whether the views are empty and most of what they read is new: then one evaluation does what n
-        differentials would."""
+        """Test whether the views are empty and most of their inputs are new: then one evaluation replaces n
+        differentials."""
         if any(table.size for table in self._views.values()):
             return False
         tables = [self._tables[name] for name in self.plan.reads]
@@ -139,7 +142,7 @@ class Propagation:
     def _insertions(
         self, over: Mapping[str, Contents], remaining: Mapping[str, Contents], *, large: bool
     ) -> Steps[None]:
-        """What comes in, after which the views are settled."""
+        """Compute the insertions, after which the views are settled."""
         inserted = {view: Contents(table.types) for view, table in self._views.items()}
         if self._has_seeds("insert"):
             adding = _adding_to(inserted)
@@ -185,8 +188,36 @@ class Propagation:
         plans = [plan for plan in self._plans(stage) if self._driven(plan)]
         large = stage == "load" and sum(self._tables[name].new.count for name in self.plan.reads) > self._small
         large = large or self._reads_much() or not all(self._is_small(plan) for plan in plans)
-        counted = [(self._heads(plan, small=not large), _SIGN[plan.action]) for plan in plans]
+        counted = self._signed_heads(plans, small=not large)
         yield from count(table, counted, self._session, self.work, afresh=stage == "load", large=large)
+
+    def _signed_heads(self, plans: Sequence[RulePlan], *, small: bool) -> list[DataFrame]:
+        """The heads of each plan, with a last column that says whether derivations come (1) or go (-1). Plans that
+        differ only in that are one, if few rows drive them: what they join with is read once."""
+        left, frames = list(plans), []
+        while left:
+            plan = left.pop(0)
+            twin = next((each for each in left if small and self._are_one(plan, each)), None)
+            if twin is not None:
+                left.remove(twin)
+                frames.append(self._heads_of_both(plan, twin))
+            else:
+                sign = f"c{len(framed(self._schemas[plan.head].types))}"
+                frames.append(self._heads(plan, small=small).selectExpr("*", f"{_SIGN[plan.action]}L AS {sign}"))
+        return frames
+
+    def _are_one(self, plan: RulePlan, other: RulePlan) -> bool:
+        """Test whether rows of both plans can be derived together; digits are tested for inserted derivations only."""
+        columns = self._schemas[plan.head].columns
+        tested = any(p.too_long(i, column.type) for p in (plan, other) for i, column in enumerate(columns))
+        return plan.mirrors(other) and plan.action is not other.action and not tested
+
+    def _heads_of_both(self, plan: RulePlan, twin: RulePlan) -> DataFrame:
+        rows = signed([(self._few(each), _SIGN[each.action]) for each in (plan, twin)])
+        return heads(
+            plan, self._read, lambda *_: rows.frame(self._session), session=self._session, schemas=self._schemas,
+            small=True, signed=True,
+        )  # fmt: skip
 
     # ---- rounds ------------------------------------------------------------------------------------------------
 
@@ -219,7 +250,7 @@ class Propagation:
     def _new_rows(
         self, due: Sequence[RulePlan], known: Mapping[str, Contents], *, present: bool, large: bool
     ) -> Steps[dict[str, Piece]]:
-        """What the plans derive that is new, by view."""
+        """The new rows that the plans derive, by view."""
         large = large or not all(self._is_small(plan) for plan in due)
         derived: dict[str, list[DataFrame]] = {}
         for plan in due:
@@ -247,8 +278,15 @@ class Propagation:
         table = self._tables[relation]
         return table.deleted if change is Change.DELETED else table.inserted
 
+    def _few(self, plan: RulePlan) -> LocalPiece:
+        """The changed rows that drive a plan, which are in the driver."""
+        assert plan.driver is not None
+        rows = self._change(plan.driver.match.relation, plan.driver.change)
+        assert isinstance(rows, LocalPiece)
+        return rows
+
     def _driven(self, plan: RulePlan) -> bool:
-        """Whether anything drives the plan."""
+        """Test whether anything drives the plan."""
         driver = plan.driver
         if driver is None:
             return True
@@ -263,7 +301,7 @@ class Propagation:
         return table.new.count if state is State.NEW else table.committed.count
 
     def _reads_much(self) -> bool:
-        """Whether the rules that come or go, which are evaluated whole, read more than the driver holds."""
+        """Test whether the inserted or deleted rules, which are evaluated whole, read more than the driver holds."""
         change = self._rule_change
         if change is None:
             return False
@@ -271,14 +309,14 @@ class Propagation:
         return sum(self._tables[name].size for name in read) > self._small
 
     def _is_small(self, plan: RulePlan) -> bool:
-        """Whether the rows that drive the plan are in the driver."""
+        """Test whether the rows that drive the plan are in the driver."""
         if plan.driver is None or plan.driver.change is Change.ALL:
             return True
         rows = self._change(plan.driver.match.relation, plan.driver.change)
         return rows.is_local if isinstance(rows, Contents) else isinstance(rows, LocalPiece)
 
     def _has_seeds(self, stage: str) -> bool:
-        """Whether anything drives the stage: a change of the right sign in a relation outside the component."""
+        """Test whether anything drives the stage: a change of the right sign in a relation outside the component."""
         return any(plan.seed and self._driven(plan) for plan in self._plans(stage))
 
     def _plans(self, stage: str) -> list[RulePlan]:

@@ -20,15 +20,12 @@ from upshot.engine.spark.tables.table import Table
 from upshot.engine.work import ViewWork
 from upshot.spark.types import column_names
 
-Signed = tuple[DataFrame, int]
-"""One row per derivation, and whether they come (1) or go (-1)."""
-
 
 def count(
-    table: Table, derived: Sequence[Signed], session: SparkSession, work: ViewWork, *, afresh: bool, large: bool
+    table: Table, derived: Sequence[DataFrame], session: SparkSession, work: ViewWork, *, afresh: bool, large: bool
 ) -> Steps[None]:
     """Settle a counted table: `derived` are the derivations that come and go, or all there are if it is computed
-    `afresh`."""
+    `afresh`; a last column says how often each comes (1) or goes (-1)."""
     work.rounds += 1
     counting = _Counting(table, session)
     if afresh:
@@ -48,7 +45,7 @@ class _Counting:
         """The column that holds the number of derivations."""
         self.derived = 0
 
-    def load(self, derived: Sequence[Signed], *, large: bool) -> Steps[None]:
+    def load(self, derived: Sequence[DataFrame], *, large: bool) -> Steps[None]:
         """All rows with their counts."""
         types = self._table.stored_types
         contents = Contents(types)
@@ -61,7 +58,7 @@ class _Counting:
         self.derived = contents.count
         yield from settle_whole(self._table, contents, self._session)
 
-    def change(self, derived: Sequence[Signed], *, large: bool) -> Steps[None]:
+    def change(self, derived: Sequence[DataFrame], *, large: bool) -> Steps[None]:
         types, old = self._table.stored_types, self._table.committed
         if large:
             yield from self._change_files(self._totals(derived))
@@ -85,10 +82,9 @@ class _Counting:
         files = united([piece.frame(self._session) for piece in totals if piece.count])
         yield from self._change_files(self._added(files))
 
-    def _totals(self, derived: Sequence[Signed]) -> DataFrame:
+    def _totals(self, derived: Sequence[DataFrame]) -> DataFrame:
         """Each row once, with the derivations it gains or loses; those with as many gains as losses do not matter."""
-        signed = [frame.withColumn(self._number, F.lit(sign).cast("long")) for frame, sign in derived]
-        return self._added(united(signed))
+        return self._added(united(derived))
 
     def _added(self, frame: DataFrame) -> DataFrame:
         total = F.sum(self._number).alias(self._number)

@@ -1,4 +1,4 @@
-"""What the rules of a round derive for one view, and which of it is new."""
+"""The rows that the rules of a round derive for one view, and the new ones among them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def new_rows(
     derived: Mapping[str, Sequence[DataFrame]], known: Mapping[str, Contents], session: SparkSession, work: ViewWork, *,
     present: bool = False, large: bool,
 ) -> Steps[dict[str, Piece]]:  # fmt: skip
-    """What a round derives that is new, by relation: the heads of all its rules are asked for at once."""
+    """The new rows of a round, by relation: the heads of all its rules are requested at once."""
     derivations = [
         Derivations(frames, known[name], session, present=present, large=large) for name, frames in derived.items()
     ]

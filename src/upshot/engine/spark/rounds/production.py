@@ -16,10 +16,10 @@ from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import LocalPiece, MixedPiece, Piece, nothing
 from upshot.engine.spark.tables.differences import rows_without, settle_whole
 from upshot.engine.spark.tables.table import TableStatistics, spilled
-from upshot.plan.production_plans import production_plan
+from upshot.plan.component_plans import production_plan
 from upshot.plan.rule_plan import Change, RulePlan, State
-from upshot.rewrite.strategies.production import MATERIALIZE, Group, ProductionRule
 from upshot.spark.types import framed
+from upshot.strategies.production_rules import MATERIALIZE, ProductionRule, RulePurpose
 
 _CHANGE = {INSERTED: Change.INSERTED, DELETED: Change.DELETED}
 _ASKED = LocalPiece.of([()], ())
@@ -108,7 +108,7 @@ class ProductionPropagation(Propagation):
             self._seen[rule.name] = dict(self._working)
             plans.append(replace(production_plan(rule, statistics), head=rule.view))
         deletes = rules[0].clause.head.state == DELETED
-        large = rules[0].group is Group.START and self._reads_much()
+        large = rules[0].group is RulePurpose.START and self._reads_much()
         return (yield from self._new_rows(plans, self._working, present=deletes, large=large))
 
     def _reads_much(self) -> bool:
@@ -132,7 +132,7 @@ class ProductionPropagation(Propagation):
         self._written[view, operation] = yield from spilled(written, self._session, self._small)
         if operation == DELETED:
             self.work.deleted += rows.count
-        elif rule.group is Group.REINSERT:
+        elif rule.group is RulePurpose.REINSERT:
             self.work.rederived += rows.count
         else:
             self.work.inserted += rows.count

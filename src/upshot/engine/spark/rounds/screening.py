@@ -19,9 +19,9 @@ from upshot.engine.spark.frames.rule_frames import heads
 from upshot.engine.spark.jobs.requests import Request, Steps
 from upshot.engine.spark.storage.pieces import LocalPiece, united
 from upshot.engine.spark.tables.table import Table, TableStatistics
-from upshot.plan.guard_plans import MATCHED, guard_plans
 from upshot.plan.program_plan import ProgramPlan
 from upshot.plan.rule_plan import Change, State
+from upshot.plan.rule_plans import MATCHED, guard_plans
 from upshot.rewrite.changes.screening import relevant_rows
 
 _FIRST = 64

@@ -61,16 +61,16 @@ class Contents:
 
     @property
     def is_local(self) -> bool:
-        """Whether all rows are in the driver."""
+        """Test whether all rows are in the driver."""
         return self.files is None and self.below is None
 
     def same_base(self, other: Contents) -> bool:
-        """Whether the two differ by rows in the driver only."""
+        """Test whether the two differ by rows in the driver only."""
         return self.below is other.below and self.minus is other.minus and self.files is other.files
 
     @property
     def overlay(self) -> int:
-        """How many rows the driver holds."""
+        """The number of rows in the driver."""
         return self.gone.count + self.come.count
 
     @property
@@ -170,7 +170,7 @@ class Contents:
     # ---- rows in the driver ----------------------------------------------------------------------------------
 
     def present(self, hits: Iterable[LocalPiece] = ()) -> Present:
-        """What rows are looked up in, once the files gave what they have of them."""
+        """The rows to probe, once the files have returned their matches."""
         return Present(self, hits)
 
     def numbered(self) -> dict[Row, Row]:

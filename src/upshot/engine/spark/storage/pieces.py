@@ -7,16 +7,19 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from upshot.core.rows import Row
-from upshot.core.types import Kind, Type
+from upshot.core.types import NUMBER, Kind, Type
 from upshot.engine.spark.frames.one_task import reads_files
 from upshot.spark.failures import translated
 from upshot.spark.location import exact_path, spark_path
 from upshot.spark.types import (
+    arrow_schema_for_spark,
     column_names,
+    framed,
     rows_for_spark,
     rows_from_spark,
     spark_schema,
@@ -210,6 +213,17 @@ def joined(pieces: Iterable[Piece], types: Sequence[Type]) -> Piece:
     if not files:
         return here
     return MixedPiece((*files, here) if here.count else files, types)
+
+
+def signed(pieces: Sequence[tuple[LocalPiece, int]]) -> LocalPiece:
+    """All rows of the pieces, each with its number in a last column."""
+    types = (*framed(pieces[0][0].types), NUMBER)
+    schema = arrow_schema_for_spark(types)
+    tables = [
+        pa.table([*piece.table.columns, pa.array(np.full(piece.count, number, np.int64))], schema=schema)
+        for piece, number in pieces
+    ]
+    return LocalPiece(pa.concat_tables(tables), types)
 
 
 def united(frames: Sequence[DataFrame]) -> DataFrame:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Observation
@@ -18,12 +19,14 @@ from pyspark.sql import types as spark
 from upshot.core.errors import DataError, Error
 from upshot.core.rows import Row
 from upshot.core.schema import Column, Schema
-from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind
+from upshot.core.structures import Misshapen, canonical
+from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
 from upshot.engine.local.kernel.layout import NEW
 from upshot.engine.local.storage.arrow_codec import decode_table
 from upshot.engine.local.storage.codec import DAYS, MICROSECONDS, Codec
 from upshot.engine.local.storage.encode_rows import encode_rows
 from upshot.engine.local.storage.storage import Storage
+from upshot.engine.spark.frames.functor_udfs import arrow_function
 from upshot.engine.spark.jobs.requests import Jobs, Request, checked_rows
 from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, Piece, with_one_nan
 from upshot.spark.failures import translated
@@ -37,7 +40,7 @@ AT_ONCE = 1 << 20
 
 
 def is_frame(rows: Any) -> bool:
-    """Whether this is a Spark DataFrame, classic or of Spark Connect."""
+    """Test whether this is a Spark DataFrame, classic or of Spark Connect."""
     return isinstance(rows, DataFrame)
 
 
@@ -182,6 +185,10 @@ class _Fit:
         source = F.col(f"`{name}`")
         value = source.try_cast(spark_type(column.type)) if given != spark_type(column.type) else source
         problems: dict[str, tuple[SparkColumn, str]] = {}
+        if kind is Kind.RECORD:
+            value = arrow_function(_Records(column.type), "string")(value)
+            words = f"column `{column.name}` has a value that is none of `{column.type}`"
+            problems["wrong-type"] = source.isNotNull() & value.isNull(), words
         if not column.type.nullable:
             words = f"column `{column.name}`: NULL in a column of type `{column.type}`"
             problems["null-in-required-column"] = source.isNull(), words
@@ -196,6 +203,22 @@ class _Fit:
             problems["reserved-value"] = value == F.lit(str(_RESERVED[kind])).cast(spark_type(column.type)), words
         # Adding 0.0 turns -0.0 into 0.0 and leaves every other value alone.
         return cls(name, value + F.lit(0.0) if kind is Kind.FLOAT else value, problems)
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """The canonical texts of a column of records; NULL for what is none. Pickled by name."""
+
+    type: Type
+
+    def __call__(self, texts: pa.Array) -> pa.Array:
+        return pa.array([self._text(text) for text in texts.to_pylist()], pa.string())
+
+    def _text(self, text: str | None) -> str | None:
+        try:
+            return None if text is None else canonical(text, self.type)
+        except Misshapen:
+            return None
 
 
 def _outside(column: Column, source: SparkColumn, value: SparkColumn, given: spark.DataType) -> list[SparkColumn]:
@@ -232,6 +255,7 @@ _ACCEPTS: dict[Kind, Any] = {
     Kind.UNSIGNED: _is_whole,
     Kind.FLOAT: lambda given: isinstance(given, (spark.FloatType, spark.DoubleType, *_INTEGRAL)),
     Kind.SYMBOL: lambda given: isinstance(given, (spark.StringType, spark.CharType, spark.VarcharType)),
+    Kind.RECORD: lambda given: isinstance(given, (spark.StringType, spark.CharType, spark.VarcharType)),
     Kind.BOOLEAN: lambda given: isinstance(given, spark.BooleanType),
     Kind.DATE: lambda given: isinstance(given, spark.DateType),
     Kind.TIMESTAMP: lambda given: isinstance(given, spark.TimestampType),

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet, finalize
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from upshot.core.errors import UsageError
+from upshot.core.row_order import RowOrder
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Schema
 from upshot.engine.spark.storage.contents import Contents
@@ -21,7 +24,7 @@ from upshot.engine.spark.tables.ordered_rows import OrderedRows, Part
 from upshot.spark.failures import translated
 from upshot.spark.lent_rows import MOST_IN_PLAN
 from upshot.spark.location import runs_here, spark_path, uri_of
-from upshot.spark.types import column_names, framed, rows_from_spark, table_from_spark
+from upshot.spark.types import column_names, framed, rows_from_spark, sql_type, table_from_spark
 from upshot.spark.workspace import Workspace
 
 
@@ -87,6 +90,23 @@ class SparkRows:
                 self._ordered = OrderedRows(self.schema, piece, lender.workspace)
             ordered = self._ordered
         return ordered.part(first, last)
+
+    def page(self, order: RowOrder, after: Row | None, limit: int) -> list[Row]:
+        """The first rows after a row; Spark selects and sorts, and only they are fetched."""
+        if self._is_here or self._table is not None or not self.schema.columns:
+            return order.page(self.tuples(), after, limit)
+        held, lender = self._open()
+        frame = held.frame(lender.private, framed(self.schema.types))
+        columns = [F.col(name) for name in column_names(self.schema.arity)]
+        if after is not None:
+            frame = frame.filter(_is_after(columns, self.schema, order, after))
+        keys = zip(order.places, order.descending, strict=True)
+        ways = [columns[i].desc_nulls_last() if down else columns[i].asc_nulls_first() for i, down in keys]
+        try:
+            table = frame.orderBy(*ways).limit(limit).toArrow()
+        except Exception as error:
+            raise translated(error) from error
+        return rows_from_spark(table, self.schema.types)
 
     def arrow(self) -> pa.Table:
         return table_from_spark(self._fetched(), self.schema)
@@ -173,6 +193,26 @@ class SparkRows:
                 except Exception as error:
                     raise translated(error) from error
         return self._table
+
+
+def _is_after(columns: Sequence[Column], schema: Schema, order: RowOrder, row: Row) -> Column:
+    """The condition that a row comes after another one in the order; NULL is the smallest value."""
+    found, same = F.lit(False), F.lit(True)
+    for place, descends in zip(order.places, order.descending, strict=True):
+        column, type = columns[place], schema.types[place]
+        value = F.lit(None if row[place] is None else _literal(row[place])).cast(sql_type(type))
+        if row[place] is None:
+            further = F.lit(False) if descends else column.isNotNull()
+        else:
+            further = column < value if descends else column > value
+            further = F.coalesce(further, F.lit(descends))
+        found, same = found | (same & further), same & column.eqNullSafe(value)
+    return found
+
+
+def _literal(value: Any) -> Any:
+    """A value as Spark takes it: it has no integer of 64 bits without a sign."""
+    return Decimal(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 class HandedOut:

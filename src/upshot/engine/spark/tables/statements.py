@@ -197,7 +197,7 @@ class _Many:
         return piece
 
     def _net(self, came: Sequence[Piece], went: Sequence[Piece]) -> Steps[None]:
-        """What came and is there, and was not before; what went and is not there, and was."""
+        """Stage the net change: inserted rows that were absent before, deleted rows that were present."""
         old, new, types = self._table.committed, self._current, self._types
         asks = []
         for pieces, inside, outside in ((came, new, old), (went, old, new)):

@@ -129,12 +129,12 @@ class Table:
 
     @property
     def changed(self) -> int:
-        """How many rows come or go."""
+        """The number of inserted and deleted rows."""
         return self.inserted.count + self.deleted.count
 
     @property
     def matters(self) -> bool:
-        """Whether the change may lead to another one."""
+        """Test whether the change may lead to another one."""
         return self.changed > 0 and not self.is_irrelevant
 
     @property

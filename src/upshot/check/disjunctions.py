@@ -1,0 +1,121 @@
+"""Rules with alternatives in the head: which relations they leave undecided, and the rules that decide them no further.
+
+A program with such a rule has several perfect models. What depends on one is no view with rows of its own: it is left
+out of the program that is maintained, and `db.models` computes the models of what is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from upshot.check.equivalences import EQREL
+from upshot.check.findings import Findings
+from upshot.check.names.variables import atoms, walk
+from upshot.check.strata import Need, needs, order, unstratified
+from upshot.syntax.ast import (
+    Aggregate,
+    Declaration,
+    Deny,
+    DenyPolicy,
+    DisjunctiveRule,
+    ForeignKey,
+    Formula,
+    Item,
+    Rule,
+    Subsumption,
+    Term,
+    ViewDirective,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """`relations`: those whose rows differ from model to model. `rules` and `denies` are all that mention one."""
+
+    relations: frozenset[str] = frozenset()
+    rules: tuple[Rule | DisjunctiveRule, ...] = ()
+    denies: tuple[Deny, ...] = ()
+
+
+def undecided(
+    rules: Sequence[Rule], disjunctive: Sequence[DisjunctiveRule], denies: Sequence[Deny], findings: Findings
+) -> Undecided:
+    """The part of a program that depends on rules with alternatives; what is wrong with it is in the findings."""
+    if not disjunctive:
+        return Undecided()
+    every: list[Rule | DisjunctiveRule] = [*rules, *disjunctive]
+    found = [need for rule in every for need in _needs(rule)]
+    names = {head.relation for rule in disjunctive for head in rule.heads}
+    grown = True
+    while grown:
+        above = {need.head for need in found if need.relation in names} - names
+        names |= above
+        grown = bool(above)
+    part = tuple(rule for rule in every if any(head.relation in names for head in rule.heads))
+    denied = tuple(each for each in denies if any(atom.relation in names for atom in atoms(each.body)))
+    views = list(dict.fromkeys(head.relation for rule in every for head in rule.heads))
+    for wrong in unstratified(order(views, found), found):
+        findings.include(wrong)
+    bodies: list[Formula | None] = [*(each.body for each in part), *(each.body for each in denied)]
+    for body in bodies:
+        _refuse_aggregates(body, names, findings)
+    return Undecided(frozenset(names), part, denied)
+
+
+def _needs(rule: Rule | DisjunctiveRule) -> Iterable[Need]:
+    """The relations that each head uses; alternatives of one head depend on each other."""
+    body = [] if rule.body is None else [rule.body]
+    for head in rule.heads:
+        yield from needs(head.relation, [*body, *head.args])
+        if isinstance(rule, DisjunctiveRule):
+            yield from (Need(head.relation, other.relation, "", other.span) for other in rule.heads if other != head)
+
+
+def _refuse_aggregates(body: Formula | None, names: Iterable[str], findings: Findings) -> None:
+    nodes: Iterable[Formula | Term] = () if body is None else walk(body)
+    for node in nodes:
+        if isinstance(node, Aggregate) and any(atom.relation in names for atom in atoms(node.body)):
+            findings.error(
+                "aggregate-of-alternatives",
+                "this aggregate is over a relation that depends on a rule with alternatives",
+                node.span,
+                label="its value differs from model to model",
+                help="aggregate over relations that do not depend on such a rule",
+            )
+
+
+def refuse_qualifiers(part: Undecided, items: Iterable[Item], findings: Findings) -> None:
+    """Report what is stated about the rows of an undecided relation, or of a constraint over one, and would not hold:
+    nothing but rules and constraints decides about models."""
+    denied = {each.head.relation for each in part.denies}
+    for item in items if part.relations else ():
+        for name, words in _qualifiers(item):
+            if name in part.relations or (isinstance(item, DenyPolicy) and name in denied):
+                findings.error(
+                    "unsupported-alternatives",
+                    f"{words} cannot be kept for `{name}`, which depends on a rule with alternatives in its head",
+                    item.span,
+                    label="differs from model to model",
+                    help="leave it out, and state what excludes a model as `.deny name(…) :- …`",
+                )
+
+
+def _qualifiers(item: Item) -> Iterator[tuple[str, str]]:
+    """The relations or constraints that an item states more about than columns and rules, and in which words."""
+    match item:
+        case Declaration(name=name):
+            yield from ((name, f"`{each.lattice}`") for each in item.attributes if each.lattice)
+            yield from ((name, f"`{each}`") for each in item.qualifiers if each == EQREL)
+            yield from ((name, "`choice-domain`") for _ in item.choice[:1])
+            yield from ((name, "a key") for _ in item.keys[:1])
+            yield from ((name, "a constraint of its declaration") for _ in item.constraints[:1])
+            for each in item.constraints:
+                if isinstance(each, ForeignKey) and each.relation != name:
+                    yield each.relation, f"a foreign key of `{name}`"
+        case Subsumption(worse=worse):
+            yield worse.relation, "a subsumption"
+        case ViewDirective(relation=relation):
+            yield relation, "options of a view"
+        case DenyPolicy(name=name, options=options):
+            yield from ((name, "`existing=keep`") for each in options if each == ("existing", "keep"))

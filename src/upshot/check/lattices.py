@@ -1,0 +1,386 @@
+"""Columns of which the best value is kept: their declaration, and the check that recursion only improves them.
+
+A recursive rule reads the best value so far. What it derives stays valid while that value improves if the rule is
+monotone: a better value in gives the same rows out, or rows with better values. Then the rounds end in the one least
+fixpoint, whatever their order, and a rule that is not is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from upshot.check.equivalences import orders_several_columns
+from upshot.check.findings import Findings
+from upshot.check.names.relations import Relations
+from upshot.check.names.variables import fold, occurrences, terms_of
+from upshot.check.program import Clause, Literal
+from upshot.core.schema import Lattice, Role, Schema
+from upshot.core.span import Span
+from upshot.core.types import Kind, Type
+from upshot.syntax import print_formula, print_term
+from upshot.syntax.ast import (
+    Aggregate,
+    Atom,
+    Call,
+    Comparison,
+    Constant,
+    Declaration,
+    Formula,
+    Not,
+    Subsumption,
+    Term,
+    Test,
+    Variable,
+    Wildcard,
+)
+
+_FUNCTION = {"min": "min", "max": "max", "any": "max", "all": "min"}
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_RECURSIVE = "order one column in the recursion, and the others in a view above it"
+_EXAMPLE = (
+    "order each column that differs, as in `best(A, B) <= best(C, D) :- C <= A, D <= B.`; one in a recursion, as in "
+    "`dist(X, A) <= dist(X, B) :- B <= A.`"
+)
+
+Trend = int
+"""The direction of a value while lattice columns improve: 0 not at all, 1 up only, -1 down only, 2 either way."""
+_EITHER = 2
+
+
+# ---- declaration ----------------------------------------------------------------------------------------------
+
+
+def lattices(
+    declarations: Iterable[Declaration], subsumptions: Iterable[Subsumption], known: Relations, findings: Findings
+) -> None:
+    """Give every schema its lattice, from the words of its columns or from a subsumption; roles are assigned."""
+    for declaration in declarations:
+        words = [(place, each.lattice) for place, each in enumerate(declaration.attributes) if each.lattice]
+        if len(words) > 1:
+            _refuse_second(declaration, findings)
+        for place, word in words[:1]:
+            span = declaration.attributes[place].span
+            # The least member of a class stands for it, in whatever order: nobody sees it.
+            if not declaration.part_of and _is_record(declaration.name, place, span, known, findings):
+                continue
+            _declare(declaration.name, place, word, span, known, findings)
+    for subsumption in subsumptions:
+        found = _subsumed(subsumption, known, findings)
+        name = subsumption.worse.relation
+        if found is not None and not _is_record(name, found[0], subsumption.span, known, findings):
+            _declare(name, *found, subsumption.span, known, findings)
+
+
+def _refuse_second(declaration: Declaration, findings: Findings) -> None:
+    findings.error(
+        "several-lattice-columns",
+        f"relation `{declaration.name}` keeps the best value of two columns",
+        [each for each in declaration.attributes if each.lattice][1].span,
+        label="the second one",
+        help="declare one relation for each, with the other columns in both",
+    )
+
+
+def _is_record(name: str, place: int, span: Span | None, known: Relations, findings: Findings) -> bool:
+    """Test whether the column, of which the best value is wanted, has values without order; if so, it is reported."""
+    schema = known.schemas[name]
+    if name in known.vague or place >= schema.arity or schema.columns[place].type.kind is not Kind.RECORD:
+        return False
+    column = schema.columns[place]
+    findings.error(
+        "lattice-type",
+        f"column `{column.name}` of `{name}` is `{column.type}`, a record, and records have no best value",
+        span,
+        label="records have no order",
+        help="keep the best value of one field, in a column of its own",
+    )
+    return True
+
+
+def _declare(name: str, place: int, word: str, span: Span | None, known: Relations, findings: Findings) -> None:
+    schema, lattice = known.schemas[name], Lattice(place, _FUNCTION[word])
+    if name in known.vague or place >= schema.arity:
+        return
+    type, column = schema.columns[place].type, schema.columns[place].name
+    if schema.role is Role.BASE:
+        findings.error(
+            "lattice-of-base-relation",
+            f"`{name}` has no rules, so that there is nothing to choose the best `{column}` of",
+            span,
+            label="a base relation",
+            help=f"leave `{word}` out, and define a view of it with `{word}`",
+        )
+    elif type.nullable or (word in ("any", "all") and type.kind is not Kind.BOOLEAN):
+        needed = "a `boolean`" if word in ("any", "all") else "a type without `?`"
+        findings.error(
+            "lattice-type",
+            f"`{word}` needs {needed}, and column `{column}` of `{name}` is `{type}`",
+            span,
+            label=f"`{word}` of `{type}`",
+            help="exclude NULL in the rules" if type.nullable else "use `min` or `max`",
+        )
+    elif schema.lattice is not None and schema.lattice != lattice:
+        findings.error(
+            "conflicting-lattice",
+            f"the best rows of `{name}` are stated twice, and differently",
+            span,
+            label="differs from what was stated before",
+            help="keep one of the two",
+        )
+    else:
+        known.schemas[name] = replace(schema, lattice=lattice)
+
+
+def _subsumed(item: Subsumption, known: Relations, findings: Findings) -> tuple[int, str] | None:
+    """The column that a subsumption orders, and how; one that is no order of one column is refused."""
+    worse, better = item.worse, item.better
+    schema = known.schemas.get(worse.relation)
+    if schema is None or worse.relation in known.vague:
+        if schema is None:
+            _refuse(item, f"relation `{worse.relation}` is not declared", findings, help="declare it")
+        return None
+    if worse.relation != better.relation or not len(worse.args) == len(better.args) == schema.arity:
+        _refuse(item, f"both rows must be of `{worse.relation}`, with {schema.arity} columns", findings)
+        return None
+    pairs = list(zip(worse.args, better.args, strict=True))
+    names = [term.name for pair in pairs for term in dict.fromkeys(pair) if isinstance(term, Variable)]
+    differing = [place for place, (one, other) in enumerate(pairs) if one != other]
+    if any(not isinstance(term, Variable) for pair in pairs for term in pair) or len(set(names)) < len(names):
+        _refuse(item, "the columns must be variables, each in one place", findings)
+        return None
+    if len(differing) != 1:
+        if orders_several_columns(item):
+            why = f"more than one column is ordered, and `{worse.relation}` is recursive or has another subsumption"
+            _refuse(item, why, findings, _RECURSIVE)
+            return None
+        found = "no column differs" if not differing else "more than one column differs"
+        _refuse(item, f"{found} between the two rows", findings)
+        return None
+    word = _ordered(item.body, *pairs[differing[0]])
+    if word is None:
+        _refuse(item, f"the condition `{print_formula(item.body)}` does not order that column", findings)
+        return None
+    return differing[0], word
+
+
+def _ordered(body: Formula, worse: Term, better: Term) -> str | None:
+    """`min` where the condition says that the better value is the smaller one."""
+    match body:
+        case Comparison(op, left, right) if op in _TURNED and {left, right} == {worse, better}:
+            towards = op if left == better else _TURNED[op]
+            return "min" if towards in ("<", "<=") else "max"
+    return None
+
+
+def _refuse(item: Subsumption, why: str, findings: Findings, help: str = _EXAMPLE) -> None:
+    findings.error(
+        "unsupported-subsumption",
+        f"this subsumption cannot be kept: {why}",
+        item.span,
+        label="keeps no best value of one column",
+        help=help,
+    )
+
+
+# ---- monotone use ---------------------------------------------------------------------------------------------
+
+
+def check_monotone(
+    schemas: Mapping[str, Schema], clauses: Iterable[Clause], strata: Iterable[Sequence[str]], findings: Findings
+) -> None:
+    """Report every use of a value that its own recursion improves, where a better one could take rows away."""
+    component = {view: frozenset(views) for views in strata for view in views}
+    if not any(schema.lattice is not None for schema in schemas.values()):
+        return
+    for clause in clauses:
+        own = component.get(clause.head.relation, frozenset())
+        if any(isinstance(each, Atom) and each.relation in own for each in clause.body):
+            _Uses(schemas, own, clause, findings).check()
+
+
+@dataclass(slots=True)
+class _Uses:
+    """The uses of improving values in one recursive clause."""
+
+    schemas: Mapping[str, Schema]
+    own: frozenset[str]
+    clause: Clause
+    findings: Findings
+
+    def check(self) -> None:
+        trends: dict[str, Trend] = {}
+        for literal in self.clause.body:
+            lattice = self._lattice(literal)
+            if lattice is not None and isinstance(literal, Atom):
+                self._source(literal, lattice, trends)
+        if not trends:
+            return
+        self._atoms(frozenset(trends))
+        defining = self._computed(trends)
+        for place, literal in enumerate(self.clause.body):
+            if place not in defining:
+                self._literal(literal, trends)
+        self._head(trends)
+
+    def _lattice(self, literal: Literal) -> Lattice | None:
+        """The lattice of a literal whose rows improve together with the head."""
+        if not isinstance(literal, Atom) or literal.relation not in self.own:
+            return None
+        return self.schemas[literal.relation].lattice
+
+    def _source(self, atom: Atom, lattice: Lattice, trends: dict[str, Trend]) -> None:
+        term = atom.args[lattice.column]
+        match term:
+            case Variable(name):
+                trends[name] = -1 if lattice.function == "min" else 1
+            case Wildcard():
+                pass
+            case _:
+                self._report(atom, f"it looks for the value `{print_term(term)}`, which a better one replaces")
+
+    def _atoms(self, given: frozenset[str]) -> None:
+        """An improving value may stand in one literal only, in its lattice column: a join would wait for one value."""
+        seen: set[str] = set()
+        for literal in self.clause.body:
+            if not isinstance(literal, Atom | Not):
+                continue
+            lattice = self._lattice(literal)
+            for place, term in enumerate(terms_of(literal)):
+                for variable in occurrences(term):
+                    if variable.name not in given:
+                        continue
+                    first = lattice is not None and place == lattice.column and variable.name not in seen
+                    if not first:
+                        self._report(literal, f"it joins `{variable.name}`, which a better value replaces")
+                    seen.add(variable.name)
+
+    def _computed(self, trends: dict[str, Trend]) -> set[int]:
+        """Add the trends of the variables that equations give a value to; the places of those equations."""
+        bound = {v.name for each in self.clause.body if isinstance(each, Atom) for v in occurrences(each)}
+        places: set[int] = set()
+        grown = True
+        while grown:
+            grown = False
+            for place, literal in enumerate(self.clause.body):
+                name, value = _equation(literal, bound | trends.keys())
+                if name and any(v.name in trends for v in occurrences(value)):
+                    trends[name] = self._trend(value, trends)
+                    places.add(place)
+                    grown = True
+        return places
+
+    def _literal(self, literal: Literal, trends: Mapping[str, Trend]) -> None:
+        match literal:
+            case Atom() | Not(Atom()):
+                return
+            case Comparison(op, left, right):
+                down, up = (left, right) if op in ("<", "<=") else (right, left)
+                falls, rises = self._trend(down, trends), self._trend(up, trends)
+                holds = not (falls or rises) or (op in _TURNED and falls in (0, -1) and rises in (0, 1))
+            case Test() | Not():
+                holds = not any(v.name in trends for term in terms_of(literal) for v in occurrences(term))
+            case _:
+                assert_never(literal)
+        if not holds:
+            self._report(literal, "a better value can make it false")
+
+    def _head(self, trends: Mapping[str, Trend]) -> None:
+        head = self.clause.head
+        lattice = self.schemas[head.relation].lattice
+        for place, term in enumerate(head.args):
+            wanted = 0
+            if lattice is not None and place == lattice.column:
+                wanted = -1 if lattice.function == "min" else 1
+            trend = self._trend(term, trends)
+            if trend and trend != wanted:
+                column = self.schemas[head.relation].columns[place].name
+                why = (
+                    f"a better value in gives a worse `{column}`"
+                    if wanted
+                    else f"column `{column}` would keep every value on the way; declare it `min` or `max`"
+                )
+                self._report(head, why)
+
+    def _trend(self, term: Term, trends: Mapping[str, Trend]) -> Trend:
+        def visit(current: Term, parts: tuple[Trend, ...]) -> Trend:
+            match current:
+                case Variable(name):
+                    return trends.get(name, 0)
+                case Call(function, args):
+                    if not any(parts):
+                        return 0
+                    rule = _TRENDS.get(function)
+                    return _EITHER if rule is None else rule(parts, [self._sign(each) for each in args])
+                case Aggregate():
+                    return _EITHER if any(v.name in trends for v in occurrences(current)) else 0
+            return 0
+
+        return fold(term, visit)
+
+    def _sign(self, term: Term) -> int:
+        """1 for a term that is never negative, -1 for one that is never positive, 0 for others."""
+        match term:
+            case Constant(value) if isinstance(value, int | float) and not isinstance(value, bool):
+                return 1 if value >= 0 else -1
+            case Variable(name):
+                return 1 if self.clause.types.get(name, Type(Kind.NUMBER)).kind is Kind.UNSIGNED else 0
+        return 0
+
+    def _report(self, literal: Literal, why: str) -> None:
+        relation = next(name for name in sorted(self.own) if self.schemas[name].lattice is not None)
+        lattice = self.schemas[relation].lattice
+        assert lattice is not None
+        best = "least" if lattice.function == "min" else "greatest"
+        self.findings.error(
+            "not-monotone",
+            f"`{print_formula(literal)}` is not monotone in `{relation}`, which keeps the {best} "
+            f"`{self.schemas[relation].columns[lattice.column].name}`: {why}",
+            literal.span or self.clause.origin,
+            label="not monotone",
+            help="use the value only where a better one derives as much, or read the relation in a view of its own, "
+            "outside the recursion",
+        )
+
+
+def _equation(literal: Literal, bound: Iterable[str]) -> tuple[str, Term]:
+    """The variable that the literal gives a value to, if it is not bound otherwise, and the value."""
+    if isinstance(literal, Comparison) and literal.op == "=":
+        for side, other in ((literal.left, literal.right), (literal.right, literal.left)):
+            if isinstance(side, Variable) and side.name not in bound:
+                return side.name, other
+    return "", Constant(0)
+
+
+def _together(*trends: Trend) -> Trend:
+    moving = {trend for trend in trends if trend}
+    return 0 if not moving else moving.pop() if len(moving) == 1 else _EITHER
+
+
+def _turned(trend: Trend) -> Trend:
+    return trend if trend == _EITHER else -trend
+
+
+def _product(parts: tuple[Trend, ...], signs: Sequence[int]) -> Trend:
+    (left, right), (one, other) = parts, signs
+    if left and right:
+        return _together(left, right) if one == other == 1 else _EITHER
+    sign = other if left else one
+    return _EITHER if sign == 0 else left + right if sign > 0 else _turned(left + right)
+
+
+def _quotient(parts: tuple[Trend, ...], signs: Sequence[int]) -> Trend:
+    return _product(parts, signs) if not parts[1] else _EITHER
+
+
+_TRENDS: Mapping[str, Callable[[tuple[Trend, ...], Sequence[int]], Trend]] = {
+    "+": lambda parts, _: _together(*parts),
+    "-": lambda parts, _: _together(parts[0], _turned(parts[1])),
+    "neg": lambda parts, _: _turned(parts[0]),
+    "min": lambda parts, _: _together(*parts),
+    "max": lambda parts, _: _together(*parts),
+    "*": _product,
+    "/": _quotient,
+}
+"""The functions whose value moves one way where their operands do."""

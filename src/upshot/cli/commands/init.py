@@ -1,0 +1,33 @@
+"""`upshot init`: a new database directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from upshot.cli.input.files import read_program
+from upshot.cli.output.terminal import Terminal
+from upshot.cli.settings import OK
+from upshot.core.errors import UsageError
+from upshot.database.connect import connect
+
+
+def init(terminal: Terminal, directory: Path, program: Path | None) -> int:
+    """The directory is made, and the program defined in it if one is named; an error leaves no directory behind."""
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        message = f"`{directory}` is not empty" if directory.is_dir() else f"`{directory}` is a file"
+        raise UsageError(message, code="target-not-empty", help="name a new or empty directory")
+    source = None if program is None else read_program(program)
+    with connect() as trial:
+        if source is not None:
+            terminal.report(trial.define(source.text, name=source.name).warnings)
+    with connect(directory) as database:
+        if source is not None:
+            database.define(source.text, name=source.name)
+        version, relations = database.version, list(database.schemas)
+    if terminal.json:
+        terminal.data(json.dumps({"directory": str(directory), "version": version, "relations": relations}))
+    else:
+        terminal.data(f"{directory}: version {version}, {len(relations)} relation{'s' * (len(relations) != 1)}")
+        terminal.message(f"next: upshot repl {directory}, or upshot query {directory} QUERY")
+    return OK

@@ -1,0 +1,44 @@
+"""`upshot models`: the perfect models of a program with alternatives in heads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from upshot.cli.output.terminal import Terminal
+from upshot.cli.output.wording import counted
+from upshot.cli.session import opened
+from upshot.cli.settings import OK, EngineName
+from upshot.core.fact_text import fact
+from upshot.core.json_values import rows_to_json
+from upshot.core.rows import Rows
+
+
+def models(terminal: Terminal, file: Path, fact_dir: Path | None, limit: int | None, functions: Path | None) -> int:
+    """Print at most `limit` models, then what all models have and what some model has."""
+    with opened(terminal, file, fact_dir, EngineName.LOCAL, actions=functions) as database:
+        found = database.models(limit=limit)
+    if terminal.json:
+        fields = {
+            "models": [_json(each) for each in found],
+            "complete": found.complete,
+            "cautious": _json(found.cautious),
+            "brave": _json(found.brave),
+        }
+        terminal.data(json.dumps(fields))
+        return OK
+    for number, model in enumerate(found, start=1):
+        terminal.data(f"model {number}: {_text(model)}")
+    terminal.data(f"in all models: {_text(found.cautious)}")
+    terminal.data(f"in some model: {_text(found.brave)}")
+    terminal.message(counted(len(found), "model") + ("" if found.complete else "; there are more"))
+    return OK
+
+
+def _json(model: Mapping[str, Rows]) -> dict[str, object]:
+    return {name: json.loads(rows_to_json(rows)) for name, rows in model.items() if len(rows)}
+
+
+def _text(model: Mapping[str, Rows]) -> str:
+    return ", ".join(fact(rows.schema, row) for rows in model.values() for row in rows) or "nothing"

@@ -1,0 +1,61 @@
+"""`upshot query`: the answers to one query, in Datalog or SQL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from upshot.cli.input.given_values import constant
+from upshot.cli.output.terminal import Terminal
+from upshot.cli.session import opened
+from upshot.cli.settings import OK, EngineName
+from upshot.core.errors import UsageError
+from upshot.core.json_values import rows_to_json
+from upshot.core.rows import Rows
+from upshot.database.database import Database
+from upshot.database.files.souffle_files import FileOptions
+from upshot.database.files.souffle_writer import lines
+from upshot.database.queries.query import is_select
+
+
+def query(
+    terminal: Terminal, file: Path, text: str, values: Sequence[str], fact_dir: Path | None, version: int | None,
+    engine: EngineName, functions: Path | None = None,
+) -> int:  # fmt: skip
+    """Rows in order, as SQL asks for it or sorted, one a line."""
+    with opened(terminal, file, fact_dir, engine, actions=functions) as database:
+        rows = _answers(database, text, _parameters(values), version)
+        if terminal.json:
+            columns = json.dumps(rows.columns, ensure_ascii=False)
+            terminal.data(f'{{"columns": {columns}, "rows": {rows_to_json(rows)}}}')
+        else:
+            terminal.out.writelines(line + "\n" for line in _lines(rows))
+    return OK
+
+
+def _answers(database: Database, text: str, parameters: dict[str, Any], version: int | None) -> Rows:
+    past = None if version is None else database.at(version)
+    if is_select(text):
+        return (database if past is None else past).sql(text, **parameters)
+    found = (database if past is None else past).query(text, **parameters)
+    return Rows.of(found.schema, found.sorted())
+
+
+def _lines(rows: Rows) -> list[str]:
+    """Values with tabs between, as `run -D -` prints them; a query without variables answers true or false."""
+    if not rows.columns:
+        return ["true" if len(rows) else "false"]
+    return list(lines(rows.schema, rows, FileOptions(rows.schema.name, Path("-"))))
+
+
+def _parameters(given: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            message = f"`{text}` is not a parameter and its value"
+            raise UsageError(message, code="wrong-argument", help="as in `-p x=7` or `-p name=ann`")
+        found[name] = constant(value)
+    return found

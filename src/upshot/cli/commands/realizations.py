@@ -1,0 +1,316 @@
+"""`upshot update` and `upshot repairs`: base changes that satisfy a request to views or remove violations."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from upshot.cli.engines import connected
+from upshot.cli.input.changes import ChangeFacts, parse_change, read_change_lines
+from upshot.cli.input.files import STDIN, existing_store
+from upshot.cli.input.given_values import constant, new_values
+from upshot.cli.input.transactions import asked_row, at_change
+from upshot.cli.output.firings import register_actions
+from upshot.cli.output.outcome import code_of
+from upshot.cli.output.terminal import Terminal
+from upshot.cli.output.wording import counted
+from upshot.cli.session import opened
+from upshot.cli.settings import OK, WRONG_INPUT, EngineName
+from upshot.core.diagnostic import Diagnostic
+from upshot.core.errors import Error, UsageError
+from upshot.core.fact_text import fact
+from upshot.core.json_values import rows_to_json
+from upshot.core.schema import Role
+from upshot.database.database import Database
+from upshot.database.program.constraints import Violations
+from upshot.database.realize import FROZEN, NONE, Realizations
+from upshot.revise.request import Bounds
+from upshot.syntax import parse_query
+from upshot.syntax.ast import Atom, Wildcard
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """The options of a search for realizations, from the command line."""
+
+    limit: int | None
+    frozen: Sequence[str]
+    cost: Sequence[str]
+    new_values: int
+    seconds: float
+    rounds: int
+    size: int | None
+    constants: Sequence[str]
+    side_effect_free_first: bool
+    apply: bool
+    values: Sequence[str]
+    prefer: str | None = None
+
+    def options(self) -> dict[str, Any]:
+        """The same, as `db.realize` and `db.repairs` take it."""
+        return {
+            "limit": 1 if self.apply else self.limit,
+            "frozen": self.frozen,
+            "cost": _prices(self.cost),
+            "bounds": Bounds(
+                rounds=self.rounds,
+                new_constants=self.new_values,
+                size=self.size,
+                seconds=self.seconds,
+                constants=tuple(map(constant, self.constants)),
+            ),
+            "side_effect_free_first": self.side_effect_free_first,
+            "prefer": None if self.prefer is None else self.prefer.replace("-", "_"),
+        }
+
+    def refuse_to_apply(self, file: Path) -> None:
+        """`UsageError` if something is to be committed and `file` is no database, or values are given for nothing."""
+        if self.values and not self.apply:
+            message = "`--value` needs `--apply`"
+            raise UsageError(message, code="options-conflict", help="add `--apply`, or omit `--value`")
+        if self.apply and not file.is_dir():
+            raise UsageError(
+                f"`--apply` needs a database directory, and `{file}` is not one",
+                code="nothing-to-apply-to",
+                help="name a database directory, or omit `--apply`",
+            )
+
+
+@contextmanager
+def database_of(
+    terminal: Terminal,
+    file: Path,
+    fact_dir: Path | None,
+    actions: Path | None,
+    engine: EngineName,
+    *,
+    keeps_violations: bool = False,
+) -> Iterator[Database]:
+    """The database in a folder, or that of a program and its facts, which may violate constraints if told."""
+    if not file.is_dir():
+        with opened(terminal, file, fact_dir, engine, actions=actions, keeps_violations=keeps_violations) as database:
+            yield database
+        return
+    if fact_dir is not None:
+        message = f"`{file}` is a database directory, which has its own facts"
+        raise UsageError(message, code="wrong-argument", help="omit `-F`")
+    with connected(terminal, engine, existing_store(file, "FILE")) as database:
+        register_actions(database, actions)
+        yield database
+
+
+def signed_rows(
+    request: Sequence[str], sign: str, database: Database, *, patterns: bool = False
+) -> dict[str, list[Any]]:
+    """The rows asked for with this sign, by relation, and the `patterns`, where one may stand for rows."""
+    found: dict[str, list[Any]] = {}
+    for text in request:
+        if not text.lstrip("+-").strip():
+            message = f"`{text}` is not a row" if text.strip() else "the row is empty"
+            raise UsageError(message, code="not-a-fact", help="as in '+closure(1, 3)'")
+        if text[:1] not in ("+", "-"):
+            raise UsageError(
+                f"`{text}` has no sign",
+                code="sign-needed",
+                help=f"write '+{text}' to insert the row, '-{text}' to delete it",
+            )
+        if text[0] == sign and patterns and (matched := _pattern(text[1:])) is not None:
+            found.setdefault(matched, []).append(text[1:])
+        elif text[0] == sign:
+            name, row = asked_row(text[1:], database)
+            found.setdefault(name, []).append(row)
+    return found
+
+
+def _pattern(text: str) -> str | None:
+    """The relation of a pattern such as `access("ann", _)`; None for a row."""
+    atom = parse_query(text.strip().removesuffix(".")) if "_" in text else None
+    is_pattern = isinstance(atom, Atom) and any(isinstance(term, Wildcard) for term in atom.args)
+    return atom.relation if is_pattern and isinstance(atom, Atom) else None
+
+
+def _prices(given: Sequence[str]) -> dict[str, float]:
+    prices = {}
+    for text in given:
+        name, _, number = text.rpartition("=")
+        try:
+            prices[name] = float(number)
+        except ValueError:
+            message = f"`{text}` is not a cost"
+            raise UsageError(
+                message, code="wrong-argument", help="as in `--cost granted=5` or `--cost -granted=5`"
+            ) from None
+    return prices
+
+
+def tell(
+    terminal: Terminal, database: Database, found: Realizations, wishes: Wishes, committed: list[int] | None = None
+) -> int:
+    """Prints each realization with its effects, and how the search ended; the exit code. The version that one is
+    applied as joins those that are `committed`."""
+    number = 0
+    for number, each in enumerate(found, 1):
+        if terminal.json:
+            terminal.data(each.json())
+        elif each.size:
+            terminal.data(f"// {number}. {counted(each.size, 'change')}, cost {each.cost:g}")
+            terminal.data(each.text())
+        terminal.out.flush()
+        if wishes.apply:
+            values = new_values(wishes.values, each)
+            if not each.size:
+                terminal.message("nothing to apply: the request is already satisfied")
+                continue
+            version = database.apply(each, values).version
+            terminal.message(f"applied as version {version}")
+            if committed is not None:
+                committed.append(version)
+    if terminal.json:
+        terminal.data(json.dumps({"status": found.status, "reason": found.reason, "found": number}))
+    elif number and found.reason:
+        terminal.data(f"// {found.reason}")
+    if number:
+        return OK
+    terminal.report([Diagnostic("no-realization", found.reason, help=_help(found))])
+    return WRONG_INPUT
+
+
+def _help(found: Realizations) -> str:
+    """The help text where no realization was found."""
+    if found.status == NONE:
+        return "request less, or change a rule or a constraint"
+    if found.status == FROZEN:
+        return "omit one of the `--frozen` options"
+    options = [option for words, option in _RAISED.items() if re.search(words, found.reason)]
+    allow = f"allow more with {' or '.join(f'`{each}`' for each in options)}, or " * bool(options)
+    return f"{allow}request less"
+
+
+_RAISED = {
+    r"\d changes?\b": "--size",
+    r"\d rounds?\b": "--rounds",
+    r"\d new values?\b": "--new-values",
+    r"\d seconds?\b": "--seconds",
+    r"values .*that were tried|no value was found": "--constant",
+}
+"""What the reason says of a bound, and the option that raises it."""
+
+
+def update(
+    terminal: Terminal,
+    file: Path,
+    request: Sequence[str],
+    fact_dir: Path | None,
+    wishes: Wishes,
+    actions: Path | None,
+    engine: EngineName,
+) -> int:
+    """Each realization with its effects, the cheapest first. A folder is that of a database."""
+    wishes.refuse_to_apply(file)
+    with database_of(terminal, file, fact_dir, actions, engine) as database:
+        delete = signed_rows(request, "-", database, patterns=True)
+        found = database.realize(signed_rows(request, "+", database), delete, **wishes.options())
+        return tell(terminal, database, found, wishes)
+
+
+SHOWN = 5
+"""Witnesses of a constraint that are named."""
+
+
+def repairs(
+    terminal: Terminal,
+    file: Path,
+    attempted: Sequence[str],
+    changes: Path | None,
+    constraint: str | None,
+    fact_dir: Path | None,
+    wishes: Wishes,
+    actions: Path | None,
+    engine: EngineName,
+) -> int:
+    """Without rows or transactions that are attempted, repairs of what the data violate. A folder is that of a
+    database."""
+    wishes.refuse_to_apply(file)
+    if (changes is not None) + bool(attempted) + (constraint is not None) > 1:
+        raise UsageError(
+            "rows, `--changes` and `--constraint` cannot be combined",
+            code="options-conflict",
+            help="use one of them; `--constraint` repairs present violations",
+        )
+    if changes is not None and wishes.values:
+        message = "`--value` needs one realization, but `--changes` has one per transaction"
+        raise UsageError(
+            message, code="options-conflict", help="give the rows of one transaction instead: '+p(2)' '-q(3)'"
+        )
+    if file == STDIN == changes:
+        raise UsageError("the program and the changes cannot both come from standard input", code="stdin-twice")
+    with database_of(terminal, file, fact_dir, actions, engine, keeps_violations=True) as database:
+        if changes is not None:
+            return _of_transactions(terminal, database, changes, wishes)
+        if attempted:
+            change = ChangeFacts(signed_rows(attempted, "+", database), signed_rows(attempted, "-", database))
+            return _of_change(terminal, database, change, "", wishes, [])
+        return _of_violations(terminal, database, constraint, wishes)
+
+
+def _of_violations(terminal: Terminal, database: Database, constraint: str | None, wishes: Wishes) -> int:
+    found = database.repairs(constraint, **wishes.options())
+    names = [name for name, schema in database.schemas.items() if schema.role is Role.CONSTRAINT]
+    rows = {name: database.rows(name).sorted() for name in names if constraint in (None, name)}
+    _announce(terminal, database, {name: some for name, some in rows.items() if some}, "", "is violated by")
+    return tell(terminal, database, found, wishes) if any(rows.values()) else OK
+
+
+def _of_transactions(terminal: Terminal, database: Database, changes: Path, wishes: Wishes) -> int:
+    """Each line of the change file on its own; with `--apply` against what those before it left."""
+    code, committed = OK, list[int]()
+    for line in read_change_lines(changes):
+        try:
+            change = parse_change(line, database.schemas)
+            code = max(code, _of_change(terminal, database, change, line.place, wishes, committed))
+        except Error as error:
+            terminal.out.flush()
+            terminal.report(at_change(error, line))
+            if wishes.apply:
+                terminal.message(_kept(committed))
+            return code_of(error)
+    return code
+
+
+def _kept(committed: Sequence[int]) -> str:
+    """Name the transactions that stay committed after a later one failed."""
+    if not committed:
+        return "nothing was committed"
+    versions = f"version {committed[0]}" if len(committed) == 1 else f"versions {', '.join(map(str, committed))}"
+    return f"earlier transactions stay committed: {versions}"
+
+
+def _of_change(
+    terminal: Terminal, database: Database, change: ChangeFacts, place: str, wishes: Wishes, committed: list[int]
+) -> int:
+    found = database.repairs(insert=change.insert, delete=change.delete, **wishes.options())
+    effects = database.what_if(insert=change.insert, delete=change.delete)
+    _announce(terminal, database, effects.violations, place, "would be violated by")
+    return tell(terminal, database, found, wishes, committed)
+
+
+def _announce(terminal: Terminal, database: Database, violations: Violations, place: str, words: str) -> None:
+    """Print the violations before their repairs."""
+    if terminal.json:
+        parts = ", ".join(f"{json.dumps(name)}: {rows_to_json(rows)}" for name, rows in violations.items())
+        about = f'"transaction": {json.dumps(place)}, ' * bool(place)
+        terminal.data(f'{{{about}"violated": {{{parts}}}}}')
+        return
+    before = f"{place}: " * bool(place)
+    for name, rows in violations.items():
+        shown = ", ".join(fact(database.schemas[name], row) for row in rows[:SHOWN])
+        more = f" and {len(rows) - SHOWN} more" * (len(rows) > SHOWN)
+        kind = "" if database.schemas[name].role is Role.CONSTRAINT else "the key of "
+        terminal.data(f"// {before}{kind}`{name}` {words} {shown}{more}")
+    if not violations:
+        terminal.data(f"// {before}nothing {words.removesuffix(' by')}")

@@ -1,0 +1,148 @@
+"""A version of the past: queries, explanations and view updates as if it were the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from upshot.core.errors import UsageError
+from upshot.core.rows import Rows, row_set
+from upshot.core.schema import Role
+from upshot.database.changes import Changes
+from upshot.database.durable.held_version import HeldVersion
+from upshot.database.durable.history import past_events
+from upshot.database.durable.past_states import PastStates, refuse_unreachable, version_number
+from upshot.database.live.shapes import checked_query, is_name
+from upshot.database.queries.query import all_rows, is_select
+from upshot.database.queries.sql_answers import sql
+from upshot.database.state import State
+
+if TYPE_CHECKING:
+    from upshot.database.database import Database
+    from upshot.database.engines import Engine
+
+
+class PastVersion:
+    """A past version, from `db.at(version)`. `query`, `sql` and `rows` undo the changes since then in an open change
+    that is rolled back; everything else uses an immutable copy in memory, made once (`database`)."""
+
+    def __init__(self, state: State, version: int, opened: Callable[[State], Database]) -> None:
+        refuse_unreachable(state, version)
+        self.version = version
+        self._state, self._opened = state, opened
+        self._database: Database | None = None
+
+    def query(self, text: str, /, **parameters: Any) -> Rows:
+        """The answers to a rule body or SELECT in this version."""
+        if is_select(text):
+            return self.sql(text, **parameters)
+
+        def answer(engine: Engine, is_open: bool) -> Rows:
+            schema, clauses, helpers = checked_query(
+                text, parameters, self._state.schemas, self._state.compiled.checked.functors
+            )
+            ask = engine.query_open if is_open else engine.query
+            return ask(schema, clauses, {}, helpers)
+
+        return self._asked(answer)
+
+    def sql(self, text: str, /, **parameters: Any) -> Rows:
+        """The answer to a query in SQL in this version."""
+        return self._asked(lambda _, is_open: sql(self._state, text, parameters, is_open=is_open, at=self.version))
+
+    def rows(self, name: str) -> Rows:
+        """All rows of a relation in this version."""
+        schema = self._state.schema(name)
+        return self._asked(lambda engine, is_open: all_rows(engine, schema, is_open=is_open))
+
+    def _asked(self, answer: Callable[[Engine, bool], Rows]) -> Rows:
+        state = self._state
+        with state.writing("look at the past") as engine:
+            state.refuse_group()
+            refuse_unreachable(state, self.version)
+            if self.version == state.version:
+                return answer(engine, False)
+            states = PastStates(state, engine)
+            try:
+                states.stage(self.version)
+                found = answer(engine, True)
+                return Rows.of(found.schema, list(found))
+            finally:
+                states.close()
+
+    # ---- a copy -------------------------------------------------------------------------------------
+
+    @property
+    def database(self) -> Database:
+        """A database in memory with the rows of this version. It can be changed: that changes nothing here."""
+        if self._database is None:
+            state = self._state
+            base = [name for name, each in state.compiled.checked.schemas.items() if each.role is Role.BASE]
+            rows = {name: self._base_rows(name) for name in base}
+            held = HeldVersion(self.version, state.compiled, state.actions, state.max_firings, rows)
+            self._database = self._opened(held.opened())
+        return self._database
+
+    def _base_rows(self, name: str) -> Rows:
+        schema = self._state.compiled.checked.schemas[name]
+        return self._asked(lambda engine, is_open: all_rows(engine, schema, is_open=is_open))
+
+    def why(self, view: str, row: Any, **options: Any) -> Any:
+        """As `db.why`."""
+        return self.database.why(view, row, **options)
+
+    def why_not(self, view: str, row: Any, **options: Any) -> Any:
+        """As `db.why_not`."""
+        return self.database.why_not(view, row, **options)
+
+    def realize(self, *args: Any, **options: Any) -> Any:
+        """As `db.realize`: what would have brought the request about then."""
+        return self.database.realize(*args, **options)
+
+    def what_if(self, *args: Any, **options: Any) -> Any:
+        """As `db.what_if`."""
+        return self.database.what_if(*args, **options)
+
+    def __repr__(self) -> str:
+        return f"<version {self.version}>"
+
+
+def past_sql(state: State, version: int, text: object, values: Mapping[str, Any]) -> Rows:
+    """The answer to a query in SQL in a version of the past."""
+
+    def unopened(_: State) -> Database:
+        raise AssertionError("a query needs no copy")
+
+    assert isinstance(text, str), "it was read"
+    return PastVersion(state, version, unopened).sql(text, **values)
+
+
+def net_changes(
+    state: State, at: Callable[[int], PastVersion], what: str, between: tuple[int, int], values: dict[str, Any]
+) -> Changes:
+    """The net change of a relation, or of the answers to a query, from one version to another."""
+    since, until = (version_number(each, 'db.changes("closure", since=7)') for each in between)
+    if until < since:
+        raise UsageError("`until` must not be before `since`", code="wrong-argument", help=f"as in until={since}")
+    journal, logged = state.journal, is_name(what) and not values
+    if logged and journal is not None and state.compiled.plan.reported(state.schema(what).name) == ("plus", "minus"):
+        at(since), at(until)
+        return _folded(state, past_events(journal.store, what, since, until), what)
+    before, after = (_answers(at(version), what, values) for version in (since, until))
+    old, new = row_set(before), row_set(after)
+    return Changes(Rows.of(after.schema, list(new - old)), Rows.of(after.schema, list(old - new)))
+
+
+def _answers(version: PastVersion, what: str, values: dict[str, Any]) -> Rows:
+    return version.rows(what) if is_name(what) and not values else version.query(what, **values)
+
+
+def _folded(state: State, events: Iterator[Any], name: str) -> Changes:
+    inserted, deleted = set[tuple[Any, ...]](), set[tuple[Any, ...]]()
+    for event in events:
+        for row in row_set(event.deleted):
+            inserted.discard(row) if row in inserted else deleted.add(row)
+        for row in row_set(event.inserted):
+            deleted.discard(row) if row in deleted else inserted.add(row)
+    schema = state.schema(name)
+    return Changes(Rows.of(schema, list(inserted)), Rows.of(schema, list(deleted)))

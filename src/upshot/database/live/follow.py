@@ -1,0 +1,267 @@
+"""Subscriptions to relations, firings and queries: the parameters of a query are a row in the engine while it has
+subscribers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from upshot.check.program import Clause
+from upshot.core.errors import UsageError
+from upshot.core.rows import Row, Rows, row_set
+from upshot.database.commit import Proposal, settle
+from upshot.database.durable.history import past_events, refuse_forgotten
+from upshot.database.durable.past_states import PastStates, refuse_unreachable
+from upshot.database.engines import Deltas, Engine
+from upshot.database.live.layer import layered
+from upshot.database.live.live_queries import LiveQuery
+from upshot.database.live.shapes import shape
+from upshot.database.program.compile import difference
+from upshot.database.program.constraints import ConstraintFindings
+from upshot.database.queries.query import refuse_undecided
+from upshot.database.state import State
+from upshot.database.watch import Callback, Event, Pace, Subscription
+from upshot.syntax.ast import Atom, Constant, Variable
+
+
+def watch_relation(
+    state: State, view: str, callback: Callback, since: int | None, pace: Pace | None = None
+) -> Subscription:
+    """Calls back with all rows first, or with the changes after `since`, then with those of each commit."""
+    with state.reading() as engine:
+        state.refuse_group()
+        schema = state.watchable(view)
+        subscription = Subscription(view, callback, state.feed, pace=pace)
+        is_rule = state.compiled.rule(view) is not None
+        if since is None:
+            rows = Rows.of(schema, []) if is_rule else engine.rows(view)
+            first = Event(view, state.version, rows, Rows.of(schema, []), snapshot=True)
+            state.feed.add(subscription, [first])
+        elif state.journal is not None and not is_rule:
+            store = state.journal.store
+            refuse_forgotten(store, since, state.version)
+            state.feed.add(subscription, past_events(store, view, since, state.version))
+        elif since == state.version:
+            state.feed.add(subscription)
+        else:
+            what = "firings" if is_rule else "changes"
+            message = f"{what} since version {since} are not kept; the current version is {state.version}"
+            hint = "watch without `since` to start from all rows"
+            raise UsageError(message, code="history-not-kept", help=hint)
+    state.feed.hand_over()
+    return subscription
+
+
+MOST_IDLE = 8
+"""Shapes that nobody follows and that stay in the engine, for whoever asks for them next."""
+
+
+def follow(
+    state: State,
+    text: str,
+    callback: Callback,
+    values: Mapping[str, Any],
+    since: int | None = None,
+    pace: Pace | None = None,
+) -> Subscription:
+    """Calls back with the answers of the query first, then with the exact changes of each commit that touches them.
+    `since` a version, it starts with the net change of the answers since then."""
+    if state.is_read_here:
+        raise UsageError(
+            "cannot follow a query inside `with db.reading()`",
+            code="transaction-open",
+            help="follow it after the block",
+        )
+    with state.writing("follow a query"):
+        state.refuse_group()
+        take_back(state)
+        query, row = _query(state, text, values)
+        rows = answers(state, query, row) if row in query.followers else _open(state, query, row)
+        query.followers[row] = query.followers.get(row, 0) + 1
+        try:
+            first = _first(state, query, row, rows, since)
+        except BaseException:
+            release(state, query, row)
+            raise
+        subscription = Subscription(text, callback, state.feed, topic=query.topic(row), pace=pace)
+        subscription.on_close = lambda _: release(state, query, row)
+        state.feed.add(subscription, first)
+    return subscription
+
+
+def _first(state: State, query: LiveQuery, row: Row, rows: Rows, since: int | None) -> list[Event]:
+    """The first events of a subscriber."""
+    if since is None:
+        return [Event(query.text, state.version, rows, Rows.of(query.schema, []), snapshot=True)]
+    refuse_unreachable(state, since)
+    states = PastStates(state, state.engine)
+    try:
+        before = row_set(states.world(since).query(query.schema, (_lookup(query, row),)))
+    finally:
+        states.close()
+    now = row_set(rows)
+    inserted, deleted = (Rows.of(query.schema, list(each)) for each in (now - before, before - now))
+    return [Event(query.text, state.version, inserted, deleted)] if len(inserted) or len(deleted) else []
+
+
+class LiveHandle:
+    """A live query that stays current while the handle is open; its changes are those of commits (`CommitEvent.live`).
+    `relation` is the name of its answers there, whose first columns are the `parameters`."""
+
+    def __init__(self, state: State, query: LiveQuery, row: Row) -> None:
+        self._state, self._query = state, query
+        self.relation, self.parameters, self.schema = query.name, row, query.schema
+        self._open = True
+
+    def rows(self) -> tuple[int, Rows]:
+        """The version, and the answers at it."""
+        with self._state.reading():
+            self._require()
+            return self._state.version, answers(self._state, self._query, self.parameters)
+
+    def changes(self, since: int, until: int) -> tuple[Rows, Rows]:
+        """The net change of the answers from one version to another; `history-not-kept` if they are not kept."""
+        state = self._state
+        with state.writing("look at the past"):
+            self._require()
+            for version in (since, until):
+                refuse_unreachable(state, version)
+            states = PastStates(state, state.engine)
+            try:
+                lookup = (_lookup(self._query, self.parameters),)
+                old, new = (row_set(states.world(each).query(self.schema, lookup)) for each in (since, until))
+            finally:
+                states.close()
+        return Rows.of(self.schema, list(new - old)), Rows.of(self.schema, list(old - new))
+
+    @property
+    def is_current(self) -> bool:
+        """Test whether the query still fits the program."""
+        return self._open and self.relation in self._state.live.by_answer
+
+    def _require(self) -> None:
+        if not self.is_current:
+            hint = "follow the query again, as the program is now"
+            raise UsageError("the query does not fit the program any more", code="query-ended", help=hint)
+
+    def close(self) -> None:
+        """The query is kept current no longer for this handle; closing twice is fine."""
+        if self._open:
+            self._open = False
+            release(self._state, self._query, self.parameters)
+
+
+def hold(state: State, text: str, values: Mapping[str, Any]) -> LiveHandle:
+    """A live query without a callback."""
+    with state.writing("follow a query"):
+        state.refuse_group()
+        take_back(state)
+        query, row = _query(state, text, values)
+        if row not in query.followers:
+            _open(state, query, row)
+        query.followers[row] = query.followers.get(row, 0) + 1
+        return LiveHandle(state, query, row)
+
+
+def release(state: State, query: LiveQuery, row: Row) -> None:
+    """One who followed the query for these parameters does so no more."""
+    left = query.followers.get(row, 0) - 1
+    if left > 0:
+        query.followers[row] = left
+        return
+    query.followers.pop(row, None)
+    state.live.released.append((query, row))
+    if not state.closed and state.writer.acquire_if_free():
+        try:
+            with state.lock:
+                if not state.closed and state.held is None:
+                    take_back(state)
+        finally:
+            state.writer.release()
+
+
+def take_back(state: State) -> None:
+    """Deletes the parameters that nobody follows any more. The caller may change the engine."""
+    live, gone = state.live, dict[str, list[Row]]()
+    released, live.released = live.released, []
+    for query, row in released:
+        if row not in query.followers and query.name in live.by_answer and query.shape.parameters.columns:
+            gone.setdefault(query.shape.parameters.name, []).append(row)
+    if not gone:
+        return
+    for name, rows in gone.items():
+        state.engine.delete(name, rows)
+    _settle(state)
+
+
+def answers(state: State, query: LiveQuery, row: Row) -> Rows:
+    """The rows of the query for parameters that are followed."""
+    found = state.engine.query(query.schema, (_lookup(query, row),))
+    return Rows.of(query.schema, list(found))
+
+
+def _lookup(query: LiveQuery, row: Row) -> Clause:
+    columns = query.schema.columns
+    variables = tuple(Variable(f"V{place}") for place in range(len(columns)))
+    types = {variable.name: column.type for variable, column in zip(variables, columns, strict=True)}
+    given = zip(row, query.shape.parameters.columns, strict=True)
+    constants = tuple(Constant(value, column.type) for value, column in given)
+    body = Atom(query.shape.answer.name, (*constants, *variables))
+    return Clause(Atom("query", variables), (body,), types)
+
+
+def _query(state: State, text: str, values: Mapping[str, Any]) -> tuple[LiveQuery, Row]:
+    """The live query of this shape, which is made if there is none, and the parameters as a row."""
+    functors = state.compiled.checked.functors
+    lifted, row = shape(text, values, state.schemas_with_undecided, functors)
+    for literal in (each for clause in lifted.clauses for each in clause.body):
+        refuse_undecided(literal, state)
+    key = (lifted.answer.columns, lifted.parameters.columns, tuple(lifted.helpers.items()), lifted.clauses)
+    found = state.live.by_key.get(key)
+    if found is None:
+        live = state.live
+        live.made += 1
+        name = f"$live{live.made}"
+        found = LiveQuery(name, text, shape(text, values, state.schemas, functors, name)[0], key)
+        idle = [each for each in live.by_answer.values() if not each.followers]
+        kept = [each for each in live.by_answer.values() if each not in idle[: max(0, len(idle) - MOST_IDLE)]]
+        install(state, [*kept, found])
+    return found, row
+
+
+def install(state: State, queries: list[LiveQuery]) -> None:
+    """Makes these the live queries, beside the program that there is."""
+    live, engine, compiled = state.live, state.engine, state.compiled
+    before, after = live.installed(compiled), layered(compiled, queries)
+    try:
+        engine.install(after.plan, recompute=difference(before, after).changed)
+    except BaseException:
+        engine.rollback()
+        raise
+    _settle(state)
+    live.replace(queries, compiled, after)
+
+
+def _open(state: State, query: LiveQuery, row: Row) -> Rows:
+    """The answers for parameters that nobody has followed so far."""
+    if not query.shape.parameters.columns:
+        return answers(state, query, row)
+    state.engine.insert(query.shape.parameters.name, [row])
+    deltas = _settle(state)
+    width = len(row)
+    inserted = deltas[query.name][0] if query.name in deltas else ()
+    return Rows.of(query.schema, [each[width:] for each in inserted])
+
+
+def _settle(state: State) -> Deltas:
+    """Propagate the staged change; it makes no version, since no relation of the user changes."""
+    found: Deltas = {}
+
+    def examine(_: Engine, deltas: Deltas) -> ConstraintFindings:
+        nonlocal found
+        found = deltas
+        return ConstraintFindings()
+
+    settle(state, Proposal(state.compiled, examine))
+    return found

@@ -1,0 +1,109 @@
+"""The queries that somebody follows, by shape, and who follows them for which parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from upshot.core.rows import Row, Rows
+from upshot.core.schema import Role, Schema
+from upshot.database.watch import Event, Topic
+
+if TYPE_CHECKING:
+    from upshot.database.engines import Deltas
+    from upshot.database.program.compile import Compiled
+    from upshot.rewrite.demand.lift_parameters import LiftedQuery
+
+
+@dataclass(slots=True, eq=False)
+class LiveQuery:
+    """One shape under a name of its own. `followers` counts subscriptions by the parameters they are for."""
+
+    name: str
+    text: str
+    shape: LiftedQuery
+    key: object
+    followers: dict[Row, int] = field(default_factory=dict)
+
+    def with_shape(self, shape: LiftedQuery) -> LiveQuery:
+        """The same query, which calls functions by other names; who follows it is shared with this one."""
+        return LiveQuery(self.name, self.text, shape, ("renamed", self.name), self.followers)
+
+    @property
+    def schema(self) -> Schema:
+        """The columns that followers see."""
+        return Schema("query", self.shape.visible, Role.VIEW)
+
+    def topic(self, row: Row) -> Topic:
+        """The topic of the subscribers to the query with these parameters."""
+        return self.name, row
+
+
+@dataclass(slots=True)
+class LiveQueries:
+    """All live queries of a database. `layer` is the program that the engine has: that of the user, and these."""
+
+    by_key: dict[object, LiveQuery] = field(default_factory=dict)
+    by_answer: dict[str, LiveQuery] = field(default_factory=dict)
+    layer: tuple[Compiled, Compiled] | None = None
+    released: list[tuple[LiveQuery, Row]] = field(default_factory=list)
+    """Parameters that nobody follows any more, whose rows are still in the engine."""
+    made: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.by_answer)
+
+    def installed(self, compiled: Compiled) -> Compiled:
+        """The program that the engine has installed: the user's program and the live queries."""
+        return self.layer[1] if self.layer is not None and self.layer[0] is compiled else compiled
+
+    def replace(self, queries: Sequence[LiveQuery], compiled: Compiled, layer: Compiled) -> None:
+        """These are the live queries from now on, and the layer is what the engine has."""
+        self.by_key = {query.key: query for query in queries}
+        self.by_answer = {query.name: query for query in queries}
+        self.layer = (compiled, layer)
+
+    def fitting(self, old: Compiled, new: Compiled) -> tuple[list[LiveQuery], list[Topic]]:
+        """The queries all of whose relations have the same columns in the new program, and what those follow who follow
+        others."""
+        if not self.by_answer:
+            return [], []
+        from upshot.database.live.layer import with_functors  # noqa: PLC0415 - only where somebody follows a query
+
+        found, ended = [], list[Topic]()
+        for query in self.by_answer.values():
+            reads = reads_of(query.shape)
+            shape = with_functors(query.shape, new.checked.functors)
+            if shape is not None and all(
+                name in new.visible and new.visible[name].columns == old.visible[name].columns for name in reads
+            ):
+                found.append(query if shape is query.shape else query.with_shape(shape))
+            else:
+                ended += map(query.topic, query.followers)
+        return found, ended
+
+    def reading(self, relation: str) -> int:
+        """The number of subscriptions to queries that read the relation."""
+        reads = [each for each in self.by_answer.values() if relation in reads_of(each.shape)]
+        return sum(sum(each.followers.values()) for each in reads)
+
+    def events(self, deltas: Deltas, version: int) -> Iterator[tuple[Topic, Event]]:
+        """For each query and parameters that the changes touch, the event that its followers hear."""
+        if not self.by_answer:
+            return
+        for name in deltas.keys() & self.by_answer.keys():
+            query, changes = self.by_answer[name], dict[Row, tuple[list[Row], list[Row]]]()
+            width = query.shape.parameters.arity
+            for sign, rows in enumerate(deltas[name]):
+                for row in rows:
+                    changes.setdefault(row[:width], ([], []))[sign].append(row[width:])
+            for parameters, (inserted, deleted) in changes.items():
+                if parameters in query.followers:
+                    told = (Rows.of(query.schema, inserted), Rows.of(query.schema, deleted))
+                    yield query.topic(parameters), Event(query.text, version, *told)
+
+
+def reads_of(shape: LiftedQuery) -> set[str]:
+    """The relations of the user's program that a shape reads."""
+    return shape.reads - {shape.answer.name, shape.parameters.name, *shape.helpers}

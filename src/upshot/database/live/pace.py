@@ -1,0 +1,119 @@
+"""The events of a subscriber: one sign of change only, net changes of an interval, a sample of the rows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from upshot.core.errors import UsageError
+from upshot.core.rows import Row, Rows, row_set
+from upshot.database.watch import Callback, Event
+
+_SIGNS = ("all", "insert", "delete")
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """`every`: at most one event in so many seconds, with the net change since the one before. `events`: `insert` or
+    `delete` for rows of one sign only. `limit`: the most rows of each sign in an event; `omitted` counts the others."""
+
+    every: float | None = None
+    events: str = "all"
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.events not in _SIGNS:
+            raise _wrong(f"`events` cannot be `{self.events}`", "use `all`, `insert` or `delete`")
+        if self.every is not None and not (isinstance(self.every, int | float) and self.every > 0):
+            raise _wrong("`every` must be a positive number of seconds", "as in every=0.5")
+        if self.limit is not None and (isinstance(self.limit, bool) or self.limit < 0):
+            raise _wrong("`limit` must be a non-negative integer", "as in limit=100")
+
+    def applied(
+        self, callback: Callback, attempt: Callable[[Callable[[], object]], None]
+    ) -> tuple[Callback, Callable[[], None]]:
+        """See `watch.Pace`."""
+        passed = callback if self.events == "all" and self.limit is None else self._filtered(callback)
+        if self.every is None:
+            return passed, lambda: None
+        interval = _IntervalPace(passed, self.every, attempt)
+        return interval.heard, interval.stop
+
+    def shown(self, event: Event) -> Event:
+        """The event with the rows that are to be heard of. All rows of a snapshot are, whatever the sign."""
+        none = Rows.of(event.inserted.schema, [])
+        inserted = event.inserted if self.events != "delete" or event.snapshot else none
+        deleted = event.deleted if self.events != "insert" else none
+        omitted = 0
+        if self.limit is not None:
+            omitted = max(0, len(inserted) - self.limit) + max(0, len(deleted) - self.limit)
+            inserted, deleted = (_first(rows, self.limit) for rows in (inserted, deleted))
+        return replace(event, inserted=inserted, deleted=deleted, omitted=omitted)
+
+    def _filtered(self, callback: Callback) -> Callback:
+        def heard(event: Event) -> None:
+            shown = self.shown(event)
+            if shown.snapshot or shown.omitted or len(shown.inserted) or len(shown.deleted):
+                callback(shown)
+
+        return heard
+
+
+def _first(rows: Rows, limit: int) -> Rows:
+    return rows if len(rows) <= limit else Rows.of(rows.schema, rows.sorted()[:limit])
+
+
+class _IntervalPace:
+    """Events joined into one net change for each interval. The first comes at once; a timer sees to the last, and
+    `attempt` to the errors of its call."""
+
+    def __init__(self, callback: Callback, every: float, attempt: Callable[[Callable[[], object]], None]) -> None:
+        self._callback, self._every, self._attempt = callback, every, attempt
+        self._guard = threading.RLock()
+        self._due = 0.0
+        self._waiting: Event | None = None
+        self._timer: threading.Timer | None = None
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Passes on nothing any more. It does not wait for a callback that is running, which may be the caller."""
+        self._stopped = True
+        if (timer := self._timer) is not None:
+            timer.cancel()
+
+    def heard(self, event: Event) -> None:
+        with self._guard:
+            self._waiting = event if self._waiting is None or event.snapshot else _joined(self._waiting, event)
+            if time.monotonic() >= self._due:
+                self._pass_on()
+            elif self._timer is None:
+                self._timer = threading.Timer(self._due - time.monotonic(), self._attempt, (self._pass_on,))
+                self._timer.daemon = True
+                self._timer.start()
+
+    def _pass_on(self) -> None:
+        with self._guard:
+            self._timer = None
+            event, self._waiting = self._waiting, None
+            if self._stopped:
+                return
+            if event is not None and (event.snapshot or len(event.inserted) or len(event.deleted)):
+                self._due = time.monotonic() + self._every
+                self._callback(event)
+
+
+def _joined(first: Event, second: Event) -> Event:
+    """Two events as one: a row that came and went again did neither."""
+    inserted, deleted = set[Row](row_set(first.inserted)), set[Row](row_set(first.deleted))
+    for row in row_set(second.deleted):
+        inserted.discard(row) if row in inserted else deleted.add(row)
+    for row in row_set(second.inserted):
+        deleted.discard(row) if row in deleted else inserted.add(row)
+    schema = second.inserted.schema
+    return replace(second, inserted=Rows.of(schema, list(inserted)), deleted=Rows.of(schema, list(deleted)))
+
+
+def _wrong(message: str, help: str) -> UsageError:
+    return UsageError(message, code="wrong-argument", help=help)

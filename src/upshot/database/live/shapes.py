@@ -1,0 +1,89 @@
+"""The shape of a query: what it is without the values of its parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from upshot.check.clause.query import NO_FUNCTORS, check_query, check_rules
+from upshot.check.functors import Functors
+from upshot.check.program import Clause
+from upshot.core.errors import Error, UsageError
+from upshot.core.rows import Row
+from upshot.core.schema import Schema
+from upshot.database.queries.query import is_select, query_formula
+from upshot.rewrite.demand.lift_parameters import LiftedQuery, lift_parameters
+
+CANONICAL = "$live"
+"""The name that the answers have in a shape; no relation of a program can have it."""
+
+_NAME = re.compile(r"\s*[\w?]+\s*")
+
+Checked = tuple[Schema, tuple[Clause, ...], Mapping[str, Schema]]
+
+
+def shape(
+    text: str,
+    values: Mapping[str, Any],
+    schemas: Mapping[str, Schema],
+    functors: Functors = NO_FUNCTORS,
+    name: str = CANONICAL,
+) -> tuple[LiftedQuery, Row]:
+    """The shape of a query in Datalog or SQL, its answers under the name, and the values of its parameters as a row.
+    Raises `ProgramError` with all that is wrong with it."""
+    answer, clauses, helpers = checked_query(text, values, schemas, functors, live=True)
+    return lift_parameters(answer, clauses, helpers, name, values)
+
+
+def is_name(text: object) -> bool:
+    """Test whether the subject is the name of a relation or rule, and not a query."""
+    return isinstance(text, str) and _NAME.fullmatch(text) is not None
+
+
+@contextmanager
+def arguments_of(method: str, *names: str) -> Iterator[None]:
+    """Names the cause where a parameter of a query has no value because its name is that of an argument."""
+    try:
+        yield
+    except Error as error:
+        for name in names if error.code == "missing-parameter" else ():
+            if f"${name}`" in error.message or f":{name}`" in error.message:
+                raise refused_parameter(method, name) from None
+        raise
+
+
+def refused_parameter(method: str, name: str) -> UsageError:
+    """The error for a parameter that cannot be given a value."""
+    message = f"parameter `{name}` is named like an argument of `{method}`"
+    hint = f"rename it in the query, as in `{name}_value`, and pass {name}_value=…"
+    return UsageError(message, code="wrong-argument", help=hint)
+
+
+def checked_query(
+    text: str,
+    values: Mapping[str, Any],
+    schemas: Mapping[str, Schema],
+    functors: Functors = NO_FUNCTORS,
+    *,
+    live: bool = False,
+) -> Checked:
+    """The schema of the answers, the clauses that give them, and the relations that those define on the way. A `live`
+    query has all rows of every version: LIMIT and VERSION AS OF are refused."""
+    if not is_select(text):
+        schema, clauses = check_query(query_formula(text, values), schemas, values, functors)
+        return schema, clauses, {}
+    from upshot.sql.queries.query import sql_query  # noqa: PLC0415 - sqlglot only where there is SQL
+
+    query = sql_query(text, schemas, values, ordered=False)
+    if live and query.version is not None:
+        message, hint = "a live query has no `VERSION AS OF`", "use `db.sql`, or remove it"
+        raise UsageError(message, code="sql-versions", help=hint)
+    if live and (query.limit is not None or query.offset):
+        raise UsageError(
+            "a live query cannot have LIMIT or OFFSET", code="live-query-limit",
+            help="follow all rows, and pass `limit=` for the most rows of one event",
+        )  # fmt: skip
+    known = {**schemas, **query.helpers, query.answer.name: query.answer}
+    return query.answer, check_rules(query.rules, known), query.helpers

@@ -1,0 +1,67 @@
+"""Functions of users in a database: registered, and refreshed or replaced as a change of what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from upshot.core.diagnostic import did_you_mean
+from upshot.core.errors import UsageError
+from upshot.database import live
+from upshot.database.changes import Definition
+from upshot.database.program.compile import compile_items, difference
+from upshot.database.program.redefine import redefine
+from upshot.database.state import State
+from upshot.engine.user_functions import Fold, UserFunction
+from upshot.syntax.ast import FunctorDeclaration
+from upshot.values.functors import MARK
+
+
+def register(state: State, name: str, code: Callable[..., Any] | Fold, *, arrow: bool) -> Definition | None:
+    """Let rules call the code; everything that calls a function with other code so far is computed again."""
+    if not (callable(code) or isinstance(code, Fold)) or not isinstance(name, str) or not name.isidentifier():
+        message = f"`{name}` must be a name, and its code callable"
+        raise UsageError(message, code="wrong-argument", help='as in db.function("f", lambda x: x + 1)')
+    functions, function = state.functions, UserFunction(code, arrow)
+    declared, former = _declared(state).get(name), functions.registered.get(name)
+    if declared is not None and (declared.stateful or former not in (None, function)):
+        return _renewed(state, declared, function)
+    functions.registered[name] = function
+    return None
+
+
+def refresh(state: State, name: str) -> Definition:
+    """The next revision of a stateful function."""
+    known = _declared(state)
+    if name not in known:
+        hint = did_you_mean(name, known) or f"declare it: `.functor {name}(x: number): number stateful`"
+        raise UsageError(f"function `{name}` is not declared", code="unknown-functor", help=hint)
+    if not known[name].stateful:
+        raise UsageError(
+            f"function `{name}` is pure: its values do not change",
+            code="pure-function",
+            help=f"declare it `stateful`: `.functor {name}(…): … stateful`",
+        )
+    found = _renewed(state, known[name], None)
+    assert found is not None
+    return found
+
+
+def _renewed(state: State, declared: FunctorDeclaration, code: UserFunction | None) -> Definition | None:
+    """The next revision of a function, with other code or the same; nothing of a pure one that no rule calls."""
+    with state.writing("refresh a function"):
+        renewed = compile_items((replace(declared, revision=declared.revision + 1),), state.compiled)
+        former = state.compiled.checked.functors[f"{MARK}{declared.name}"]
+        with state.functions.replacing(former, code):
+            in_use = declared.stateful or _is_followed(state, former) or difference(state.compiled, renewed).changed
+            return redefine(state, renewed) if in_use else None
+
+
+def _is_followed(state: State, functor: str) -> bool:
+    """True if somebody follows a query that calls the function."""
+    return bool(state.live) and live.layer.calls(state.live.by_answer.values(), functor)
+
+
+def _declared(state: State) -> dict[str, FunctorDeclaration]:
+    return {each.name: each for each in state.compiled.program.items if isinstance(each, FunctorDeclaration)}

@@ -1,0 +1,285 @@
+"""The causes of a firing: the literals of its condition that changed in its window, and the base changes below them.
+
+A condition that is a view fires for its inserted rows: the derivation that such a row gained has the changed literals.
+Any other rule has clauses over the tables of its window: the literals over these tables, in the instances of the
+clauses, are the changes that made it fire. The base changes are those of the derivations that the changed rows gained
+or lost between the states around the turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from upshot.check.active.events import instance_clauses
+from upshot.check.names.variables import atoms
+from upshot.core.cause import Cause
+from upshot.core.errors import UsageError
+from upshot.core.operations import DELETED, INSERTED
+from upshot.database.changes import changed_base_rows
+from upshot.database.durable.past_states import PastState, PastStates, moment_of, refuse_unreachable
+from upshot.reasons.changed import CAME, WENT, Changed, matching
+from upshot.reasons.concrete import ConcreteRule, asked_rows, concrete_rule, instances_question
+from upshot.reasons.search import Key, one_nan
+from upshot.reasons.why import Reasons, reasons_in
+from upshot.reasons.wording import row_text
+from upshot.syntax.ast import ActiveRule, Atom, Not, Variable
+from upshot.syntax.printing import print_atom, print_formula
+
+if TYPE_CHECKING:
+    from upshot.active.firing import Firing
+    from upshot.active.turn_log import RuleTurn
+    from upshot.check.program import CheckedRule, Literal, WindowTable
+    from upshot.core.rows import Row
+    from upshot.core.schema import Schema
+    from upshot.database.state import State
+    from upshot.reasons.derivation import Derivation
+
+_SIGNS = {INSERTED: "+", DELETED: "-"}
+_CHANGES = {INSERTED: CAME, DELETED: WENT}
+AGGREGATED = "±"
+
+
+@dataclass(slots=True)
+class _Findings:
+    """The changed literals of the instances that are shown as one row."""
+
+    differentials: dict[str, None] = field(default_factory=dict)
+    literals: dict[str, None] = field(default_factory=dict)
+    trees: list[Derivation] = field(default_factory=list)
+
+    def add(self, differential: str, statements: Iterable[str], trees: Iterable[Derivation]) -> None:
+        self.differentials[differential] = None
+        self.literals |= dict.fromkeys(statements)
+        self.trees += trees
+
+    def cause(self) -> Cause:
+        return Cause(*changed_base_rows(self.trees), tuple(self.literals), tuple(self.differentials))
+
+
+def firing_causes(state: State, firing: Firing, version: int) -> dict[Row, Cause]:
+    """The cause of each row that a rule fired for in the transaction of a version."""
+    assert firing.turn is not None, "it fired in a transaction of this process"
+    with state.writing("ask why a rule fired") as engine:
+        refuse_unreachable(state, firing.turn.log.begun)
+        states = PastStates(state, engine)
+        try:
+            around = _Turn(state, states, firing.turn, version)
+            found = _FiringSearch(state, state.compiled.rules.rules[firing.rule], around).findings(firing)
+            return {row: each.cause() for row, each in found.items()}
+        finally:
+            states.close()
+
+
+class _Turn:
+    """The states around a turn of a rule: at its last turn, after its actions then, and now."""
+
+    def __init__(self, state: State, states: PastStates, turn: RuleTurn, version: int) -> None:
+        self._state, self._states, self._version, self.turn = state, states, version, turn
+        self._reasons: dict[int, Reasons] = {}
+        self._changed: dict[tuple[int, int], Changed] = {}
+        since, acted, now = turn.since, turn.acted, turn.now
+        # What the rule itself did in its last turn is a part of the window that nothing after it cancels.
+        pairs = dict.fromkeys([(acted, now), (since, now), (since, acted)])
+        self._pairs = [(before, after) for before, after in pairs if before != after]
+
+    def world(self, point: int) -> PastState:
+        log = self.turn.log
+        if point < 0:
+            return self._states.world(log.begun)
+        if log.is_end(point):
+            return self._states.world(self._version)
+        if (base := log.points[point]) is None:
+            raise UsageError(
+                "the state in which the rule fired is not kept",
+                code="history-not-kept",
+                help="it is kept on the local engine, for transactions of at most 100,000 base rows",
+            )
+        return self._states.world(log.begun, base)
+
+    def gained(self, key: Key, operation: str) -> tuple[Changed, Derivation] | None:
+        """The derivation that a row gained or lost in the window."""
+        for pair in self._pairs:
+            changed = self._between(*pair)
+            if changed.status(key) == _CHANGES[operation]:
+                return changed, changed.derivation(key, _CHANGES[operation])
+        return None
+
+    def reasons(self, point: int) -> Reasons:
+        """The reasons for rows in the state of a point."""
+        if point not in self._reasons:
+            self._reasons[point] = reasons_in(self.world(point), self._state.compiled.checked)
+        return self._reasons[point]
+
+    def _between(self, before: int, after: int) -> Changed:
+        if (before, after) not in self._changed:
+            program, at = self._state.compiled.checked, moment_of(self._state, self._version)
+            self._changed[before, after] = Changed(program, self.reasons(after), self.reasons(before), at)
+        return self._changed[before, after]
+
+
+class _FiringSearch:
+    """The changed literals of the instances of one rule."""
+
+    def __init__(self, state: State, rule: CheckedRule, around: _Turn) -> None:
+        self._program, self._rule, self._around = state.compiled.checked, rule, around
+        self._written = next(
+            item for item in state.compiled.program.items if isinstance(item, ActiveRule) and item.name == rule.name
+        )
+        self._windows = {table.schema.name: table for table in rule.windows}
+        tables = {name: table.schema for name, table in self._windows.items()}
+        self._schemas: Mapping[str, Schema] = {
+            **self._program.schemas, **tables, **rule.helpers, rule.name: rule.instance,
+        }  # fmt: skip
+
+    def findings(self, firing: Firing) -> dict[Row, _Findings]:
+        """The findings for each row that users see."""
+        rule, found = self._rule, {row: _Findings() for row in firing.rows}
+        homes = {row: found[tuple(row[place] for place in firing.places)] for row in firing.instances}
+        if rule.becomes in self._program.hidden:
+            for row, home in homes.items():
+                self._in_view(row, home)
+        elif rule.becomes is not None and not rule.clauses:
+            atom = Atom(rule.becomes, tuple(Variable(column.name) for column in rule.instance.columns))
+            for row, home in homes.items():
+                self._changed_row("+", atom, INSERTED, row, home)
+        else:
+            self._in_clauses(homes)
+        return found
+
+    # ---- a condition that is a view -----------------------------------------------------------------
+
+    def _in_view(self, row: Row, home: _Findings) -> None:
+        """The changed literals of the derivation that a row of the condition gained."""
+        assert self._rule.becomes is not None, "its condition is a view"
+        key = self._rule.becomes, one_nan(tuple(row[place] for place in self._rule.identity))
+        gained = self._around.gained(key, INSERTED)
+        assert gained is not None, "the rule fired for a row that came"
+        changed, tree = gained
+        best = changed.after.best(key)
+        assert best is not None, "it has a derivation"
+        for part, (literal, _) in zip(tree.premises, best[key].instance.rule.literals, strict=True):
+            if part.change:
+                home.add(_differential(literal), [part.statement], [part])
+
+    # ---- clauses over a window ----------------------------------------------------------------------
+
+    def _in_clauses(self, homes: Mapping[Row, _Findings]) -> None:
+        for number, clause in enumerate(instance_clauses(self._rule)):
+            rule = concrete_rule(number, clause, self._schemas, ())
+            for row, binding in self._instances(rule, list(homes)):
+                if self._written.event is None:
+                    self._in_condition(rule, binding, homes[row])
+                else:
+                    self._in_event(rule, binding, homes[row])
+        for home in homes.values():
+            if not home.differentials:
+                self._any_change(home)
+
+    def _instances(self, rule: ConcreteRule, rows: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
+        """The bindings of a clause that derive each row, in the state and with the window of the turn."""
+        shapes: dict[tuple[bool, ...], list[Row]] = {}
+        for row in rows:
+            shapes.setdefault(tuple(value is None for value in row), []).append(row)
+        helpers = tuple(clause for clause in self._rule.clauses if clause.head.relation != self._rule.name)
+        given = {name: (table.schema, sorted(self._changes(table), key=repr)) for name, table in self._windows.items()}
+        world = self._around.world(self._around.turn.now)
+        for nulls, some in shapes.items():
+            question = instances_question(rule, nulls, self._schemas, f"cause_{self._rule.name}")
+            if question is None:
+                continue
+            asked = {**question.given(asked_rows(some, nulls)), **given}
+            for number, *binding in world.answer(
+                (question.schema, (question.clause, *helpers), asked, self._rule.helpers)
+            ).sorted():
+                yield some[number], one_nan(tuple(binding))
+
+    def _in_event(self, rule: ConcreteRule, binding: Row, home: _Findings) -> None:
+        """The row of the event; the condition has no part in it."""
+        event = self._written.event
+        assert event is not None, "it has one"
+        wanted = {"insert": (INSERTED,), "delete": (DELETED,)}.get(event.kind, (INSERTED, DELETED))
+        found = [
+            (literal, premise, table)
+            for literal, premise in rule.literals
+            if premise is not None and isinstance(literal, Atom) and (table := self._windows.get(premise.relation))
+            if table.relation == event.atom.relation and table.operation in wanted
+        ]
+        text = print_atom(Atom(event.atom.relation, event.atom.args))
+        alike = [each for each in found if print_atom(Atom(each[2].relation, each[0].args)) == text]
+        for literal, premise, table in alike or found:
+            atom = Atom(table.relation, literal.args)
+            self._changed_row(_SIGNS[table.operation], atom, table.operation, premise.row(binding), home)
+
+    def _in_condition(self, rule: ConcreteRule, binding: Row, home: _Findings) -> None:
+        """The literals over tables of the window, and others that the window made true."""
+        for literal, premise in rule.literals:
+            if premise is None:
+                self._in_other(rule, literal, binding, home)
+                continue
+            assert isinstance(literal, Atom), "a premise is a positive literal"
+            table = self._windows.get(premise.relation)
+            if table is not None:
+                atom = Atom(table.relation, literal.args)
+                self._changed_row(_SIGNS[table.operation], atom, table.operation, premise.row(binding), home)
+            elif premise.relation in self._program.schemas:
+                self._changed_row("+", literal, INSERTED, premise.row(binding), home)
+
+    def _in_other(self, rule: ConcreteRule, literal: Literal, binding: Row, home: _Findings) -> None:
+        """A negated literal with rows at the last turn, or an aggregate over relations that changed."""
+        if isinstance(literal, Not) and isinstance(literal.body, Atom):
+            atom = literal.body
+            if atom.relation in self._program.schemas:
+                world = self._around.world(self._around.turn.since)
+                rows = matching(world, atom, rule.values(binding), rule.types, self._program.schemas)
+                for row in rows:
+                    self._changed_row("-", atom, DELETED, row, home)
+            return
+        for relation in dict.fromkeys(atom.relation for atom in atoms(literal)):
+            self._changed_relation(_differential(literal), relation, home)
+
+    # ---- changes ------------------------------------------------------------------------------------
+
+    def _any_change(self, home: _Findings) -> None:
+        """No literal of the instance changed: every change of a relation in the condition lets it fire."""
+        assert self._written.condition is not None, "the rule has no event"
+        for atom in atoms(self._written.condition):
+            text = print_atom(replace(atom, state=""))
+            for operation in (INSERTED, DELETED):
+                if (atom.relation, operation) in self._rule.triggers:
+                    self._changed_relation(f"{_SIGNS[operation]}{text}", atom.relation, home, (operation,))
+
+    def _changed_relation(
+        self, differential: str, relation: str, home: _Findings, operations: Sequence[str] = (INSERTED, DELETED)
+    ) -> None:
+        """All rows of a relation that came or went in the window."""
+        if relation not in self._program.schemas:
+            return
+        found = self._around.turn.window.of(relation)
+        for operation in operations:
+            for row in sorted(found.inserted if operation == INSERTED else found.deleted, key=repr):
+                self._add(differential, (relation, row), operation, home)
+
+    def _changed_row(self, sign: str, atom: Atom, operation: str, row: Row, home: _Findings) -> None:
+        """A row that matches a literal, if it came or went in the window."""
+        self._add(f"{sign}{print_atom(atom)}", (atom.relation, row), operation, home)
+
+    def _add(self, differential: str, key: Key, operation: str, home: _Findings) -> None:
+        relation, row = key
+        gained = self._around.gained((relation, one_nan(row)), operation)
+        if gained is not None:
+            home.add(differential, [row_text(self._program, relation, row)], [gained[1]])
+
+    def _changes(self, table: WindowTable) -> frozenset[Row]:
+        found = self._around.turn.window.of(table.relation)
+        return found.inserted if table.operation == INSERTED else found.deleted
+
+
+def _differential(literal: Literal) -> str:
+    """The literal as it is written, after the sign of the changes that make it true."""
+    if isinstance(literal, Atom):
+        return f"+{print_atom(literal)}"
+    if isinstance(literal, Not) and isinstance(literal.body, Atom):
+        return f"-{print_atom(literal.body)}"
+    return f"{AGGREGATED}{print_formula(literal)}"

@@ -1,0 +1,100 @@
+"""The active rules of a transaction: functions it calls while it is open, tasks it leaves, firings to announce."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from upshot.active.run import RuleRun
+from upshot.active.tasks import Pending, pending_of
+from upshot.active.turn_log import TurnLog
+from upshot.core.errors import UsageError
+from upshot.core.rows import Row, Rows, row_set
+from upshot.core.schema import Role, Schema
+from upshot.database.placement import placement_of
+from upshot.database.queries.query import query_open
+from upshot.database.rules.actions import failed_call
+from upshot.database.state import MOST_REMEMBERED
+from upshot.database.watch import Event
+
+if TYPE_CHECKING:
+    from upshot.active.firing import Firing
+    from upshot.check.program import RuleAction
+    from upshot.database.engines import Deltas
+    from upshot.database.state import State
+
+
+def transaction_rules(state: State) -> RuleRun:
+    """The rules of a transaction that begins."""
+
+    def call(firing: Firing, action: RuleAction) -> None:
+        rule = state.compiled.rules.rules[firing.rule]
+        state.actions.require(rule)
+        firing.query = _while_called(firing, state)
+        try:
+            state.actions.call(firing, action, rule.per)
+        except Exception as error:
+            raise failed_call(rule.name, action, error) from error
+        finally:
+            firing.query = None
+
+    def log() -> TurnLog:
+        return TurnLog(state.version, _remembered(state))
+
+    return RuleRun(state.compiled.rules, state.engine, call, state.max_firings, log)
+
+
+def _remembered(state: State) -> Callable[[Deltas], Deltas | None]:
+    """The changes of base relations in a propagation, as long as they are few: all that are kept for a transaction are
+    bounded. Rows of Spark are not kept."""
+    left = MOST_REMEMBERED
+
+    def base(deltas: Deltas) -> Deltas | None:
+        nonlocal left
+        if placement_of(state.engine).engine != "local":
+            return None
+        known = state.compiled.checked.schemas
+        found = {name: each for name, each in deltas.items() if name in known and known[name].role is Role.BASE}
+        rows = sum(len(inserted) + len(deleted) for inserted, deleted in found.values())
+        left -= min(rows, left + 1)
+        return found if left >= 0 else None
+
+    return base
+
+
+def _while_called(firing: Firing, state: State) -> Callable[..., Rows]:
+    """Queries of the state that a rule sees, until its function has ended: then there is another state, or another's
+    transaction."""
+
+    def query(text: object, /, **values: Any) -> Rows:
+        if firing.query is None:
+            hint = "query while the function runs, or use `db.query`"
+            raise UsageError("the function of this firing has returned", code="transaction-ended", help=hint)
+        return query_open(state, text, **values)
+
+    return query
+
+
+def tasks_left(state: State, run: RuleRun) -> list[Pending]:
+    """The tasks of the rules for after this version. A missing function is an error now, not then."""
+    left: list[Pending] = []
+    for firing in run.pending:
+        rule = state.compiled.rules.rules[firing.rule]
+        state.actions.require(rule)
+        firing.version = state.version + 1
+        firing.key = f"{state.identity}-{firing.version}-{len(left)}"
+        left += pending_of(rule, firing, len(left))
+    return left
+
+
+def announce_firings(state: State, firings: Iterable[Firing]) -> None:
+    """Queues what the watchers of each rule are to hear: all instances it fired for, at once."""
+    found: dict[str, set[Row]] = {}
+    schemas: dict[str, Schema] = {}
+    for firing in firings:
+        if state.feed.is_watched(firing.rule):
+            found.setdefault(firing.rule, set()).update(row_set(firing.rows))
+            schemas[firing.rule] = firing.rows.schema
+    for rule, rows in found.items():
+        schema = schemas[rule]
+        state.tell(Event(rule, state.version, Rows.of(schema, list(rows)), Rows.of(schema, [])))

@@ -1,0 +1,118 @@
+"""Closures by walks: for each value of the column that stays, the values that the other one reaches over edges.
+
+A walk marks what it has seen in one byte a node, so that a row is found to be known without a look at the table, and
+writes its rows one behind the other. The rows of different walks differ in the column that stays: the slots of the
+table are filled at the end, without comparing rows. Workers take the next walk from a shared counter.
+"""
+
+from __future__ import annotations
+
+from upshot.engine.local.kernel import layout as L
+from upshot.engine.local.kernel.memory import (
+    compare_swap,
+    fetch_add,
+    load1,
+    load4,
+    load8,
+    prefetch,
+    store1,
+    store4,
+    store8,
+)
+from upshot.engine.local.kernel.sets import tag_of
+
+_AHEAD = 24
+"""Rows between the one whose slot is fetched and the one whose slot is filled."""
+
+# What all workers share.
+W_NEXT, W_WALKS, W_STARTS, W_SEEDS, W_PIVOTS, W_FIRST, W_TARGETS, W_CODES, W_NODES, W_COLUMN = range(10)
+"""The next walk and how many there are; where the seeds of each walk start; seeds; the value that stays; where the
+edges of each node start; their targets; the value of each node; how many nodes; the column that stays."""
+SHARED_WORDS = 10
+
+# What each worker has.
+K_SEEN, K_QUEUE, K_ROWS, K_ROOM, K_BUDGET, K_WRITTEN, K_MATCHED, K_ROUNDS = range(8)
+WORKER_WORDS = 8
+
+
+def walk(shared: int, worker: int) -> int:
+    """Take walks until none is left (1), or until another may not fit or the budget of steps is spent (0)."""
+    rows, room = load8(worker, K_ROWS), load8(worker, K_ROOM)
+    nodes, budget = load8(shared, W_NODES), load8(worker, K_BUDGET)
+    written, matched, rounds = 0, 0, load8(worker, K_ROUNDS)
+    is_done = 0
+    while is_done == 0 and room - written >= nodes and matched <= budget:
+        number = fetch_add(shared, W_NEXT, 1)
+        if number >= load8(shared, W_WALKS):
+            is_done = 1
+        else:
+            length = begin_walk(shared, worker, number)
+            at, end, levels = 0, length, 1
+            first, targets = load8(shared, W_FIRST), load8(shared, W_TARGETS)
+            seen, queue = load8(worker, K_SEEN), load8(worker, K_QUEUE)
+            while at < length:
+                if at == end:
+                    end = length
+                    levels += 1
+                node = load4(queue, at)
+                at += 1
+                start, stop = load8(first, node), load8(first, node + 1)
+                matched += stop - start
+                for i in range(start, stop):
+                    target = load4(targets, i)
+                    if load1(seen, target) == 0:
+                        store1(seen, target, 1)
+                        store4(queue, length, target)
+                        length += 1
+            end_walk(shared, worker, number, rows + 16 * written, length)
+            written += length
+            if levels > rounds:
+                rounds = levels
+    store8(worker, K_WRITTEN, written)
+    store8(worker, K_MATCHED, load8(worker, K_MATCHED) + matched)
+    store8(worker, K_ROUNDS, rounds)
+    return is_done
+
+
+def begin_walk(shared: int, worker: int, number: int) -> int:
+    """Mark and queue the nodes that the walk starts with; how many there are."""
+    seen, queue = load8(worker, K_SEEN), load8(worker, K_QUEUE)
+    starts, seeds = load8(shared, W_STARTS), load8(shared, W_SEEDS)
+    start, stop = load8(starts, number), load8(starts, number + 1)
+    for i in range(start, stop):
+        node = load4(seeds, i)
+        store1(seen, node, 1)
+        store4(queue, i - start, node)
+    return stop - start
+
+
+def end_walk(shared: int, worker: int, number: int, rows: int, length: int) -> None:
+    """Write a row for each node of the queue, and forget what was seen."""
+    seen, queue, codes = load8(worker, K_SEEN), load8(worker, K_QUEUE), load8(shared, W_CODES)
+    column, value = load8(shared, W_COLUMN), load8(load8(shared, W_PIVOTS), number)
+    for i in range(length):
+        node = load4(queue, i)
+        store1(seen, node, 0)
+        store8(rows, 2 * i + column, value)
+        store8(rows, 2 * i + 1 - column, load8(codes, node))
+
+
+def fill_slots(tables: int, number: int, first: int, end: int) -> None:
+    """Enter rows that differ from each other and from all others; other ranges may be entered at the same time."""
+    table = tables + 8 * L.TABLE_WORDS * number
+    width, rows = load8(table, L.T_ARITY), load8(table, L.T_ROWS)
+    slots, count = load8(table, L.T_SLOTS), load8(table, L.T_NSLOTS)
+    for row in range(first, end):
+        if row + _AHEAD < end:
+            prefetch(slots, (tag_of(rows + 8 * (row + _AHEAD) * width, width) * count) >> 31)
+        tag = tag_of(rows + 8 * row * width, width)
+        entry = (tag << 32) | (row + 1)
+        at = (tag * count) >> 31
+        while load8(slots, at) != 0 or compare_swap(slots, at, 0, entry) != 0:
+            at += 1
+            if at == count:
+                at = 0
+
+
+INNER = (begin_walk, end_walk)
+ENTRIES = (walk, fill_slots)

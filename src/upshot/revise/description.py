@@ -1,0 +1,237 @@
+"""A confirmed candidate as users read it: names for its fresh values, conditions on them, rows that move with them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from upshot.revise.built_ins import UNKNOWN, variables
+from upshot.revise.conditions import (
+    ANY,
+    Condition,
+    Signs,
+    Subject,
+    names_of,
+    pinned,
+    renamed,
+    substituted,
+    symbol_term,
+    with_values,
+    without_implied,
+    without_symbols,
+    words,
+)
+from upshot.revise.effects import Consequences, Formula, in_words, is_decided, linear_value
+from upshot.revise.ground_program import GroundProgram
+from upshot.revise.groups import total_value, with_totals
+from upshot.revise.ordered_values import Linear, new_value, number_of
+from upshot.revise.placeholders import Placeholder, Symbol
+from upshot.revise.request import Key
+from upshot.revise.rules import Column
+from upshot.revise.solver import Model
+from upshot.revise.trial import Trial
+from upshot.syntax.ast import Atom, Call, Comparison, Constant, Term
+from upshot.syntax.printing import print_formula
+from upshot.values.structures import MAKE
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A realization, with witnesses for its fresh values; `shown` has its insertions with placeholders."""
+
+    insert: frozenset[Key]
+    delete: frozenset[Key]
+    placeholders: tuple[Placeholder, ...] = ()
+    conditions: tuple[str, ...] = ()
+    consequences: Consequences = field(default_factory=Consequences)
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """Conditions on the fresh values of a candidate that are left `open`, and the types of all that they name."""
+
+    conditions: Mapping[Subject, Signs]
+    open: Mapping[str, Symbol]
+    types: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """Describes candidates of a ground program."""
+
+    program: GroundProgram
+
+    def stated(self, model: Model, stated: Mapping[Subject, Signs]) -> Stated:
+        """The conditions on the fresh values of a candidate that they do not determine."""
+        symbols = symbols_of(model)
+        types = {name: self.program.demand.types[name] for each in stated for name in names_of(each)}
+        types |= {name: symbol.type for name, symbol in symbols.items()}
+        fixed = {name: value for name, value in pinned(stated, types).items() if name in symbols}
+        hidden = types.keys() - symbols.keys() - _field_names(stated, symbols.keys()).keys()
+        plain = without_symbols(stated, hidden, types)
+        shown = self._narrowed(with_values(plain, fixed, types) or {})
+        return Stated(shown, {name: symbol for name, symbol in symbols.items() if name not in fixed}, types)
+
+    def _narrowed(self, stated: Mapping[Subject, Signs]) -> dict[Subject, Signs]:
+        """The conditions without what fresh values cannot be."""
+        found = {}
+        for subject, signs in stated.items():
+            made = self.program.demand.narrowed(Condition(subject, signs), is_inserted=True)
+            if isinstance(made, Condition):
+                found[subject] = made.signs
+        return found
+
+    def named(self, trial: Trial, stated_: Stated) -> Found:
+        """The realization with names for its fresh values, in the order in which its rows have them."""
+        open_, types = stated_.open, stated_.types
+        shown = self._with_constants_apart(trial, stated_)
+        rows = sorted(((trial.concrete(key), key) for key in trial.model.insert), key=lambda each: repr(each[0]))
+        order = dict.fromkeys(v.name for _, key in rows for v in key[1] if isinstance(v, Symbol) and v.name in open_)
+        names = {name: f"?{number}" for number, name in enumerate(order, 1)}
+        stated = without_implied(dict(shown), types)
+        every = names | _field_names(stated, names)
+        called = {renamed(each, every): signs for each, signs in stated.items() if every.keys() >= {*names_of(each)}}
+        called = {_rescaled(each, signs)[0]: _rescaled(each, signs)[1] for each, signs in called.items()}
+        told = {every.get(name, name): type for name, type in types.items()}
+        texts = list(words(called, told))
+        texts += [text for text in self._apart(open_, names, called) if text not in texts]
+        texts += [text for text in self._negations(trial, names) if text not in texts]
+        placeholders = tuple(
+            Placeholder(names[name], open_[name].type, trial.values[name], self._columns(open_[name], trial.model))
+            for name in order
+        )
+        found = self._consequences(trial, placeholders, names, shown, types) if placeholders else Consequences()
+        return Found(trial.insert, trial.model.delete, placeholders, tuple(texts), found)
+
+    def _consequences(
+        self, trial: Trial, placeholders: Collection[Placeholder], names: Mapping[str, str],
+        shown: Mapping[Subject, Signs], types: Mapping[str, Any],
+    ) -> Consequences:  # fmt: skip
+        """Rows of views that move with fresh values, and the views of which the conditions do not tell all."""
+        by_name = {each.name: each for each in placeholders}
+        known = self.program.demand.types
+        totals = {name: total_value(each, self.program, trial.model.true) for name, each in self.program.totals.items()}
+        rows: dict[Key, Any] = {}
+        open_: set[str] = set()
+        for key in sorted(trial.brought, key=repr):
+            if self.program.rules.is_base(key[0]):
+                continue
+            row = []
+            for value, now in zip(key[1], trial.concrete(key)[1], strict=True):
+                linear = linear_value(value, totals, known) if isinstance(value, Symbol) else None
+                if isinstance(value, Symbol) and linear is None:
+                    open_.add(key[0])
+                row.append(now if linear is None else _shown(linear, now, names, by_name))
+            if UNKNOWN not in trial.concrete(key)[1]:
+                rows[trial.concrete(key)] = tuple(row)
+            node = self.program.nodes.get(key)
+            for instance in filter(trial.may_derive, node.instances if node else ()):
+                if not all(self._is_decided(each, trial.model, shown, types) for each in instance.conditions):
+                    open_.add(key[0])
+        certain = {name for name in self.program.rules.by_view if name not in open_}
+        return Consequences(rows, frozenset(open_ | ({*self.program.rules.folds} & open_)), frozenset(certain))
+
+    def _is_decided(
+        self, condition: Condition, model: Model, shown: Mapping[Subject, Signs], types: Mapping[str, Any]
+    ) -> bool:
+        """Test whether the shown conditions decide another one, which may be on the values of groups."""
+        left = with_totals({condition.subject: condition.signs}, self.program, model.true)
+        return left is None or all(is_decided(Condition(*each), shown, types) for each in left.items())
+
+    def _with_constants_apart(self, trial: Trial, stated: Stated) -> dict[Subject, Signs]:
+        """The conditions, and that fresh values differ from others that are inserted into their families."""
+        families, shown = self.program.families, dict(stated.conditions)
+        if not any(symbol.is_fresh for symbol in stated.open.values()):
+            return shown
+        witnesses = {trial.values[name] for name in stated.open}
+        moving = {trial.concrete(key) for key in trial.brought}
+        views = ((name, row) for name in self.program.rules.by_view for row in self.program.world.added(name))
+        rows = [*trial.insert, *(key for key in views if key not in moving)]
+        for name, symbol in stated.open.items():
+            for relation, row in rows if symbol.is_fresh else ():
+                for place, value in enumerate(row):
+                    number = number_of(value)
+                    is_apart = number is not None and families.of((relation, place)) == symbol.family
+                    if number is None or not is_apart or value in witnesses or families.is_taken(value, symbol.family):
+                        continue
+                    border = new_value(name).minus(Linear((), number))
+                    shown[border] = shown.get(border, ANY) & Signs((-1, 1))
+        return shown
+
+    def _apart(
+        self, open_: Mapping[str, Symbol], names: Mapping[str, str], stated: Mapping[Subject, Signs]
+    ) -> Iterator[str]:
+        """That fresh values of one family differ, unless their conditions imply it."""
+        ordered = [name for name in names if name in open_]
+        for place, one in enumerate(ordered):
+            for other in ordered[place + 1 :]:
+                if open_[one].family == open_[other].family and open_[one].is_fresh and open_[other].is_fresh:
+                    pair = {names[one], names[other]}
+                    implied = any({*names_of(each)} == pair and isinstance(each, Linear) and not each.more
+                                  and 0 not in signs for each, signs in stated.items())  # fmt: skip
+                    if not implied:
+                        yield f"{names[one]} != {names[other]}"
+
+    def _negations(self, trial: Trial, names: Mapping[str, str]) -> Iterator[str]:
+        """That a row is absent which could be one of many stored ones: `!b(?1 * 2)`."""
+        types = self.program.demand.types
+        for name, row in trial.negations:
+            terms: list[Term] = []
+            for value, column in zip(row, self.program.rules.program.schemas[name].columns, strict=True):
+                term = symbol_term(value) if isinstance(value, Symbol) else Constant(value, column.type)
+                named = {each: Symbol(names.get(each, each), types[each], ("", 0)) for each in variables(term)}
+                same = substituted(Comparison("=", term, term), named, types)
+                assert isinstance(same, Comparison), "an equation stays one"
+                terms.append(same.left)
+            if names.keys() & {
+                each for value in row if isinstance(value, Symbol) for each in variables(symbol_term(value))
+            }:
+                yield f"!{print_formula(Atom(self.program.rules.shown(name), tuple(terms)))}"
+
+    def _columns(self, symbol: Symbol, model: Model) -> frozenset[Column]:
+        """The columns of the families that a symbol is inserted into."""
+        families = self.program.families
+        own = {families.of((key[0], at)) for key in model.insert for at, value in enumerate(key[1]) if value == symbol}
+        return frozenset(
+            (name, place)
+            for name, schema in self.program.rules.program.schemas.items()
+            for place in range(schema.arity)
+            if families.of((name, place)) in own
+        )
+
+
+def symbols_of(model: Model) -> dict[str, Symbol]:
+    """The fresh values that the candidate inserts."""
+    return {
+        value.name: value for key in sorted(model.insert, key=repr) for value in key[1] if isinstance(value, Symbol)
+    }
+
+
+def _field_names(stated: Mapping[Subject, Signs], names: Collection[str]) -> dict[str, str]:
+    """Names for the fields of fresh records that no row has: `?1 = [7, ?2]`."""
+    fields = dict.fromkeys(
+        name
+        for each in stated
+        if isinstance(each, Comparison) and isinstance(each.right, Call) and each.right.function == MAKE
+        for name in names_of(each)
+        if name not in names
+    )
+    return {name: f"?{number}" for number, name in enumerate(fields, len(names) + 1)}
+
+
+def _shown(value: Linear, now: Any, names: Mapping[str, str], placeholders: Mapping[str, Placeholder]) -> Any:
+    """A value that moves with fresh ones, as it is shown."""
+    if any(name not in names for name, _ in value.parts):
+        return now
+    called = Linear(tuple(sorted((names[name], factor) for name, factor in value.parts)), value.more)
+    if called.is_bare:
+        return placeholders[called.parts[0][0]]
+    return Formula(in_words(called), now) if called.parts else now
+
+
+def _rescaled(subject: Subject, signs: Signs) -> tuple[Subject, Signs]:
+    if isinstance(subject, Linear) and subject.parts:
+        turned = subject.parts[0][1] < 0
+        return subject.scaled(), Signs(-each for each in signs) if turned else signs
+    return subject, signs

@@ -1,0 +1,214 @@
+"""Effects of a realization for any values of its placeholders: formulas for rows that follow, and what is open.
+
+`balance(A, S)` over a new entry of `?1` comes to `?1 - 20`: rows that the ground program derived with symbols are shown
+with formulas. Of relations in which rules compare new values without a condition on them being stated, only the values
+that were tried tell the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from upshot.check.names.variables import variables
+from upshot.check.program import CheckedProgram, Clause, Literal
+from upshot.revise.built_ins import UNKNOWN, value_of
+from upshot.revise.conditions import ANY, Assignment, Condition, Signs, Subject, is_refuted, names_of
+from upshot.revise.ordered_values import Linear, NotLinearError, new_value, number_of, symbolic
+from upshot.revise.placeholders import Symbol
+from upshot.revise.request import Key, Row
+from upshot.revise.rule_forms import made_columns
+from upshot.revise.rules import Fold, fold_of
+from upshot.rewrite.shapes import aggregate_of
+from upshot.syntax.ast import Atom, Comparison, Not, Variable
+
+Column = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Formula:
+    """A value for any new values: `name` is how it is written, `witness` what it came to with those that were tried."""
+
+    name: str
+    witness: Any = field(compare=False, default=None)
+
+    def __repr__(self) -> str:
+        """The spelling in rows: `?1 - 19`."""
+        return self.name
+
+
+def linear_value(symbol: Symbol, totals: Mapping[str, Linear | None], types: Mapping[str, Any]) -> Linear | None:
+    """A symbol as a linear expression of fresh values; None if it is none."""
+    if symbol.group is not None:
+        return totals.get(symbol.name)
+    if symbol.term is None:
+        return new_value(symbol.name)
+    binding: dict[str, Any] = {}
+    for name in variables(symbol.term):
+        binding[name] = totals[name] if name in totals else new_value(name)
+        if binding[name] is None:
+            return None
+    try:
+        made = symbolic(symbol.term, binding, types, lambda term: value_of(term, {}, types))
+    except NotLinearError:
+        return None
+    if isinstance(made, Linear):
+        return made
+    number = None if made is UNKNOWN else number_of(made)
+    return None if number is None else Linear((), number)
+
+
+def in_words(value: Linear) -> str:
+    """A value as a program computes it.
+
+    >>> in_words(new_value("?1").plus(Linear((), Fraction(-19))))
+    '?1 - 19'
+    """
+    share = math.lcm(*(factor.denominator for _, factor in value.parts))
+    whole = value.times(Fraction(share))
+    terms = [(factor, name if abs(factor) == 1 else f"{abs(factor)} * {name}") for name, factor in whole.parts]
+    terms += [(whole.more, _decimal(abs(whole.more)))] * bool(whole.more)
+    terms.sort(key=lambda each: each[0] < 0)
+    first, *others = terms
+    text = f"{'-' if first[0] < 0 else ''}{first[1]}"
+    text += "".join(f" {'-' if factor < 0 else '+'} {term}" for factor, term in others)
+    return text if share == 1 else f"({text}) / {share}.0"
+
+
+def _decimal(number: Fraction) -> str:
+    return str(Decimal(number.numerator) / Decimal(number.denominator))
+
+
+@dataclass(frozen=True, slots=True)
+class Consequences:
+    """Rows of views that fresh values bring, by their rows with witnesses; views of which that is not all (`open`), and
+    those of which it is."""
+
+    rows: Mapping[Key, Row] = field(default_factory=dict)
+    open: frozenset[str] = frozenset()
+    certain: frozenset[str] = frozenset()
+
+
+def is_decided(condition: Condition, stated: Mapping[Subject, Signs], types: Mapping[str, Any]) -> bool:
+    """Test whether stated conditions decide another one."""
+    if not {*names_of(condition.subject)} <= types.keys():
+        return False
+    for signs in (condition.signs, ANY - condition.signs):
+        both = {**stated, condition.subject: stated.get(condition.subject, ANY) & signs}
+        if is_refuted(Assignment(both, types)):
+            return True
+    return False
+
+
+# ---- rules that the request does not depend on -----------------------------------------------------------------------
+
+
+class Looks:
+    """The rules of a whole program: where they compare, fold or compute values on their way."""
+
+    def __init__(self, program: CheckedProgram) -> None:
+        self._clauses = program.clauses
+        self._best = {name for name, schema in program.schemas.items() if schema.lattice is not None}
+        self._made = made_columns(program.clauses)
+        self._folds: dict[str, Fold] = {}
+        for clause in program.clauses:
+            found = fold_of(clause, program.schemas) if aggregate_of(clause) is not None else None
+            if found is not None:
+                self._folds[found.view] = found
+
+    def moving(self, columns: Iterable[Column]) -> frozenset[Column]:
+        """The columns to which values of these come, or what is computed from them."""
+        found, size = set(columns), -1
+        while len(found) != size:
+            size = len(found)
+            for clause in self._clauses:
+                head, fold = clause.head, self._folds.get(clause.head.relation)
+                if fold is not None:
+                    found.update((fold.view, at) for at in range(fold.width) if (fold.below, at) in found)
+                    if fold.target is not None and (fold.below, fold.target) in found:
+                        found.add((fold.view, fold.width))
+                    continue
+                names = _computed_from({n for c, n in _cells(clause) if c in found}, clause.body)
+                found.update(
+                    (head.relation, at) for at, t in enumerate(head.args) if isinstance(t, Variable) and t.name in names
+                )
+        return frozenset(found)
+
+    def open(self, columns: Iterable[Column], certain: Collection[str]) -> frozenset[str]:
+        """The views that may come to something else with other values in these columns, but for those that are
+        `certain`: rules on the way to them compare such values, fold them, or compute others from them."""
+        moving, found, size = self.moving(columns), set[str](), -1
+        while len(found) != size:
+            size = len(found)
+            for clause in self._clauses:
+                name = clause.head.relation
+                if name not in certain and name not in found and self._looks(clause, moving, found):
+                    found.add(name)
+        return frozenset(found)
+
+    def _looks(self, clause: Clause, moving: Collection[Column], found: Collection[str]) -> bool:
+        fold = self._folds.get(clause.head.relation)
+        if fold is not None:
+            places = (*range(fold.width), *(() if fold.target is None else (fold.target,)))
+            computed = any((fold.below, at) in self._made and (fold.below, at) in moving
+                           for at in range(len(clause.head.args) + 8))  # fmt: skip
+            return fold.below in found or computed or any((fold.below, at) in moving for at in places)
+        if any(each.relation in found for each in map(_atom, clause.body) if each is not None):
+            return True
+        if clause.head.relation in self._best and any(column in moving for column, _ in _cells(clause)):
+            return True
+        used = {n for each in clause.body if _atom(each) is None and not _joins(each) for n in variables(each)}
+        for column, name in _cells(clause):
+            if column in moving and (name in used or (column in self._made and _is_joined(name, clause))):
+                return True
+        return any(
+            (atom.relation, at) in moving and not isinstance(term, Variable) and not _is_wildcard(term)
+            for atom in map(_atom, clause.body)
+            if atom is not None
+            for at, term in enumerate(atom.args)
+        )
+
+
+def _atom(literal: Literal) -> Atom | None:
+    match literal:
+        case Atom():
+            return literal
+        case Not(Atom() as atom):
+            return atom
+        case _:
+            return None
+
+
+def _cells(clause: Clause) -> list[tuple[Column, str]]:
+    atoms = [atom for each in clause.body if (atom := _atom(each)) is not None]
+    return [((a.relation, at), t.name) for a in atoms for at, t in enumerate(a.args) if isinstance(t, Variable)]
+
+
+def _is_wildcard(term: object) -> bool:
+    return type(term).__name__ == "Wildcard"
+
+
+def _joins(literal: Literal) -> bool:
+    match literal:
+        case Comparison("=" | "!=", Variable(), Variable()):
+            return True
+        case _:
+            return False
+
+
+def _is_joined(name: str, clause: Clause) -> bool:
+    return sum(other == name for _, other in _cells(clause)) > 1
+
+
+def _computed_from(names: set[str], literals: Iterable[Literal]) -> set[str]:
+    size = -1
+    while len(names) != size:
+        size = len(names)
+        for each in literals:
+            if isinstance(each, Comparison) and each.op == "=" and names & {*variables(each)}:
+                names = names | {*variables(each)}
+    return names

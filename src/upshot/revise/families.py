@@ -1,0 +1,253 @@
+"""Families of columns: those whose values rules take for each other, and the domain of a variable over them.
+
+`access(P, R) :- member(P, T), granted(T, R)` takes teams of `member` for teams of `granted`: both columns are in one
+family. A fresh value of a family is a constant that no column of it holds; a variable ranges over the values that the
+columns of its family hold, those that rules and the request name there, and so many fresh ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Any
+
+from upshot.check.types.constants import fit
+from upshot.core.types import Kind, Type
+from upshot.revise.built_ins import UNKNOWN, is_value_of, variables
+from upshot.revise.placeholders import Symbol
+from upshot.revise.request import Key, World
+from upshot.revise.rules import Column, RuleParts, Rules, columns_in
+from upshot.syntax.ast import Comparison, Constant, Term, Variable
+
+MOST_FOUND = 8
+"""Values that equations give to variables of requested rows which other variables range over as well."""
+
+
+class Families:
+    """The families of a program's columns, and the domains of its variables for one request."""
+
+    def __init__(self, rules: Rules, world: World, named: Iterable[Key], constants: Iterable[Any], fresh: int) -> None:
+        self._rules, self._world, self.fresh = rules, world, fresh
+        self._extra = tuple(constants)
+        self._parent: dict[Column, Column] = {}
+        self._constants: dict[Column, dict[Any, None]] = {}
+        self._named: dict[Column, dict[Any, None]] = {}
+        self._found: dict[Column, dict[Any, None]] = {}
+        self.found = 0
+        every = [rule for listed in rules.by_view.values() for rule in listed]
+        for rule in every:
+            self._join_rule(rule)
+        for fold in rules.folds.values():
+            for place in range(fold.width):
+                self._join((fold.view, place), (fold.below, place))
+            if fold.function in ("min", "max") and fold.target is not None:
+                self._join((fold.view, fold.width), (fold.below, fold.target))
+        for rule in every:
+            self._note_constants(rule)
+        for relation, row in sorted(named, key=repr):
+            for place, value in enumerate(row):
+                self._named.setdefault(self.of((relation, place)), {})[value] = None
+
+    def of(self, column: Column) -> Column:
+        """The column that stands for the family of a column."""
+        parent = self._parent.get(column, column)
+        if parent == column:
+            return column
+        root = self.of(parent)
+        self._parent[column] = root
+        return root
+
+    def _join(self, one: Column, other: Column) -> None:
+        first, second = self.of(one), self.of(other)
+        if first != second:
+            self._parent[first] = second
+
+    def _join_rule(self, rule: RuleParts) -> None:
+        places: dict[str, Column] = {}
+        for atom in (rule.head, *rule.positive, *rule.negative):
+            for place, term in enumerate(atom.args):
+                if isinstance(term, Variable):
+                    self._join(places.setdefault(term.name, (atom.relation, place)), (atom.relation, place))
+        for literal in rule.built_ins:
+            match literal:
+                case Comparison("=" | "!=", Variable(one), Variable(other)) if one in places and other in places:
+                    self._join(places[one], places[other])
+
+    def _note_constants(self, rule: RuleParts) -> None:
+        for literal in rule.built_ins:
+            match literal:
+                case Comparison("=" | "!=", Variable(name), Constant(value)) | Comparison(
+                    "=" | "!=", Constant(value), Variable(name)
+                ):
+                    for column in columns_in(name, (*rule.positive, *rule.negative, rule.head)):
+                        self._constants.setdefault(self.of(column), {})[value] = None
+
+    @cached_property
+    def _members(self) -> dict[Column, list[Column]]:
+        """The base columns of each family."""
+        found: dict[Column, list[Column]] = {}
+        for name, schema in self._rules.program.schemas.items():
+            if self._rules.is_base(name):
+                for place in range(schema.arity):
+                    found.setdefault(self.of((name, place)), []).append((name, place))
+        return found
+
+    @cached_property
+    def _closed(self) -> frozenset[Column]:
+        """Families that have no values but the constants of rules."""
+        families = {self.of(column) for column in self._head_terms}
+        named = {
+            family
+            for family in families
+            if family not in self._members
+            and all(isinstance(term, Constant) for column, terms in self._head_terms.items() for term in terms
+                    if self.of(column) == family)
+        }  # fmt: skip
+        return frozenset(named)
+
+    @cached_property
+    def computed(self) -> frozenset[Column]:
+        """Families that rules compute values of: a symbol of one may turn out to be a value that the family holds."""
+        return frozenset(
+            self.of(column)
+            for column, terms in self._head_terms.items()
+            if any(not isinstance(term, Constant) for term in terms)
+        )
+
+    @cached_property
+    def _head_terms(self) -> dict[Column, list[Term]]:
+        """The terms of rules that give columns of views their values, but for those of the same family."""
+        found: dict[Column, list[Term]] = {}
+        for rules in self._rules.by_view.values():
+            for rule in rules:
+                head = rule.head
+                for place, term in enumerate(head.args):
+                    column = (head.relation, place)
+                    handed = isinstance(term, Variable) and any(True for _ in columns_in(term.name, rule.positive))
+                    if isinstance(term, Variable) and term.name in rule.constants:
+                        term = Constant(rule.constants[term.name])
+                    found.setdefault(column, []).extend([] if handed else [term])
+        return found
+
+    @cached_property
+    def _compared(self) -> dict[Column, Column]:
+        """Families whose values rules compare, or compute from each other: one that stands for all of them."""
+        found: dict[Column, Column] = {}
+
+        def join(families: Iterable[Column]) -> None:
+            roots = {found.get(each, each) for each in families}
+            for each, root in list(found.items()):
+                if root in roots:
+                    found[each] = min(roots)
+            found.update((each, min(roots)) for each in roots)
+
+        for rule in (rule for listed in self._rules.by_view.values() for rule in listed):
+            for literal in rule.built_ins:
+                join([self.variable(name, rule) for name in variables(literal)] or [("", 0)])
+        for fold in self._rules.folds.values():
+            if fold.target is not None:
+                join([self.of((fold.view, fold.width)), self.of((fold.below, fold.target))])
+        return found
+
+    def compared(self, family: Column) -> Column:
+        """The family that stands for all that rules compare with this one: values of others may be the same."""
+        return self._compared.get(family, family)
+
+    def base_columns(self, family: Column) -> list[Column]:
+        return self._members.get(family, [])
+
+    def variable(self, name: str, rule: RuleParts) -> Column:
+        """The family of a variable; of one that is in no atom, a family of its own."""
+        column = next(columns_in(name, (*rule.positive, *rule.negative, rule.head)), None)
+        return (f"rule {rule.number}", rule.names.index(name)) if column is None else self.of(column)
+
+    def domain(self, name: str, rule: RuleParts) -> Iterator[Any]:
+        """The values that a variable of a rule may take: those of its own columns first."""
+        yield from self._values(self._own_columns(name, rule), self.variable(name, rule), rule.types[name])
+
+    def _own_columns(self, name: str, rule: RuleParts) -> list[Column]:
+        return [column for column in columns_in(name, rule.positive) if self._rules.is_base(column[0])]
+
+    def columns_of(self, name: str, rule: RuleParts) -> list[Column]:
+        """The columns of base relations whose values a variable may take."""
+        return list(dict.fromkeys((*self._own_columns(name, rule), *self.base_columns(self.variable(name, rule)))))
+
+    def column_domain(self, column: Column, type: Type) -> Iterator[Any]:
+        """The values that a column may have."""
+        own = [column] if self._rules.is_base(column[0]) else []
+        yield from self._values(own, self.of(column), type)
+
+    def _values(self, own: list[Column], family: Column, type: Type) -> Iterator[Any]:
+        if type.kind is Kind.BOOLEAN:
+            yield from (False, True)
+            return
+        seen: set[Any] = set()
+        yield from self._fresh(family, type)
+        for values in self._sources(own, family):
+            for value in values:
+                if value not in seen and value is not None and is_of(value, type):
+                    seen.add(value)
+                    yield value
+
+    def _sources(self, own: list[Column], family: Column) -> Iterator[Iterable[Any]]:
+        yield self._named.get(family, ())
+        yield self._constants.get(family, ())
+        yield tuple(self._found.get(family, ()))
+        yield self._extra
+        for column in dict.fromkeys((*own, *self._members.get(family, ()))):
+            yield self._world.column(*column)
+
+    def _fresh(self, family: Column, type: Type) -> Iterator[Symbol]:
+        if family not in self._closed:
+            for number in range(1, self.fresh + 1):
+                yield fresh_symbol(family, type, number)
+
+    def is_taken(self, value: Any, family: Column) -> bool:
+        """Test whether a value occurs in the family, or the request names it there: then it is not fresh."""
+        return value in self._named.get(family, ()) or self._world.occurs(value, self._members.get(family, ()))
+
+    def is_known(self, value: Any, family: Column) -> bool:
+        """Test whether a value is in the domain of the family by itself: then fresh values stand for others."""
+        return self.is_taken(value, family) or self.is_constant(value, family)
+
+    def note(self, key: Key) -> None:
+        """Adds the values of a row that equations gave to a rule to the domains, up to so many."""
+        for place, value in enumerate(key[1]):
+            family = self.of((key[0], place))
+            known = (self._named, self._constants, self._found)
+            if (
+                self.found < MOST_FOUND
+                and not isinstance(value, Symbol)
+                and value is not None
+                and value not in self._extra
+                and not any(value in each.get(family, ()) for each in known)
+                and not self._world.occurs(value, self._members.get(family, ()))
+            ):
+                self._found.setdefault(family, {})[value] = None
+                self.found += 1
+
+    def is_constant(self, value: Any, family: Column) -> bool:
+        """Test whether rules or the bounds name a value in the family: it is in the domain, beside fresh values."""
+        return value in self._constants.get(family, ()) or value in self._extra
+
+
+def fresh_symbol(family: Column, type: Type, number: int) -> Symbol:
+    """The fresh constant of a family with this number."""
+    return Symbol(f"{family[0]}.{family[1]}#{number}", type.required(), family)
+
+
+def is_of(value: Any, type: Type) -> bool:
+    """Test whether a value is one of a type."""
+    classes: dict[Kind, Any] = {Kind.SYMBOL: str, Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: float,
+                                 Kind.RECORD: str}  # fmt: skip
+    expected = classes.get(type.kind)
+    if expected is not None and (not isinstance(value, expected) or isinstance(value, bool)):
+        return False
+    if type.kind is Kind.SYMBOL or value is UNKNOWN:
+        return value is not UNKNOWN
+    if type.kind is Kind.RECORD:
+        return fit(value, type) == (value, "")
+    try:
+        return is_value_of(value, type)
+    except (TypeError, ValueError, ArithmeticError):
+        return False

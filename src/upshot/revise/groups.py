@@ -1,0 +1,249 @@
+"""Groups of aggregates as rules of the solver: count, sum and mean as weights of rows, min and max by their rows.
+
+Where a row with a fresh amount is in a sum, the solver decides freely how the sum compares, and a witness is looked for
+that agrees; so it does where rows may come to the group that are not known yet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from upshot.core.types import Kind
+from upshot.revise.conditions import Signs, Subject, condition_of, names_of, signed, symbol_term, with_values
+from upshot.revise.effects import linear_value
+from upshot.revise.ground_program import GroundProgram, GroupNode
+from upshot.revise.instances import has_symbol
+from upshot.revise.ordered_values import Linear, as_linear, new_value, number_of, value_at
+from upshot.revise.placeholders import Symbol
+from upshot.revise.request import Key
+from upshot.revise.rules import COUNT
+from upshot.syntax.ast import Comparison, Constant
+
+if TYPE_CHECKING:
+    from upshot.revise.solver import Solver
+
+LARGEST = 2**30
+
+
+class GroupRules:
+    """The rules of one group. `is_there` is true if the group has rows, `rest` if unknown rows come to it."""
+
+    def __init__(self, solver: Solver, group: GroupNode) -> None:
+        self._solver, self.group = solver, group
+        fold = group.fold
+        self._rows = [(key, fold.folded(key[1])) for key in group.rows if fold.folded(key[1]) is not None]
+        self.rest: int | None = None
+        if not group.is_exhausted:
+            self.rest = solver.atom()
+            solver.rule(self.rest, [], choice=True)
+            if solver.program.rules.is_base(fold.below):
+                solver.rule(None, [self.rest, -solver.other(fold.below)])
+        elif fold.function not in ("min", "max") and any(map(has_symbol, group.rows)):
+            # With one more fresh value than allowed, any number of rows may come.
+            self.rest = solver.beyond()
+        rows = [solver.truth(key) for key, _ in self._rows]
+        self.is_there = solver.any_of([*rows, *([] if self.rest is None else [self.rest])])
+        self._compared: dict[Linear, tuple[int, int, int]] = {}
+        self._free: int | None = None
+
+    @property
+    def free(self) -> int:
+        """Test whether the solver may decide the comparison of the group's value."""
+        if self._free is None:
+            symbolic = [self._solver.truth(key) for key, value in self._rows if isinstance(value, Symbol)]
+            self._free = self._solver.any_of([*symbolic, *([] if self.rest is None else [self.rest])])
+        return self._free
+
+    def equals(self, value: Any) -> int:
+        """A literal that is true if the group comes to a value."""
+        number = number_of(value)
+        if number is None:
+            # Values without an order are folded by min and max of nothing else: no row has them.
+            return self._solver.any_of([self._solver.truth(key) for key, each in self._rows if each == value])
+        return self.compared(Linear((), number))[1]
+
+    def compared(self, border: Linear) -> tuple[int, int, int]:
+        """Literals that are true if the value of the group is less than, equal to, greater than another: a number, or
+        for an extreme whatever moves with fresh values."""
+        if border not in self._compared:
+            is_extreme = self.group.fold.function in ("min", "max")
+            self._compared[border] = self._extreme(border) if is_extreme else self._weighed(border.more)
+        return self._compared[border]
+
+    def _weighed(self, number: Fraction) -> tuple[int, int, int]:
+        solver = self._solver
+        less, equal, greater = solver.atom(), solver.atom(), solver.atom()
+        native = self._native(number)
+        open_ = self.free
+        for each in (less, equal):
+            solver.rule(each, [open_], choice=True)
+        solver.rule(None, [less, equal])
+        solver.rule(greater, [open_, -less, -equal])
+        if native is None:
+            for each in (less, equal):
+                solver.rule(each, [-open_], choice=True)
+            solver.rule(greater, [-open_, -less, -equal])
+        else:
+            at_least, above = native
+            fold = self.group.fold
+            if fold.function == COUNT or (fold.function == "sum" and fold.type.kind is Kind.UNSIGNED):
+                # Further rows add to it.
+                solver.rule(None, [open_, less, at_least])
+                solver.rule(None, [open_, equal, above])
+            elif fold.function == "sum" and fold.constant and number % Fraction(fold.constant):
+                solver.rule(None, [equal])
+            solver.rule(less, [-open_, -at_least])
+            solver.rule(equal, [-open_, at_least, -above])
+            solver.rule(greater, [-open_, above])
+        return less, equal, greater
+
+    def _native(self, number: Fraction) -> tuple[int, int] | None:
+        """Literals for at least, and more than, a number; None if weights are too large."""
+        plain = [(key, number_of(value)) for key, value in self._rows if not isinstance(value, Symbol)]
+        if any(value is None for _, value in plain):
+            return None
+        is_mean = self.group.fold.function == "mean"
+        amounts = [(key, value - (number if is_mean else 0)) for key, value in plain if value is not None]
+        bound = Fraction(0) if is_mean else number
+        share = math.lcm(bound.denominator, *(value.denominator for _, value in amounts))
+        weights = [(literal, int(value * share)) for literal, value in self._once(amounts)]
+        limit = int(bound * share)
+        if sum(abs(weight) for _, weight in weights) + abs(limit) > LARGEST:
+            return None
+        return self._solver.at_least(limit, weights), self._solver.at_least(limit + 1, weights)
+
+    def _once(self, amounts: Sequence[tuple[Key, Fraction]]) -> Iterator[tuple[int, Fraction]]:
+        """Literals for rows with their amounts; one for rows that cannot be there together."""
+        if self.group.fold.handed is None:
+            yield from ((self._solver.truth(key), value) for key, value in amounts)
+            return
+        alike: dict[Key, tuple[list[int], Fraction]] = {}
+        for key, value in amounts:
+            alike.setdefault(self.group.fold.same(key), ([], value))[0].append(self._solver.truth(key))
+        yield from ((self._solver.any_of(literals), value) for literals, value in alike.values())
+
+    def _extreme(self, border: Linear) -> tuple[int, int, int]:
+        """Of the least value: one row below is enough to be less, none below and none at it to be greater."""
+        solver = self._solver
+        is_min = self.group.fold.function == "min"
+        before = -1 if is_min else 1
+        beyond = solver.any_of(each for key, value in self._rows for each in self._row(key, value, before, border))
+        on = solver.any_of(each for key, value in self._rows for each in self._row(key, value, 0, border))
+        less, equal, greater = solver.atom(), solver.atom(), solver.atom()
+        first, last = (less, greater) if is_min else (greater, less)
+        if self.rest is None:
+            solver.rule(first, [beyond])
+            solver.rule(equal, [on, -beyond])
+            solver.rule(last, [self.is_there, -on, -beyond])
+            return less, equal, greater
+        for each in (less, equal):
+            solver.rule(each, [self.rest], choice=True)
+        solver.rule(None, [less, equal])
+        solver.rule(greater, [self.rest, -less, -equal])
+        solver.rule(first, [beyond, -self.rest])
+        solver.rule(equal, [on, -beyond, -self.rest])
+        solver.rule(last, [self.is_there, -on, -beyond, -self.rest])
+        # Rows that come cannot take back what others do.
+        solver.rule(None, [beyond, self.rest, -first])
+        return less, equal, greater
+
+    def _row(self, key: Key, value: Any, side: int, border: Linear) -> list[int]:
+        """A literal for a row that is there and whose value lies on a side of a border; none if it does not."""
+        solver, demand = self._solver, self._solver.program.demand
+        moving = as_linear(value) if not isinstance(value, Symbol) else linear_value(value, {}, demand.types)
+        if moving is not None:
+            made = demand.narrowed(signed(moving.minus(border), Signs((side,))))
+        elif isinstance(value, Symbol) and not border.parts and value_at(border.more, value.type) is not None:
+            at = Constant(value_at(border.more, value.type), value.type)
+            made = condition_of(Comparison("<=>"[side + 1], symbol_term(value), at), demand.types)
+        else:
+            made = False
+        if isinstance(made, bool):
+            return [solver.truth(key)] if made else []
+        both = solver.atom()
+        solver.rule(both, [solver.truth(key), solver.sign(made.subject, made.signs)])
+        return [both]
+
+
+# ---- what groups come to in a candidate ----------------------------------------------------------------------------
+
+
+def with_totals(
+    needed: Mapping[Subject, Signs], program: GroundProgram, true: Collection[Key]
+) -> dict[Subject, Signs] | None:
+    """Conditions with what groups come to in the place of their symbols; None if that contradicts them."""
+    found: dict[Subject, Signs] = {}
+    for subject, signs in needed.items():
+        made: Any = subject
+        totals = [name for name in names_of(subject) if name in program.totals]
+        if totals:
+            if not isinstance(subject, Linear):
+                return None
+            made = Linear((), subject.more)
+            for name, factor in subject.parts:
+                if name in totals:
+                    value = total_value(program.totals[name], program, true)
+                    if value is None:
+                        break
+                else:
+                    value = new_value(name)
+                made = made.plus(value.times(factor))
+            else:
+                name = ""
+            if name:
+                continue
+        condition = with_values({made: signs}, {}, program.demand.types) if isinstance(
+            made, Linear) else {made: signs}  # fmt: skip
+        if condition is None:
+            return None
+        for each, own in condition.items():
+            found[each] = found.get(each, frozenset((-1, 0, 1))) & own
+            if not found[each]:
+                return None
+    return found
+
+
+def total_value(total: Symbol, program: GroundProgram, true: Collection[Key]) -> Linear | None:
+    """The value of a group in a candidate, with symbols for fresh amounts; None if it is no such sum."""
+    assert total.group is not None, "it is the value of a group"
+    group = program.groups.get(total.group)
+    if group is None:
+        return None
+    return group_value(group, true, program.demand.types)
+
+
+def group_value(group: GroupNode, true: Collection[Key], types: Mapping[str, Any]) -> Linear | None:
+    """The value of a group, with symbols for fresh amounts; None if it has no rows or is no sum of them."""
+    rows = {group.fold.same(key): key[1] for key in group.rows if key in true}
+    amounts = [group.fold.folded(row) for row in rows.values()]
+    amounts = [each for each in amounts if each is not None]
+    if not amounts:
+        return None
+    made = []
+    for each in amounts:
+        if isinstance(each, Symbol):
+            value = linear_value(each, {}, types)
+            if value is None:
+                return None
+            made.append(value)
+        else:
+            number = number_of(each)
+            if number is None:
+                return None
+            made.append(Linear((), number))
+    match group.fold.function:
+        case "min" | "max":
+            if len(made) == 1:
+                return made[0]
+            if any(each.parts for each in made):
+                return None
+            pick = min if group.fold.function == "min" else max
+            return Linear((), pick(each.more for each in made))
+        case function:
+            total = made[0]
+            for each in made[1:]:
+                total = total.plus(each)
+            return total.times(Fraction(1, len(made))) if function == "mean" else total

@@ -1,0 +1,504 @@
+"""Demand: the instances of rules that derive a wanted row, found by queries that are bound by its values.
+
+Instances come in the order of the body rows they lack. Those that lack none are asked for in one query for many rows;
+others are made one after the other when they are needed: for each choice of literals that hold already, the values that
+those give to the variables, and for the variables that are left the values of their domains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+from upshot.check.names.variables import fresh_name
+from upshot.check.program import Clause, Literal
+from upshot.core.errors import DataError
+from upshot.core.rows import Rows
+from upshot.core.schema import Column as SchemaColumn
+from upshot.core.schema import Role, Schema
+from upshot.core.types import NUMBER, Kind, Type
+from upshot.engine.time_limit import check_time
+from upshot.reasons.concrete import ASKED, InstanceQuery
+from upshot.reasons.search import one_nan
+from upshot.revise.built_ins import UNKNOWN, are_same, first_to_fill, holds, is_value_of, listed, solved, variables
+from upshot.revise.conditions import Condition, condition_of, substituted, symbol_term
+from upshot.revise.families import Families
+from upshot.revise.ordered_values import Linear, value_at
+from upshot.revise.placeholders import Symbol
+from upshot.revise.request import Key, Row, World
+from upshot.revise.rule_forms import fields_of
+from upshot.revise.rules import Binding, RuleParts, Rules, ground
+from upshot.rewrite.demand.request_rules import INSERT, RequestRule, asked
+from upshot.rewrite.normalize.term_type import term_type
+from upshot.rewrite.shapes import retyped
+from upshot.syntax.ast import Atom, Comparison, Constant, Term, Test, Variable
+from upshot.syntax.printing import print_term
+
+MOST_TOGETHER = 16
+"""Queries of one job."""
+Places = tuple[int, ...]
+"""Positive literals of a rule, by their numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A rule with values for its variables: `head` is derived if all positive rows are there, no negative one is, and
+    the conditions on symbols are met."""
+
+    head: Key
+    positive: tuple[Key, ...]
+    negative: tuple[Key, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+    @property
+    def body(self) -> tuple[tuple[Key, bool], ...]:
+        """Its rows, and whether they have to be there."""
+        return (*((key, True) for key in self.positive), *((key, False) for key in self.negative))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Literals of a rule, and bindings with values for the same `names`, NULL for `nulls`."""
+
+    rule: RuleParts
+    places: Places
+    known: Sequence[Binding]
+    names: tuple[str, ...]
+    nulls: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Demand:
+    """Finds instances in the state that is staged in the `world`, over the domains of `families`."""
+
+    world: World
+    rules: Rules
+    families: Families
+    types: dict[str, Type] = field(default_factory=dict)
+    """The types of all symbols that conditions name."""
+    fresh: dict[str, Symbol] = field(default_factory=dict)
+    """The fresh values, by name."""
+    totals: dict[str, Symbol] = field(default_factory=dict)
+    """The symbols for values of groups, by name."""
+    is_possible: Callable[[Instance], bool] = lambda instance: True
+    can_gain: Callable[[str], bool] = lambda relation: True
+    _questions: dict[object, tuple[InstanceQuery, tuple[str, ...]]] = field(default_factory=dict)
+
+    # ---- instances that hold, or would but for negated literals ----------------------------------------------------
+
+    def supported(self, heads: Iterable[tuple[Key, Row]]) -> Iterator[tuple[RuleParts, Key, Binding]]:
+        """For wanted rows, each with the values to ask for, the bindings with which the positive literals of a rule all
+        hold in the staged state."""
+        shapes: dict[tuple[int, tuple[str, ...], tuple[str, ...]], list[tuple[Key, Binding]]] = {}
+        by_number: dict[int, RuleParts] = {}
+        for key, row in heads:
+            for rule in self.rules.by_view.get(key[0], ()):
+                known = rule.binding(row)
+                if known is None:
+                    continue
+                by_number[rule.number] = rule
+                nulls = tuple(sorted(name for name, value in known.items() if value is None))
+                names = tuple(name for name in known if name not in nulls)
+                shapes.setdefault((rule.number, names, nulls), []).append((key, known))
+        asked = [
+            _Asked(by_number[number], tuple(range(len(by_number[number].positive))), [k for _, k in own], names, nulls)
+            for (number, names, nulls), own in shapes.items()
+        ]
+        for each, own, found in zip(asked, shapes.values(), self._all_matches(asked), strict=True):
+            for at, binding in found:
+                yield each.rule, own[at][0], binding
+
+    def matches(
+        self, rule: RuleParts, places: Places, asked: Sequence[Binding], names: Sequence[str], nulls: Sequence[str]
+    ) -> Iterator[tuple[int, Binding]]:
+        """The bindings that make literals true, for many bindings with values for the same `names`."""
+        (found,) = self._all_matches([_Asked(rule, places, asked, tuple(names), tuple(nulls))])
+        return found
+
+    def _all_matches(self, asked: Sequence[_Asked]) -> list[Iterator[tuple[int, Binding]]]:
+        """The matches of many rules, asked for together."""
+        try:
+            return self._answered(asked, tested=True)
+        except DataError:
+            # A literal that is not asked about may guard what is computed: values are tested here.
+            return self._answered(asked, tested=False)
+
+    def _answered(self, asked: Sequence[_Asked], *, tested: bool) -> list[Iterator[tuple[int, Binding]]]:
+        made, queries = dict[int, tuple[str, ...]](), []
+        for at, each in enumerate(asked):
+            if each.places:
+                question, made[at] = self._question(each.rule, each.places, each.names, each.nulls, tested=tested)
+                used = question_names(question)
+                rows = [(number, *(known[name] for name in used)) for number, known in enumerate(each.known)]
+                queries.append((question, rows))
+        answers = iter(self.world.ask_all(queries) if queries else ())
+        return [
+            self._bindings(each.known, made[at], next(answers)) if at in made else iter(enumerate(each.known))
+            for at, each in enumerate(asked)
+        ]
+
+    def _bindings(self, known: Sequence[Binding], names: Sequence[str], answer: Rows) -> Iterator[tuple[int, Binding]]:
+        for number, *values in answer.gradually() if self.world.is_local else list(answer.gradually()):
+            yield number, {**known[number], **dict(zip(names, one_nan(tuple(values)), strict=True))}
+
+    def _question(
+        self, rule: RuleParts, places: Places, names: tuple[str, ...], nulls: tuple[str, ...], *, tested: bool
+    ) -> tuple[InstanceQuery, tuple[str, ...]]:
+        shape = rule.number, places, names, nulls, tested
+        if shape not in self._questions:
+            self._questions[shape] = self._made_question(rule, places, names, nulls, tested)
+        return self._questions[shape]
+
+    def _made_question(
+        self, rule: RuleParts, places: Places, names: tuple[str, ...], nulls: tuple[str, ...], tested: bool
+    ) -> tuple[InstanceQuery, tuple[str, ...]]:
+        schemas = self.rules.program.schemas
+        atoms = [rule.positive[place] for place in places]
+        inside = dict.fromkeys(name for atom in atoms for name in variables(atom))
+        known = [name for name in names if name in inside]
+        bound = {*inside, *names}
+        wanted = tuple(name for name in inside if name not in names and name not in nulls)
+        tests: list[Literal] = [Test("is_null", (Variable(name),)) for name in nulls if name in inside]
+        given = [name for name in names if name not in inside]
+        used = {*inside}
+        for each in (*rule.built_ins, *rule.parts) if tested else ():
+            # Values that only built-ins read are given along with those that literals are looked up by.
+            if bound.issuperset(variables(each)) and not {*nulls} & {*variables(each)}:
+                tests.append(each)
+                used.update(variables(each))
+        known += [name for name in given if name in used]
+        number = Variable(fresh_name("N", {*rule.types}))
+        types = {**rule.types, number.name: NUMBER}
+        columns = (SchemaColumn(f"c_{name}", types[name].required()) for name in known)
+        asked = Schema(ASKED, (SchemaColumn("n", NUMBER), *columns))
+        tag = "_".join(map(str, places))
+        name = fresh_name(
+            f"demand_{rule.number}_at_{tag}_from_{'_'.join(known)}_null_{'_'.join(nulls)}_{tested:d}", schemas
+        )
+        body = (Atom(ASKED, (number, *map(Variable, known))), *atoms, *tests)
+        clause = retyped(Clause(Atom(name, (number, *map(Variable, wanted))), body, types), {**schemas, ASKED: asked})
+        answer = (SchemaColumn("n", NUMBER), *(SchemaColumn(f"v{i}", clause.types[n]) for i, n in enumerate(wanted)))
+        return InstanceQuery(Schema(name, answer, Role.VIEW), clause, asked), wanted
+
+    def rows_with(self, relation: str, prefix: Row) -> list[Row]:
+        """The rows of a relation that begin with these values, in the staged state."""
+        return [] if UNKNOWN in prefix else self.rows_like(relation, prefix)
+
+    def rows_like(self, relation: str, pattern: Row) -> list[Row]:
+        """The rows of a relation with these values in its first columns, and any where there is a symbol."""
+        schema = self.rules.program.schemas[relation]
+        names = tuple(f"X{place}" for place in range(schema.arity))
+        types = {name: column.type for name, column in zip(names, schema.columns, strict=True)}
+        number = -1 - list(self.rules.program.schemas).index(relation)
+        rule = _row_rule(number, Atom(relation, tuple(map(Variable, names))), types)
+        known = {n: value for n, value in zip(names, pattern, strict=False) if not isinstance(value, Symbol)}
+        plain = tuple(name for name, value in known.items() if value is not None)
+        nulls = tuple(name for name, value in known.items() if value is None)
+        found = self.matches(rule, (0,), [known], plain, nulls)
+        return sorted((tuple(binding[name] for name in names) for _, binding in found), key=repr)
+
+    # ---- instances that lack something ------------------------------------------------------------------------------
+
+    def lack(self, head: Key, rule: RuleParts, known: Binding, missing: int) -> Iterator[Instance]:
+        """Instances of a rule that derive a row and lack so many rows of their bodies."""
+        for each in self._lacking(rule, known, missing):
+            for _, binding in self._all_matches([each])[0]:
+                yield from self.completed(head, rule, binding)
+
+    def _lacking(self, rule: RuleParts, known: Binding, missing: int) -> Iterator[_Asked]:
+        """The literals of a rule that hold where so many others do not."""
+        every = range(len(rule.positive))
+        nulls = tuple(sorted(name for name, value in known.items() if value is None))
+        names = tuple(n for n, value in known.items() if value is not None and not isinstance(value, Symbol))
+        for left_out in combinations(every, missing):
+            places = tuple(place for place in every if place not in left_out)
+            if not all(self.can_gain(rule.positive[place].relation) for place in left_out):
+                continue
+            if not any(self._has_symbol(rule.positive[place], known) for place in places):
+                yield _Asked(rule, places, [known], names, nulls)
+
+    def prefetch(self, row: Key) -> None:
+        """Asks in one job for what the instances of a row are made of, where a job costs more than its answers."""
+        if self.world.is_local:
+            return
+        asked: list[_Asked] = []
+        for rule in self.rules.by_view.get(row[0], ()):
+            known = rule.binding(row[1])
+            if known is None:
+                continue
+            for name in (each for each in rule.names if each not in known):
+                self.world.look_up_columns(self.families.columns_of(name, rule))
+            levels = (self._lacking(rule, known, missing) for missing in range(len(rule.positive) + 1))
+            asked += [each for level in levels for each in level]
+        with suppress(DataError):
+            self._answered(asked[:MOST_TOGETHER], tested=True)
+
+    def pattern(self, atom: Atom, known: Binding) -> Row:
+        """The row of an atom with `UNKNOWN` for what has no value yet."""
+        return tuple(known.get(t.name, UNKNOWN) if isinstance(t, Variable) else _constant(t) for t in atom.args)
+
+    def _has_symbol(self, atom: Atom, known: Mapping[str, Any]) -> bool:
+        return any(isinstance(known.get(name), Symbol) for name in variables(atom))
+
+    def completed(self, head: Key | None, rule: RuleParts, binding: Binding) -> Iterator[Instance]:
+        """The instances with all values for the variables that have none yet, of a head or of any."""
+        for known, conditions in self._completions(rule, binding):
+            made = self.instance(head or ground(rule.head, known), rule, known, conditions)
+            if made is not None:
+                yield made
+
+    def _completions(self, rule: RuleParts, binding: Binding) -> Iterator[tuple[Binding, tuple[Condition, ...]]]:
+        """The bindings with values for all variables, and their conditions."""
+        check_time()
+        for known, conditions in self.settled(rule, binding):
+            free = [name for name in rule.names if name not in known]
+            if not free:
+                yield known, conditions
+                continue
+            for longer in self._choices(rule, known, free):
+                yield from self._completions(rule, longer)
+
+    def _choices(self, rule: RuleParts, known: Binding, free: Sequence[str]) -> Iterator[Binding]:
+        """The binding with a value for a variable that has none, or for those of a literal, each that it may take."""
+        plain = {name: value for name, value in known.items() if not isinstance(value, Symbol)}
+        if found := listed(rule.built_ins, plain, free, rule.types):
+            yield from ({**known, found[0]: value} for value in found[1])
+            return
+        making = next((atom for atom in rule.positive if atom.relation in self.rules.making
+                       and any(name not in known for name in variables(atom))), None)  # fmt: skip
+        if making is not None:
+            rows = self.made_rows(making.relation, self.pattern(making, known))
+            yield from (longer for row in rows if (longer := unified(making, row, known)) is not None)
+            return
+        totals = {atom.args[-1].name: atom for atom in rule.positive
+                  if atom.relation in self.rules.folds and isinstance(atom.args[-1], Variable)}  # fmt: skip
+        inside = {each for atom in (*rule.positive, *rule.negative) for each in variables(atom)}
+        # What built-ins compute from others comes last, and before it the values of groups.
+        fields = fields_of(rule.built_ins, free)
+        others = [each for each in free if (each in inside or each in fields) and each not in totals]
+        name = first_to_fill(rule.built_ins, others or [each for each in free if each in totals] or free)
+        values: Iterable[Any] = self.families.domain(name, rule)
+        if name in totals and not self.is_joined(name, rule):
+            group = ground(totals[name], {**known, name: None})[1][:-1]
+            values = (self.total(totals[name].relation, group, rule.types[name]),)
+        elif rule.types[name].nullable and not self.is_joined(name, rule, twice=True):
+            values = (*values, None)
+        yield from ({**known, name: value} for value in self._noted(values))
+
+    def made_rows(self, view: str, pattern: Row) -> Iterator[Row]:
+        """The rows that rules for a view make, of those with these values in their first columns or `UNKNOWN`."""
+        seen = set[Row]()
+        for rule in self.rules.by_view.get(view, ()):
+            given: Binding | None = {}
+            for term, value in zip(rule.head.args, pattern, strict=False):
+                if value is UNKNOWN or given is None:
+                    continue
+                if isinstance(term, Constant):
+                    given = given if are_same(term.value, value) else None
+                elif isinstance(term, Variable):
+                    given = given if are_same(given.setdefault(term.name, value), value) else None
+            for binding, _ in self._completions(rule, given) if given is not None else ():
+                row = ground(rule.head, binding)[1]
+                if row not in seen:
+                    seen.add(row)
+                    yield row
+
+    def _noted(self, values: Iterable[Any]) -> Iterator[Any]:
+        for value in values:
+            if isinstance(value, Symbol):
+                self.note(value)
+            yield value
+
+    def note(self, symbol: Symbol) -> None:
+        """Takes note of a symbol that conditions may name."""
+        self.types[symbol.name] = symbol.type
+        if symbol.is_fresh:
+            self.fresh[symbol.name] = symbol
+
+    def is_joined(self, name: str, rule: RuleParts, *, twice: bool = False) -> bool:
+        """Test whether a variable is in an atom beside the one that gives it its value."""
+        atoms = rule.positive if twice else (*rule.positive, *rule.negative)
+        return sum(term == Variable(name) for atom in atoms for term in atom.args) > 1
+
+    def total(self, view: str, group: Row, type: Type) -> Symbol:
+        """The symbol for the value of a group."""
+        name = f"{view}{group!r}"
+        self.types[name] = type.required()
+        self.totals[name] = Symbol(name, type.required(), (view, len(group)), group=(view, group))
+        return self.totals[name]
+
+    def settled(self, rule: RuleParts, binding: Binding) -> Iterator[tuple[Binding, tuple[Condition, ...]]]:
+        """The binding with all that equations determine, and the conditions on symbols; nothing if a built-in fails."""
+        known, conditions, left, moved = dict(binding), list[Condition](), list(rule.built_ins), True
+        while moved:
+            moved = False
+            for literal in list(left):
+                outcome = self._step(literal, known, rule.types)
+                if outcome is False:
+                    return
+                if outcome is None:
+                    continue
+                moved = True
+                if isinstance(outcome, dict):
+                    known |= outcome
+                    conditions += self._in_range(outcome)
+                    continue
+                left.remove(literal)
+                if isinstance(outcome, Condition):
+                    conditions.append(outcome)
+        yield known, tuple(dict.fromkeys(conditions))
+
+    def _in_range(self, given: Binding) -> Iterator[Condition]:
+        """That what is computed of unsigned numbers is not below 0."""
+        for value in given.values():
+            if isinstance(value, Symbol) and value.term is not None and value.type.kind is Kind.UNSIGNED:
+                made = condition_of(Comparison(">=", value.term, Constant(0, value.type)), self.types)
+                if isinstance(made, Condition):
+                    yield made
+
+    def _step(self, literal: Literal, known: Binding, types: Mapping[str, Type]) -> Binding | Condition | bool | None:
+        """One built-in: values that it determines, a condition, whether it holds; None if that is open."""
+        names = variables(literal)
+        plain = {name: value for name, value in known.items() if not isinstance(value, Symbol)}
+        if all(name in plain for name in names):
+            return holds(literal, plain, types)
+        if all(name in known for name in names):
+            return self.narrowed(condition_of(substituted(literal, known, types), self.types))
+        if isinstance(literal, Test) and literal.name == "is_null":
+            (arg,) = literal.args
+            return {arg.name: None} if isinstance(arg, Variable) else None
+        found = solved(literal, plain, types)
+        if found is None:
+            return False
+        if found and not any(name in known for name in found):
+            return found
+        return self._computed(literal, known, types)
+
+    def narrowed(self, condition: Condition | bool, *, is_inserted: bool = False) -> Condition | bool:
+        """A condition without the sign that fresh values cannot have: they differ from each other, and from what their
+        families hold, unless rules compute them."""
+        if isinstance(condition, bool) or not isinstance(condition.subject, Linear):
+            return condition
+        border, symbols = condition.subject, [self.fresh.get(name) for name, _ in condition.subject.parts]
+        families = {symbol.family for symbol in symbols if symbol is not None}
+        if (
+            None in symbols
+            or condition.signs in ({1}, {-1})
+            or (not is_inserted and not families.isdisjoint(self.families.computed))
+        ):
+            is_apart = False
+        elif len(border.parts) == 1:
+            symbol = symbols[0]
+            assert symbol is not None, "it is fresh"
+            value = value_at(-border.more / border.parts[0][1], symbol.type)
+            is_apart = value is not None and self.families.is_taken(value, symbol.family)
+        else:
+            is_apart = len(border.parts) == 2 and len(families) == 1 and not border.more and (
+                sum(factor for _, factor in border.parts) == 0)  # fmt: skip
+        signs = condition.signs - {0} if is_apart else condition.signs
+        if is_apart and signs == {-1, 1}:
+            return True
+        return Condition(border, signs) if signs else False
+
+    def equal(self, row: Row, wanted_row: Row) -> list[Condition] | None:
+        """The conditions with which a row with symbols is another; None if there are none."""
+        found = []
+        for value, wanted in zip(row, wanted_row, strict=True):
+            if isinstance(value, Symbol) and value != wanted and wanted is not None:
+                other = symbol_term(wanted) if isinstance(wanted, Symbol) else Constant(wanted, value.type)
+                same = Comparison("=", symbol_term(value), other)
+                made = self.narrowed(condition_of(same, self.types))
+                if made is False:
+                    return None
+                found += [made] if isinstance(made, Condition) else []
+            elif not are_same(value, wanted):
+                return None
+        return found
+
+    def _computed(self, literal: Literal, known: Binding, types: Mapping[str, Type]) -> Binding | None:
+        """The value of a variable that an equation computes from symbols."""
+        if not isinstance(literal, Comparison) or literal.op != "=":
+            return None
+        for side, other in ((literal.left, literal.right), (literal.right, literal.left)):
+            if isinstance(side, Variable) and side.name not in known and {*known} >= {*variables(other)}:
+                named = {name: value for name, value in known.items() if name in variables(other)}
+                made = substituted(Comparison("=", other, other), named, types)
+                assert isinstance(made, Comparison), "an equation stays one"
+                if isinstance(made.left, Variable):
+                    return {side.name: next(v for v in named.values() if isinstance(v, Symbol))}
+                type = term_type(other, types).required()
+                symbol = Symbol(f"={print_term(made.left)}", type, ("computed", 0), made.left)
+                self.note(symbol)
+                return {side.name: symbol}
+        return None
+
+    def renamed(self, symbol: Symbol, called: Mapping[str, Symbol]) -> Symbol:
+        """A symbol with others in the place of the fresh values that it is, or is computed from."""
+        if symbol.term is None:
+            return called.get(symbol.name, symbol)
+        named = {name: called.get(name) or self.fresh.get(name) or self.totals[name] for name in variables(symbol.term)}
+        made = substituted(Comparison("=", symbol.term, symbol.term), named, self.types)
+        assert isinstance(made, Comparison), "an equation stays one"
+        return Symbol(f"={print_term(made.left)}", symbol.type, symbol.family, made.left)
+
+    def instance(
+        self, head: Key, rule: RuleParts, binding: Binding, conditions: tuple[Condition, ...]
+    ) -> Instance | None:
+        """The instance for a whole binding; None if it can never hold."""
+        nulls = {name for name, value in binding.items() if value is None}
+        if nulls and any(self.is_joined(name, rule, twice=True) for name in nulls):
+            return None
+        positive = tuple(dict.fromkeys(ground(atom, binding) for atom in rule.positive))
+        negative = tuple(dict.fromkeys(key for atom in rule.negative if None not in (key := ground(atom, binding))[1]))
+        made = Instance(head, positive, negative, conditions)
+        if not {*positive}.isdisjoint(negative) or not all(map(self.fits, positive)):
+            return None
+        return made if self.is_possible(made) else None
+
+    def fits(self, key: Key) -> bool:
+        """Test whether a relation can contain a row."""
+        columns = self.rules.program.schemas[key[0]].columns
+        return all(
+            (value.type.kind is column.type.kind) if isinstance(value, Symbol) else is_value_of(value, column.type)
+            for value, column in zip(key[1], columns, strict=True)
+        )
+
+
+def _row_rule(number: int, atom: Atom, types: Mapping[str, Type]) -> RuleParts:
+    """The rule that derives the rows of a relation from themselves."""
+    form = RequestRule(Clause(atom, (atom,), types), (asked(INSERT, atom),), (), types)
+    return RuleParts(form.clause, form.all_of, (), types, form, number, {})
+
+
+def _constant(term: Term) -> Any:
+    assert isinstance(term, Constant), "normal form has variables and constants only"
+    return term.value
+
+
+def question_names(question: InstanceQuery) -> list[str]:
+    """The variables whose values a question is given, in its order."""
+    return [column.name.removeprefix("c_") for column in question.asked.columns[1:]]
+
+
+def has_symbol(key: Key) -> bool:
+    return any(isinstance(value, Symbol) for value in key[1])
+
+
+def unified(atom: Atom, row: Row, known: Mapping[str, Any]) -> Binding | None:
+    """The binding with which an atom is a row; None if there is none."""
+    found = dict(known)
+    for term, value in zip(atom.args, row, strict=True):
+        match term:
+            case Constant(other):
+                if not are_same(other, value):
+                    return None
+            case Variable(name):
+                if name in found and not are_same(found[name], value):
+                    return None
+                found[name] = value
+            case _:
+                raise AssertionError("normal form has variables and constants only")
+    return found

@@ -1,0 +1,578 @@
+"""All minimal realizations of a request, the cheapest first. [Behrend & Manthey 2008, section 4]
+
+    request ─► ground program ─► solver ─► candidate ─► witness ─► trial ─► realization
+                     ▲              │ deviates              │ none     │ unmet
+                     └──────────────┴───────────────────────┴──────────┘
+
+The ground program is a relaxation at every moment: whatever it does not know, the solver may decide as it likes, and no
+realization costs less than the cheapest model. So the first candidate without deviations that a trial confirms is a
+cheapest realization, and with what contains it excluded the next one is the cheapest of the others.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import chain, islice, permutations, product
+from typing import Any, TypeVar
+
+from upshot.core.errors import DataError, LimitError, counted
+from upshot.core.types import Kind
+from upshot.engine.time_limit import Interruption, check_time, time_limit
+from upshot.revise.built_ins import variables
+from upshot.revise.conditions import (
+    Assignment,
+    Condition,
+    Signs,
+    Subject,
+    condition_of,
+    is_refuted,
+    names_of,
+    pinned,
+    renamed,
+    sign_of,
+    symbol_term,
+    witnesses,
+)
+from upshot.revise.description import Description, Found, Stated, symbols_of
+from upshot.revise.families import Families, fresh_symbol
+from upshot.revise.ground_program import GroundProgram, Limits, Stage
+from upshot.revise.groups import with_totals
+from upshot.revise.instances import has_symbol
+from upshot.revise.placeholders import Symbol
+from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Request, World
+from upshot.revise.rules import Column, Rules
+from upshot.revise.solver import Block, Model, Solver
+from upshot.revise.trial import MOST_SPREAD, Trial
+from upshot.syntax.ast import Comparison, Variable
+
+Element = TypeVar("Element", bound=Hashable)
+
+SLICE = 0.05
+"""Seconds after which others may have their turn with the database."""
+FIRST_PORTION, LARGEST_PORTION = 40, 4_000
+"""Instances by which the ground program grows at a time."""
+FEW = 50
+"""Requested rows whose own violations of constraints are looked for at once."""
+MOST_WITNESSES = 6
+"""Choices of values that are tried where the consequences of others cannot be computed."""
+MOST_COVERED = 20
+"""Choices of values that contain a realization which was found before, after which no others are tried."""
+MOST_BEYOND = 40
+"""Candidates beyond a bound that are tried before it is said that there may be others."""
+MOST_RENAMINGS = 200
+"""Ways to name the fresh values of a realization that are excluded with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The insertions of a realization with symbols, and their conditions: it stands for all values that meet them."""
+
+    rows: tuple[Key, ...]
+    found: Found
+    conditions: Mapping[Subject, Signs]
+    types: Mapping[str, Any]
+    families: Families
+
+    def is_part_of(self, insert: frozenset[Key], delete: frozenset[Key]) -> bool:
+        """Test whether it is part of a change, with some values for its symbols."""
+        if not self.found.delete <= delete or len(self.rows) > len(insert):
+            return False
+        return self.found.insert <= insert or any(map(self._meets, self._matches(insert, 0, {})))
+
+    def _matches(self, insert: frozenset[Key], place: int, known: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        if place == len(self.rows):
+            yield known
+            return
+        relation, row = self.rows[place]
+        for _, other in (key for key in insert if key[0] == relation):
+            longer = dict(known)
+            if all(self._is_given(value, wanted, longer) for value, wanted in zip(row, other, strict=True)):
+                yield from self._matches(insert, place + 1, longer)
+
+    def _is_given(self, value: Any, wanted: Any, known: dict[str, Any]) -> bool:
+        """Match a value with another one; a symbol without a value takes it, a fresh one only if it is unknown."""
+        if not isinstance(value, Symbol):
+            return bool(value == wanted)
+        if value.is_fresh and self.families.is_known(wanted, value.family):
+            return False
+        return bool(known.setdefault(value.name, wanted) == wanted)
+
+    def _meets(self, values: dict[str, Any]) -> bool:
+        return all(
+            names_of(subject)
+            and values.keys() >= {*names_of(subject)}
+            and sign_of(subject, values, self.types) in signs
+            for subject, signs in self.conditions.items()
+        )
+
+
+@dataclass(slots=True)
+class Search:
+    """A search that goes a slice of time at a time. `constraints` are the relations to which no row may come."""
+
+    world: World
+    rules: Rules
+    constraints: Collection[str]
+    request: Request
+    preferences: Preferences
+    bounds: Bounds
+    counts: dict[str, int] = field(default_factory=lambda: {"models": 0, "instances": 0, "candidates": 0})
+    found: list[Found] = field(default_factory=list)
+    reached: dict[str, None] = field(default_factory=dict)
+    """The bounds beyond which there are, or may be, others."""
+    is_exhausted: bool = False
+    limits: Limits = field(init=False)
+    _program: GroundProgram | None = None
+    _solver: Solver | None = None
+    _blocks: list[Block] = field(default_factory=list)
+    _new_blocks: list[Block] = field(default_factory=list)
+    _forms: list[Form] = field(default_factory=list)
+    _effects: dict[Key, frozenset[Key]] = field(default_factory=dict)
+    """The rows of views that a change affects by itself."""
+    _portion: int = FIRST_PORTION
+    _spent: float = 0.0
+    _checks: Iterator[tuple[str, ...]] | None = None
+    _lifted: tuple[str, ...] = ()
+    _lifted_candidates: int = 0
+
+    def __post_init__(self) -> None:
+        self.limits = Limits(self.preferences)
+
+    @property
+    def program(self) -> GroundProgram:
+        if self._program is None:
+            named = self.request.insert | self.request.delete
+            families = Families(self.rules, self.world, named, self.bounds.constants, self.bounds.new_constants + 1)
+            self._program = GroundProgram(self.world, self.rules, families, self.request, self.limits)
+            self._program.deny_totals(self.constraints)
+            if len(self.request.insert) <= FEW:
+                wanted = Model(frozenset(), frozenset(), self.request.insert, {})
+                Trial(self.world, self._program, self.constraints, wanted, {}).foresee()
+        return self._program
+
+    def run(self, slice: float = SLICE, models: float = math.inf) -> Found | None:
+        """Goes on for a slice of time, in seconds, until that many models were examined altogether, or until a
+        realization is found, which is returned. Nothing stays staged."""
+        begun, left = time.monotonic(), self.bounds.seconds - self._spent
+        try:
+            with time_limit(max(left, 0.0)):
+                while not self.is_exhausted and self.counts["models"] < models:
+                    check_time()
+                    found = self._step()
+                    if found is not None or time.monotonic() - begun > min(slice, left):
+                        return found
+            return None
+        except Interruption:
+            raise
+        except LimitError as error:
+            if error.code != "timeout" or time.monotonic() - begun < left:
+                raise
+            self._end(counted(self.bounds.seconds, "second"))
+            return None
+        finally:
+            self.world.undo()
+            self._spent += time.monotonic() - begun
+
+    def _end(self, bound: str) -> None:
+        self.reached[bound] = None
+        self.is_exhausted = True
+
+    def _count(self, what: str, number: int = 1) -> None:
+        self.counts[what] += number
+
+    # ---- one candidate ----------------------------------------------------------------------------------------------
+
+    def _step(self) -> Found | None:
+        """Takes the cheapest model, and makes a realization of it or the ground program larger."""
+        solver = self._current_solver()
+        self._count("models")
+        model = solver.cheapest(self._lifted)
+        if model is None:
+            self._conclude(None)
+        elif not model.is_settled:
+            if "rounds" in self._lifted:
+                self._conclude(model)
+            else:
+                self._expand(model)
+        elif self._lifted and (model.is_beyond or self._is_enough()):
+            self._conclude(model)
+        else:
+            return self._examined(solver, model)
+        return None
+
+    def _is_enough(self) -> bool:
+        """Test whether so many candidates beyond the bounds failed that the rest stays undecided."""
+        self._lifted_candidates += 1
+        return self._lifted_candidates > MOST_BEYOND
+
+    def _current_solver(self) -> Solver:
+        program = self.program
+        if self._solver is None or program.is_grown:
+            program.gather()
+            program.is_grown = False
+            self._note_effects()
+            self._solver = Solver(program, self.preferences, self.bounds, self._effects)
+            program.is_grown = False
+            self._new_blocks, self._blocks = [*self._blocks, *self._new_blocks], []
+        if self._new_blocks:
+            self._solver.block(self._new_blocks)
+            self._blocks += self._new_blocks
+            self._new_blocks = []
+        return self._solver
+
+    def _note_effects(self) -> None:
+        """Tries each change by itself, where those with the fewest side effects come first."""
+        if not self.preferences.least_side_effects:
+            return
+        asked = self.request.insert | self.request.delete
+        for key, node in list(self.program.nodes.items()):
+            if not node.is_base or key in self._effects or has_symbol(key):
+                continue
+            self._effects[key] = frozenset()
+            if not self.preferences.is_frozen(key[0], DELETE if node.is_stored else INSERT):
+                with suppress(DataError):
+                    self.world.stage(() if node.is_stored else (key,), (key,) if node.is_stored else ())
+                    self._effects[key] = self.world.affected() - asked
+        self.world.undo()
+
+    def _expand(self, model: Model) -> None:
+        """Grows the ground program where the model deviates from what is known."""
+        program, most = self.program, self._portion
+        self._portion = min(2 * self._portion, LARGEST_PORTION)
+        stored = [node for node in model.nodes if node.stage is Stage.UNEXPANDED and node.is_stored]
+        program.support(stored, most)
+        further = [node for node in model.nodes if node not in stored]
+        level = max((node.level for node in further), default=-1)
+        made = sum(1 + program.expand(node, most) for node in further)
+        made += sum(1 + program.expand_group(group, most) for group in model.groups)
+        if further:
+            # Rows that are as little known would be asked for soon, one after the other.
+            with_last = any(self._has_last(node.key) for node in further)
+            for node in program.views_in_order():
+                if made >= most:
+                    break
+                is_near = node.level <= level and node.depth < self.bounds.rounds
+                if is_near and (with_last or not self._has_last(node.key)):
+                    made += 1 + program.expand(node, most - made)
+        self._count("instances", made)
+
+    def _has_last(self, key: Key) -> bool:
+        last = f"#{self.program.most_fresh + 1}"
+        return any(isinstance(value, Symbol) and value.name.endswith(last) for value in key[1])
+
+    def _examined(self, solver: Solver, model: Model) -> Found | None:
+        """The realization that a candidate is; None if it is none, and then it does not come again."""
+        stated: dict[Subject, Signs] = {}
+        values: dict[str, Any] = {}
+        subjects = self._relevant(solver, model)
+        needed: dict[Subject, Signs] = {}
+        if subjects:
+            needed = solver.needed(model, subjects)
+            made = with_totals(needed, self.program, model.true)
+            if made is None:
+                self._new_blocks.append(self._whole(model, needed))
+                return None
+            stated = made
+        for symbol in symbols_of(model).values():
+            if symbol.term is not None:
+                same = condition_of(Comparison("=", Variable(symbol.name), symbol.term), self.program.demand.types)
+                assert isinstance(same, Condition), "it is named in one side only"
+                stated[same.subject] = same.signs
+        if symbols_of(model):
+            tried = islice(self._witnesses(model, stated), MOST_COVERED if self.found else None)
+            found = next((each for each in tried if not self._is_covered(model, each)), None)
+            if found is None and self._is_covering(model, stated):
+                self._new_blocks.append(Block(model.insert | model.delete, needed))
+                return None
+            if found is None:
+                self._refute(model, stated, needed)
+                return None
+            values = found
+        return self._tried(model, values, stated, needed)
+
+    def _is_covered(self, model: Model, values: Mapping[str, Any]) -> bool:
+        """Test whether a candidate with these values contains a realization that was found."""
+        insert = Trial(self.world, self.program, self.constraints, model, values).insert
+        return any(each.is_part_of(insert, model.delete) for each in self._forms)
+
+    def _is_covering(self, model: Model, stated: Mapping[Subject, Signs]) -> bool:
+        """Test whether there are values at all."""
+        return bool(self.found) and next(self._witnesses(model, stated), None) is not None
+
+    def _whole(self, model: Model, needed: Mapping[Subject, Signs]) -> Block:
+        """A block of exactly this candidate; or of its groups, if it is their values that contradict conditions."""
+        totals = [
+            self.program.totals[name] for each in needed for name in names_of(each) if name in self.program.totals
+        ]
+        names = tuple(dict.fromkeys(each.group for each in totals if each.group in self.program.groups))
+        if not names:
+            return Block(model.insert | model.delete, needed, is_exact=True)
+        rows = frozenset(key for name in names for key in self.program.groups[name].rows if key in model.true)
+        return Block(frozenset(), needed, False, names, rows)
+
+    def _tried(
+        self, model: Model, values: dict[str, Any], stated: dict[Subject, Signs], needed: Mapping[Subject, Signs]
+    ) -> Found | None:
+        trial = self._staged(model, values, stated, needed)
+        if trial is None:
+            return None
+        values = dict(trial.values)
+        unmet, conflicts = list(trial.unmet()), trial.conflicts()
+        if not unmet and not conflicts:
+            if values and trial.spread():
+                self.world.undo()
+                return None
+            return self._confirmed(trial, stated, needed)
+        grown = trial.refine(unmet, conflicts)
+        if trial.presumed:
+            self.program.support(trial.presumed, self._portion)
+        elif not grown:
+            self._new_blocks.append(Block(model.insert | model.delete, needed, is_exact=True))
+        self.world.undo()
+        return None
+
+    def _staged(
+        self, model: Model, values: dict[str, Any], stated: dict[Subject, Signs], needed: Mapping[Subject, Signs]
+    ) -> Trial | None:
+        """The trial of a candidate; None if its consequences cannot be computed, with other witnesses neither."""
+        self._count("candidates")
+        others = (each for each in self._witnesses(model, stated) if not self._is_covered(model, each))
+        for chosen in chain((values,), islice(others, 1, MOST_WITNESSES) if values else ()):
+            trial = Trial(self.world, self.program, self.constraints, model, chosen)
+            try:
+                trial.stage()
+            except (DataError, LimitError) as error:
+                if error.code in ("timeout", "interrupted"):
+                    raise
+                self.world.undo()
+                failure = error.message
+            else:
+                return trial
+        self.reached[f"changes whose consequences can be computed: {failure}"] = None
+        self._new_blocks.append(Block(model.insert | model.delete, needed))
+        return None
+
+    # ---- fresh values -----------------------------------------------------------------------------------------------
+
+    def _relevant(self, solver: Solver, model: Model) -> list[Subject]:
+        """The subjects of conditions whose symbols all occur in the candidate."""
+        symbols = {value for key in model.true for value in key[1] if isinstance(value, Symbol)}
+        alive = {each.name for each in symbols}
+        # Fields that no row has by themselves are part of a record that one has.
+        alive |= {name for each in symbols if each.type.kind is Kind.RECORD for name in variables(symbol_term(each))}
+        alive |= set(self.program.totals)
+        found = [each for each in model.signs if alive.issuperset(names_of(each)) and model.signs[each] != 2]
+        return [each for each in found if not self._is_native(each, model)]
+
+    def _is_native(self, subject: Subject, model: Model) -> bool:
+        """Test whether the solver decides the sign of a subject by itself: comparisons of groups without fresh
+        amounts."""
+        names = names_of(subject)
+        totals = [name for name in names if name in self.program.totals]
+        if len(totals) != 1:
+            return False
+        group = self.program.groups.get(self.program.totals[totals[0]].group or ("", ()))
+        if group is not None and group.fold.function in ("min", "max"):
+            return True
+        if len(names) > 1 or group is None:
+            return len(names) == 1
+        return not any(isinstance(group.fold.folded(k[1]), Symbol) for k in group.rows if k in model.true)
+
+    def _witnesses(self, model: Model, stated: Mapping[Subject, Signs]) -> Iterator[dict[str, Any]]:
+        """Values of the symbols that meet the conditions: fresh ones, but for those that equations determine."""
+        symbols = symbols_of(model)
+        names = {*symbols, *(name for each in stated for name in names_of(each))}
+        types = {name: self.program.demand.types[name] for name in names}
+        exact = {name for each, signs in stated.items() if signs == {0} for name in names_of(each)}
+        own: dict[Column, set[str]] = {}
+        for symbol in symbols.values():
+            if symbol.is_fresh:
+                own.setdefault(symbol.family, set()).add(symbol.name)
+        exact |= {name for name, symbol in symbols.items() if not symbol.is_fresh}
+        families = self.program.families
+        inserted = {(families.of((name, at)), value) for name, row in model.insert for at, value in enumerate(row)}
+        apart = [frozenset(each) for each in own.values() if len(each) > 1]
+        found = False
+        for fixed in (exact, exact | pinned(stated, types).keys()):
+
+            def is_usable(name: str, value: Any, free: Collection[str] = fixed) -> bool:
+                if name not in symbols or name in free:
+                    return True
+                family = symbols[name].family
+                return not families.is_known(value, family) and (family, value) not in inserted
+
+            for each in witnesses(Assignment(stated, types, apart, is_usable)):
+                found = True
+                yield each
+            if found or fixed == exact | pinned(stated, types).keys():
+                break
+        if not found and not is_refuted(Assignment(stated, types)):
+            self.reached["the new values that were tried"] = None
+
+    def _refute(self, model: Model, stated: Mapping[Subject, Signs], needed: Mapping[Subject, Signs]) -> None:
+        """Excludes signs that no values have, as few as possible."""
+        if not needed:
+            self._new_blocks.append(Block(model.insert | model.delete))
+        elif any(name in self.program.totals for each in needed for name in names_of(each)):
+            self._new_blocks.append(self._whole(model, needed))
+        else:
+            left = dict(stated)
+            types = {name: self.program.demand.types[name] for each in stated for name in names_of(each)}
+            if is_refuted(Assignment(left, types)):
+                for each in list(left):
+                    fewer = {s: signs for s, signs in left.items() if s != each}
+                    if is_refuted(Assignment(fewer, types)):
+                        left = fewer
+            self._new_blocks.append(Block(frozenset(), left))
+
+    # ---- realizations -----------------------------------------------------------------------------------------------
+
+    def _confirmed(self, trial: Trial, stated: dict[Subject, Signs], needed: Mapping[Subject, Signs]) -> Found | None:
+        shown = Description(self.program).stated(trial.model, stated)
+        if self._has_too_many(shown):
+            self._new_blocks.append(Block(trial.model.insert | trial.model.delete, needed, is_within_bounds=True))
+            return None
+        if self._lifted:
+            self._conclude(trial.model)
+            return None
+        if trial.is_cut:
+            self.reached[f"the first {MOST_SPREAD:,} rule instances that put conditions on new values"] = None
+        made = Description(self.program).named(trial, shown)
+        self._forms.append(
+            Form(tuple(sorted(trial.model.insert, key=repr)), made, stated, shown.types, self.program.families)
+        )
+        # With other values for those that are determined, more changes may be a realization as well.
+        determined = symbols_of(trial.model).keys() - shown.open.keys()
+        signs = {each: own for each, own in needed.items() if determined.intersection(names_of(each))}
+        self._new_blocks += self._renamings(trial.model, signs)
+        if any(set(each.insert) == set(made.insert) and each.delete == made.delete for each in self.found):
+            return None
+        self.found.append(made)
+        return made
+
+    def _has_too_many(self, stated: Stated) -> bool:
+        """Test whether there are more fresh values than allowed, apart from those that equations determine; columns
+        that nothing joins or compares share them."""
+        conditions = stated.conditions.items()
+        determined = {min(names_of(each)) for each, signs in conditions if signs == {0} and len(names_of(each)) > 1}
+        families = Counter(
+            (each.type.kind, self.program.families.compared(each.family))
+            for name, each in stated.open.items()
+            if name not in determined
+        )
+        most: Counter[Kind] = Counter()
+        for (kind, _), number in families.items():
+            most[kind] = max(most[kind], number)
+        too_many = most.total() > self.bounds.new_constants
+        return too_many and "new values" not in self._lifted
+
+    def _renamings(self, model: Model, signs: Mapping[Subject, Signs]) -> Iterator[Block]:
+        """Blocks for a realization, whatever its fresh values are called."""
+        fresh = self.program.demand.fresh
+        families: dict[Column, dict[str, Symbol]] = {}
+        for symbol in symbols_of(model).values():
+            for name in (symbol.name,) if symbol.term is None else variables(symbol.term):
+                if name in fresh:
+                    families.setdefault(fresh[name].family, {})[name] = fresh[name]
+        most = self.program.families.fresh
+        pools = [
+            permutations([fresh_symbol(f, next(iter(own.values())).type, n) for n in range(1, most + 1)], len(own))
+            for f, own in families.items()
+        ]
+        names = [name for own in families.values() for name in own]
+        for chosen in islice(product(*pools), MOST_RENAMINGS):
+            called = dict(zip(names, chain.from_iterable(chosen), strict=True))
+            rows = (
+                (name, tuple(self.program.demand.renamed(v, called) if isinstance(v, Symbol) else v for v in row))
+                for name, row in model.insert
+            )
+            other = {name: symbol.name for name, symbol in called.items()}
+            yield Block(frozenset(rows) | model.delete, {renamed(each, other): own for each, own in signs.items()})
+
+    # ---- the end ----------------------------------------------------------------------------------------------------
+
+    def _conclude(self, model: Model | None) -> bool:
+        """Goes on to see what lies beyond the bounds, once nothing is left within them; whether that is known."""
+        if self._checks is None:
+            assert model is None, "something is left"
+            if self._is_request():
+                self.is_exhausted = True
+                return True
+            self._note_sums()
+            self._checks = self._beyond()
+        elif model is not None:
+            for each in self._lifted:
+                self.reached[self._bound(each)] = None
+        self._lifted_candidates = 0
+        following = next(self._checks, None)
+        if following is None:
+            self.is_exhausted = True
+            return True
+        self._lifted = following
+        return True
+
+    def _is_request(self) -> bool:
+        """Test whether the requested changes are a realization by themselves: all others contain it."""
+        found = [each for each in self.found if each.insert <= self.request.insert]
+        return any(each.delete <= self.request.delete for each in found)
+
+    def _beyond(self) -> Iterator[tuple[str, ...]]:
+        yield ("new values",)
+        yield ("rounds",)
+        if self.bounds.size is not None:
+            yield ("size",)
+            if not self.reached:
+                yield ("new values", "rounds", "size")
+
+    def _note_sums(self) -> None:
+        """Sums and means can be made up of endlessly many amounts."""
+        for group in self.program.groups.values():
+            fold = group.fold
+            is_open = any(not self.program.nodes[key].is_stored for key in group.rows)
+            if fold.function not in ("sum", "mean") or fold.target is None or not is_open:
+                continue
+            columns = [
+                f"`{self.rules.shown(name)}.{self.rules.program.schemas[name].columns[place].name}`"
+                for name, place in sorted(self.rules.sources((fold.below, fold.target)))
+                if not self.preferences.is_frozen(name, INSERT)
+            ]
+            if columns:
+                words = f"the values of {', '.join(columns)} that were tried"
+                self.reached[f"{words}: a {fold.function} can be made up of any others"] = None
+
+    def _bound(self, name: str) -> str:
+        match name:
+            case "rounds":
+                return counted(self.bounds.rounds, "round")
+            case "size":
+                return counted(self.bounds.size or 0, "change")
+            case _:
+                return counted(self.bounds.new_constants, "new value")
+
+    def contradictory(self) -> list[Key]:
+        """Goals that cannot be met together."""
+        return [] if self._solver is None else self._solver.contradictory()
+
+
+# ---- disjunctions ----------------------------------------------------------------------------------------------------
+
+
+def minimal(sets: Iterable[frozenset[Element]]) -> list[frozenset[Element]]:
+    """The sets that contain no other, in their order."""
+    listed = list(dict.fromkeys(sets))
+    return [each for each in listed if not any(other < each for other in listed)]
+
+
+def minimal_choices(sets: Collection[frozenset[Element]]) -> set[frozenset[Element]]:
+    """The smallest sets that have an element in common with each of the given ones."""
+    found: list[frozenset[Element]] = [frozenset()]
+    for each in sorted(sets, key=len):
+        met = [choice for choice in found if not choice.isdisjoint(each)]
+        longer = [choice | {one} for choice, one in product(found, each) if choice.isdisjoint(each)]
+        found = minimal([*met, *longer])
+    return set(found)

@@ -1,0 +1,476 @@
+"""Trials: a candidate is staged and propagated; what the ground program did not know of is added to it.
+
+Where a row is there after the change that the solver took to be absent, the instances that derive it now are added,
+down to rows that both agree on. Where a row is absent that the solver took to be there, one of the rows that its
+instance depends on is of the first or of the second kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from upshot.revise.built_ins import UNKNOWN, are_same, value_of, variables
+from upshot.revise.ground_program import GroundProgram, Node, Stage
+from upshot.revise.instances import Instance, has_symbol, unified
+from upshot.revise.placeholders import Symbol
+from upshot.revise.request import Key, Row, World
+from upshot.revise.rules import COUNT, Binding, RuleParts, ground
+from upshot.revise.solver import Model
+from upshot.syntax.ast import Variable
+
+MOST_SPREAD = 5_000
+"""Instances that are looked at for what fresh values could meet."""
+MOST_EQUATED = 50
+"""Stored rows that a negated row with symbols is compared with one by one; of more, the negation is the condition."""
+
+
+@dataclass(slots=True)
+class Trial:
+    """One candidate, staged with the `values` of its symbols."""
+
+    world: World
+    program: GroundProgram
+    constraints: Collection[str]
+    model: Model
+    values: Mapping[str, Any]
+    _symbolic: dict[Key, Key] = field(default_factory=dict)
+    """Rows with symbols, by what they are with witnesses."""
+    _seen: set[Key] = field(default_factory=set)
+    _there: set[Key] = field(default_factory=set)
+    negations: list[Key] = field(default_factory=list)
+    """Base rows with symbols that have to be absent, after `spread`: those that could be one of many stored rows."""
+    is_cut: bool = False
+    """Whether `spread` left instances out: there are too many."""
+
+    @property
+    def insert(self) -> frozenset[Key]:
+        return frozenset(map(self.concrete, self.model.insert))
+
+    def stage(self) -> None:
+        """Propagates the candidate."""
+        self.world.stage(self.insert, self.model.delete)
+
+    def concrete(self, key: Key) -> Key:
+        """A row with the witnesses of its symbols; `UNKNOWN` where a symbol has none."""
+        return key[0], tuple(self._value(value) if isinstance(value, Symbol) else value for value in key[1])
+
+    def _value(self, symbol: Symbol) -> Any:
+        if symbol.term is not None:
+            totals = {name: self._value(self.program.totals[name]) for name in variables(symbol.term)
+                      if name in self.program.totals}  # fmt: skip
+            return value_of(symbol.term, {**self.values, **totals}, self.program.demand.types)
+        if symbol.group is None:
+            return self.values.get(symbol.name, UNKNOWN)
+        view, group = symbol.group
+        rows = self.program.demand.rows_with(view, self.concrete((view, group))[1])
+        return rows[0][-1] if rows else UNKNOWN
+
+    def holds(self, key: Key) -> bool:
+        """Test whether a row is there after the change; of one whose symbols have no witness, the solver's decision."""
+        row = self.concrete(key)
+        if UNKNOWN not in row[1]:
+            return self.world.holds(row)
+        return key in self.model.true and key[0] not in self.program.rules.folds
+
+    def unmet(self) -> Iterator[tuple[Key, bool]]:
+        """Rows that are not as they have to be, and whether they are there."""
+        request = self.program.request
+        for keys, wanted in ((request.insert, True), (request.delete, False)):
+            listed = sorted(keys, key=repr)
+            for key, is_there in zip(listed, self.world.holding(listed), strict=True):
+                if is_there != wanted:
+                    yield key, is_there
+        for constraint in sorted(self.constraints):
+            for row in sorted(self.world.added(constraint), key=repr):
+                yield (constraint, row), True
+
+    def conflicts(self) -> list[tuple[Key, Key]]:
+        return list(self.world.key_conflicts())
+
+    # ---- refinement -------------------------------------------------------------------------------------------------
+
+    def refine(self, unmet: Iterable[tuple[Key, bool]], conflicts: Iterable[tuple[Key, Key]]) -> bool:
+        """Adds what the ground program lacks; whether that was something."""
+        program = self.program
+        before = self._size()
+        self._note_symbolic()
+        depth = max((program.nodes[key].depth for key in (*self.model.insert, *self.model.delete)), default=0)
+        there: list[Key] = []
+        absent: list[Key] = []
+        for key, is_there in unmet:
+            if is_there and key[0] in program.total_constraints:
+                self._deny_totals(key, there, absent)
+                continue
+            lifted = self.lifted(key)
+            if is_there and key[0] in self.constraints and key not in program.request.delete:
+                program.deny(lifted, depth)
+            (there if is_there else absent).append(lifted)
+        for one, other in conflicts:
+            program.exclude(self.lifted(one), self.lifted(other), depth)
+            there += [self.lifted(key) for key in (one, other)]
+        self._explain(there, absent)
+        return self._size() != before
+
+    def _note_symbolic(self) -> None:
+        for key in (*self.model.true, *self.model.insert):
+            if has_symbol(key):
+                self._symbolic[self.concrete(key)] = key
+
+    def _size(self) -> tuple[int, ...]:
+        program = self.program
+        nodes = program.nodes.values()
+        return (
+            len(nodes), sum(len(node.instances) for node in nodes), sum(node.stage for node in nodes),
+            len(program.denied), len(program.exclusive), sum(len(group.rows) for group in program.groups.values()),
+        )  # fmt: skip
+
+    def _explain(self, there: list[Key], absent: list[Key]) -> None:
+        while there or absent:
+            for key in absent:
+                there += self._wrongly_true(key)
+            absent = []
+            frontier = [k for k in dict.fromkeys(there) if k not in self._seen and not self.program.rules.is_base(k[0])]
+            self._seen.update(frontier)
+            there = []
+            for instance in self._instances(frontier):
+                self._disagreement(instance, there, absent)
+            for key in frontier:
+                if key[0] in self.program.rules.folds:
+                    there += self._group_rows(key)
+                    absent += self._missing_rows(key)
+
+    def _disagreement(self, instance: Instance, there: list[Key], absent: list[Key]) -> None:
+        """Adds the rows of the body of an instance that holds of which the solver decided otherwise, or may have taken
+        another value for theirs."""
+        folds = self.program.rules.folds
+        there += [key for key in instance.positive if key not in self.model.true or key[0] in folds]
+        absent += [key for key in instance.negative if key in self.model.true]
+
+    def _deny_totals(self, key: Key, there: list[Key], absent: list[Key]) -> None:
+        """Denies a violation whatever its group comes to."""
+        if key[0] in self.program.rules.folds:
+            fold, row = self.program.rules.folds[key[0]], self.lifted(key)[1][:-1]
+            total = key[0], (*row, self.program.demand.total(key[0], row, fold.type))
+            self.program.deny(total, self._depth())
+            there.append(total)
+        for rule, _, binding in list(self.program.demand.supported([(key, key[1])])):
+            for instance in self._lifted_instances(rule, None, binding):
+                self._take(instance)
+                self._disagreement(instance, there, absent)
+
+    def _instances(self, keys: Iterable[Key]) -> Iterator[Instance]:
+        """The instances that derive rows in the staged state, with symbols where the candidate has them."""
+        rows = ((key, self.concrete(key)[1]) for key in keys if key[0] not in self.program.rules.folds)
+        plain = [(key, row) for key, row in rows if UNKNOWN not in row]
+        for key, _ in plain:
+            self.program.want(key, self._depth())
+        found = list(self.program.demand.supported(plain))
+        for rule, key, binding in found:
+            for instance in self._lifted_instances(rule, key, binding):
+                self.program.add(instance)
+                yield instance
+
+    def _depth(self) -> int:
+        changed = (*self.model.insert, *self.model.delete)
+        return max((self.program.nodes[key].depth for key in changed), default=0)
+
+    def _lifted_instances(self, rule: RuleParts, key: Key | None, binding: Binding) -> Iterator[Instance]:
+        """An instance with symbols for the values that rows of the candidate bring; where a stored value is the same by
+        chance, that is a condition."""
+        if not self.values and not self.program.groups:
+            yield from self.program.demand.completed(key, rule, binding)
+            return
+        lifted: Binding = {}
+        head = None if key is None else rule.binding(key[1])
+        for name, value in (head or {}).items():
+            if isinstance(value, Symbol):
+                lifted[name] = value
+        lifted |= {name: value for name, value in binding.items() if isinstance(value, Symbol)}
+        for atom in rule.positive:
+            names = variables(atom)
+            if any(isinstance(binding.get(name), Symbol) or name not in binding for name in names):
+                continue
+            row = self.lifted(ground(atom, binding))[1]
+            for term, value in zip(atom.args, row, strict=True):
+                if isinstance(term, Variable) and isinstance(value, Symbol):
+                    lifted.setdefault(term.name, value)
+        lifted |= self._totals(rule, binding, lifted)
+        known = {name: lifted.get(name, value) for name, value in binding.items() if name in lifted or self._is_given(
+            name, rule, lifted)}  # fmt: skip
+        made = False
+        for instance in self.program.demand.completed(key, rule, known):
+            made = True
+            yield instance
+        if not made:
+            unlifted = self.program.demand.completed(key, rule, binding)
+            yield from (each for each in unlifted if not any(map(self._is_witnessed, each.positive)))
+
+    def _is_witnessed(self, key: Key) -> bool:
+        """Test whether a row is there only with the witnesses of symbols, which other values may replace."""
+        return self.lifted(key) != key and not self.world.stored(key)
+
+    # ---- what else fresh values could meet --------------------------------------------------------------------------
+
+    def spread(self) -> bool:
+        """Adds the instances that rows with symbols take part in, whatever their witnesses are compared with; whether
+        there were any that were not known."""
+        before, made = self._size(), 0
+        self._note_symbolic()
+        left = [key for key in sorted(self.model.true, key=repr) if has_symbol(key)]
+        seen = {*left}
+        self._there = {*left}
+        while left and not self.is_cut:
+            key = left.pop()
+            for total in self._folded(key):
+                if total not in seen:
+                    seen.add(total)
+                    self._there.add(total)
+                    left.append(total)
+            for rule, place in self.program.users(key[0]):
+                for instance in self._met(rule, place, key):
+                    made += 1
+                    if made > MOST_SPREAD:
+                        self.is_cut = True
+                        break
+                    self._take(instance)
+                    self._take_equal(instance)
+                    if has_symbol(instance.head) and instance.head not in seen:
+                        seen.add(instance.head)
+                        self._there.add(instance.head)
+                        left.append(instance.head)
+        for key in self._negated():
+            if self._is_apart(key):
+                continue
+            stored = [row for row in self.program.demand.rows_like(*key) if self.world.stored((key[0], row))]
+            if len(stored) > MOST_EQUATED:
+                self.negations.append(key)
+                continue
+            for row in stored:
+                self._equate(key, row)
+        return self._size() != before
+
+    def _negated(self) -> list[Key]:
+        """Base rows with symbols that the candidate needs to be absent: those of negated literals, or of views in
+        them."""
+        nodes, true = self.program.nodes, self.model.true
+        used = (each for key in true if key in nodes for each in nodes[key].instances if self._is_true(each))
+        left = list(dict.fromkeys(key for each in used for key in each.negative if has_symbol(key)))
+        seen = {*left}
+        while left:
+            for instance in nodes[left.pop()].instances:
+                further = [key for key in instance.positive if has_symbol(key) and key not in seen]
+                seen.update(further)
+                left += further
+        return sorted((key for key in seen if nodes[key].is_base and UNKNOWN not in self.concrete(key)[1]), key=repr)
+
+    def _is_apart(self, key: Key) -> bool:
+        """Test whether a row has a fresh value that no column of its family holds or can come to hold."""
+        families = self.program.families
+        return any(
+            isinstance(value, Symbol)
+            and value.is_fresh
+            and value.family == families.of((key[0], place))
+            and value.family not in families.computed
+            for place, value in enumerate(key[1])
+        )
+
+    def _equate(self, key: Key, row: Row) -> None:
+        """Takes note that a base row with symbols is there if it is this stored one."""
+        conditions = self.program.demand.equal(key[1], row)
+        if conditions:
+            self.program.want((key[0], row), self._depth())
+            self.program.add(Instance(key, ((key[0], row),), (), tuple(conditions)))
+
+    def foresee(self) -> None:
+        """Adds the instances with which requested rows violate constraints whatever else is changed."""
+        self.world.undo()
+        for key in sorted(self.model.true, key=repr):
+            for rule, place in self.program.users(key[0]):
+                if rule.head.relation in self.constraints:
+                    for instance in list(self._met(rule, place, key)):
+                        self._take(instance)
+        asked = [key for key in self.program.request.delete if key[0] in self.program.total_constraints]
+        for rule, _, binding in list(self.program.demand.supported((key, key[1]) for key in asked)):
+            for instance in self._lifted_instances(rule, None, binding):
+                self._take(instance)
+
+    def _folded(self, key: Key) -> Iterator[Key]:
+        """The values of the groups that a row with symbols belongs to."""
+        for fold in self.program.rules.folds.values():
+            if fold.below == key[0] and fold.function != COUNT:
+                total = self.program.demand.total(fold.view, key[1][: fold.width], fold.type)
+                made = fold.view, (*key[1][: fold.width], total)
+                self.program.want(made, self._depth())
+                yield made
+
+    def _take_equal(self, instance: Instance) -> None:
+        """Adds the instance for the known rows that its head comes to with certain values of its symbols."""
+        if not has_symbol(instance.head):
+            return
+        for key in [each for each in self.program.nodes if each[0] == instance.head[0] and each != instance.head]:
+            if has_symbol(key) and key not in self.program.negated:
+                continue
+            conditions = self.program.demand.equal(instance.head[1], key[1])
+            if conditions is not None:
+                self.program.add(replace(instance, head=key, conditions=(*instance.conditions, *conditions)))
+
+    def _take(self, instance: Instance) -> None:
+        head = instance.head
+        node = self.program.want(head, self._depth())
+        if head[0] in self.constraints and not node.is_stored and head not in self.program.request.delete:
+            self.program.deny(head, self._depth())
+        self.program.add(instance)
+
+    def _met(self, rule: RuleParts, place: int, key: Key) -> Iterator[Instance]:
+        """The instances of a rule of which a literal is a row with symbols, and the others are there."""
+        first = unified(rule.positive[place], key[1], {})
+        for known in self._joined(rule, [place], None if first is None else rule.with_constants(first), key):
+            used = {name for name, value in known.items() if isinstance(value, Symbol)}
+            others = tuple(
+                at for at, atom in enumerate(rule.positive)
+                if at != place and used.isdisjoint(variables(atom))
+            )  # fmt: skip
+            plain = {name: value for name, value in known.items() if value is not None and name not in used}
+            nulls = tuple(sorted(name for name, value in known.items() if value is None))
+            found = self.program.demand.matches(rule, others, [known], tuple(plain), nulls)
+            for _, binding in list(found):
+                yield from self._lifted_instances(rule, None, binding)
+
+    def _joined(self, rule: RuleParts, done: list[int], known: Binding | None, key: Key) -> Iterator[Binding]:
+        """The bindings in which literals that share symbols with this one are rows with symbols too."""
+        if known is None:
+            return
+        symbols = {name for name, value in known.items() if isinstance(value, Symbol)}
+        for at, atom in enumerate(rule.positive):
+            if at not in done and symbols.intersection(variables(atom)):
+                for other in sorted(self._there, key=repr):
+                    if other[0] == atom.relation:
+                        longer = unified(atom, other[1], known)
+                        yield from self._joined(rule, [*done, at], longer, key)
+                return
+        yield known
+
+    def _is_given(self, name: str, rule: RuleParts, lifted: Mapping[str, Any]) -> bool:
+        """Test whether an atom gives a variable its value; one that is computed from symbols is computed again."""
+        atoms = (*rule.positive, rule.head)
+        return any(term == Variable(name) for atom in atoms for term in atom.args)
+
+    def _totals(self, rule: RuleParts, binding: Binding, lifted: Binding) -> Binding:
+        """Symbols for values of groups that are only compared, so that all values are denied that compare alike."""
+        found: Binding = {}
+        demand = self.program.demand
+        for atom in rule.positive:
+            if atom.relation not in self.program.rules.folds or not isinstance(atom.args[-1], Variable):
+                continue
+            name = atom.args[-1].name
+            head = rule.head
+            in_head = Variable(name) in head.args and head.relation not in self.program.total_constraints
+            if demand.is_joined(name, rule) or name in lifted or in_head:
+                continue
+            group = ground(atom, {**binding, **lifted})[1][:-1]
+            found[name] = demand.total(atom.relation, group, rule.types[name])
+        return found
+
+    def lifted(self, key: Key) -> Key:
+        """A row with symbols for the witnesses that the candidate brings to it."""
+        if not self.values:
+            return key
+        known = self._symbolic.get(key)
+        if known is not None:
+            return known
+        if self.program.rules.is_base(key[0]):
+            return key
+        families = self.program.families
+        row = []
+        for place, value in enumerate(key[1]):
+            family = families.of((key[0], place))
+            row.append(next((s for s in self._fresh() if s.family == family and self._is(s, value)), value))
+        return key[0], tuple(row)
+
+    def _is(self, symbol: Symbol, value: Any) -> bool:
+        return are_same(self.values.get(symbol.name, UNKNOWN), value)
+
+    def _fresh(self) -> list[Symbol]:
+        found = {v.name: v for key in self.model.insert for v in key[1] if isinstance(v, Symbol)}
+        return list(found.values())
+
+    def _group_rows(self, key: Key) -> list[Key]:
+        """The rows of a group that the solver took to be absent, or did not know."""
+        fold, row = self.program.rules.folds[key[0]], key[1][:-1]
+        self.program.want(key, self._depth())
+        group = self.program.groups[key[0], row]
+        found = []
+        for each in self.program.demand.rows_with(fold.below, self.concrete((fold.view, row))[1]):
+            lifted = self.lifted((fold.below, each))
+            if lifted not in group.rows:
+                self.program.want_row(group, lifted[1], self._depth())
+            if lifted not in self.model.true:
+                found.append(lifted)
+        return found
+
+    def _missing_rows(self, key: Key) -> list[Key]:
+        """The rows of a group that are absent though the solver took them to be there."""
+        group = self.program.groups[key[0], key[1][:-1]]
+        return [each for each in group.rows if each in self.model.true and not self.holds(each)]
+
+    def _wrongly_true(self, key: Key) -> list[Key]:
+        """Rows that are there though the solver took them to be absent, or further rows to be expanded, for a row that
+        is absent though the solver took it to be there."""
+        left, seen, there = [key], {key}, list[Key]()
+        while left:
+            current = left.pop()
+            node = self.program.nodes.get(current)
+            if node is None or node.is_base:
+                continue
+            if current[0] in self.program.rules.folds:
+                there += self._group_rows(current)
+                wrong = self._missing_rows(current)
+            else:
+                if node.stage is Stage.UNEXPANDED:
+                    self._unexpanded.append(node)
+                wrong = []
+                for instance in node.instances:
+                    if not self._is_true(instance):
+                        continue
+                    wrong += [k for k in instance.positive if not self.holds(k)]
+                    there += [k for k in instance.negative if self.holds(k)]
+                    for k in instance.negative:
+                        if has_symbol(k) and self.program.rules.is_base(k[0]) and self.world.stored(self.concrete(k)):
+                            self._equate(k, self.concrete(k)[1])
+            for each in wrong:
+                if each not in seen:
+                    seen.add(each)
+                    left.append(each)
+        return there
+
+    _unexpanded: list[Node] = field(default_factory=list)
+
+    def _is_true(self, instance: Instance) -> bool:
+        true = self.model.true
+        return all(key in true for key in instance.positive) and not any(key in true for key in instance.negative)
+
+    @property
+    def brought(self) -> frozenset[Key]:
+        """The rows with symbols that the candidate brings, after `spread`: those that an instance derives, or a group
+        comes to, with the values that were tried."""
+        nodes, folds = self.program.nodes, self.program.rules.folds
+        return frozenset(
+            key
+            for key in self._there
+            if key in self.model.insert or key[0] in folds or any(map(self._derives, nodes[key].instances))
+        )
+
+    def _derives(self, instance: Instance) -> bool:
+        """Test whether an instance derives its head with the values that were tried."""
+        return all(self.holds(key) == wanted for key, wanted in instance.body)
+
+    def may_derive(self, instance: Instance) -> bool:
+        """Test whether an instance derives its head with some values: rows without symbols are as it needs them."""
+        return all(has_symbol(key) or self.holds(key) == wanted for key, wanted in instance.body)
+
+    @property
+    def presumed(self) -> list[Node]:
+        """Rows that were presumed to stay, and do not."""
+        return list(dict.fromkeys(self._unexpanded))

@@ -1,0 +1,188 @@
+"""Arithmetic with the types of PostgreSQL: integers, decimals and floats meet in the widest of them.
+
+The quotient of decimals is a float, the one nearest to it: a decimal here has 18 digits, too few for a fraction that
+does not end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from upshot.core.types import FLOAT, MOST_DIGITS, NUMBER, Kind, Type
+from upshot.sql.expressions import dates
+from upshot.sql.expressions.coercion import NUMERIC, coerced, least_scale, literal, operands, zero
+from upshot.sql.expressions.values import NULL, Value, call, combined
+from upshot.syntax.ast import Constant
+
+if TYPE_CHECKING:
+    from upshot.sql.queries.block import Block
+
+_SIGNS: dict[type[exp.Expression], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
+_SIGNED = (Kind.NUMBER, Kind.FLOAT, Kind.DECIMAL)
+
+
+def refuse_kind(block: Block, node: exp.Expression, values: Sequence[Value], kinds: Sequence[Kind] = NUMERIC) -> None:
+    for value in values:
+        if value.type is not None and value.kind not in kinds:
+            block.statement.refuse(
+                "type-mismatch",
+                f"`{value.type.required()}` cannot be used in arithmetic here",
+                node,
+                help="use numbers" if value.kind not in NUMERIC else "convert it with CAST",
+            )
+
+
+def _arithmetic(block: Block, node: exp.Expression) -> Value:
+    if (made := dates.arithmetic(block, node)) is not None:
+        return made
+    function = _SIGNS[type(node)]
+    nodes = (node.this, node.expression)
+    values = [block.value(each) for each in nodes]
+    refuse_kind(block, node, values)
+    kinds = {value.kind for value in values}
+    if function == "*" and Kind.DECIMAL in kinds and kinds <= {Kind.DECIMAL, Kind.NUMBER}:
+        return _product(block, node, values)
+    values, type_ = operands(block, nodes)
+    if type_ is None:
+        return NULL
+    wide = replace(type_, name="").widest() if type_.kind is Kind.DECIMAL else Type(type_.kind)
+    return combined(values, lambda terms: call(function, terms), wide)
+
+
+def _product(block: Block, node: exp.Expression, values: Sequence[Value]) -> Value:
+    """The product of decimals, which has the digits of both behind the point."""
+    factors = [_factor(block, v, n) for v, n in zip(values, (node.this, node.expression), strict=True)]
+    scale = sum(value.type.scale for value in factors if value.type is not None)
+    if scale > MOST_DIGITS:
+        block.statement.unsupported(
+            "a product with too many decimal places", node, help="CAST a factor AS DOUBLE PRECISION, or to fewer places"
+        )
+    return combined(factors, lambda terms: call("*", terms), Type(Kind.DECIMAL, precision=MOST_DIGITS, scale=scale))
+
+
+def _factor(block: Block, value: Value, node: exp.Expression) -> Value:
+    """A factor as a decimal; of a literal only as many places as it needs."""
+    if value.constant is not None:
+        places = least_scale(value.constant)
+        return coerced(block.statement, value, Type(Kind.DECIMAL, precision=MOST_DIGITS, scale=places), node)
+    if value.kind is Kind.NUMBER:
+        return coerced(block.statement, value, Type(Kind.DECIMAL, precision=MOST_DIGITS), node)
+    return value
+
+
+def _division(block: Block, node: exp.Expression) -> Value:
+    values, type_ = operands(block, (node.this, node.expression))
+    refuse_kind(block, node, values)
+    if type_ is None:
+        return NULL
+    if type_.kind is Kind.DECIMAL:
+        if isinstance(node, exp.IntDiv):
+            block.statement.unsupported("DIV of decimals", node, help="divide with `/`")
+        return combined(values, lambda terms: call("ratio", terms), FLOAT)
+    whole = type_.kind is not Kind.FLOAT
+    if whole and isinstance(node, exp.Div) and not node.args.get("typed"):
+        block.statement.unsupported("division of integers", node, help="write `a DIV b` for integer division")
+    if not whole and isinstance(node, exp.IntDiv):
+        block.statement.unsupported("DIV of floats", node, help="divide with `/`")
+    return combined(values, lambda terms: call("/", terms), Type(type_.kind))
+
+
+def _modulo(block: Block, node: exp.Expression) -> Value:
+    values, type_ = operands(block, (node.this, node.expression))
+    refuse_kind(block, node, values, (Kind.NUMBER, Kind.UNSIGNED))
+    return NULL if type_ is None else combined(values, lambda terms: call("%", terms), Type(type_.kind))
+
+
+def negated(block: Block, node: exp.Neg) -> Value:
+    """`-a`"""
+    inner = node.this
+    if isinstance(inner, exp.Literal) and not inner.is_string:
+        return literal(block.statement, inner, negative=True)
+    value = block.value(inner)
+    refuse_kind(block, node, [value], _SIGNED)
+    return combined([value], lambda terms: call("neg", terms), value.type)
+
+
+def _absolute(block: Block, node: exp.Expression) -> Value:
+    value = block.value(node.this)
+    refuse_kind(block, node, [value], _SIGNED)
+    return combined([value], lambda terms: call("max", (terms[0], call("neg", (terms[0],)))), value.type)
+
+
+# ---- rounding -----------------------------------------------------------------------------------
+
+
+def _rounded(block: Block, node: exp.Expression) -> Value:
+    """ROUND, TRUNC with or without a number of places, CEIL and FLOOR."""
+    value = block.value(node.this)
+    refuse_kind(block, node, [value])
+    if value.type is None:
+        return NULL
+    cuts = isinstance(node, exp.Trunc)
+    if isinstance(node, exp.Round | exp.Trunc) and (node.args.get("decimals") is not None or cuts):
+        return _to_places(block, node, value, "truncate_to" if cuts else "round_to")
+    if value.kind is Kind.NUMBER:
+        return value
+    name = node.key
+    if node.args.get("decimals") is not None or node.args.get("to") is not None:
+        block.statement.unsupported(f"{name.upper()} with a number of places", node, help="use ROUND or TRUNC")
+    return combined([value], lambda terms: call(name, terms), value.type)
+
+
+def _to_places(block: Block, node: exp.Expression, value: Value, function: str) -> Value:
+    written = node.args.get("decimals")
+    places = block.value(written).constant if written is not None else Constant(0)
+    if places is None or not isinstance(places.value, int) or not -MOST_DIGITS <= places.value <= MOST_DIGITS:
+        block.statement.unsupported(
+            "rounding to a computed number of places", node, help=f"write the number, at most {MOST_DIGITS}"
+        )
+    scale = max(places.value, 0)
+    type_ = Type(Kind.DECIMAL, precision=MOST_DIGITS, scale=scale)
+    made = combined([value], lambda terms: call(function, (terms[0], Constant(places.value), zero(scale))), type_)
+    if value.kind is Kind.NUMBER:
+        return combined([made], lambda terms: call("to_integer", terms), NUMBER)
+    return made
+
+
+def _power(block: Block, node: exp.Expression) -> Value:
+    """`a ^ b` and `power(a, b)`, which is a float unless both are."""
+    values = [block.value(each) for each in (node.this, node.expression)]
+    refuse_kind(block, node, values)
+    floats = [coerced(block.statement, v, FLOAT, n) for v, n in zip(values, (node.this, node.expression), strict=True)]
+    return combined(floats, lambda terms: call("^", terms), FLOAT)
+
+
+def _of_float(block: Block, node: exp.Expression) -> Value:
+    """SQRT, LN and EXP, which are floats."""
+    value = block.value(node.this)
+    refuse_kind(block, node, [value])
+    name = node.key
+    return combined([coerced(block.statement, value, FLOAT, node)], lambda terms: call(name, terms), FLOAT)
+
+
+def _sign(block: Block, node: exp.Expression) -> Value:
+    """SIGN as the comparison with 0 on both sides."""
+    zero_ = exp.Literal.number(0)
+    ifs = [
+        exp.If(this=exp.GT(this=node.this.copy(), expression=zero_.copy()), true=exp.Literal.number(1)),
+        exp.If(this=exp.LT(this=node.this.copy(), expression=zero_.copy()), true=exp.Neg(this=exp.Literal.number(1))),
+        exp.If(this=exp.EQ(this=node.this.copy(), expression=zero_.copy()), true=zero_.copy()),
+    ]
+    return block.value(exp.Case(ifs=ifs))
+
+
+ARITHMETIC: dict[type[exp.Expression], Callable[[Block, exp.Expression], Value]] = {
+    **dict.fromkeys(_SIGNS, _arithmetic),
+    exp.Div: _division,
+    exp.IntDiv: _division,
+    exp.Mod: _modulo,
+    exp.Abs: _absolute,
+    **dict.fromkeys((exp.Round, exp.Trunc, exp.Ceil, exp.Floor), _rounded),
+    exp.Pow: _power,
+    **dict.fromkeys((exp.Sqrt, exp.Ln, exp.Exp), _of_float),
+    exp.Sign: _sign,
+}

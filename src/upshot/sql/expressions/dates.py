@@ -1,0 +1,240 @@
+"""Dates, timestamps and intervals: EXTRACT, DATE_TRUNC, sums and differences. Of constants their value is found here.
+
+As in PostgreSQL, a date and an interval make a timestamp, a date and an integer a date.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from upshot.core.types import DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, Kind, Type
+from upshot.sql.expressions.coercion import coerced
+from upshot.sql.expressions.values import Value, call, combined, plain
+from upshot.sql.trees import unwrapped
+from upshot.syntax.ast import Constant, Term
+from upshot.values.date_functions import FIELDS, UNITS
+
+if TYPE_CHECKING:
+    from upshot.sql.queries.block import Block
+
+_TIMES = (Kind.DATE, Kind.TIMESTAMP)
+_CLOCK = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "millisecond": 1000, "microsecond": 1}
+_MONTHS = {"year": 12, "quarter": 3, "month": 1, "decade": 120, "century": 1200}
+_DAYS = {"day": 1, "week": 7}
+_SHORT = {"mon": "month", "min": "minute", "sec": "second", "hr": "hour", "yr": "year", "y": "year", "d": "day"}
+_ELEMENT = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*([a-z]+)")
+_NOW = (exp.CurrentDate, exp.CurrentTimestamp, exp.Localtimestamp, exp.CurrentTime)
+
+
+@dataclass(frozen=True, slots=True)
+class _Interval:
+    """A span of time: months, days and microseconds, which do not make up for each other."""
+
+    months: int = 0
+    days: int = 0
+    microseconds: int = 0
+
+
+def arithmetic(block: Block, node: exp.Expression) -> Value | None:
+    """The sum or difference, if a date, a timestamp or an interval takes part; None otherwise."""
+    if not isinstance(node, exp.Add | exp.Sub):
+        if _has_interval(node):
+            block.statement.unsupported("an interval as a value", node, help="add it to a date or subtract it")
+        return None
+    left, right = node.this, node.expression
+    if isinstance(node, exp.Add) and _has_interval(left) and not _has_interval(right):
+        left, right = right, left
+    sign = -1 if isinstance(node, exp.Sub) else 1
+    if _has_interval(right):
+        return _moved(block, left, right, sign, node)
+    if _has_interval(left):
+        block.statement.unsupported("an interval as a value", node, help="add it to a date or subtract it")
+    values = [block.value(left), block.value(right)]
+    if not any(value.kind in _TIMES for value in values):
+        return None
+    return _with_days(block, node, values, sign)
+
+
+def _with_days(block: Block, node: exp.Expression, values: list[Value], sign: int) -> Value:
+    """A date and an integer, or the difference of two dates in days."""
+    if sign > 0 and values[1].kind is Kind.DATE:
+        values = [values[1], values[0]]
+    date, other = values
+    if date.kind is Kind.DATE and other.kind is Kind.NUMBER:
+        count = other if sign > 0 else combined([other], lambda terms: call("neg", terms), NUMBER)
+        return combined([date, count], lambda terms: call("date_plus_days", terms), DATE)
+    if sign < 0 and other.kind in _TIMES:
+        pair = [coerced(block.statement, value, DATE, node) if value.constant else value for value in values]
+        if all(value.kind is Kind.DATE for value in pair):
+            return combined(pair, lambda terms: call("days_between", terms), NUMBER)
+        block.statement.unsupported(
+            "the difference of timestamps, which is an interval,", node,
+            help="subtract EXTRACT(EPOCH FROM …) of both, or cast both to DATE",
+        )  # fmt: skip
+    block.statement.refuse(
+        "type-mismatch", "this cannot be added to a date or timestamp", node, help="add an INTERVAL, or days to a date"
+    )
+
+
+def _moved(block: Block, time_node: exp.Expression, node: exp.Expression, sign: int, whole: exp.Expression) -> Value:
+    """The time an interval later or earlier, which is a timestamp."""
+    factor, interval = _interval(block, node)
+    time = block.value(time_node)
+    if time.kind not in _TIMES:
+        if time.kind is Kind.SYMBOL and time.constant is not None:
+            time = coerced(block.statement, time, TIMESTAMP, time_node)
+        elif time.type is not None:
+            block.statement.refuse(
+                "type-mismatch", f"`{time.type.required()}` is not a date", time_node, help="use a date or timestamp"
+            )
+    value = coerced(block.statement, time, TIMESTAMP, whole)
+    for name, amount in (
+        ("timestamp_plus_months", interval.months), ("timestamp_plus_days", interval.days),
+        ("timestamp_plus_microseconds", interval.microseconds),
+    ):  # fmt: skip
+        if amount:
+            value = _steps(name, value, factor, sign * amount)
+    return value
+
+
+def _steps(name: str, value: Value, factor: Value | None, amount: int) -> Value:
+    count = Constant(amount)
+    if factor is None:
+        return combined([value], lambda terms: call(name, (terms[0], count)), TIMESTAMP)
+    return combined([value, factor], lambda terms: call(name, (terms[0], call("*", (terms[1], count)))), TIMESTAMP)
+
+
+# ---- intervals ----------------------------------------------------------------------------------
+
+
+def _has_interval(node: exp.Expression) -> bool:
+    node = unwrapped(node)
+    if isinstance(node, exp.Cast) and node.args["to"].this == exp.DType.INTERVAL:
+        return True
+    if isinstance(node, exp.Mul):
+        return _has_interval(node.this) or _has_interval(node.expression)
+    return isinstance(node, exp.Interval)
+
+
+def _interval(block: Block, node: exp.Expression) -> tuple[Value | None, _Interval]:
+    """The factor of the interval, if any, and the interval."""
+    node = unwrapped(node)
+    if isinstance(node, exp.Mul):
+        left, right = (node.this, node.expression) if _has_interval(node.expression) else (node.expression, node.this)
+        factor, interval = _interval(block, right)
+        count = block.value(left)
+        if factor is not None or count.kind is not Kind.NUMBER:
+            block.statement.unsupported("this product with an interval", node, help="multiply it with an integer")
+        return count, interval
+    return None, _read(block, node)
+
+
+def _read(block: Block, node: exp.Expression) -> _Interval:
+    text = node.this
+    unit = node.args.get("unit")
+    if not isinstance(text, exp.Literal):
+        if isinstance(text, exp.Neg) and isinstance(text.this, exp.Literal):
+            text = exp.Literal.string(f"-{text.this.name}")
+        else:
+            block.statement.unsupported("a computed interval", node, help="write n * INTERVAL '1 day'")
+    written = f"{text.name} {unit.name}" if unit is not None else text.name
+    found = _ELEMENT.findall(written.lower())
+    if not found or _ELEMENT.sub("", written.lower()).strip(" ,"):
+        block.statement.refuse(
+            "malformed-literal", f"cannot read the interval '{written}'", node, help="write INTERVAL '1 year 2 months'"
+        )
+    months = days = microseconds = 0
+    for number, word in found:
+        months, days, microseconds = _added(block, node, number, word, (months, days, microseconds))
+    return _Interval(months, days, microseconds)
+
+
+def _added(
+    block: Block, node: exp.Expression, number: str, word: str, before: tuple[int, int, int]
+) -> tuple[int, int, int]:
+    months, days, microseconds = before
+    name = word.removesuffix("s") if len(word) > 1 else word
+    name = {"centurie": "century"}.get(name, _SHORT.get(name, name))
+    if name in _CLOCK:
+        return months, days, microseconds + round(float(number) * _CLOCK[name])
+    if "." not in number and name in _MONTHS:
+        return months + int(number) * _MONTHS[name], days, microseconds
+    if "." not in number and name in _DAYS:
+        return months, days + int(number) * _DAYS[name], microseconds
+    block.statement.refuse(
+        "malformed-literal", f"cannot read `{number} {word}` as an interval", node,
+        help=f"use whole numbers of {', '.join((*_MONTHS, *_DAYS))}, or {', '.join(_CLOCK)}",
+    )  # fmt: skip
+
+
+# ---- parts --------------------------------------------------------------------------------------
+
+
+def _time(block: Block, node: exp.Expression) -> Value:
+    value = block.value(node)
+    if value.kind is Kind.SYMBOL and value.constant is not None:
+        return coerced(block.statement, value, TIMESTAMP, node)
+    if value.type is not None and value.kind not in _TIMES:
+        block.statement.refuse(
+            "type-mismatch", f"`{value.type.required()}` is not a date", node, help="use a date or timestamp"
+        )
+    return value
+
+
+def _extract(block: Block, node: exp.Expression) -> Value:
+    """EXTRACT and DATE_PART: whole numbers but for seconds and EPOCH."""
+    name = node.this.name.lower()
+    time = _time(block, node.expression)
+    if name in ("epoch", "second", "seconds"):
+        return combined([time], lambda terms: call("epoch" if name == "epoch" else "seconds", terms), FLOAT)
+    if name not in FIELDS:
+        block.statement.unsupported(
+            f"EXTRACT({name.upper()} …)", node, help=f"there are {', '.join((*FIELDS, 'second', 'epoch'))}"
+        )
+    field = Constant(name, SYMBOL)
+    return combined([time], lambda terms: call("date_field", (terms[0], field)), NUMBER)
+
+
+def _truncated(block: Block, node: exp.Expression) -> Value:
+    """DATE_TRUNC, which makes a timestamp."""
+    unit = node.args["unit"].name.lower()
+    unit = f"{unit}s" if unit in ("millisecond", "microsecond") else unit
+    if unit not in UNITS:
+        block.statement.unsupported(f"DATE_TRUNC('{unit}', …)", node, help=f"there are {', '.join(UNITS)}")
+    time = coerced(block.statement, _time(block, node.this), TIMESTAMP, node)
+    start = Constant(unit, SYMBOL)
+    return combined([time], lambda terms: call("time_start", (terms[0], start)), TIMESTAMP)
+
+
+def _date(block: Block, node: exp.Expression) -> Value:
+    """`date(x)`"""
+    return block.value(exp.Cast(this=node.this.copy(), to=exp.DataType.build("date")))
+
+
+def _now(block: Block, node: exp.Expression) -> Value:
+    """The time of a query; a view has none."""
+    now = block.translation.now
+    if now is None:
+        block.statement.unsupported(
+            f"`{node.sql(block.statement.dialect)}` in a view", node,
+            help="a view changes by transactions only, and not with time: keep the date in a table, or pass it to "
+            "a query as a parameter",
+        )  # fmt: skip
+    is_date = isinstance(node, exp.CurrentDate)
+    term: Term = Constant(now.date(), DATE) if is_date else Constant(now, TIMESTAMP)
+    found: Type = DATE if is_date else TIMESTAMP
+    return plain(term, found)
+
+
+DATES: dict[type[exp.Expression], Callable[[Block, exp.Expression], Value]] = {
+    exp.Extract: _extract,
+    exp.TimestampTrunc: _truncated,
+    exp.DateTrunc: _truncated,
+    exp.Date: _date,
+    **dict.fromkeys(_NOW, _now),
+}

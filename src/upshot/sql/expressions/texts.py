@@ -1,0 +1,141 @@
+"""Text as PostgreSQL treats it: joined, cut, filled, searched, and tested by patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from upshot.core.types import NUMBER, SYMBOL, Kind
+from upshot.sql.expressions.coercion import cast
+from upshot.sql.expressions.like import like_pattern
+from upshot.sql.expressions.values import Value, call, combined, plain
+from upshot.syntax.ast import Constant, Term
+
+if TYPE_CHECKING:
+    from upshot.sql.queries.block import Block
+
+_TRIMS = {"LEADING": "ltrim", "TRAILING": "rtrim"}
+
+
+def text(block: Block, node: exp.Expression) -> Value:
+    """The value, which must be text."""
+    value = block.value(node)
+    if value.type is not None and value.kind is not Kind.SYMBOL:
+        block.statement.refuse(
+            "type-mismatch", f"`{value.type.required()}` is not text", node, help="use CAST(… AS TEXT)"
+        )
+    return value
+
+
+def _whole(block: Block, node: exp.Expression) -> Value:
+    value = block.value(node)
+    if value.type is not None and value.kind is not Kind.NUMBER:
+        block.statement.refuse(
+            "type-mismatch", f"`{value.type.required()}` is not an integer", node, help="use an integer"
+        )
+    return value
+
+
+def _joined(block: Block, node: exp.Expression) -> Value:
+    """`a || b`: NULL if one is; of other kinds than text, as CAST spells them."""
+    values = []
+    for part in (node.this, node.expression):
+        value = block.value(part)
+        values.append(value if value.kind in (None, Kind.SYMBOL) else cast(block.statement, value, SYMBOL, part))
+    return combined(values, lambda terms: call("cat", terms), SYMBOL)
+
+
+def _concatenated(block: Block, node: exp.Expression) -> Value:
+    """CONCAT, which skips NULL."""
+    parts = [
+        exp.Coalesce(
+            this=exp.Cast(this=part.copy(), to=exp.DataType.build("text")), expressions=[exp.Literal.string("")]
+        )
+        for part in node.expressions
+    ]
+    if len(parts) == 1:
+        return block.value(parts[0])
+    values = [block.value(part) for part in parts]
+    return combined(values, lambda terms: call("cat", terms), SYMBOL)
+
+
+def _substring(block: Block, node: exp.Expression) -> Value:
+    start, length = node.args.get("start"), node.args.get("length")
+    values = [text(block, node.this), _whole(block, start if start is not None else exp.Literal.number(1))]
+    if length is None:
+        return combined(values, lambda terms: call("substring_from", terms), SYMBOL)
+    values.append(_whole(block, length))
+
+    def part(terms: Sequence[Term]) -> Term:
+        first, count = terms[1], terms[2]
+        if isinstance(first, Constant) and isinstance(count, Constant) and first.value >= 1 and count.value >= 0:
+            # The part of a text that other rules know how to turn round.
+            return call("substr", (terms[0], Constant(first.value - 1), count))
+        return call("substring", terms)
+
+    return combined(values, part, SYMBOL)
+
+
+def _trimmed(block: Block, node: exp.Expression) -> Value:
+    if node.args.get("collation") is not None:
+        block.statement.unsupported("COLLATE", node, help="text is ordered by code points")
+    characters = node.args.get("expression")
+    values = [text(block, node.this), text(block, characters if characters is not None else exp.Literal.string(" "))]
+    name = _TRIMS.get(str(node.args.get("position") or ""), "trim")
+    return combined(values, lambda terms: call(name, terms), SYMBOL)
+
+
+def _position(block: Block, node: exp.Expression) -> Value:
+    if node.args.get("position") is not None or node.args.get("occurrence") is not None:
+        block.statement.unsupported("a search from a position on", node, help="search in SUBSTRING(…)")
+    values = [text(block, node.this), text(block, node.args["substr"])]
+    return combined(values, lambda terms: call("strpos", terms), NUMBER)
+
+
+def _padded(block: Block, node: exp.Expression) -> Value:
+    fill = node.args.get("fill_pattern")
+    values = [text(block, node.this), _whole(block, node.expression)]
+    values.append(text(block, fill) if fill is not None else plain(Constant(" ", SYMBOL), SYMBOL))
+    name = "lpad" if node.args.get("is_left") else "rpad"
+    return combined(values, lambda terms: call(name, terms), SYMBOL)
+
+
+def _initials(block: Block, node: exp.Expression) -> Value:
+    return combined([text(block, node.this)], lambda terms: call("initcap", terms), SYMBOL)
+
+
+def _code_point(block: Block, node: exp.Expression) -> Value:
+    """ASCII: the code point of the first character, 0 of an empty text."""
+    value = text(block, node.this)
+    first = Constant(0)
+    return combined([value], lambda terms: call("max", (call("ord", terms), first)), NUMBER)
+
+
+def like_test(block: Block, node: exp.Expression) -> tuple[Value, Constant]:
+    """The text that LIKE tests, and the pattern as `match` has it."""
+    escape = None
+    if isinstance(node, exp.Escape):
+        escape = node.expression.name
+        node = node.this
+    pattern = block.value(node.expression).constant
+    if pattern is None or not isinstance(pattern.value, str):
+        block.statement.unsupported("LIKE with a computed pattern", node, help="write the pattern as text")
+    found = text(block, node.this)
+    if isinstance(node, exp.ILike):
+        lowered = combined([found], lambda terms: call("lower", terms), SYMBOL)
+        return lowered, Constant(like_pattern(pattern.value.lower(), escape), SYMBOL)
+    return found, Constant(like_pattern(pattern.value, escape), SYMBOL)
+
+
+TEXTS: dict[type[exp.Expression], Callable[[Block, exp.Expression], Value]] = {
+    exp.DPipe: _joined,
+    exp.Concat: _concatenated,
+    exp.Substring: _substring,
+    exp.Trim: _trimmed,
+    exp.StrPosition: _position,
+    exp.Pad: _padded,
+    exp.Initcap: _initials,
+    exp.Ascii: _code_point,
+}

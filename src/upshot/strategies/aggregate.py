@@ -1,0 +1,20 @@
+"""Views of aggregate values: one row a group, from running totals where the aggregate allows. Engines fold the groups
+themselves, so there are no rules."""
+
+from __future__ import annotations
+
+from upshot.strategies.names import AGGREGATE
+from upshot.strategies.strategy import Procedure, Stores, Strategy, Verdict, ViewShape
+
+
+def _verdict(shape: ViewShape) -> Verdict | None:
+    return Verdict(9, "an aggregate: kept per group, only touched groups are looked at") if shape.folds else None
+
+
+STRATEGY = Strategy(
+    name=AGGREGATE,
+    procedure=Procedure.GROUPS,
+    stores=Stores.TOTALS,
+    rank=1,
+    verdict=_verdict,
+)

@@ -1,0 +1,90 @@
+"""Partial differencing: for every occurrence of an influent in a view's rules one query driven by its insertions, and
+one by its deletions. [Sköld & Risch 1996]
+
+What is new is looked for in the new state, what is gone in the old one. A view whose rows can have several derivations
+reports a change only if the row was not there before or is not there any more (strict semantics). On a view that nobody
+reads this may be left out (nervous semantics): it then also reports rows that were there already, or still are. The
+levels of the network are the order of the gates, and every differential waits for its own: a wave that goes up once.
+"""
+
+from __future__ import annotations
+
+from upshot.rewrite.changes.change_rules import DERIVED_IN, OPPOSITE, add_group_changes, add_net_rule, differentials
+from upshot.rewrite.demand.demand import IN_BODIES, NETTING, DemandBuilder, DemandProgram
+from upshot.rewrite.demand.demand_listing import list_demand
+from upshot.rewrite.listing import RuleListing
+from upshot.rewrite.normalize.operators import is_exact
+from upshot.rewrite.shapes import is_recursive
+from upshot.strategies.epf import add_epf
+from upshot.strategies.strategy import DemandRules, Procedure, Stores, Strategy, Verdict, ViewShape
+from upshot.syntax.ast import Atom, Not
+
+MARK = {"plus": "+", "minus": "-"}
+
+
+def add_differencing(demand: DemandBuilder, layer: tuple[str, ...]) -> None:
+    """The differentials of one node; those of the nodes below must be there. A recursive component is one node, which
+    another algorithm maintains."""
+    if is_recursive(demand.program, layer):
+        add_epf(demand, layer)
+        return
+    (view,) = layer
+    if demand.is_aggregate(view):
+        add_group_changes(demand, demand.clauses[view][0])
+        return
+    nervous = demand.is_nervous(view)
+    for sign in ("plus", "minus"):
+        if demand.wants(view, sign) and _add_sign(demand, view, sign) and not is_exact(demand.clauses[view]):
+            candidates = demand.name(view, _candidates(sign))
+            if nervous:
+                _cancel(demand, view, sign)
+            else:
+                add_net_rule(demand, view, sign, candidates, name="F")
+
+
+def _candidates(sign: str) -> str:
+    return f"{sign}_candidate"
+
+
+def _add_sign(demand: DemandBuilder, view: str, sign: str) -> bool:
+    """One rule per influent; whether there is any."""
+    found = False
+    state = sign if is_exact(demand.clauses[view]) else _candidates(sign)
+    for clause in demand.clauses[view]:
+        for each in differentials(demand, clause, sign):
+            found = True
+            demand.derive(
+                f"{MARK[sign]}{each.number}", Atom(demand.name(view, state), clause.head.args), each.driver, each.rest,
+                clause.types, read=demand.state(DERIVED_IN[sign]), gate=demand.gate(view, IN_BODIES), source=clause,
+                waits=True,
+            )  # fmt: skip
+    return found
+
+
+def _cancel(demand: DemandBuilder, view: str, sign: str) -> None:
+    """A row among the insertions and the deletions is in both states: no change, whatever the semantics."""
+    row, types = demand.row(view), demand.row_types(view)
+    mine, other = (Atom(demand.name(view, _candidates(each)), row) for each in (sign, OPPOSITE[sign]))
+    demand.add(
+        "C", Atom(demand.name(view, sign), row), (mine, Not(other)), types, gate=demand.gate(view, NETTING), rows={0, 1}
+    )
+
+
+def _verdict(shape: ViewShape) -> Verdict | None:
+    if shape.stored:
+        return None
+    return Verdict(3, "would go level by level: it pays when many conditions share what lies below them")
+
+
+def _listing(demand: DemandProgram, view: str | None) -> RuleListing:
+    """With the level of each view in the network."""
+    return list_demand(demand, view, level=demand.program)
+
+
+STRATEGY = Strategy(
+    name="differencing",
+    procedure=Procedure.DEMAND,
+    stores=Stores.NOTHING,
+    demand=DemandRules(add_differencing, unfolds=True, can_be_nervous=True, listing=_listing),
+    verdict=_verdict,
+)

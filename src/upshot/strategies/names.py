@@ -1,0 +1,12 @@
+"""The names of the strategies that a user can ask for; each is also the name of its module here.
+
+Below everything that reads programs: the checker offers these names, `strategy` finds the records behind them.
+"""
+
+WITH_RULES = ("maintenance", "counting", "bf", "production", "rod", "epf", "propagation", "differencing")
+"""Those with rules to print, in the order in which messages and help list them."""
+
+NAMES = (*WITH_RULES, "recompute")
+
+AGGREGATE = "aggregate"
+"""The strategy of views of aggregate values. It is chosen by the shape of a view alone, so nobody can ask for it."""

@@ -1,0 +1,258 @@
+"""The preprocessor: `#include`, `#define` and conditions, before the text is read as a program.
+
+It knows what Datalog programs use of C's preprocessor. Every character of the expanded text leads back to a place in a
+file of the user: `Expansion.origin` finds it, so that spans of the program never point into expanded text.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from upshot.core.diagnostic import Diagnostic
+from upshot.core.errors import system_reason
+from upshot.core.span import Source, Span
+from upshot.syntax.macro_conditions import BadCondition, holds
+from upshot.syntax.macros import Macro, MacroTrouble, definition, expand
+
+_WORDS = "include|define|undef|ifdef|ifndef|if|elif|else|endif|error|pragma|line"
+_LINE = re.compile(rf"[ \t]*(?:#[ \t]*(?P<word>{_WORDS})\b|\.(?P<dot>include|once)\b)")
+_USED = re.compile(rf"^[ \t]*(?:#[ \t]*(?:{_WORDS})\b|\.(?:include|once)\b)", re.MULTILINE)
+_REST = re.compile(r"(?:\\\r?\n|[^\n])*+")
+_PIECE = re.compile(
+    r"""(?P<comment>//[^\n]*+|/\*(?s:.*?)\*/)|(?P<string>"(?:\\[^\n]|[^"\\\n])*+"?)
+    |(?P<name>[A-Za-z_?][A-Za-z0-9_?]*+)|(?P<number>[0-9][0-9A-Za-z_.]*?(?=[^0-9A-Za-z_]|$))|(?P<end>\n)|(?s:.)""",
+    re.VERBOSE,
+)
+_COMMENT = re.compile(r'("(?:\\[^\n]|[^"\\\n])*+"?)|//[^\n]*+|/\*(?s:.*?)(?:\*/|$)')
+_FILE = re.compile(r'\s*(?:"(?P<near>[^"\n]+)"|<(?P<far>[^>\n]+)>)\s*')
+_DEEPEST = 64
+"""Files inside one another."""
+
+
+@dataclass(slots=True)
+class Expansion:
+    """The expanded text in pieces, each with the place it came from; a piece that is `exact` came character by
+    character, any other from the use of a macro as a whole."""
+
+    texts: list[str] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    places: list[tuple[Source, int, int, bool]] = field(default_factory=list)
+    length: int = 0
+
+    def add(self, text: str, source: Source, start: int, end: int, *, exact: bool = True) -> None:
+        if not text:
+            return
+        if exact and self.places:
+            before, first, last, was_exact = self.places[-1]
+            if was_exact and before is source and last == start:
+                self.places[-1] = (source, first, end, True)
+                self.texts.append(text)
+                self.length += len(text)
+                return
+        self.texts.append(text)
+        self.starts.append(self.length)
+        self.places.append((source, start, end, exact))
+        self.length += len(text)
+
+    def text(self) -> str:
+        return "".join(self.texts)
+
+    def origin(self, span: Span) -> Span:
+        """The place in a file of the user; where a span crosses files, its part in the first."""
+        if not self.places:
+            return span
+        source, start, end, exact = self._place(span.start)
+        if exact:
+            start += span.start - self.starts[self._piece(span.start)]
+        last_source, last_start, last_end, last_exact = self._place(max(span.start, span.end - 1))
+        if last_source is not source:
+            return Span(source, start, end)
+        if last_exact and span.end > span.start:
+            last_end = last_start + span.end - self.starts[self._piece(span.end - 1)]
+        elif span.end == span.start:
+            last_end = start
+        return Span(source, start, max(start, last_end))
+
+    def _piece(self, position: int) -> int:
+        return max(0, bisect_right(self.starts, position) - 1)
+
+    def _place(self, position: int) -> tuple[Source, int, int, bool]:
+        return self.places[self._piece(position)]
+
+
+def is_preprocessed(text: str) -> bool:
+    """The text has lines for the preprocessor."""
+    return _USED.search(text) is not None
+
+
+def preprocess(source: Source) -> tuple[Expansion, list[Diagnostic]]:
+    """The text with includes, macros and conditions carried out, and what is wrong with them."""
+    run = _Run()
+    run.file(source)
+    return run.expansion, run.diagnostics
+
+
+@dataclass(slots=True)
+class _OpenCondition:
+    """An `#if` that is open: `active` now, `taken` once a part of it was, `outer` whether the text around is active."""
+
+    span: Span
+    outer: bool
+    active: bool
+    taken: bool
+    has_else: bool = False
+
+
+@dataclass(slots=True)
+class _Run:
+    expansion: Expansion = field(default_factory=Expansion)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    macros: dict[str, Macro] = field(default_factory=dict)
+    once: set[Path] = field(default_factory=set)
+    open_files: list[Source] = field(default_factory=list)
+
+    def file(self, source: Source) -> None:
+        """Read one file into the expansion."""
+        self.open_files.append(source)
+        conditions: list[_OpenCondition] = []
+        text, position = source.text, 0
+        while position < len(text):
+            found = _LINE.match(text, position)
+            if found is None:
+                position = self._plain_line(source, position, _active(conditions))
+                continue
+            rest = _REST.match(text, found.end())
+            assert rest is not None
+            word = found["word"] or ("include" if found["dot"] == "include" else "once")
+            start = found.start("word") - 1 if found["word"] else found.start("dot") - 1
+            span = Span(source, start, found.end())
+            self._directive(word, rest[0], span, conditions)
+            position = rest.end()
+        for condition in conditions:
+            self._report("this condition is not closed", condition.span, "close it with `#endif`")
+        self.expansion.add("\n", source, len(text), len(text))
+        self.open_files.pop()
+
+    def _plain_line(self, source: Source, position: int, active: bool) -> int:
+        """Copy the text up to the end of a line, with its macros expanded; comments and texts stay whole."""
+        text = source.text
+        while found := _PIECE.match(text, position):
+            position = found.end()
+            if active and found.lastgroup == "name" and found[0] in self.macros:
+                position = self._use(source, found.start(), found[0])
+            elif active:
+                self.expansion.add(found[0], source, found.start(), found.end())
+            if found.lastgroup == "end":
+                break
+        return position
+
+    def _use(self, source: Source, start: int, name: str) -> int:
+        """Expand the macro used at `start`; the place behind it."""
+        try:
+            made, end = expand(source.text, start, self.macros)
+        except MacroTrouble as trouble:
+            end = start + len(name)
+            self._report(str(trouble), Span(source, start, end), trouble.help)
+            made = ""
+        self.expansion.add(made, source, start, end, exact=False)
+        return end
+
+    def _directive(self, word: str, rest: str, span: Span, conditions: list[_OpenCondition]) -> None:
+        if word in ("if", "ifdef", "ifndef", "elif", "else", "endif"):
+            self._condition(word, _plain(rest), span, conditions)
+        elif not _active(conditions):
+            return
+        elif word == "include":
+            self._include(_plain(rest), span)
+        elif word == "define":
+            self._define(_plain(rest), span)
+        elif word == "undef":
+            self.macros.pop(_plain(rest).strip(), None)
+        elif word == "error":
+            self._report(rest.strip() or "`#error` is reached", span, "the text itself refuses this way through it")
+        elif word == "once" or (word == "pragma" and _plain(rest).strip() == "once"):
+            self.once.add(Path(span.source.name).resolve())
+
+    def _define(self, rest: str, span: Span) -> None:
+        try:
+            name, macro = definition(rest)
+        except MacroTrouble as trouble:
+            self._report(str(trouble), span, trouble.help)
+            return
+        self.macros[name] = macro
+
+    def _condition(self, word: str, rest: str, span: Span, conditions: list[_OpenCondition]) -> None:
+        if word in ("if", "ifdef", "ifndef"):
+            outer = _active(conditions)
+            active = outer and self._holds(word, rest, span)
+            conditions.append(_OpenCondition(span, outer, active, active))
+            return
+        if not conditions or (conditions[-1].has_else and word != "endif"):
+            self._report(f"`#{word}` has no `#if`", span, "open the condition with `#ifdef NAME` or `#if …`")
+            return
+        last = conditions[-1]
+        if word == "endif":
+            conditions.pop()
+            return
+        last.has_else = word == "else"
+        last.active = last.outer and not last.taken and (word == "else" or self._holds("if", rest, span))
+        last.taken = last.taken or last.active
+
+    def _holds(self, word: str, rest: str, span: Span) -> bool:
+        if word != "if":
+            name = rest.strip()
+            if not name:
+                self._report(f"`#{word}` needs the name of a macro", span, f"as in `#{word} SMALL`")
+            return (name in self.macros) == (word == "ifdef")
+        try:
+            return holds(rest, self.macros)
+        except (BadCondition, MacroTrouble) as trouble:
+            help = "a condition has integers, `defined(NAME)`, comparisons, `+ - * / %`, `!`, `&&` and `||`"
+            self._report(str(trouble), span, help)
+            return False
+
+    def _include(self, rest: str, span: Span) -> None:
+        named = _FILE.fullmatch(rest)
+        if named is None:
+            self._report("`#include` needs a file", span, 'as in `#include "types.dl"`')
+            return
+        here = Path(span.source.name)
+        if not here.is_file():
+            message = "only the text of a file can include others"
+            self._report(message, span, "save the text, and define the file by its path", "include-without-file")
+            return
+        path = here.parent / (named["near"] or named["far"])
+        if path.resolve() in self.once:
+            return
+        chain = [Path(each.name).resolve() for each in self.open_files]
+        if path.resolve() in chain or len(chain) >= _DEEPEST:
+            self._report(f"`{path}` includes itself", span, "guard it with `#ifndef NAME`, or write `#pragma once`")
+            return
+        try:
+            text = path.read_bytes().decode("utf-8-sig")
+        except OSError as error:
+            self._missing(path, system_reason(error), span)
+        except UnicodeDecodeError:
+            self._missing(path, "it is not UTF-8 text", span)
+        else:
+            self.file(Source(str(path), text))
+
+    def _missing(self, path: Path, reason: str, span: Span) -> None:
+        help = "name the file relative to the folder of this one"
+        self._report(f"cannot include `{path}`: {reason}", span, help, "missing-include")
+
+    def _report(self, message: str, span: Span, help: str, slug: str = "bad-preprocessor-line") -> None:
+        self.diagnostics.append(Diagnostic(slug, message, span, help=help))
+
+
+def _active(conditions: list[_OpenCondition]) -> bool:
+    return not conditions or conditions[-1].active
+
+
+def _plain(rest: str) -> str:
+    """The argument of a directive: one line, without comments."""
+    joined = rest.replace("\\\r\n", " ").replace("\\\n", " ")
+    return _COMMENT.sub(lambda found: found[1] or " ", joined)

@@ -1,0 +1,153 @@
+"""Functions on text as PostgreSQL has them, one record each. Characters are code points, counted from 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from upshot.core.errors import DataError
+from upshot.core.types import Kind
+from upshot.values.records import BuiltinFunction, FunctionMeaning
+from upshot.values.signatures import fixed, only
+
+_NUMBER, _SYMBOL = only(Kind.NUMBER), only(Kind.SYMBOL)
+_MOST = 10**7
+"""Characters that a function may make of one value."""
+
+
+def _cased(change: Callable[[str], str]) -> Callable[[str], str]:
+    """Character by character: one that would become several stays, as in PostgreSQL."""
+
+    def cased(text: str) -> str:
+        if text.isascii():
+            return change(text)
+        return "".join(made if len(made := change(each)) == 1 else each for each in text)
+
+    return cased
+
+
+_UPPER, _LOWER = _cased(str.upper), _cased(str.lower)
+
+
+def _initial(text: str) -> str:
+    made, inside = [], False
+    for each in text:
+        made.append(_LOWER(each) if inside else _UPPER(each))
+        inside = each.isalnum()
+    return "".join(made)
+
+
+def _padded(text: str, length: int, fill: str, *, left: bool) -> str:
+    length = max(length, 0)
+    _refuse_large(length)
+    if len(text) >= length or not fill:
+        return text[:length]
+    padding = (fill * ((length - len(text)) // len(fill) + 1))[: length - len(text)]
+    return padding + text if left else text + padding
+
+
+def _refuse_large(length: int) -> None:
+    if length > _MOST:
+        raise DataError(
+            f"a text of {length} characters is too long", code="overflow", help=f"make at most {_MOST} characters"
+        )
+
+
+def _repeated(text: str, count: int) -> str:
+    _refuse_large(len(text) * max(count, 0))
+    return text * max(count, 0)
+
+
+def _left(text: str, count: int) -> str:
+    return text[:count]
+
+
+def _right(text: str, count: int) -> str:
+    return text[-count:] if count > 0 else text[-count:] if count < 0 else ""
+
+
+def _field(text: str, separator: str, place: int) -> str:
+    if place == 0:
+        raise DataError("`split_part` has no field 0", code="not-a-number", help="count from 1, or from -1 backward")
+    fields = text.split(separator) if separator else [text]
+    place = place - 1 if place > 0 else len(fields) + place
+    return fields[place] if 0 <= place < len(fields) else ""
+
+
+def _translated(text: str, these: str, those: str) -> str:
+    table: dict[int, str | None] = {}
+    for place, each in enumerate(these):
+        table.setdefault(ord(each), those[place] if place < len(those) else None)
+    return text.translate(table)
+
+
+def _part(text: str, start: int, length: int) -> str:
+    """`SUBSTRING(text FROM start FOR length)`: positions before the first character count too."""
+    if length < 0:
+        raise DataError(f"a substring of {length} characters", code="not-a-number", help="use a length from 0 on")
+    return text[max(start - 1, 0) : max(start - 1 + length, 0)]
+
+
+def _from(text: str, start: int) -> str:
+    return text[max(start - 1, 0) :]
+
+
+def _character(code: int) -> str:
+    if not 0 < code < 0x110000 or 0xD800 <= code < 0xE000:
+        raise DataError(f"`chr({code})` is not a character", code="not-a-number", help="use a Unicode code point")
+    return chr(code)
+
+
+def _text(
+    name: str, python: Callable[..., Any], arguments: tuple[int, ...], spelled: str, words: str, *,
+    result: int = _SYMBOL, fails: bool = False, sql: tuple[str, ...] = (),
+) -> BuiltinFunction:  # fmt: skip
+    first = Kind.SYMBOL if arguments[0] == _SYMBOL else Kind.NUMBER
+    return BuiltinFunction(
+        name, fixed(result, *arguments), {first: FunctionMeaning(python, fails=fails)}, spelled, words, sql=sql
+    )
+
+
+_ONE, _TWO, _THREE = (_SYMBOL,), (_SYMBOL, _SYMBOL), (_SYMBOL, _SYMBOL, _SYMBOL)
+_COUNTED = (_SYMBOL, _NUMBER)
+
+TEXT_FUNCTIONS = (
+    _text("upper", _UPPER, _ONE, "upper(text)", "in upper case", sql=("Upper",)),
+    _text("lower", _LOWER, _ONE, "lower(text)", "in lower case", sql=("Lower",)),
+    _text("initcap", _initial, _ONE, "initcap(text)", "each word capitalized"),
+    _text("trim", str.strip, _TWO, "trim(text, characters)", "without these characters at both ends"),
+    _text("ltrim", str.lstrip, _TWO, "ltrim(text, characters)", "without these characters at the start"),
+    _text("rtrim", str.rstrip, _TWO, "rtrim(text, characters)", "without these characters at the end"),
+    _text(
+        "replace", lambda text, old, new: text.replace(old, new) if old else text, _THREE,
+        "replace(text, old, new)", "every `old` replaced", sql=("Replace",),
+    ),
+    _text("translate", _translated, _THREE, "translate(text, from, to)", "characters replaced one by one",
+          sql=("Translate",)),
+    _text("strpos", lambda text, part: text.find(part) + 1, _TWO, "strpos(text, part)",
+          "position of the first `part`, 0 if there is none", result=_NUMBER),
+    _text("lpad", lambda text, length, fill: _padded(text, length, fill, left=True), (*_COUNTED, _SYMBOL),
+          "lpad(text, length, fill)", "padded on the left, or truncated, to a length", fails=True),
+    _text("rpad", lambda text, length, fill: _padded(text, length, fill, left=False), (*_COUNTED, _SYMBOL),
+          "rpad(text, length, fill)", "padded on the right, or truncated, to a length", fails=True),
+    _text("repeat", _repeated, _COUNTED, "repeat(text, n)", "the text `n` times", fails=True, sql=("Repeat",)),
+    _text("left", _left, _COUNTED, "left(text, n)", "the first characters; a negative `n` leaves out the last",
+          sql=("Left",)),
+    _text("right", _right, _COUNTED, "right(text, n)", "the last characters; a negative `n` leaves out the first",
+          sql=("Right",)),
+    _text("split_part", _field, (_SYMBOL, _SYMBOL, _NUMBER), "split_part(text, separator, n)",
+          "the n-th field", fails=True, sql=("SplitPart",)),
+    _text("substring", _part, (_SYMBOL, _NUMBER, _NUMBER), "substring(text, start, length)",
+          "part of a text, counted from 1", fails=True),
+    _text("substring_from", _from, _COUNTED, "substring_from(text, start)", "the rest of a text, counted from 1"),
+    BuiltinFunction(
+        "to_text", fixed(_SYMBOL, only(Kind.DECIMAL, Kind.BOOLEAN, Kind.DATE)),
+        {
+            Kind.DECIMAL: FunctionMeaning(lambda value: f"{value:f}"),
+            Kind.BOOLEAN: FunctionMeaning(lambda value: "true" if value else "false"),
+            Kind.DATE: FunctionMeaning(str),
+        },
+        "to_text(a)", "a decimal, boolean or date as it is written", sql=("Cast",),
+    ),
+    _text("chr", _character, (_NUMBER,), "chr(n)", "the character of a code point", fails=True, sql=("Chr",)),
+)  # fmt: skip

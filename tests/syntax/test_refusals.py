@@ -1,0 +1,50 @@
+"""The parts of Soufflé that are refused: one table in the reference, the code, and a text for each agree."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from upshot.core.errors import ProgramError
+from upshot.syntax import parse
+
+ROOT = Path(__file__).parents[2]
+REFUSED = {
+    "unsupported-functor": ["a(__ITERATION__())."],
+    "unsupported-autoincrement": ["a(autoinc()).", "a($)."],
+    "unsupported-lattice": [".lattice L<> { Bottom -> 1 }"],
+    "unsupported-choice-domain": [".decl a(x: number, y: number, z: number) choice-domain x, y"],
+    "unsupported-preprocessor": ["#nonsense\na(1)."],
+}
+
+
+def documented() -> set[str]:
+    page = (ROOT / "docs/reference/diagnostics/syntax.md").read_text(encoding="utf-8")
+    return set(re.findall(r"^\| `(unsupported-[a-z-]+)`", page, re.MULTILINE))
+
+
+def coded() -> set[str]:
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "src/upshot/syntax").glob("*.py")]
+    return {slug for text in texts for slug in re.findall(r'"(unsupported-[a-z-]+)"', text)}
+
+
+def test_the_table_has_what_the_code_refuses() -> None:
+    assert documented() == coded() == REFUSED.keys()
+
+
+@pytest.mark.parametrize(("slug", "text"), [(slug, text) for slug, texts in REFUSED.items() for text in texts])
+def test_a_part_that_stays_out_is_refused_by_name_with_an_alternative(slug: str, text: str) -> None:
+    with pytest.raises(ProgramError) as caught:
+        parse(text)
+    first = caught.value.diagnostics[0]
+    assert first.slug == slug
+    assert first.help
+
+
+@pytest.mark.parametrize(
+    "text", [".decl a(x: number) btree", ".decl a(x: number) brie inline", '.pragma "legacy"', ".limitsize a(n=3)"]
+)
+def test_a_tuning_word_is_accepted(text: str) -> None:
+    assert parse(text).items
