@@ -368,9 +368,9 @@ def test_what_if_names_a_bad_line(upshot: Run, closure: Path, write: Write) -> N
 
 def test_verify_compares_after_the_transactions(upshot: Run, closure: Path, write: Write) -> None:
     facts, changes = closure.parent / "facts", write("c.ndjson", CHANGES)
-    assert upshot("verify", closure, "-F", facts) == Ended(0, "ok: 1 view, 6 rows, equal to its recomputation\n", "")
+    assert upshot("verify", closure, "-F", facts) == Ended(0, "ok: 1 view with 6 rows equals its recomputation\n", "")
     ended = upshot("verify", closure, "-F", facts, "--changes", changes)
-    assert ended.out == "ok: 1 view, 10 rows, equal to its recomputation after 3 transactions\n"
+    assert ended.out == "ok: 1 view with 10 rows equals its recomputation after 3 transactions\n"
     ended = upshot("verify", closure, "-F", facts, "-c", changes, "--format", "json")
     assert json.loads(ended.out) == {"ok": True, "transactions": 3, "views": ["closure"], "rows": 10}
 

@@ -203,7 +203,7 @@ def test_a_statement_unfinished_at_the_end_of_a_pipe_is_an_error(repl: Run) -> N
 
 
 def test_one_view_is_equal_to_its_recomputation(repl: Run) -> None:
-    assert repl(":verify\n").out == "ok: 1 view equal to its recomputation\n"
+    assert repl(":verify\n").out == "ok: 1 view equals its recomputation\n"
 
 
 def test_a_program_can_be_loaded_with_its_facts(process: Run, closure: Path) -> None:

@@ -12,7 +12,7 @@ from upshot.cli.input.transactions import at_change, commit_line
 from upshot.cli.output.firings import code_of_failures, register_actions, report_failures
 from upshot.cli.output.outcome import code_of
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.output.wording import counted, its
+from upshot.cli.output.wording import counted, equal_recomputation
 from upshot.cli.session import opened
 from upshot.cli.settings import EngineName
 from upshot.core.errors import Error, UsageError
@@ -60,6 +60,6 @@ def _verified(terminal: Terminal, database: Database, changes: Path | None) -> i
         terminal.data(json.dumps(fields))
     else:
         after = f" after {counted(committed, 'transaction')}" if changes is not None else ""
-        compared = f"{counted(len(views), 'view')}, {counted(rows, 'row')}, equal to {its(len(views))} recomputation"
+        compared = f"{counted(len(views), 'view')} with {counted(rows, 'row')} {equal_recomputation(len(views))}"
         terminal.data(f"ok: {compared}{after}")
     return code_of_failures(database)

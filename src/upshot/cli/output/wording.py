@@ -5,9 +5,13 @@ from __future__ import annotations
 from upshot.core.errors import counted as counted
 
 
-def its(number: int) -> str:
-    """The possessive that goes with so many things."""
-    return "its" if number == 1 else "their"
+def equal_recomputation(views: int) -> str:
+    """The result of a verification of this number of views.
+
+    >>> equal_recomputation(1), equal_recomputation(2)
+    ('equals its recomputation', 'equal their recomputation')
+    """
+    return "equals its recomputation" if views == 1 else "equal their recomputation"
 
 
 def duration(seconds: float) -> str:

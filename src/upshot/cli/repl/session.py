@@ -19,7 +19,7 @@ from upshot.cli.output.diagnostics import of_error
 from upshot.cli.output.firings import firing_lines, firings_field, report_failures
 from upshot.cli.output.outcome import code_of
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.output.wording import counted, its
+from upshot.cli.output.wording import counted, equal_recomputation
 from upshot.cli.repl.facts import Row, fact_rows, ground_facts, row
 from upshot.cli.repl.statements import ChangeText, Command, ProgramText, QueryText, Statement, Unfinished
 from upshot.cli.session import load_facts
@@ -193,7 +193,7 @@ class ReplSession:
     def _verify(self, _: str) -> None:
         verified = self.database.verify()
         views = [name for name in verified.views if name in self.database.schemas]
-        self._terminal.data(f"ok: {counted(len(views), 'view')} equal to {its(len(views))} recomputation")
+        self._terminal.data(f"ok: {counted(len(views), 'view')} {equal_recomputation(len(views))}")
 
     def _load(self, argument: str) -> None:
         if not argument:
